@@ -98,17 +98,17 @@ def adopt(
         for name, value in variables.items():
             variables[name] = without_passwords(name, value, proposal.secrets)
     for document in proposal.documents:
-        propose_fragments(proposal, document, _rendered(fleet.broker(document.host)))
+        propose_fragments(proposal, document, _render_document_tree(fleet.broker(document.host)))
     propose_waivers(proposal, findings)
     fleet = proposal.fleet()
-    found = tuple(_differences(proposal, fleet))
+    differences = tuple(_differences_of_documents(proposal, fleet))
     _note_placeholders(proposal, fleet)
     labels = secret_labels_in([*proposal.variables.values(), *proposal.agents.values()])
-    _note_what_is_not_there(proposal)
+    _note_missing_settings(proposal)
     return Adopted(
         files=write_inventory(proposal, fleet),
         fleet=fleet,
-        differences=found,
+        differences=differences,
         notes=tuple(proposal.notes),
         secrets={label: what for label, what in sorted(proposal.secrets.used.items()) if label in labels},
         files_read={
@@ -118,13 +118,13 @@ def adopt(
     )
 
 
-def _differences(proposal: Proposal, fleet: Fleet) -> Iterator[Difference]:
+def _differences_of_documents(proposal: Proposal, fleet: Fleet) -> Iterator[Difference]:
     for document in proposal.documents:
-        rendered = _rendered(fleet.broker(document.host))
+        rendered = _render_document_tree(fleet.broker(document.host))
         yield from differences(document.host, document.original, rendered, with_masked_passwords)
 
 
-def _rendered(broker: Broker) -> XmlElement:
+def _render_document_tree(broker: Broker) -> XmlElement:
     return xml_element_of(XmlDocument(activemq_xml(broker)).tree)
 
 
@@ -141,8 +141,8 @@ def _propose_instances(proposal: Proposal) -> None:
         for position, document in enumerate(neighbours):
             variables = proposal[document.host]
             if "instance" not in variables:
-                own = nodes[position] if len(set(nodes)) == len(nodes) else str(position + 1)
-                variables["instance"] = f"activemq-{own}"
+                suffix = nodes[position] if len(set(nodes)) == len(nodes) else str(position + 1)
+                variables["instance"] = f"activemq-{suffix}"
                 chosen.append(document.host)
             if position and not {"port_offset", "console_port"} & variables.keys():
                 variables["console_port"] = _CONSOLE_PORT + 10 * position
@@ -203,7 +203,7 @@ def _note_placeholders(proposal: Proposal, fleet: Fleet) -> None:
         )
 
 
-def _note_what_is_not_there(proposal: Proposal) -> None:
+def _note_missing_settings(proposal: Proposal) -> None:
     note_authentication(proposal)
     locked = [
         document.host

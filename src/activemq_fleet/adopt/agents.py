@@ -37,7 +37,7 @@ def read_agents(arguments: Iterable[str]) -> list[AgentFile]:
 
     Files that are links, are larger than 1 MiB, cannot be parsed or have no ``[agent]`` section are passed over.
     """
-    found = {}
+    agents_by_host = {}
     for root in (Path(argument) for argument in arguments):
         for path in files_below(root, AGENT_CONF) if root.is_dir() else ():
             if len(path.parts) < 3 or path.parts[-3] != "hosts":
@@ -52,8 +52,8 @@ def read_agents(arguments: Iterable[str]) -> list[AgentFile]:
             unit = companions.read_text(path.parent / "systemd" / "activemq-agent.service") or ""
             if parser.has_section("agent"):
                 read = tuple(map(str, companions.read))
-                found[path.parts[-2]] = AgentFile(path.parts[-2], dict(parser["agent"]), unit, read)
-    return [found[host] for host in sorted(found)]
+                agents_by_host[path.parts[-2]] = AgentFile(path.parts[-2], dict(parser["agent"]), unit, read)
+    return [agents_by_host[host] for host in sorted(agents_by_host)]
 
 
 def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
@@ -61,10 +61,10 @@ def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
     fleet = proposal.fleet()
     listeners = Listeners(fleet.brokers)
     for file in files:
-        home = _home(file, listeners)
+        home = _home_broker(file, listeners)
         if home is None or proposal.naming.identify(file.host) or not _HOST.fullmatch(file.host):
             continue  # a broker's host, or nobody's of this fleet
-        variables = _variables(file)
+        variables = _agent_variables(file)
         if variables.get("agent_client_id") == file.host:
             del variables["agent_client_id"]
         name = file.entries.get("mb.username", "")
@@ -79,7 +79,7 @@ def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
             proposal.agents[file.host]["agent_pair"] = home.pair
 
 
-def _variables(file: AgentFile) -> Variables:
+def _agent_variables(file: AgentFile) -> Variables:
     """Return the agent's variables that its agent.conf and systemd unit set, without the prefix ``activemq_``."""
     variables: Variables = {
         f"agent_{VARIABLES[key]}": text.split(",") if VARIABLES[key] == "topics" else yaml_value_of(text)
@@ -95,7 +95,7 @@ def _variables(file: AgentFile) -> Variables:
     return variables
 
 
-def _home(file: AgentFile, listeners: Listeners) -> Broker | None:
+def _home_broker(file: AgentFile, listeners: Listeners) -> Broker | None:
     """Return the broker at the first address that an agent dials, or None."""
     first = file.entries.get("mb.urls", "").partition(",")[0].strip().rpartition("//")[2]
     try:

@@ -50,12 +50,12 @@ def note_authentication(proposal: Proposal) -> None:
     for document in proposal.documents:
         variables = proposal[document.host]
         if "authentication" in variables:
-            hosts[_remark(document, variables)].append(document.host)
+            hosts[_authentication_note(document, variables)].append(document.host)
     for text, named in hosts.items():
         proposal.note(named, text)
 
 
-def _remark(document: Document, variables: Variables) -> str:
+def _authentication_note(document: Document, variables: Variables) -> str:
     if variables["authentication"] == "none":
         return (
             "asks nobody for a login, as before (activemq_authentication: none); activemq_authentication: simple "
@@ -67,12 +67,12 @@ def _remark(document: Document, variables: Variables) -> str:
     needed += [user["name"] for user in variables.get("users", [])]
     bridges = f"bridges ({', '.join(needed)}), " if needed else ""
     return (
-        f"{_named(document)} stays in force, with its files, in place of activemq_users (activemq_authentication: "
-        f"custom); it must know the accounts of {bridges}your clients, agents and balancers"
+        f"{_login_elements_text(document)} stays in force, with its files, in place of activemq_users "
+        f"(activemq_authentication: custom); it must know the accounts of {bridges}your clients, agents and balancers"
     )
 
 
-def _named(document: Document) -> str:
+def _login_elements_text(document: Document) -> str:
     texts = []
     for node in _login_nodes(document):
         known = next((f' {name}="{node.get(name)}"' for name in ("configuration", "id", "class") if node.get(name)), "")

@@ -118,14 +118,14 @@ def _propose_imported_files(proposal: Proposal, document: Document, imports: Seq
 
 
 def _note_key_stores(proposal: Proposal, document: Document) -> None:
-    """Add a note for key stores that are named within the installation: the rendered broker has another one."""
+    """Add a note for key stores with paths inside the installation, which a new installation does not have."""
     context = document.broker.find("sslContext/sslContext")
     paths = [context.get(name) for name in ("keyStore", "trustStore")] if context else []
-    if own := [path for path in paths if path and not path.removeprefix("file:").startswith("/")]:
+    if relative_paths := [path for path in paths if path and not path.removeprefix("file:").startswith("/")]:
         proposal.note(
             [document.host],
-            f"sslContext names {' and '.join(own)}, which a new installation has not, or with keys that all know: "
-            "name the files by absolute paths, in activemq_tls or in the fragment",
+            f"sslContext names {' and '.join(relative_paths)}, which a new installation has not, "
+            "or with keys that all know: name the files by absolute paths, in activemq_tls or in the fragment",
         )
 
 
@@ -163,23 +163,25 @@ def _propose_limits(proposal: Proposal, document: Document) -> None:
 
 
 def _propose_connectors(proposal: Proposal, documents: Sequence[Document]) -> None:
-    found = {document.host: list(_listeners(proposal, document)) for document in documents}
+    listeners_by_host = {document.host: list(_listeners(proposal, document)) for document in documents}
     for document in documents:
-        host, listeners = document.host, found[document.host]
+        host, listeners = document.host, listeners_by_host[document.host]
         binds = Counter(listener.bind for listener in listeners)
         bind = binds.most_common(1)[0][0] if binds else "0.0.0.0"  # noqa: S104 -- the default
         if bind != "0.0.0.0":  # noqa: S104
             proposal.set(host, "bind", bind)
-        # A placeholder's address is no value of a variable: a fragment says it.
-        listeners = [replace(one, own_bind=one.bind != bind and "${" not in one.bind) for one in listeners]
-        found[host] = listeners = _with_tls(proposal, document, listeners)
+        # The address of a placeholder cannot be the value of a variable, so a fragment sets it.
+        listeners = [
+            replace(listener, own_bind=listener.bind != bind and "${" not in listener.bind) for listener in listeners
+        ]
+        listeners_by_host[host] = listeners = _propose_tls(proposal, document, listeners)
         proposal[host]["connectors"] = [listener.to_setting() for listener in listeners]
-    _propose_offset(proposal, found)
+    _propose_offset(proposal, listeners_by_host)
     if proposal.profile(documents[0].host).replicates:
-        # A slave opens no connector: whatever it is given, and so what its master has.
-        master = max(documents, key=lambda document: len(found[document.host]))
+        # A slave opens no connector, so its connectors have no effect: give it those of its master.
+        master = max(documents, key=lambda document: len(listeners_by_host[document.host]))
         for document in documents:
-            if not found[document.host]:
+            if not listeners_by_host[document.host]:
                 for name in ("connectors", "bind", "port_offset"):
                     if name in proposal[master.host]:
                         proposal[document.host][name] = proposal[master.host][name]
@@ -239,7 +241,7 @@ def _options(query: str) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _with_tls(proposal: Proposal, document: Document, listeners: list[Listener]) -> list[Listener]:
+def _propose_tls(proposal: Proposal, document: Document, listeners: list[Listener]) -> list[Listener]:
     """Propose ``activemq_tls`` where a connector uses TLS; return the connectors without the options it adds."""
     context = document.broker.find("sslContext/sslContext")
     release = document.release
@@ -267,13 +269,15 @@ def _with_tls(proposal: Proposal, document: Document, listeners: list[Listener])
     ]
 
 
-def _propose_offset(proposal: Proposal, found: Mapping[str, Sequence[Listener]]) -> None:
+def _propose_offset(proposal: Proposal, listeners_by_host: Mapping[str, Sequence[Listener]]) -> None:
     """Propose ``activemq_port_offset`` for the node of a pair whose ports all exceed its peer's by the same number."""
-    if len(found) != 2 or not all(found.values()):
+    if len(listeners_by_host) != 2 or not all(listeners_by_host.values()):
         return
-    (low, low_ports), (high, high_ports) = sorted(found.items(), key=lambda item: item[1][0].port)
+    (low, low_ports), (high, high_ports) = sorted(listeners_by_host.items(), key=lambda item: item[1][0].port)
     by_how_much = {b.port - a.port for a, b in zip(low_ports, high_ports, strict=False)}
-    alike = [replace(listener, port=1) for listener in low_ports] == [replace(one, port=1) for one in high_ports]
+    alike = [replace(listener, port=1) for listener in low_ports] == [
+        replace(listener, port=1) for listener in high_ports
+    ]
     if alike and len(by_how_much) == 1 and by_how_much != {0}:
         proposal[high]["connectors"] = proposal[low]["connectors"]
         proposal.set(high, "port_offset", by_how_much.pop())
@@ -343,7 +347,7 @@ def propose_acl(proposal: Proposal) -> None:
     if not complete:
         return
     ours = {NETWORK_GROUP, AGENT_GROUP, *agents}
-    reduced = {host: _without_ours(entries, ours) for host, entries in complete.items()}
+    reduced = {host: _remove_default_groups(entries, ours) for host, entries in complete.items()}
     complete_fleet = proposal.fleet_with(lambda host: {"acl": complete.get(host)})
     reduced_fleet = proposal.fleet_with(lambda host: {"acl": reduced.get(host) or complete.get(host)})
     for host, entries in complete.items():
@@ -363,7 +367,7 @@ def _permission(node: XmlElement) -> dict[str, Any] | None:
     return entry if has_rights and is_valid_value("acl", [entry]) else None
 
 
-def _without_ours(entries: Sequence[Mapping[str, Any]], ours: Set[str]) -> list[dict[str, Any]]:
+def _remove_default_groups(entries: Sequence[Mapping[str, Any]], ours: Set[str]) -> list[dict[str, Any]]:
     reduced = []
     for entry in entries:
         rights = {

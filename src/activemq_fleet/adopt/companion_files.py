@@ -41,7 +41,7 @@ def propose_environment(proposal: Proposal) -> None:
             if home.endswith(f"-{document.release.text}"):
                 proposal.set(document.host, "home", home.removesuffix(f"-{document.release.text}"))
             proposal.set(document.host, "java_home", assigned.get("JAVA_HOME", "").strip('"') or None)
-        user = _USER.search(_first(document, ("systemd/",)))
+        user = _USER.search(_first_companion_text(document, ("systemd/",)))
         if user:
             proposal.set(document.host, "user", user[1])
 
@@ -49,11 +49,11 @@ def propose_environment(proposal: Proposal) -> None:
 def propose_console(proposal: Proposal) -> None:
     """Propose port and bind address of the web console from Jetty's files; the port offset is subtracted."""
     for document in proposal.documents:
-        jetty = _first(document, ("jetty",))
+        jetty = _first_companion_text(document, ("jetty",))
         for name, pattern in _CONSOLE.items():
-            found = pattern.search(jetty)
-            if found:
-                text = next(filter(None, found.groups()))
+            match = pattern.search(jetty)
+            if match:
+                text = next(filter(None, match.groups()))
                 offset = proposal[document.host].get("port_offset", 0)
                 proposal.set(document.host, name, int(text) - offset if name == "console_port" else text)
 
@@ -87,8 +87,8 @@ def _heap_in(environment: str) -> str | None:
 
 
 def _environment(document: Document) -> str:
-    return _first(document, ("bin/", "etc/"))
+    return _first_companion_text(document, ("bin/", "etc/"))
 
 
-def _first(document: Document, beginnings: tuple[str, ...]) -> str:
+def _first_companion_text(document: Document, beginnings: tuple[str, ...]) -> str:
     return next((text for path, text in document.other_files.items() if path.startswith(beginnings)), "")

@@ -102,12 +102,12 @@ def read_document(path: Path, root: Path | None, largest: int, instead: str) -> 
 
 def files_below(root: Path, name: str) -> Iterator[Path]:
     """Yield the sorted paths of all files of a name below a directory; directories that are links are left out."""
-    found = []
+    paths = []
     for directory, subdirectories, names in os.walk(root):
         subdirectories.sort()
         if name in names:
-            found.append(Path(directory, name))
-    yield from sorted(found)
+            paths.append(Path(directory, name))
+    yield from sorted(paths)
 
 
 def read_below(root: Path, parts: Iterable[str], limit: int) -> bytes:

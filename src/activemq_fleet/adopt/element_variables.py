@@ -40,19 +40,23 @@ def propose_elements(proposal: Proposal) -> None:
     for document in proposal.documents:
         broker, release, variables = document.broker, document.release, proposal[document.host]
         entries = broker.find_all("destinationPolicy/policyMap/policyEntries/policyEntry")
-        _set_list(proposal, document, "destination_policies", _values(entries, DestinationPolicy, release))
+        _set_list(proposal, document, "destination_policies", _variable_values(entries, DestinationPolicy, release))
         virtual = broker.find_all("destinationInterceptors/virtualDestinationInterceptor/virtualDestinations")
-        found = _values((child for node in virtual for child in node.children), VirtualDestination, release)
-        if _set_list(proposal, document, "virtual_destinations", found) and not any(
-            (one["type"], one["name"]) == (DEFAULT_VIRTUAL_TOPICS.type, DEFAULT_VIRTUAL_TOPICS.name) for one in found
+        virtual_destinations = _variable_values(
+            (child for node in virtual for child in node.children), VirtualDestination, release
+        )
+        if _set_list(proposal, document, "virtual_destinations", virtual_destinations) and not any(
+            (virtual_destination["type"], virtual_destination["name"])
+            == (DEFAULT_VIRTUAL_TOPICS.type, DEFAULT_VIRTUAL_TOPICS.name)
+            for virtual_destination in virtual_destinations
         ):
-            # A broker whose file lists some has no others: the rendered one shall have no more than it had.
+            # A broker whose file lists virtual destinations has no default ones, and neither must the rendered broker.
             variables["broker_attributes"] = {"useVirtualTopics": False}
-        made = [name for node in broker.children_of("destinations") if (name := _destination(node))]
-        _set_list(proposal, document, "destinations", made)
+        destinations = [name for node in broker.children_of("destinations") if (name := _destination_name(node))]
+        _set_list(proposal, document, "destinations", destinations)
         _propose_usage(proposal, document)
         store = broker.find("persistenceAdapter/kahaDB")
-        value = _value(store, StoreTuning, release) if store else _stores_by_destination(document)
+        value = _variable_value(store, StoreTuning, release) if store else _stores_by_destination(document)
         if value:
             proposal.set(document.host, "kahadb", value)
         _propose_plugins(proposal, document)
@@ -79,19 +83,19 @@ def _stores_by_destination(document: Document) -> dict[str, Any]:
     node = document.broker.find("persistenceAdapter/mKahaDB")
     filtered = node.find_all("filteredPersistenceAdapters/filteredKahaDB") if node else []
     stores = [child.name for entry in filtered for child in entry.find_all("persistenceAdapter/kahaDB")]
-    found = _values(filtered, DestinationStore, document.release)
-    if node is None or not len(found) == len(filtered) == len(stores):
+    filtered_stores = _variable_values(filtered, DestinationStore, document.release)
+    if node is None or not len(filtered_stores) == len(filtered) == len(stores):
         return {}
-    inner = [entry.pop("persistence_adapter", {}) for entry in found]
-    entries = [{**entry, **tuning} for entry, tuning in zip(found, inner, strict=True)]
-    journal = _value(node, TransactionJournal, document.release)
+    tunings = [entry.pop("persistence_adapter", {}) for entry in filtered_stores]
+    entries = [{**entry, **tuning} for entry, tuning in zip(filtered_stores, tunings, strict=True)]
+    journal = _variable_value(node, TransactionJournal, document.release)
     return {"by_destination": entries, **({"transaction_journal": journal} if journal else {})}
 
 
 def _propose_usage(proposal: Proposal, document: Document) -> None:
-    """Propose ``activemq_usage`` where the file has more than the three limits in bytes that other variables say."""
+    """Propose ``activemq_usage`` where the file has more than the three limits in bytes that other variables set."""
     usage = document.broker.find("systemUsage/systemUsage")
-    value = _value(usage, UsageSettings, document.release) if usage else None
+    value = _variable_value(usage, UsageSettings, document.release) if usage else None
     if not isinstance(value, dict):
         return
     plain = {"memory", "store", "temp"}
@@ -99,7 +103,7 @@ def _propose_usage(proposal: Proposal, document: Document) -> None:
     if isinstance(store, dict) and store.get("percent_limit") == 100 and "total" in store:
         # As rendered brokers write a limit in bytes.
         value = {**value, "store": str(store["total"])}
-    if value.keys() <= plain and all(isinstance(one, str) and "%" not in one for one in value.values()):
+    if value.keys() <= plain and all(isinstance(limit, str) and "%" not in limit for limit in value.values()):
         return
     if is_valid_value("usage", value):
         for name in ("memory_limit", "store_limit", "temp_limit"):
@@ -116,12 +120,16 @@ def drop_default_policies(proposal: Proposal, fleet: Fleet) -> None:
         if "destination_policies" not in variables:
             continue
         broker = fleet.broker(host)
-        without_policies = _entries(broker, [])
+        without_policies = _policy_entries(broker, [])
         kept = []
         for entry in variables["destination_policies"]:
-            # An entry says no more than rendered brokers say anyway where the broker has the same entries without it.
-            wanted = _entries(broker, [entry])
-            shorter = (one for one in _shorter(entry) if _entries(broker, [one]) == wanted)
+            # An entry is redundant where the rendered broker has the same policy entries without it.
+            wanted = _policy_entries(broker, [entry])
+            shorter = (
+                shorter_entry
+                for shorter_entry in _shorter_entries(entry)
+                if _policy_entries(broker, [shorter_entry]) == wanted
+            )
             if wanted != without_policies:
                 kept.append(next(shorter, entry))
         variables["destination_policies"] = kept
@@ -132,7 +140,7 @@ def drop_default_policies(proposal: Proposal, fleet: Fleet) -> None:
 _OURS = ("network_bridge_filter_factory", "enable_audit", "pending_durable_subscriber_policy")
 
 
-def _shorter(entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _shorter_entries(entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield an entry without each of the keys that rendered brokers may add, most of them first."""
     for count in range(len(_OURS), 0, -1):
         for keys in combinations(_OURS, count):
@@ -140,7 +148,7 @@ def _shorter(entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 yield {key: value for key, value in entry.items() if key not in keys}
 
 
-def _entries(broker: Broker, policies: list[Any]) -> set[Any]:
+def _policy_entries(broker: Broker, policies: list[Any]) -> set[Any]:
     """Return the policy entries that a broker has with these policies, in a form that can be compared."""
     models = tuple(DestinationPolicy.model_validate(policy) for policy in policies)
     settings = broker.settings.model_copy(update={"destination_policies": models})
@@ -159,16 +167,20 @@ def _propose_plugins(proposal: Proposal, document: Document) -> None:
         node = nodes.get(model.ELEMENT) if model else None
         if node is None or model is None or not document.release.supports(node.name):
             continue
-        keys = _redelivery(node, document.release) if key == "redelivery" else _value(node, model, document.release)
+        keys = (
+            _redelivery_keys(node, document.release)
+            if key == "redelivery"
+            else _variable_value(node, model, document.release)
+        )
         if keys is not None and is_valid_value("plugins", {key: keys or True}):
             value[key] = keys or True
     if value:
         proposal.set(document.host, "plugins", value)
 
 
-def _redelivery(node: XmlElement, release: Release) -> dict[str, Any] | None:
+def _redelivery_keys(node: XmlElement, release: Release) -> dict[str, Any] | None:
     """Return the keys of a redeliveryPlugin, those of the map inside it as its own."""
-    own = {
+    plugin_keys = {
         key: yaml_value_of(node.get(name))
         for key, name in (
             ("fallback_to_dead_letter", "fallbackToDeadLetter"),
@@ -176,15 +188,17 @@ def _redelivery(node: XmlElement, release: Release) -> dict[str, Any] | None:
         )
         if node.get(name)
     }
-    inside = node.find("redeliveryPolicyMap/redeliveryPolicyMap")
-    if inside is None:
+    policy_map = node.find("redeliveryPolicyMap/redeliveryPolicyMap")
+    if policy_map is None:
         return None
-    policies = _values(inside.find_all("redeliveryPolicyEntries/redeliveryPolicy"), RedeliveryPolicy, release)
-    default = inside.find("defaultEntry/redeliveryPolicy")
+    policies = _variable_values(
+        policy_map.find_all("redeliveryPolicyEntries/redeliveryPolicy"), RedeliveryPolicy, release
+    )
+    default = policy_map.find("defaultEntry/redeliveryPolicy")
     return {
-        **own,
+        **plugin_keys,
         **({"policies": policies} if policies else {}),
-        **({"default": _value(default, RedeliveryPolicy, release, bare=True)} if default else {}),
+        **({"default": _variable_value(default, RedeliveryPolicy, release, bare=True)} if default else {}),
     }
 
 
@@ -192,17 +206,17 @@ def _model_of(annotation: Any) -> type[XmlBean] | None:
     """Return the bean that a field of a model holds: itself, in a tuple, or None beside it."""
     if isinstance(annotation, type) and issubclass(annotation, XmlBean):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _model_of(part))), None)
+    return next((model for part in get_args(annotation) if (model := _model_of(part))), None)
 
 
-def _values(nodes: Iterable[XmlElement], model: type[XmlBean], release: Release) -> list[Any]:
-    return [value for node in nodes if (value := _value(node, model, release)) is not None]
+def _variable_values(nodes: Iterable[XmlElement], model: type[XmlBean], release: Release) -> list[Any]:
+    return [value for node in nodes if (value := _variable_value(node, model, release)) is not None]
 
 
-def _value(node: XmlElement, model: type[XmlBean], release: Release, *, bare: bool = False) -> Any:
-    """Return what a variable says for an element, as its shortest form, without what the model does not take.
+def _variable_value(node: XmlElement, model: type[XmlBean], release: Release, *, bare: bool = False) -> Any:
+    """Return the value of a variable for an element in its shortest form, without what the model does not accept.
 
-    None where the model takes none of it. ``bare``: without the destination that it is about.
+    None where the model accepts nothing of it. ``bare``: without the destination that it applies to.
     """
     if issubclass(model, NamedDestination):
         return _named_destination(node, model)
@@ -212,16 +226,16 @@ def _value(node: XmlElement, model: type[XmlBean], release: Release, *, bare: bo
     for field, info in model.model_fields.items():
         if field in model.NOT_WRITTEN:
             continue
-        found = _of_field(node, field, info.annotation, model, release)
-        if found is not None and (bare or _is_valid(model, {**value, field: found}, value)):
-            value[field] = found
+        field_value = _field_value(node, field, info.annotation, model, release)
+        if field_value is not None and (bare or _is_valid(model, {**value, field: field_value}, value)):
+            value[field] = field_value
     if not bare and not _is_valid(model, value, {}):
         return None
-    return _short(value)
+    return _shorten_value(value)
 
 
 def _first_keys(node: XmlElement, model: type[XmlBean]) -> dict[str, Any] | None:
-    """Return the keys that say what a bean is or is about; None for an element that the model is not for."""
+    """Return the keys that identify a bean or its destination; None for an element that the model does not describe."""
     if issubclass(model, TypedBean):
         kinds = {element: kind for kind, element in model.ELEMENTS.items()}
         return {"type": kinds[node.name]} if node.name in kinds else None
@@ -236,7 +250,7 @@ def _first_keys(node: XmlElement, model: type[XmlBean]) -> dict[str, Any] | None
     return {}
 
 
-def _of_field(node: XmlElement, field: str, annotation: Any, model: type[XmlBean], release: Release) -> Any:
+def _field_value(node: XmlElement, field: str, annotation: Any, model: type[XmlBean], release: Release) -> Any:
     try:
         written = model.PROPERTIES.get(field) or release.attribute_for(node.name, field)
     except KeyError:
@@ -253,8 +267,8 @@ def _of_field(node: XmlElement, field: str, annotation: Any, model: type[XmlBean
     if holder is None or not holder.children:
         return None
     if "tuple" in str(annotation):
-        return _values(holder.children, inner, release) or None
-    return _value(holder.children[0], inner, release) if len(holder.children) == 1 else None
+        return _variable_values(holder.children, inner, release) or None
+    return _variable_value(holder.children[0], inner, release) if len(holder.children) == 1 else None
 
 
 def _is_valid(model: type[XmlBean], value: dict[str, Any], before: dict[str, Any]) -> bool:
@@ -270,7 +284,7 @@ def _is_valid(model: type[XmlBean], value: dict[str, Any], before: dict[str, Any
     return True
 
 
-def _short(value: dict[str, Any]) -> Any:
+def _shorten_value(value: dict[str, Any]) -> Any:
     if value.keys() == {"type"}:
         return value["type"]
     if value.keys() == {"limit"} and isinstance(value["limit"], str):
@@ -280,7 +294,7 @@ def _short(value: dict[str, Any]) -> Any:
     return value
 
 
-def _destination(node: XmlElement) -> str | None:
+def _destination_name(node: XmlElement) -> str | None:
     if node.name not in ("queue", "topic") or set(node.attributes) != {"physicalName"}:
         return None
     return node.get("physicalName") if node.name == "queue" else f"topic://{node.get('physicalName')}"
@@ -295,5 +309,5 @@ def _named_destination(node: XmlElement, model: type[NamedDestination]) -> Any:
         name = f"{kinds[0]}://{node.get(kinds[0])}"
         value: Any = {"name": name, "selector": node.get("selector")} if node.get("selector") else name
     else:
-        value = _destination(node)
+        value = _destination_name(node)
     return value if value is not None and _is_valid(model, value, {}) else None

@@ -53,17 +53,17 @@ def with_names(root: XmlElement) -> XmlElement:
 
 def multicast_parts(uri: str) -> tuple[str, dict[str, str]] | None:
     """Return (``host:port``, options) of a multicast URI, default options included; None for another URI."""
-    found = _MULTICAST.fullmatch(uri)
-    if found is None:
+    match = _MULTICAST.fullmatch(uri)
+    if match is None:
         return None
-    host = MULTICAST_ADDRESS if found[1] == "default" else found[1]
-    options = dict(part.partition("=")[::2] for part in (found[3] or "").split("&") if part)
-    return f"{host}:{found[2] or MULTICAST_PORT}", {"group": MULTICAST_GROUP, **options}
+    host = MULTICAST_ADDRESS if match[1] == "default" else match[1]
+    options = dict(part.partition("=")[::2] for part in (match[3] or "").split("&") if part)
+    return f"{host}:{match[2] or MULTICAST_PORT}", {"group": MULTICAST_GROUP, **options}
 
 
 def expanded(path: str, directories: Mapping[str, str]) -> str:
     """Return a path with the values of ``${activemq.base}`` and ``${activemq.data}`` in ``directories``."""
-    return _DIRECTORY.sub(lambda found: directories[found[1]], path)
+    return _DIRECTORY.sub(lambda match: directories[match[1]], path)
 
 
 def directories_of(base: str, instance: str) -> dict[str, str]:
@@ -81,12 +81,16 @@ def means_the_same(node: XmlElement, name: str, original: str, rendered: str, di
     if name == "directory" and node.name in ("kahaDB", "mKahaDB"):
         return expanded(original, directories).rstrip("/") == rendered
     if node.name == "networkConnector" and name == "uri":
-        found = multicast_parts(original)
-        return found == multicast_parts(rendered) if found else _dialled(original) == _dialled(rendered)
+        original_parts = multicast_parts(original)
+        return (
+            original_parts == multicast_parts(rendered)
+            if original_parts
+            else _normalize_dialled_uri(original) == _normalize_dialled_uri(rendered)
+        )
     if node.name == "transportConnector" and name == "discoveryUri":
         return multicast_parts(original) == multicast_parts(rendered) is not None
     if node.name == "transportConnector" and name == "uri":
-        return _listening(original) == _listening(rendered)
+        return _normalize_listening_uri(original) == _normalize_listening_uri(rendered)
     if name == "text()":
         return original.replace("${activemq.base}/conf/", "${activemq.conf}/") == rendered
     return False
@@ -117,13 +121,13 @@ def has_no_meaning(node: XmlElement, name: str, release: Release, rendered: XmlE
     return False
 
 
-def _dialled(text: str) -> str:
-    plain = _SAME_CLIENT.sub(lambda found: "ssl://" if found[1] else "tcp://", re.sub(r"\s", "", text))
+def _normalize_dialled_uri(text: str) -> str:
+    plain = _SAME_CLIENT.sub(lambda match: "ssl://" if match[1] else "tcp://", re.sub(r"\s", "", text))
     plain = re.sub("^(static|masterslave)://", r"\1:", plain.replace("simple:", "static:"))
     # A part alone needs no brackets; options at its end are its own then.
     return re.sub(r"^static:(?!\()(.*)$", r"static:(\1)", plain)
 
 
-def _listening(text: str) -> tuple[object, ...]:
+def _normalize_listening_uri(text: str) -> tuple[object, ...]:
     uri = Uri.read(text)
     return uri.scheme, uri.host, uri.port, tuple(sorted(uri.options.items()))

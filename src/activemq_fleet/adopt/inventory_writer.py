@@ -36,8 +36,8 @@ secrets: "{{ inventory_dir }}/.secrets"
 
 def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
     """Return an inventory's files, content by path: hosts.yml, group_vars, host_vars, the inventory plugin's file."""
-    levels = _levels(_by_name(proposal.variables, fleet), fleet)
-    for path, variables in _spread(proposal.agents, [{AGENTS: list(proposal.agents)}]).items():
+    levels = _variables_by_level(_replace_names_by_templates(proposal.variables, fleet), fleet)
+    for path, variables in _distribute_variables(proposal.agents, [{AGENTS: list(proposal.agents)}]).items():
         levels.setdefault(path, {}).update(variables)
     hosts = [document.host for document in proposal.documents]
     inline = {host: levels.pop(f"host_vars/{host}.yml", {}) for host in hosts if _is_small(levels, host)}
@@ -45,14 +45,14 @@ def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
     if proposal.naming.pattern != DEFAULT_PATTERN:
         everyone["naming_pattern"] = proposal.naming.pattern
     origin = f"---\n{MARK} from the activemq.xml of {counted(len(hosts), 'host')}.\n"
-    files = {path: origin + _variables(variables) for path, variables in levels.items()}
-    files["hosts.yml"] = _hosts(proposal, inline)
+    files = {path: origin + _variables_yaml(variables) for path, variables in levels.items()}
+    files["hosts.yml"] = _hosts_yaml(proposal, inline)
     if secret_labels_in(levels):
         files["group_vars/all.yml"] += _SECRETS
-    found = {path: text.encode() for path, text in files.items()}
-    seal = f"# It replaces the other files only while they are unchanged:\n# {_SEAL}{_digest(found)}\n"
+    contents = {path: text.encode() for path, text in files.items()}
+    seal = f"# It replaces the other files only while they are unchanged:\n# {_SEAL}{_digest(contents)}\n"
     plugin = f"---\n{MARK}.\n{seal}plugin: activemq.fleet.topology\n"
-    return dict(sorted({**found, _PLUGIN: plugin.encode()}.items()))
+    return dict(sorted({**contents, _PLUGIN: plugin.encode()}.items()))
 
 
 def is_unchanged(files: Mapping[str, bytes]) -> bool:
@@ -81,45 +81,49 @@ def secret_labels_in(value: Any) -> set[str]:
     return set().union(*(secret_labels_in(item) for item in items))
 
 
-def _by_name(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Variables]:
-    """Return the variables with the name of the pair or the short host name as a Jinja expression.
+def _replace_names_by_templates(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Variables]:
+    """Return the variables with names of pairs or hosts replaced by Jinja expressions.
 
-    Replaced are broker names and store directories, where the name is all in which the hosts' values differ.
+    Replace them in broker names and store directories whose values differ between hosts by this name alone.
     """
-    found = {host: dict(own) for host, own in variables.items()}
+    templated_variables = {host: dict(host_variables) for host, host_variables in variables.items()}
     names = {
         "{{ activemq_identity.pair }}": {broker.host: broker.pair for broker in fleet.brokers},
         "{{ inventory_hostname_short }}": {broker.host: broker.identity.host for broker in fleet.brokers},
     }
     for name in ("broker_name", "store_directory"):
-        values_by_host = {host: own[name] for host, own in variables.items() if name in own}
+        values_by_host = {
+            host: host_variables[name] for host, host_variables in variables.items() if name in host_variables
+        }
         for expression, of in names.items():
             parts = {tuple(text.split(of[host])) for host, text in values_by_host.items()}
             if len(parts) == 1 and len(set(values_by_host.values())) > 1:
                 template = NameTemplate(parts.pop(), expression)
                 for host in values_by_host:
-                    found[host][name] = template
+                    templated_variables[host][name] = template
                 break
-    return found
+    return templated_variables
 
 
 def _is_small(levels: Mapping[str, Variables], host: str) -> bool:
     """Return whether a host's own variables are few and simple enough to stand in hosts.yml."""
-    own = levels.get(f"host_vars/{host}.yml", {})
-    return len(own) <= _MOST_INLINE and all(isinstance(value, str | int | NameTemplate) for value in own.values())
+    host_variables = levels.get(f"host_vars/{host}.yml", {})
+    return len(host_variables) <= _MOST_INLINE and all(
+        isinstance(value, str | int | NameTemplate) for value in host_variables.values()
+    )
 
 
-def _variables(variables: Variables) -> str:
+def _variables_yaml(variables: Variables) -> str:
     ordered = sorted(variables, key=lambda name: _ORDER.get(name, -1))
-    return "".join(_variable(name, variables[name]) for name in ordered)
+    return "".join(_variable_yaml(name, variables[name]) for name in ordered)
 
 
-def _hosts(proposal: Proposal, inline: Mapping[str, Variables]) -> str:
+def _hosts_yaml(proposal: Proposal, inline: Mapping[str, Variables]) -> str:
     lines = ["---", f"{MARK}: each host with the file it was adopted from.", "all:", "  hosts:"]
     for document in proposal.documents:
         file = "".join(char if char.isprintable() else "?" for char in document.file)
         lines.append(f"    {_scalar(document.host)}: # {file}")
-        lines += [f"      {line}" for line in split_lines(_variables(inline.get(document.host, {})))]
+        lines += [f"      {line}" for line in split_lines(_variables_yaml(inline.get(document.host, {})))]
     if proposal.agents:
         lines += ["  children:", f"    {AGENTS}:", "      hosts:"]
         lines += [f"        {_scalar(host)}:" for host in sorted(proposal.agents)]
@@ -130,7 +134,7 @@ def _scalar(text: str) -> str:
     return yaml.safe_dump(text, default_flow_style=True, width=1000).removesuffix("\n...\n").strip()
 
 
-def _levels(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Variables]:
+def _variables_by_level(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Variables]:
     """Return the variables of brokers by the file that sets them, as general as their values allow."""
     groups = {group_name("group", g.name): [b.host for b in g.brokers] for g in fleet.groups}
     pairs = {group_name("pair", name): [b.host for b in pair.brokers] for name, pair in fleet.pairs.items()}
@@ -139,37 +143,43 @@ def _levels(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Varia
         name: [broker.host for broker in fleet.brokers if broker.role == role]
         for name, role in ((MASTERS, "master"), (SLAVES, "slave"))
     }
-    # The inventory plugin knows one letter for all, so that its masters and slaves are ours only then.
-    if len(pairs) < 2 or len({own.get("master_node") for own in variables.values()}) > 1:
+    # The inventory plugin has one master mark for all hosts, so its groups of masters and slaves fit only then.
+    if len(pairs) < 2 or len({host_variables.get("master_node") for host_variables in variables.values()}) > 1:
         roles = {}
-    return _spread(variables, [{"all": list(variables)}, groups, roles, pairs])
+    return _distribute_variables(variables, [{"all": list(variables)}, groups, roles, pairs])
 
 
-def _spread(variables: Mapping[str, Variables], levels: Sequence[Mapping[str, Sequence[str]]]) -> dict[str, Variables]:
+def _distribute_variables(
+    variables: Mapping[str, Variables], levels: Sequence[Mapping[str, Sequence[str]]]
+) -> dict[str, Variables]:
     """Return variables of hosts by the file of group_vars or host_vars that sets them.
 
     ``levels`` are groups with their hosts, the most general level first. A variable is set for the first group whose
     hosts all have one value for it, or all have none; that of masters only if that of slaves is too.
     """
-    found: dict[str, Variables] = {}
-    for name in dict.fromkeys(name for own in variables.values() for name in own):
-        texts = {host: json.dumps(own[name], default=repr) for host, own in variables.items() if name in own}
-        left = set(variables)
+    variables_by_file: dict[str, Variables] = {}
+    for name in dict.fromkeys(name for host_variables in variables.values() for name in host_variables):
+        texts = {
+            host: json.dumps(host_variables[name], default=repr)
+            for host, host_variables in variables.items()
+            if name in host_variables
+        }
+        remaining_hosts = set(variables)
         for level in levels:
             fits = {
-                group: left.issuperset(hosts) and len({texts.get(host) for host in hosts}) == 1
+                group: remaining_hosts.issuperset(hosts) and len({texts.get(host) for host in hosts}) == 1
                 for group, hosts in level.items()
             }
             if MASTERS in level and not all(fits.values()):
                 continue
             for group, hosts in level.items():
                 if fits[group]:
-                    left -= set(hosts)
+                    remaining_hosts -= set(hosts)
                     if hosts[0] in texts:
-                        found.setdefault(f"group_vars/{group}.yml", {})[name] = variables[hosts[0]][name]
-        for host in left & texts.keys():
-            found.setdefault(f"host_vars/{host}.yml", {})[name] = variables[host][name]
-    return found
+                        variables_by_file.setdefault(f"group_vars/{group}.yml", {})[name] = variables[hosts[0]][name]
+        for host in remaining_hosts & texts.keys():
+            variables_by_file.setdefault(f"host_vars/{host}.yml", {})[name] = variables[host][name]
+    return variables_by_file
 
 
 class _Dumper(yaml.SafeDumper):
@@ -177,23 +187,23 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
-def _variable(name: str, value: Any) -> str:
-    node = yaml.MappingNode(_YAML + "map", [(_node(PREFIX + name), _node(value))], flow_style=False)
+def _variable_yaml(name: str, value: Any) -> str:
+    node = yaml.MappingNode(_YAML + "map", [(_yaml_node(PREFIX + name), _yaml_node(value))], flow_style=False)
     text: str = yaml.serialize(node, Dumper=_Dumper, allow_unicode=True, width=_WIDTH)
     return text
 
 
-def _node(value: Any) -> yaml.Node:
+def _yaml_node(value: Any) -> yaml.Node:
     """Return a variable's value as YAML: short mappings and lists of plain strings on one line, secrets as lookups."""
     if isinstance(value, Secret):
         return yaml.ScalarNode(STRING, f"{{{{ {value.lookup} }}}}", style=">")
     if isinstance(value, TemplatedText):
         return yaml.ScalarNode(STRING, value.jinja, style="|")
     if isinstance(value, dict):
-        items = [(_node(name), _node(item)) for name, item in value.items()]
+        items = [(_yaml_node(name), _yaml_node(item)) for name, item in value.items()]
         return yaml.MappingNode(_YAML + "map", items, flow_style=_fits_on_a_line(value))
     if isinstance(value, list):
-        return yaml.SequenceNode(_YAML + "seq", [_node(item) for item in value], flow_style=_fits_on_a_line(value))
+        return yaml.SequenceNode(_YAML + "seq", [_yaml_node(item) for item in value], flow_style=_fits_on_a_line(value))
     return yaml_node_of(value)
 
 

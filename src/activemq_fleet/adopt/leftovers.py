@@ -58,14 +58,14 @@ def propose_fragments(proposal: Proposal, document: Document, rendered: XmlEleme
     broker = next(child for child in rendered.children if child.tag == document.broker.tag)
     _propose_attributes(proposal, document, broker)
     skip = _Skip(proposal.replaced_elements, proposal.directories(document.host), document.release)
-    found = []
+    fragments = []
     for child in document.broker.children:
         same = next((other for other in broker.children if other.tag == child.tag), None)
-        missing = _without(child, skip) if same is None else _property(child, same, skip)
+        missing = _remove_skipped(child, skip) if same is None else _missing_in_property(child, same, skip)
         if missing is not None and not (missing.children or missing.attributes or missing.normalized_text):
             continue  # an empty property sets nothing
         if missing is not None:
-            found.append(_entry(proposal, document, missing, None))
+            fragments.append(_fragment_entry(proposal, document, missing, None))
     unmatched = Counter(child.comparison_key for child in rendered.children)
     for child in document.root.children:
         if child is document.broker or id(child) in skip.elements or is_console_import(child):
@@ -78,9 +78,9 @@ def propose_fragments(proposal: Proposal, document: Document, rendered: XmlEleme
         if unmatched[child.comparison_key]:
             unmatched[child.comparison_key] -= 1
         else:
-            found.append(_entry(proposal, document, child, "beans"))
-    if found:
-        proposal[document.host].setdefault("xml_fragments", []).extend(found)
+            fragments.append(_fragment_entry(proposal, document, child, "beans"))
+    if fragments:
+        proposal[document.host].setdefault("xml_fragments", []).extend(fragments)
 
 
 def _note_placeholder_settings(proposal: Proposal, document: Document, node: XmlElement) -> None:
@@ -121,10 +121,10 @@ def _propose_master_connector(proposal: Proposal, document: Document, uri: str) 
     node = XmlElement(f"{{{CORE}}}masterConnector", {"remoteURI": uri})
     services = XmlElement(f"{{{CORE}}}services", {}, "", (node,))
     fragments = proposal[document.host].setdefault("xml_fragments", [])
-    fragments.append(_entry(proposal, document, services, None))
+    fragments.append(_fragment_entry(proposal, document, services, None))
 
 
-def _entry(proposal: Proposal, document: Document, node: XmlElement, parent: str | None) -> dict[str, Any]:
+def _fragment_entry(proposal: Proposal, document: Document, node: XmlElement, parent: str | None) -> dict[str, Any]:
     safe = with_secret_labels(_with_references(node, proposal, document), proposal.secrets)
     safe = _with_schema_locations(safe, _schema_locations(document))
     entry: dict[str, Any] = {"parent": parent} if parent else {}
@@ -174,7 +174,7 @@ def _with_references(node: XmlElement, proposal: Proposal, document: Document) -
     return with_references(node)
 
 
-def _without(node: XmlElement, skip: _Skip) -> XmlElement | None:
+def _remove_skipped(node: XmlElement, skip: _Skip) -> XmlElement | None:
     """Return the element without the children in ``skip``; None where no child is left."""
     if not any(id(child) in skip.elements for child in node.children):
         return node
@@ -182,7 +182,7 @@ def _without(node: XmlElement, skip: _Skip) -> XmlElement | None:
     return replace(node, children=children) if children else None
 
 
-def _property(original: XmlElement, rendered: XmlElement, skip: _Skip) -> XmlElement | None:
+def _missing_in_property(original: XmlElement, rendered: XmlElement, skip: _Skip) -> XmlElement | None:
     """Return the parts of a property element that the rendered one lacks, at any depth; None where it lacks nothing."""
     missing = []
     unmatched = Counter(child.comparison_key for child in rendered.children)
@@ -200,10 +200,10 @@ def _property(original: XmlElement, rendered: XmlElement, skip: _Skip) -> XmlEle
             continue  # the broker unites the entries of a destination: another would change nothing
         key = _joining_key(child, rendered)
         same = joined.get(key) if key is not None else None
-        found = child if same is None else _bean(child, same, skip)
-        if found is not None:
-            missing.append(found)
-    attributes = _changed(original, rendered, skip)
+        missing_child = child if same is None else _missing_in_bean(child, same, skip)
+        if missing_child is not None:
+            missing.append(missing_child)
+    attributes = _changed_attributes(original, rendered, skip)
     return XmlElement(original.tag, attributes, "", tuple(missing)) if missing or attributes else None
 
 
@@ -211,24 +211,24 @@ def _rights_key(node: XmlElement) -> tuple[str, str]:
     return node.get("queue"), node.get("topic")
 
 
-def _bean(original: XmlElement, rendered: XmlElement, skip: _Skip) -> XmlElement | None:
+def _missing_in_bean(original: XmlElement, rendered: XmlElement, skip: _Skip) -> XmlElement | None:
     """Return the attributes and properties of a bean that the rendered one lacks; None where it lacks nothing."""
     missing = []
     for child in original.children:
         same = next((other for other in rendered.children if other.tag == child.tag), None)
-        found = child if same is None else _property(child, same, skip)
-        if found is not None:
-            missing.append(found)
-    attributes = _changed(original, rendered, skip)
+        missing_property = child if same is None else _missing_in_property(child, same, skip)
+        if missing_property is not None:
+            missing.append(missing_property)
+    attributes = _changed_attributes(original, rendered, skip)
     if not missing and not attributes:
         return None
-    told_apart = {
+    key_attributes = {
         name: original.get(name) for name in TOLD_APART_BY.get(original.name, ()) if name in original.attributes
     }
-    return XmlElement(original.tag, {**told_apart, **attributes}, "", tuple(missing))
+    return XmlElement(original.tag, {**key_attributes, **attributes}, "", tuple(missing))
 
 
-def _changed(original: XmlElement, rendered: XmlElement, skip: _Skip) -> dict[str, str]:
+def _changed_attributes(original: XmlElement, rendered: XmlElement, skip: _Skip) -> dict[str, str]:
     return {
         name: value
         for name, value in original.attributes.items()

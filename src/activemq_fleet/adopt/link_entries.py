@@ -80,7 +80,7 @@ class LinkEntry:
 
 def link_entries_for(links: Sequence[AdoptedLink], fleet: Fleet) -> tuple[list[LinkEntry], list[AdoptedLink]]:
     """Return entries of ``activemq_links``, entries of groups first, and the links that no entry can make."""
-    members = _members(fleet)
+    members = _units_by_name(fleet)
     home = {broker.unit: broker for broker in fleet.brokers}
     by_settings: dict[Any, dict[tuple[str, str], AdoptedLink]] = defaultdict(dict)
     for link in links:
@@ -93,7 +93,7 @@ def link_entries_for(links: Sequence[AdoptedLink], fleet: Fleet) -> tuple[list[L
             continue
         same_settings = by_settings[link.settings_key]
         begins = home[link.source]
-        choices = [(begins.pair, link.target)] if link.addresses else _ends(begins, home[link.target])
+        choices = [(begins.pair, link.target)] if link.addresses else _possible_ends(begins, home[link.target])
         for source, target in choices:
             targets = [target] if link.addresses else members[target]
             ends = [(a, b) for a in members[source] for b in targets if a != b]
@@ -108,7 +108,7 @@ def link_entries_for(links: Sequence[AdoptedLink], fleet: Fleet) -> tuple[list[L
     return entries, left
 
 
-def _ends(source: Broker, target: Broker) -> Iterator[tuple[str, str]]:
+def _possible_ends(source: Broker, target: Broker) -> Iterator[tuple[str, str]]:
     """Yield what an entry may link so that it links two brokers' units, (from, to), the most general first."""
     if source.group != target.group:
         yield source.group, target.group
@@ -117,7 +117,7 @@ def _ends(source: Broker, target: Broker) -> Iterator[tuple[str, str]]:
     yield source.pair, target.pair
 
 
-def _members(fleet: Fleet) -> dict[str, list[str]]:
+def _units_by_name(fleet: Fleet) -> dict[str, list[str]]:
     """Return the units by every group and pair name that ``activemq_links`` accepts; groups hide equal pair names."""
     pairs: dict[str, dict[str, None]] = defaultdict(dict)
     groups: dict[str, dict[str, None]] = defaultdict(dict)

@@ -20,14 +20,17 @@ def propose_multicast(proposal: Proposal) -> set[str]:
         groups[document.identity.group].append(document)
     fitting = set()
     for group, documents in groups.items():
-        found = {document.host: _multicast_variables(proposal, document) for document in documents}
-        same = len({(v["multicast"], v["environment"], v["multicast_group"]) for v in found.values() if v}) == 1
-        if None not in found.values() and same:
+        variables_by_host = {document.host: _multicast_variables(proposal, document) for document in documents}
+        same = (
+            len({(v["multicast"], v["environment"], v["multicast_group"]) for v in variables_by_host.values() if v})
+            == 1
+        )
+        if None not in variables_by_host.values() and same:
             fitting.add(group)
         for document in documents:
             pure = proposal.profile(document.host).replicates
             if group in fitting:
-                for name, value in (found[document.host] or {}).items():
+                for name, value in (variables_by_host[document.host] or {}).items():
                     if value is not None and (name != "discovery" or not pure):
                         proposal.set(document.host, name, value)
             elif pure:
@@ -41,15 +44,15 @@ def _multicast_variables(proposal: Proposal, document: Document) -> dict[str, An
     None where the file has no connector, or several, that they can make.
     """
     identity = document.identity
-    own = identity.pair if proposal.profile(document.host).shares_store else identity.host
-    found = [
+    unit_name = identity.pair if proposal.profile(document.host).shares_store else identity.host
+    multicast_connectors = [
         (node, parts)
         for node in network_connectors(document)
         if (parts := multicast_parts(node.get("uri"))) is not None
     ]
-    if len(found) != 1:
+    if len(multicast_connectors) != 1:
         return None
-    node, (address, options) = found[0]
+    node, (address, options) = multicast_connectors[0]
     connectors = transport_connectors(document)
     if connectors and not any("discoveryUri" in connector.attributes for connector in connectors):
         return None  # the rendered broker would announce itself, and this one does not
@@ -65,7 +68,7 @@ def _multicast_variables(proposal: Proposal, document: Document) -> dict[str, An
         "multicast": address,
         "environment": None if of_its_own else environment or None,
         "multicast_group": group if of_its_own else None,
-        "multicast_name": node.get("name") if node.get("name") != f"{own}-{identity.group}" else None,
+        "multicast_name": node.get("name") if node.get("name") != f"{unit_name}-{identity.group}" else None,
         "multicast_interface": interface,
         "network_ttl": int(ttl) if ttl.isdigit() and int(ttl) not in (0, MULTICAST_TTL) else None,
         "network_attributes": attributes or None,

@@ -72,16 +72,16 @@ def replaceable_bridges(document: Document) -> Iterator[ReplaceableBridge]:
     names = Counter(node.get("name") for node in nodes)
     for node in nodes:
         connector = read_network_connector(node)
-        if names[connector.name] == 1 and not _misfit(connector):
+        if names[connector.name] == 1 and not _inexpressible_part(connector):
             yield _replaceable_bridge(node, connector)
 
 
 def why_not_replaceable(node: XmlElement) -> str:
     """Return which attribute or child of a networkConnector ``activemq_links`` cannot express, as text."""
-    return _misfit(read_network_connector(with_masked_passwords(node))) or "has a name that another one has"
+    return _inexpressible_part(read_network_connector(with_masked_passwords(node))) or "has a name that another one has"
 
 
-def _misfit(connector: NetworkConnector) -> str:
+def _inexpressible_part(connector: NetworkConnector) -> str:
     """Return what keeps ``activemq_links`` from expressing a networkConnector, in words; "" where nothing does."""
     uri = Uri.read(connector.uri)
     if uri.scheme not in ("static", "masterslave", "simple") or not uri.transports:
@@ -166,7 +166,7 @@ def propose_master_nodes(proposal: Proposal) -> None:
     The preferred master is the node that its file marks as preferred, otherwise the node that bridges of other brokers
     dial first.
     """
-    by_name = _by_name(proposal.documents)
+    by_name = _host_by_name(proposal.documents)
     first: Counter[str] = Counter()
     for document in proposal.documents:
         for bridge in replaceable_bridges(document):
@@ -191,7 +191,7 @@ def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) ->
     addresses_by_host: dict[str, Counter[str]] = defaultdict(Counter)
     for host, address in known_addresses.items():
         addresses_by_host[host][address] += 1
-    by_name = _by_name(proposal.documents)
+    by_name = _host_by_name(proposal.documents)
     unknown: list[tuple[ReplaceableBridge, Document]] = []
     for document in proposal.documents:
         for bridge in replaceable_bridges(document):
@@ -201,16 +201,16 @@ def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) ->
             for owner, (host, _) in zip(owners, bridge.addresses, strict=True):
                 if owner:
                     addresses_by_host[owner][host] += 1
-    for owner, address in _on_one_machine(proposal, unknown):
+    for owner, address in _addresses_on_one_machine(proposal, unknown):
         addresses_by_host[owner][address] += 1
-    for owner, address in _slaves_say(proposal):
+    for owner, address in _addresses_dialled_by_slaves(proposal):
         addresses_by_host[owner][address] += 1
     for document in proposal.documents:
         bind = proposal[document.host].get("bind")
         if bind and bind not in _ANYWHERE and document.host not in addresses_by_host:
             addresses_by_host[document.host][bind] += 1
     for bridge, _ in unknown:
-        for owner, address in _named_by_link(bridge, proposal):
+        for owner, address in _addresses_named_by_link(bridge, proposal):
             addresses_by_host[owner][address] += 1
     for owner, counted in addresses_by_host.items():
         address = known_addresses.get(owner) or counted.most_common(1)[0][0]
@@ -218,30 +218,30 @@ def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) ->
             proposal.set(owner, "address", address)
 
 
-def _on_one_machine(
+def _addresses_on_one_machine(
     proposal: Proposal, unknown: Iterable[tuple[ReplaceableBridge, Document]]
 ) -> Iterator[tuple[str, str]]:
     """Yield (host, dialled address) of brokers that share a machine: one dials the other at its own loopback address.
 
-    Nobody is found where two of them would listen on one port.
+    Yield nothing where two of them would listen on the same port.
     """
     listening: dict[str, set[int]] = {}
     for document in proposal.documents:
         entries = proposal[document.host].get("connectors", [])
         offset = proposal[document.host].get("port_offset", 0)
         listening[document.host] = {entry["port"] + offset for entry in entries}
-    found: dict[str, str] = {}
+    address_by_host: dict[str, str] = {}
     for bridge, document in unknown:
         for host, port in bridge.addresses:
             owners = [name for name, ports in listening.items() if port in ports]
             if host.lower() in _ANYWHERE and len(owners) == 1 and owners != [document.host]:
-                found |= {owners[0]: host, document.host: host}
-    ports = [port for host in found for port in listening[host]]
-    if len(set(found.values())) == 1 and len(ports) == len(set(ports)):
-        yield from found.items()
+                address_by_host |= {owners[0]: host, document.host: host}
+    ports = [port for host in address_by_host for port in listening[host]]
+    if len(set(address_by_host.values())) == 1 and len(ports) == len(set(ports)):
+        yield from address_by_host.items()
 
 
-def _slaves_say(proposal: Proposal) -> Iterator[tuple[str, str]]:
+def _addresses_dialled_by_slaves(proposal: Proposal) -> Iterator[tuple[str, str]]:
     for documents in proposal.pairs().values():
         if proposal.profile(documents[0].host).replicates:
             for document, master in (documents, documents[::-1]):
@@ -250,7 +250,7 @@ def _slaves_say(proposal: Proposal) -> Iterator[tuple[str, str]]:
                     yield master.host, dialled[0]
 
 
-def _named_by_link(bridge: ReplaceableBridge, proposal: Proposal) -> Iterator[tuple[str, str]]:
+def _addresses_named_by_link(bridge: ReplaceableBridge, proposal: Proposal) -> Iterator[tuple[str, str]]:
     """Yield (host, dialled address) for a bridge named ``X-to-Y``, where Y is a pair or a host and the ports match."""
     target = bridge.name.rpartition("-to-")[2]
     pair = proposal.pairs().get(target) or [d for d in proposal.documents if d.identity.host == target]
@@ -271,18 +271,18 @@ def _port(variables: Mapping[str, object]) -> int | None:
     return None
 
 
-def _by_name(documents: Iterable[Document]) -> dict[str, str]:
+def _host_by_name(documents: Iterable[Document]) -> dict[str, str]:
     """Return the host by lower-case full name and by lower-case first label, where the label is unique."""
     labels = Counter(document.identity.host.lower() for document in documents)
-    found = {d.identity.host.lower(): d.host for d in documents if labels[d.identity.host.lower()] == 1}
-    return found | {document.host.lower(): document.host for document in documents}
+    host_by_label = {d.identity.host.lower(): d.host for d in documents if labels[d.identity.host.lower()] == 1}
+    return host_by_label | {document.host.lower(): document.host for document in documents}
 
 
 class BrokersByAddress:
     """A lookup of the broker that is dialled at an address, in a proposed fleet."""
 
     def __init__(self, fleet: Fleet, documents: Sequence[Document]) -> None:
-        self._names = _by_name(documents)
+        self._names = _host_by_name(documents)
         self._brokers: dict[str, list[Broker]] = defaultdict(list)
         for broker in fleet.brokers:
             self._brokers[broker.address.lower()].append(broker)
@@ -290,9 +290,9 @@ class BrokersByAddress:
 
     def broker_at(self, host: str, port: int) -> Broker | None:
         """Return the broker that is dialled at ``host:port``, or None where no broker or several brokers match."""
-        found = self._brokers.get(host.lower(), [])
-        if len(found) > 1:
-            found = [b for b in found if any(c.port == port and is_openwire(c.scheme) for c in b.connectors)]
-        if not found and host.lower() in self._names:
-            found = [self._by_host[self._names[host.lower()]]]
-        return found[0] if len(found) == 1 else None
+        brokers = self._brokers.get(host.lower(), [])
+        if len(brokers) > 1:
+            brokers = [b for b in brokers if any(c.port == port and is_openwire(c.scheme) for c in b.connectors)]
+        if not brokers and host.lower() in self._names:
+            brokers = [self._by_host[self._names[host.lower()]]]
+        return brokers[0] if len(brokers) == 1 else None

@@ -75,14 +75,14 @@ class _Network:
         while unfit is None or unfit:
             self._sort_bridges()
             self._propose_links()
-            unfit = self._unfit()
+            unfit = self._unequal_link_reasons()
             self.reasons |= unfit
         self._note_bridges_that_stay()
 
     def _without_links(self, topology: str = "none") -> Fleet:
         return self.proposal.fleet(topology=topology, links=None, pair_links=None)
 
-    def _unicast(self) -> list[Document]:
+    def _documents_without_multicast(self) -> list[Document]:
         return [document for document in self.proposal.documents if document.identity.group not in self.multicast]
 
     def _sort_bridges(self) -> None:
@@ -96,7 +96,7 @@ class _Network:
             for document in documents:
                 for bridge in replaceable_bridges(document):
                     if (document.host, bridge.name) not in self.reasons:
-                        target = self._target(addresses, document, bridge)
+                        target = self._target_unit(addresses, document, bridge)
                         if target:
                             by_name[bridge.name][document.host] = bridge, target
             for by_host in by_name.values():
@@ -106,7 +106,7 @@ class _Network:
             if len(linked) == 1:
                 self.reasons[linked[0], self.pair_links.pop(linked[0]).name] = _UNEQUAL
 
-    def _target(self, addresses: BrokersByAddress, document: Document, bridge: ReplaceableBridge) -> str | None:
+    def _target_unit(self, addresses: BrokersByAddress, document: Document, bridge: ReplaceableBridge) -> str | None:
         """Return the unit that a bridge dials, or None with the reason recorded where no link can replace the bridge.
 
         A bridge to the peer that the variable ``activemq_pair_links`` makes is recorded in ``pair_links``.
@@ -121,21 +121,21 @@ class _Network:
         elif None in owners:
             host, port = bridge.addresses[owners.index(None)]
             named = f"dials {host.rpartition('@')[2]}:{port}, which is no broker of these files"
-            return self._outside(document, bridge, f"{named} ({whose_address(host)})")
+            return self._outside_target(document, bridge, f"{named} ({whose_address(host)})")
         elif units == {me.unit}:
             if _is_pair_link(bridge, me, brokers):
                 self.pair_links[document.host] = bridge
                 return None
             reason = "dials its own pair"
         elif len(units) > 1:
-            named = f"dials several pairs at once: {', '.join(sorted(units))}{self._store_of(brokers)}"
-            return self._outside(document, bridge, named)
+            named = f"dials several pairs at once: {', '.join(sorted(units))}{self._unknown_sharing_reason(brokers)}"
+            return self._outside_target(document, bridge, named)
         else:
             return units.pop()
         self.reasons[document.host, bridge.name] = reason
         return None
 
-    def _outside(self, document: Document, bridge: ReplaceableBridge, why: str) -> str | None:
+    def _outside_target(self, document: Document, bridge: ReplaceableBridge, why: str) -> str | None:
         """Return a name for what a bridge dials where no pair or single broker stands for it, and note ``why``."""
         if not is_valid_value("links", [{"from": "a", "to": "b", "addresses": bridge.dialled_addresses}]):
             self.reasons[document.host, bridge.name] = why
@@ -152,8 +152,8 @@ class _Network:
         self.proposal.note([document.host], f"bridge {bridge.name} {why}: it is a link by address in activemq_links")
         return self.outside[bridge.addresses]
 
-    def _store_of(self, brokers: Sequence[Broker]) -> str:
-        """Return why two nodes of one name are no pair, where that is because nobody can tell whether they share."""
+    def _unknown_sharing_reason(self, brokers: Sequence[Broker]) -> str:
+        """Return why two nodes named as a pair are no pair, where it is unknown whether they share a store; else ""."""
         if len({broker.pair for broker in brokers}) > 1:
             return ""
         documents = [d for d in self.proposal.documents if d.host in {broker.host for broker in brokers}]
@@ -187,7 +187,7 @@ class _Network:
                 self.proposal[document.host].pop(name, None)
             if document.host in self.pair_links:
                 self.proposal[document.host]["pair_links"] = "static"
-        for document in self._unicast():
+        for document in self._documents_without_multicast():
             for name in ("network_ttl", "network_attributes", "network_options"):
                 self.proposal[document.host].pop(name, None)
         self._propose_attributes()
@@ -208,7 +208,7 @@ class _Network:
             return
         common = set(bridges[0].attributes).intersection(*(bridge.attributes for bridge in bridges))
         options = Counter(bridge.options for bridge in bridges).most_common(1)[0][0]
-        for document in self._unicast():
+        for document in self._documents_without_multicast():
             variables = self.proposal[document.host]
             variables["network_attributes"] = {name: yaml_value_of(text) for name, text in sorted(common)}
             variables["network_options"] = {name: yaml_value_of(text) for name, text in options}
@@ -231,7 +231,7 @@ class _Network:
             # One address says nothing of how a pair is dialled.
             if len(link.bridge.addresses) > 1 and (link.addresses or listening[link.target] > 1):
                 kinds[self.base.broker(link.hosts[0]).group][link.bridge.kind] += 1
-        for document in self._unicast():
+        for document in self._documents_without_multicast():
             group, release = document.identity.group, document.release
             default = "masterslave" if release.has_masterslave_discovery else "failover"
             kind = kinds[group].most_common(1)[0][0] if kinds[group] else default
@@ -249,7 +249,7 @@ class _Network:
         }
         fitting: dict[str, dict[str, list[AdoptedLink]]] = {group.name: {} for group in self.base.groups}
         # A shape without links makes a network all the same, whose policies have replay.
-        apart = {document.identity.group for document in self._unicast()} - {
+        apart = {document.identity.group for document in self._documents_without_multicast()} - {
             document.identity.group for document in self.proposal.documents if replays(document)
         }
         several = {group.name for group in self.base.groups if len({broker.unit for broker in group.brokers}) > 1}
@@ -288,7 +288,7 @@ class _Network:
             return
         wanted = {link.bridge.ttl for link in self.links}
         if len(wanted) == 1:
-            for document in self._unicast():
+            for document in self._documents_without_multicast():
                 self.proposal[document.host]["network_ttl"] = ttl_as_setting(next(iter(wanted)))
             return
         self._set_entries(entries, wrong)
@@ -329,8 +329,8 @@ class _Network:
                 links[broker.host, link.name].append(link)
         return links
 
-    def _unfit(self) -> dict[tuple[str, str], str]:
-        """Return, by (host, name), why a proposed link would not equal its bridge, so that the bridge must stay."""
+    def _unequal_link_reasons(self) -> dict[tuple[str, str], str]:
+        """Return, by (host, name), why a proposed link differs from its bridge, so that the bridge must stay."""
         links = self._links_by_name(self.proposal.fleet())
         unfit = {
             (host, link.bridge.name): "has a TTL that no link here would get"

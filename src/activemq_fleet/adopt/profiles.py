@@ -84,7 +84,7 @@ def dialled_master_address(document: Document) -> tuple[str, int] | None:
     """Return the (host, port) at which a pure slave dials its master, or None."""
     connector = master_connector(document)
     dialled = Uri.read(connector.get("remoteURI")).transports if connector else ()
-    return next(((one.host, one.port) for one in dialled if one.host and one.port), None)
+    return next(((transport.host, transport.port) for transport in dialled if transport.host and transport.port), None)
 
 
 def _is_pure(documents: Sequence[Document]) -> bool:
@@ -164,8 +164,8 @@ def _propose_lock(proposal: Proposal, document: Document, locker: str, acquire: 
     store = _store(document)
     if store is None:
         return
-    own = store.find(f"locker/{locker}")
-    wait = own.get("lockAcquireSleepInterval") if own else store.get("databaseLockedWaitDelay")
+    locker_element = store.find(f"locker/{locker}")
+    wait = locker_element.get("lockAcquireSleepInterval") if locker_element else store.get("databaseLockedWaitDelay")
     _propose_interval(proposal, document, "lock_acquire_interval", wait, acquire)
     _propose_interval(proposal, document, "lock_keepalive_interval", store.get("lockKeepAlivePeriod"), keepalive)
 

@@ -37,22 +37,22 @@ _LARGEST = 1 << 20  # bytes
 def read_properties(arguments: Sequence[str], hosts: Collection[str]) -> dict[str, dict[str, str]]:
     """Return the properties of each host, by host and name, from ``FILE`` (for all hosts) and ``HOST=FILE`` arguments.
 
-    A file has a line ``NAME=VALUE`` for each, as Java's properties and environment files have. What is said for one
-    host wins. Raises InputError that names the argument, or the file and its line.
+    A file has a line ``NAME=VALUE`` for each, as Java's properties and environment files have. Properties of one
+    host take precedence. Raises InputError that names the argument, or the file and its line.
     """
     common: dict[str, str] = {}
-    own: dict[str, dict[str, str]] = {host: {} for host in hosts}
+    properties_by_host: dict[str, dict[str, str]] = {host: {} for host in hosts}
     for text in arguments:
         name, separator, file = text.partition("=")
         if not separator or Path(text).is_file():
-            common |= _read(Path(text))
+            common |= _read_file(Path(text))
             continue
         named = [host for host in hosts if name in (host, host.partition(".")[0])]
         if not named:
             raise InputError(f"--properties {text}: there is no activemq.xml of {name}: say FILE or HOST=FILE")
         for host in named:
-            own[host] |= _read(Path(file))
-    return {host: common | values for host, values in own.items()}
+            properties_by_host[host] |= _read_file(Path(file))
+    return {host: common | values for host, values in properties_by_host.items()}
 
 
 def credentials_beside(document: Path, companions: CompanionFiles) -> dict[str, str]:
@@ -63,8 +63,8 @@ def credentials_beside(document: Path, companions: CompanionFiles) -> dict[str, 
     content = companions.read_text(document.parent / "credentials.properties") or ""
     if "Made by activemq.fleet" in content:
         return {}
-    found = (_LINE.fullmatch(line.strip()) for line in split_lines(content))
-    return {match[1]: match[2] for match in found if match and not match[2].startswith("ENC(")}
+    matches = (_LINE.fullmatch(line.strip()) for line in split_lines(content))
+    return {match[1]: match[2] for match in matches if match and not match[2].startswith("ENC(")}
 
 
 def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], file: str) -> None:
@@ -74,7 +74,7 @@ def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], fi
     """
 
     def resolved(text: str) -> str:
-        value = PLACEHOLDER.sub(lambda found: properties.get(found[1], found[0]), text)
+        value = PLACEHOLDER.sub(lambda match: properties.get(match[1], match[0]), text)
         if len(value) > LONGEST_VALUE and value != text:
             raise InputError(f"{file}: a value has more than {LONGEST_VALUE} characters with its placeholders replaced")
         return value
@@ -101,7 +101,7 @@ def with_placeholder_defaults(node: XmlElement) -> XmlElement:
     if node.name == "networkConnector" and "${" in node.get("uri"):
         uri = attributes["uri"]
         for pattern, form in _STANDS_FOR:
-            uri = pattern.sub(lambda found, form=form: form.format(_label(found[1])), uri)  # type: ignore[misc]
+            uri = pattern.sub(lambda match, form=form: form.format(_placeholder_host(match[1])), uri)  # type: ignore[misc]
         attributes = {**attributes, "uri": uri}
     return replace(node, attributes=attributes, children=tuple(map(with_placeholder_defaults, node.children)))
 
@@ -113,23 +113,23 @@ def whose_address(host: str) -> str:
     return "--address HOST=ADDRESS says whose it is"
 
 
-def _label(name: str) -> str:
+def _placeholder_host(name: str) -> str:
     return re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def _read(path: Path) -> dict[str, str]:
+def _read_file(path: Path) -> dict[str, str]:
     try:
         if path.stat().st_size > _LARGEST:
             raise InputError(f"{path}: has more than {_LARGEST >> 20} MiB: no properties file is so long")
         lines = split_lines(path.read_text(encoding="utf-8", errors="replace"))
     except OSError as error:
         raise InputError(f"--properties {path}: {error.strerror or error}") from None
-    found = {}
+    properties = {}
     for number, line in enumerate(map(str.strip, lines), start=1):
         if not line or line[0] in "#!":
             continue
         match = _LINE.fullmatch(line)
         if match is None:
             raise InputError(f"{path}:{number}: is no line NAME=VALUE")
-        found[match[1]] = match[2].strip()
-    return found
+        properties[match[1]] = match[2].strip()
+    return properties

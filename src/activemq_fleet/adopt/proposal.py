@@ -78,10 +78,10 @@ class Proposal:
 
     def pairs(self) -> dict[str, list[Document]]:
         """Return the existing activemq.xml files of each pair by the pair's name, in the order of their nodes."""
-        found: dict[str, list[Document]] = {}
+        documents_by_pair: dict[str, list[Document]] = {}
         for document in sorted(self.documents, key=lambda d: (d.identity.pair, d.identity.node)):
-            found.setdefault(document.identity.pair, []).append(document)
-        return found
+            documents_by_pair.setdefault(document.identity.pair, []).append(document)
+        return documents_by_pair
 
     def fleet(self, **changes: Any) -> Fleet:
         """Return the fleet of the proposed variables; ``changes`` override every host's variables, None removes one."""

@@ -143,7 +143,7 @@ def contains_password(path: str, text: str) -> bool:
 
 def with_masked_passwords(node: XmlElement) -> XmlElement:
     """Return an XML element with ``***`` in place of every password in clear text."""
-    return _replaced(node, lambda _node, _name, _value: MASK)
+    return _replace_passwords(node, lambda _node, _name, _value: MASK)
 
 
 def with_secret_labels(node: XmlElement, secrets: Secrets) -> XmlElement:
@@ -154,10 +154,12 @@ def with_secret_labels(node: XmlElement, secrets: Secrets) -> XmlElement:
         secret = secrets.secret_for(owner or f"{element.name}-{name}", value, f"{name} of <{element.name}>")
         return f"{_OPEN}{secret.label}{_CLOSE}"
 
-    return _replaced(node, label)
+    return _replace_passwords(node, label)
 
 
-def _replaced(node: XmlElement, by: Callable[[XmlElement, str, str], str], *, below_secret: bool = False) -> XmlElement:
+def _replace_passwords(
+    node: XmlElement, by: Callable[[XmlElement, str, str], str], *, below_secret: bool = False
+) -> XmlElement:
     """Return the element with each password in clear text replaced by what ``by(element, name, value)`` returns."""
     secret_here = below_secret or any(is_password(node.get(name)) for name in ("name", "key"))
 
@@ -165,14 +167,14 @@ def _replaced(node: XmlElement, by: Callable[[XmlElement, str, str], str], *, be
         local = name.rpartition("}")[2]
         if is_clear_text_password(local, value) or (secret_here and local == "value" and not _is_reference(value)):
             return by(node, local if local != "value" else node.get("name") or "value", value)
-        return _in_text(value, node, by)
+        return _replace_in_text(value, node, by)
 
     def plain(text: str) -> str:
         if secret_here and not _is_reference(text.strip()):
             return by(node, node.get("key") or "text", text.strip())
-        return _in_text(text, node, by)
+        return _replace_in_text(text, node, by)
 
-    children = [_replaced(child, by, below_secret=secret_here) for child in node.children]
+    children = [_replace_passwords(child, by, below_secret=secret_here) for child in node.children]
     return replace(
         node,
         attributes={name: attribute(name, value) for name, value in node.attributes.items()},
@@ -181,14 +183,14 @@ def _replaced(node: XmlElement, by: Callable[[XmlElement, str, str], str], *, be
     )
 
 
-def _in_text(text: str, node: XmlElement, by: Callable[[XmlElement, str, str], str]) -> str:
+def _replace_in_text(text: str, node: XmlElement, by: Callable[[XmlElement, str, str], str]) -> str:
     """Return a text whose passwords inside URIs, ``?password=x`` and ``//user:x@host``, are replaced through ``by``."""
     if "=" not in text and "@" not in text:
         return text
 
-    def hide(found: re.Match[str]) -> str:
-        before, value = (found[1], found[2]) if found[1] else (found[3], found[4])
-        return found[0] if _is_reference(value) else before + by(node, "uri-password", value)
+    def hide(match: re.Match[str]) -> str:
+        before, value = (match[1], match[2]) if match[1] else (match[3], match[4])
+        return match[0] if _is_reference(value) else before + by(node, "uri-password", value)
 
     return _IN_URI.sub(hide, text)
 
@@ -207,7 +209,7 @@ def without_passwords(name: str, value: Any, secrets: Secrets) -> Any:
     def label(_node: XmlElement, kind: str, password: str) -> str:
         return f"{_OPEN}{secrets.secret_for(kind, password, f'password inside {name}').label}{_CLOSE}"
 
-    marked = _in_text(value, XmlElement("", {}), label)
+    marked = _replace_in_text(value, XmlElement("", {}), label)
     return value if marked == value else TemplatedText(marked)
 
 

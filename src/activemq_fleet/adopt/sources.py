@@ -71,24 +71,24 @@ def read_sources(
     rendered by activemq.fleet names. ``properties`` are ``FILE`` or ``HOST=FILE``, with what placeholders stand for.
     Raises InputError or ReleaseError, naming file or host.
     """
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     roots: dict[str, Path | None] = {}
-    for host, path, root in _files(arguments, naming):
-        if host in found and found[host].resolve() != path.resolve():
-            raise InputError(f"{path}: is the second file for {host}, after {found[host]}: name one of them")
-        found[host], roots[host] = path, root
-    chosen = _releases(releases, found)
-    values = read_properties(properties, found)
+    for host, path, root in _source_files(arguments, naming):
+        if host in paths and paths[host].resolve() != path.resolve():
+            raise InputError(f"{path}: is the second file for {host}, after {paths[host]}: name one of them")
+        paths[host], roots[host] = path, root
+    chosen = _release_by_host(releases, paths)
+    values = read_properties(properties, paths)
     documents = [
         _document(host, path, roots[host], chosen.get(host), naming, values[host])
-        for host, path in sorted(found.items())
+        for host, path in sorted(paths.items())
     ]
     _refuse_doubles(documents)
     inventory_groups(document.identity for document in documents)
     return documents
 
 
-def _files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[str, Path, Path | None]]:
+def _source_files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[str, Path, Path | None]]:
     """Yield the host and path of each file, and the directory below which it was found; None for a named file."""
     for argument in arguments:
         host, file = "", argument
@@ -101,17 +101,17 @@ def _files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[str, Path
         path = Path(file)
         root = path if path.is_dir() else None
         if root is not None:
-            inside = list(files_below(root, ACTIVEMQ_XML))
-            if not inside:
+            xml_paths = list(files_below(root, ACTIVEMQ_XML))
+            if not xml_paths:
                 raise InputError(f"{path}: there is no {ACTIVEMQ_XML} in it: give files of other names as HOST=FILE")
-            if host and len(inside) > 1:
-                raise InputError(f"{path}: holds {len(inside)} files {ACTIVEMQ_XML}: name the one of {host}")
+            if host and len(xml_paths) > 1:
+                raise InputError(f"{path}: holds {len(xml_paths)} files {ACTIVEMQ_XML}: name the one of {host}")
         elif path.is_file():
-            inside = [path]
+            xml_paths = [path]
         else:
             wrong = "is neither a file nor a directory" if path.exists() else "there is no such file or directory"
             raise InputError(f"{path}: {wrong}")
-        yield from ((host or _host_of(found, naming), found, root) for found in inside)
+        yield from ((host or _host_of(xml_path, naming), xml_path, root) for xml_path in xml_paths)
 
 
 def _host_of(path: Path, naming: Naming) -> str:
@@ -136,7 +136,7 @@ def _host_of(path: Path, naming: Naming) -> str:
     )
 
 
-def _releases(arguments: Sequence[str], hosts: Mapping[str, Path]) -> dict[str, str]:
+def _release_by_host(arguments: Sequence[str], hosts: Mapping[str, Path]) -> dict[str, str]:
     chosen: dict[str, str] = {}
     for text in arguments:
         name, separator, release = text.rpartition("=")
@@ -155,17 +155,17 @@ def read_addresses(arguments: Sequence[str], documents: Sequence[Document]) -> d
 
     Raises InputError for a host without a file and for an invalid address.
     """
-    found = {}
+    address_by_host = {}
     for text in arguments:
         name, separator, address = text.partition("=")
         named = [document.host for document in documents if name in (document.host, document.identity.host)]
         if not separator or len(named) != 1:
             raise InputError(f"--address {text}: say HOST=ADDRESS, of a host whose file is given")
         try:
-            found[named[0]] = check_host(address)
+            address_by_host[named[0]] = check_host(address)
         except ValueError as error:
             raise InputError(f"--address {text}: {error}") from None
-    return found
+    return address_by_host
 
 
 def _document(
@@ -213,7 +213,7 @@ def _read(path: Path, root: Path | None, properties: Mapping[str, str]) -> tuple
         raise InputError(f"{path}:{error.problem.line}:{error.problem.column}: {error.problem.message}") from None
     brokers = element.findall(f"{{{CORE}}}broker") if element.tag == f"{{{BEANS}}}beans" else []
     if len(brokers) != 1:
-        raise InputError(f"{path}: {_no_broker(str(element.tag), len(brokers))}")
+        raise InputError(f"{path}: {_no_broker_message(str(element.tag), len(brokers))}")
     resolve_placeholders(element, properties, str(path))
     if _PRIVATE.search(etree.tostring(element, encoding="unicode")):
         raise InputError(f"{path}: holds the character U+E000 or U+E001, which stands for nothing: remove it")
@@ -257,7 +257,7 @@ def _release(text: str, path: Path) -> Release:
         raise ReleaseError(f"{path}: {error}") from None
 
 
-def _no_broker(root: str, number: int) -> str:
+def _no_broker_message(root: str, number: int) -> str:
     if number:
         return f"holds {number} <broker>; make a file of each"
     if root != f"{{{BEANS}}}beans":

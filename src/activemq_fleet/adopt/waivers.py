@@ -28,7 +28,7 @@ def propose_waivers(proposal: Proposal, findings_of: FindingsOf) -> None:
 
     What causes any other error is left out of the proposal. Raises InputError for an error that nothing explains.
     """
-    errors = _errors(proposal, findings_of)
+    errors = _blocking_findings(proposal, findings_of)
     if not errors:
         return
     fleet = proposal.fleet()
@@ -37,10 +37,10 @@ def propose_waivers(proposal: Proposal, findings_of: FindingsOf) -> None:
     for finding in errors:
         if _key_of(finding) not in in_force:
             _leave_out_cause(proposal, finding, findings_of)
-    _waive(proposal, _errors(proposal, findings_of))
+    _waive(proposal, _blocking_findings(proposal, findings_of))
 
 
-def _errors(proposal: Proposal, findings_of: FindingsOf) -> list[Finding]:
+def _blocking_findings(proposal: Proposal, findings_of: FindingsOf) -> list[Finding]:
     fleet = proposal.fleet()
     rendered = {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}
     return [finding for finding in findings_of(fleet, rendered) if finding.blocks]
@@ -55,14 +55,14 @@ def _leave_out_cause(proposal: Proposal, finding: Finding, findings_of: Findings
     """Remove the fragment or broker attribute that causes an error from a host's proposal, or raise InputError."""
     key = _key_of(finding)
     variables = proposal.variables.get(finding.host, {})
-    if key not in map(_key_of, _errors(proposal, findings_of)):
+    if key not in map(_key_of, _blocking_findings(proposal, findings_of)):
         return  # what caused an earlier error caused this one too
-    for tried, (what, changed) in enumerate(_without_one(variables)):
+    for tried, (what, changed) in enumerate(_variants_without_one_variable(variables)):
         if tried >= _MOST_TRIED:
             break
         before = dict(variables)
         variables.update(changed)
-        if key not in map(_key_of, _errors(proposal, findings_of)):
+        if key not in map(_key_of, _blocking_findings(proposal, findings_of)):
             proposal.note(
                 [finding.host],
                 f"{what} is left out, because the rendered file would have an error that the original does not have: "
@@ -76,7 +76,7 @@ def _leave_out_cause(proposal: Proposal, finding: Finding, findings_of: Findings
     )
 
 
-def _without_one(variables: Variables) -> Iterator[tuple[str, Variables]]:
+def _variants_without_one_variable(variables: Variables) -> Iterator[tuple[str, Variables]]:
     """Yield a name for each fragment and broker attribute of a host, and the changed variables without it."""
     fragments = variables.get("xml_fragments", [])
     for position, fragment in enumerate(fragments):

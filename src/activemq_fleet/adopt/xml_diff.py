@@ -103,10 +103,10 @@ class XmlElement:
 
     def find_all(self, path: str) -> list[XmlElement]:
         """Return the elements in ActiveMQ's namespace at a path such as ``plugins/simpleAuthenticationPlugin``."""
-        found = [self]
+        elements = [self]
         for name in path.split("/"):
-            found = [child for node in found for child in node.children if child.tag == f"{{{CORE}}}{name}"]
-        return found
+            elements = [child for node in elements for child in node.children if child.tag == f"{{{CORE}}}{name}"]
+        return elements
 
     def find(self, path: str) -> XmlElement | None:
         """Return the first element in ActiveMQ's namespace at a path, or None."""
@@ -114,8 +114,8 @@ class XmlElement:
 
     def children_of(self, path: str) -> tuple[XmlElement, ...]:
         """Return the children of the first element in ActiveMQ's namespace at a path; none where it is absent."""
-        found = self.find(path)
-        return found.children if found else ()
+        element = self.find(path)
+        return element.children if element else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +180,9 @@ class _Comparison:
     def of(self, path: str, original: XmlElement, rendered: XmlElement) -> Iterator[Difference]:
         if original.comparison_key == rendered.comparison_key:
             return
-        yield from self._of_attributes(path, original, rendered)
-        pairs, lacking, added = _paired(original.children, rendered.children)
-        steps = {**_steps(original.children), **_steps(rendered.children)}
+        yield from self._attribute_differences(path, original, rendered)
+        pairs, lacking, added = _pair_children(original.children, rendered.children)
+        steps = {**_path_steps(original.children), **_path_steps(rendered.children)}
         for before, after in pairs:
             yield from self.of(f"{path}/{steps[id(before)]}", before, after)
         for child in lacking:
@@ -190,9 +190,9 @@ class _Comparison:
         for child in added:
             yield self._difference(f"{path}/{steps[id(child)]}", None, to_xml(self.shown[id(child)], indent=None))
         if original.has_ordered_children and rendered.has_ordered_children:
-            yield from self._of_order(path, pairs, steps, rendered)
+            yield from self._order_differences(path, pairs, steps, rendered)
 
-    def _of_attributes(self, path: str, original: XmlElement, rendered: XmlElement) -> Iterator[Difference]:
+    def _attribute_differences(self, path: str, original: XmlElement, rendered: XmlElement) -> Iterator[Difference]:
         before, after = self.shown[id(original)], self.shown[id(rendered)]
         for name in sorted({**original.attributes, **rendered.attributes}):
             if original.attributes.get(name) != rendered.attributes.get(name):
@@ -201,7 +201,7 @@ class _Comparison:
         if original.normalized_text != rendered.normalized_text:
             yield self._difference(f"{path}/text()", before.normalized_text or None, after.normalized_text or None)
 
-    def _of_order(
+    def _order_differences(
         self,
         path: str,
         pairs: Sequence[tuple[XmlElement, XmlElement]],
@@ -220,13 +220,13 @@ class _Comparison:
         return Difference(self.host, path, direction, before, after)
 
 
-def _paired(
+def _pair_children(
     originals: Sequence[XmlElement], rendered: Sequence[XmlElement]
 ) -> tuple[list[tuple[XmlElement, XmlElement]], list[XmlElement], list[XmlElement]]:
     """Return the matching (original, rendered) children in the original's order, and the unmatched of both sides."""
     answers: dict[int, XmlElement] = {}
     left = list(rendered)
-    for same in (lambda node: node.comparison_key, _identity, _listens_at):
+    for same in (lambda node: node.comparison_key, _identity, _listening_address):
         waiting: dict[Any, deque[XmlElement]] = defaultdict(deque)
         for node in left:
             waiting[same(node)].append(node)
@@ -249,8 +249,8 @@ def _identity(node: XmlElement) -> tuple[str, ...]:
     return node.tag, *(node.get(name) for name in _TOLD_APART_BY.get(node.name, ()))
 
 
-def _listens_at(node: XmlElement) -> object:
-    """Return what two transportConnectors of which one has no name have in common; nothing for other elements."""
+def _listening_address(node: XmlElement) -> object:
+    """Return a value that is equal for transportConnectors with the same address; unique for any other element."""
     return (node.tag, node.get("uri").partition("?")[0]) if node.name == "transportConnector" else id(node)
 
 
@@ -286,7 +286,7 @@ def is_console_import(node: XmlElement) -> bool:
     return node.tag == f"{{{BEANS}}}import" and "jetty" in node.get("resource")
 
 
-def _steps(siblings: Iterable[XmlElement]) -> dict[int, str]:
+def _path_steps(siblings: Iterable[XmlElement]) -> dict[int, str]:
     """Return the last part of the path of each of the elements below one element, by ``id``."""
     siblings = list(siblings)
     total = Counter(node.tag for node in siblings)
@@ -312,10 +312,10 @@ def to_xml(node: XmlElement, *, indent: int | None = 0) -> str:
 
     ``indent`` is the nesting level of the first line; None writes everything on one line.
     """
-    return ("" if indent is None else "\n").join(_lines(node, CORE, indent))
+    return ("" if indent is None else "\n").join(_xml_lines(node, CORE, indent))
 
 
-def _lines(node: XmlElement, around: str, indent: int | None) -> Iterator[str]:
+def _xml_lines(node: XmlElement, around: str, indent: int | None) -> Iterator[str]:
     namespace = node.tag.removeprefix("{").rpartition("}")[0]
     space = "  " * (indent or 0)
     start = f"<{node.name}" + (f' xmlns="{attribute(namespace)}"' if namespace != around else "")
@@ -329,7 +329,7 @@ def _lines(node: XmlElement, around: str, indent: int | None) -> Iterator[str]:
         return
     yield f"{space}{start}>{escape(_tidy(node.text, indent))}"
     for child in node.children:
-        yield from _lines(child, namespace, None if indent is None else indent + 1)
+        yield from _xml_lines(child, namespace, None if indent is None else indent + 1)
         if behind := _tidy(child.tail, indent):
             yield escape(behind)
     yield f"{space}</{node.name}>"

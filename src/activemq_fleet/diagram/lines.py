@@ -17,8 +17,8 @@ def draw_connection(canvas: Canvas, connection: Connection, points: Sequence[Poi
     kind, flow = connection.kind, connection.flow
     with canvas.group(connection.tooltip):
         if flow == "each way":
-            _draw_line(canvas, _parallel(points, _APART), kind, at_start=False, at_end=True)
-            _draw_line(canvas, _parallel(points, -_APART), kind, at_start=True, at_end=False)
+            _draw_line(canvas, _parallel_line(points, _APART), kind, at_start=False, at_end=True)
+            _draw_line(canvas, _parallel_line(points, -_APART), kind, at_start=True, at_end=False)
         else:
             _draw_line(canvas, points, kind, at_start=flow != "forward", at_end=flow != "backward")
 
@@ -29,28 +29,30 @@ def draw_head(canvas: Canvas, css: str, start: Point, tip: Point) -> None:
     half = _HEAD * 0.46
     left = (x - ux * _HEAD - uy * half, y - uy * _HEAD + ux * half)
     right = (x - ux * _HEAD + uy * half, y - uy * _HEAD - ux * half)
-    canvas.add_path(css, f"M{_at(tip)}L{_at(left)}L{_at(right)}Z")
+    canvas.add_path(css, f"M{_coordinates_text(tip)}L{_coordinates_text(left)}L{_coordinates_text(right)}Z")
 
 
 def _draw_line(canvas: Canvas, points: Sequence[Point], kind: str, *, at_start: bool, at_end: bool) -> None:
     """Draw a line with heads at its ends; the line is shortened there, so that none of it shows beyond a tip."""
     path = list(points)
     if at_start:
-        path[0] = _towards(points[0], points[1], _HEAD - 1)
+        path[0] = _move_towards(points[0], points[1], _HEAD - 1)
     if at_end:
-        path[-1] = _towards(points[-1], points[-2], _HEAD - 1)
-    parts = [f"M{_at(path[0])}"]
+        path[-1] = _move_towards(points[-1], points[-2], _HEAD - 1)
+    parts = [f"M{_coordinates_text(path[0])}"]
     for before, here, after in zip(path, path[1:], path[2:], strict=False):
         radius = min(_CORNER, math.dist(before, here) / 2, math.dist(here, after) / 2)
-        parts.append(f"L{_at(_towards(here, before, radius))}Q{_at(here)} {_at(_towards(here, after, radius))}")
-    canvas.add_path(f"line line-{kind}", "".join(parts) + f"L{_at(path[-1])}")
+        start = _coordinates_text(_move_towards(here, before, radius))
+        end = _coordinates_text(_move_towards(here, after, radius))
+        parts.append(f"L{start}Q{_coordinates_text(here)} {end}")
+    canvas.add_path(f"line line-{kind}", "".join(parts) + f"L{_coordinates_text(path[-1])}")
     if at_start:
         draw_head(canvas, f"head-{kind}", points[1], points[0])
     if at_end:
         draw_head(canvas, f"head-{kind}", points[-2], points[-1])
 
 
-def _parallel(points: Sequence[Point], distance: float) -> list[Point]:
+def _parallel_line(points: Sequence[Point], distance: float) -> list[Point]:
     """Return the points of a line of right angles parallel to ``points``, ``distance`` pixels to the right of it."""
     turned = [_direction(start, end) for start, end in pairwise(points)]
     before, after = [turned[0], *turned], [*turned, turned[-1]]
@@ -65,10 +67,10 @@ def _direction(start: Point, end: Point) -> Point:
     return (end[0] - start[0]) / length, (end[1] - start[1]) / length
 
 
-def _towards(start: Point, end: Point, distance: float) -> Point:
+def _move_towards(start: Point, end: Point, distance: float) -> Point:
     ux, uy = _direction(start, end)
     return start[0] + ux * distance, start[1] + uy * distance
 
 
-def _at(point: Point) -> str:
+def _coordinates_text(point: Point) -> str:
     return f"{decimal(point[0])} {decimal(point[1])}"

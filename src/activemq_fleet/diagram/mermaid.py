@@ -26,10 +26,10 @@ def to_mermaid(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -
     counted.
     """
     scene = scene_of(fleet, states)
-    lines = list(_by_pair(scene))
+    lines = list(_pair_level_lines(scene))
     text = "\n".join(lines) + "\n"
     if len(text) > MOST_TEXT or sum(map(_is_edge, lines)) > MOST_EDGES:
-        text = "\n".join(_by_group(scene)) + "\n"
+        text = "\n".join(_group_level_lines(scene)) + "\n"
     return text
 
 
@@ -37,10 +37,10 @@ def label(*lines: str) -> str:
     """Return texts as one quoted Mermaid label; characters that Mermaid or HTML might
     interpret become character codes.
     """
-    return '"' + "<br/>".join("".join(_coded(character) for character in line) for line in lines) + '"'
+    return '"' + "<br/>".join("".join(_escape_character(character) for character in line) for line in lines) + '"'
 
 
-def _coded(character: str) -> str:
+def _escape_character(character: str) -> str:
     return character if _PLAIN.fullmatch(character) else f"#{ord(character)};"
 
 
@@ -48,7 +48,7 @@ def _is_edge(line: str) -> bool:
     return any(arrow in line for arrow in (" -->", " <-->"))
 
 
-def _by_pair(scene: Scene) -> Iterator[str]:
+def _pair_level_lines(scene: Scene) -> Iterator[str]:
     names = {pair.name: f"p{position}" for position, pair in enumerate(scene.pairs)}
     groups = {group.name: f"g{position}" for position, group in enumerate(scene.groups)}
     yield "flowchart LR"
@@ -62,27 +62,27 @@ def _by_pair(scene: Scene) -> Iterator[str]:
             yield f"    {groups[group.name]}bus([{label(group.multicast.uri)}])"
         yield "  end"
     for group in scene.groups:
-        yield from _inside(group, names, f"{groups[group.name]}bus")
-    yield from _between(scene, groups)
-    yield from _balancers(scene, groups)
-    yield from _marked(scene, names)
-    yield from _everywhere(scene)
+        yield from _group_lines(group, names, f"{groups[group.name]}bus")
+    yield from _group_edge_lines(scene, groups)
+    yield from _balancer_lines(scene, groups)
+    yield from _mark_lines(scene, names)
+    yield from _common_finding_lines(scene)
     if not scene.groups:
         yield f"  none[{label('no brokers')}]"
 
 
-def _by_group(scene: Scene) -> Iterator[str]:
+def _group_level_lines(scene: Scene) -> Iterator[str]:
     groups = {group.name: f"g{position}" for position, group in enumerate(scene.groups)}
     yield "flowchart LR"
     for group in scene.groups:
         yield f"  {groups[group.name]}[{label(group.name, *heading_facts(group))}]"
-    edges = [*_between(scene, groups), *_balancers(scene, groups)]
+    edges = [*_group_edge_lines(scene, groups), *_balancer_lines(scene, groups)]
     yield from [line for line in edges if not _is_edge(line)]
     yield from [line for line in edges if _is_edge(line)][:MOST_EDGES]
-    yield from _everywhere(scene)
+    yield from _common_finding_lines(scene)
 
 
-def _balancers(scene: Scene, groups: dict[str, str]) -> Iterator[str]:
+def _balancer_lines(scene: Scene, groups: dict[str, str]) -> Iterator[str]:
     """Yield load balancers as nodes, with an edge to each group whose address they hold."""
     names = {host: f"b{position}" for position, host in enumerate(scene.balancers)}
     for host, name in names.items():
@@ -93,7 +93,7 @@ def _balancers(scene: Scene, groups: dict[str, str]) -> Iterator[str]:
             yield f"  {names[view.host]} -->|{label(view.address, *view.ports)}| {groups[group.name]}"
 
 
-def _everywhere(scene: Scene) -> Iterator[str]:
+def _common_finding_lines(scene: Scene) -> Iterator[str]:
     """Yield a box with the rules whose findings every broker has; no broker is marked for them."""
     rules = dict.fromkeys(grouped.finding.rule for grouped in scene.findings if not grouped.marked)
     if rules:
@@ -118,23 +118,23 @@ def _node_line(node: BrokerView) -> str:
     return f"{star}{node.label} {address}{port}".rstrip() + state + badge
 
 
-def _inside(group: GroupView, names: dict[str, str], bus: str) -> Iterator[str]:
+def _group_lines(group: GroupView, names: dict[str, str], bus: str) -> Iterator[str]:
     if group.multicast is not None:
         for pair in group.pairs:
             yield f"  {names[pair.name]} <--> {bus}"
     if group.shape.name == "mesh" and len(group.pairs) > MOST_MESHED:
         return  # "full mesh" stands in the title
     for connection in group.connections:
-        yield _edge(connection, names[connection.a], names[connection.b], connection.kind)
+        yield _edge_line(connection, names[connection.a], names[connection.b], connection.kind)
 
 
-def _between(scene: Scene, groups: dict[str, str]) -> Iterator[str]:
+def _group_edge_lines(scene: Scene, groups: dict[str, str]) -> Iterator[str]:
     for connection in scene.between:
         captions = caption(connection, scene.sizes, with_kind=True)
-        yield _edge(connection, groups[connection.a], groups[connection.b], *captions)
+        yield _edge_line(connection, groups[connection.a], groups[connection.b], *captions)
 
 
-def _edge(connection: Connection, a: str, b: str, *captions: str) -> str:
+def _edge_line(connection: Connection, a: str, b: str, *captions: str) -> str:
     if connection.flow == "backward":
         a, b = b, a
     arrow = "-->" if connection.flow in ("forward", "backward") else "<-->"
@@ -142,7 +142,7 @@ def _edge(connection: Connection, a: str, b: str, *captions: str) -> str:
     return f"  {a} {arrow}|{label(*lines)}| {b}"
 
 
-def _marked(scene: Scene, names: dict[str, str]) -> Iterator[str]:
+def _mark_lines(scene: Scene, names: dict[str, str]) -> Iterator[str]:
     for severity, colour in (("error", "#cf222e"), ("warning", "#bf8700")):
         marked = [
             names[pair.name] for pair in scene.pairs if any(node.severity == severity for node in pair.nodes)

@@ -235,7 +235,7 @@ def scene_of(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> 
         return PairView(pair.name, nodes, tuple(agents[pair.name]), links)
 
     def view_of_group(group: Group) -> GroupView:
-        pairs = tuple(map(view_of_pair, sorted(group.pairs, key=lambda pair: _with_numbers(pair.name))))
+        pairs = tuple(map(view_of_pair, sorted(group.pairs, key=lambda pair: _natural_sort_key(pair.name))))
         order = [pair.name for pair in pairs]
         connections = _connections(within[group.name], order, lambda link: link.pairs)
         directions = {ends: c.flow == "duplex" for c in connections for ends in (*c.forward, *c.backward)}
@@ -327,13 +327,13 @@ def _connection(a: str, b: str, bundle: list[_PlacedLink], ends_of: Callable[[_P
     first = bundle[0].link
     flow: Flow = "duplex" if first.duplex else "forward" if not backward else "each way" if forward else "backward"
     alike = all(placed.link.include == first.include for placed in bundle)
-    described = [_described(placed) for placed in bundle[:_MOST_DESCRIBED]]
+    described = [_link_tooltip(placed) for placed in bundle[:_MOST_DESCRIBED]]
     if len(bundle) > _MOST_DESCRIBED:
         described.append(f"and {len(bundle) - _MOST_DESCRIBED} more")
     return Connection(a, b, first.kind, flow, forward, backward, first.include if alike else (), "\n".join(described))
 
 
-def _with_numbers(name: str) -> list[tuple[int, str]]:
+def _natural_sort_key(name: str) -> list[tuple[int, str]]:
     """Return a sort key that orders numbers in names by value, so that mq100 follows mq99."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
@@ -343,17 +343,17 @@ def _worst_first(finding: Finding) -> tuple[bool, int, str, str, str]:
     return finding.waived is not None, severity, finding.host, finding.rule, finding.message
 
 
-def _limit(ttl: int | None) -> str:
+def _ttl_text(ttl: int | None) -> str:
     return "no limit" if ttl == -1 else str(ttl)
 
 
-def _described(placed: _PlacedLink) -> str:
+def _link_tooltip(placed: _PlacedLink) -> str:
     """Return a line of a tooltip: the name, ends, kind, TTL and destinations of a link."""
     link = placed.link
     if link.network_ttl is not None:
-        reach = f"TTL {_limit(link.network_ttl)}"
+        reach = f"TTL {_ttl_text(link.network_ttl)}"
     else:
-        reach = f"consumer TTL {_limit(link.consumer_ttl)}, message TTL {_limit(link.message_ttl)}"
+        reach = f"consumer TTL {_ttl_text(link.consumer_ttl)}, message TTL {_ttl_text(link.message_ttl)}"
     carried = f", only {', '.join(link.include)}" if link.include else ""
     refused = f", without {', '.join(link.exclude)}" if link.exclude else ""
     way = "duplex" if link.duplex else "one way"

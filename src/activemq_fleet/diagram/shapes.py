@@ -38,16 +38,16 @@ def shape_of(pairs: Sequence[str], links: Mapping[tuple[str, str], bool], wanted
     degrees = [len(neighbours[name]) for name in pairs]
     if len(links) == len(pairs) * (len(pairs) - 1) and not any(links.values()):
         return Shape("mesh", in_order)
-    hub = _hub(pairs, degrees, wanted)
+    hub = _find_hub(pairs, degrees, wanted)
     if hub is not None:
         return Shape("hub", (hub, *(name for name in pairs if name != hub)))
-    path = _path(pairs, neighbours)
+    path = _find_path(pairs, neighbours)
     if path and max(degrees) <= 2:
         return Shape("ring" if min(degrees) == 2 and len(pairs) > 2 else "chain", path)
     return Shape("other", in_order)
 
 
-def _hub(pairs: Sequence[str], degrees: Sequence[int], wanted: str) -> str | None:
+def _find_hub(pairs: Sequence[str], degrees: Sequence[int], wanted: str) -> str | None:
     """Return the pair to which every other pair is linked, and nothing else; None without such a pair."""
     if len(pairs) < 3 or sum(degrees) != 2 * (len(pairs) - 1) or max(degrees) != len(pairs) - 1:
         return None
@@ -56,7 +56,7 @@ def _hub(pairs: Sequence[str], degrees: Sequence[int], wanted: str) -> str | Non
     return pairs[degrees.index(max(degrees))]
 
 
-def _path(pairs: Sequence[str], neighbours: Mapping[str, set[str]]) -> tuple[str, ...]:
+def _find_path(pairs: Sequence[str], neighbours: Mapping[str, set[str]]) -> tuple[str, ...]:
     """Return the pairs along their links from an end, or () where they do not lie on one line."""
     position = {name: index for index, name in enumerate(pairs)}
     here = next((name for name in pairs if len(neighbours[name]) == 1), pairs[0])

@@ -55,7 +55,7 @@ def to_svg(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> st
     placement.draw(canvas, _MARGIN + (width - placement.width) / 2, y)
     y += placement.height + 24
     if listed:
-        y += _draw_list(canvas, listed, scene.sizes, y, width)
+        y += _draw_link_list(canvas, listed, scene.sizes, y, width)
     y += draw_findings(canvas, scene, _MARGIN, y, width)
     drawn = [*between, *(connection for box in boxes for connection in box.drawn)]
     meshed = {box.meshed for box in boxes if box.meshed}
@@ -122,7 +122,7 @@ def _draw_idle_balancers(canvas: Canvas, hosts: Sequence[str], y: float, width: 
     return placement.height + 18
 
 
-def _draw_list(
+def _draw_link_list(
     canvas: Canvas, connections: Sequence[Connection], sizes: Mapping[str, int], y: float, width: float
 ) -> float:
     """Write the links between groups as text, where lines would cover each other; return the height in pixels."""

@@ -17,14 +17,14 @@ MOST_AGENTS = 12
 
 def accounts_section(fleet: Fleet, broker: Broker) -> Section:
     """Return the section that explains a broker's accounts: names, groups and rights, never passwords."""
-    accounts = [_account(account, broker) for account in broker.accounts] or [Entry("none", "nobody can log in")]
-    rights = [_permission(permission) for permission in broker.permissions]
+    accounts = [_account_entry(account, broker) for account in broker.accounts] or [Entry("none", "nobody can log in")]
+    rights = [_permission_entry(permission) for permission in broker.permissions]
     if not rights:
         rights = [variable_entry(broker.settings, "acl", "rights", "whoever logs in may do everything")]
     return Section("accounts", "Who may log in", (*accounts, *rights))
 
 
-def _account(account: Account, broker: Broker) -> Entry:
+def _account_entry(account: Account, broker: Broker) -> Entry:
     groups = ", ".join(account.groups)
     why = ""
     is_derived = account.name == PROBE_USER and broker.settings.probe_password is None
@@ -45,7 +45,7 @@ def _account(account: Account, broker: Broker) -> Entry:
     )
 
 
-def _permission(permission: Permission) -> Entry:
+def _permission_entry(permission: Permission) -> Entry:
     rights = (("read", permission.read), ("write", permission.write), ("admin", permission.admin))
     granted = "; ".join(f"{right} {', '.join(groups)}" for right, groups in rights if groups)
     data = {right: list(groups) for right, groups in rights}
@@ -54,25 +54,30 @@ def _permission(permission: Permission) -> Entry:
 
 def clients_section(fleet: Fleet, broker: Broker) -> Section:
     """Return the section that explains which addresses clients of the broker's pair have to dial."""
-    unit = _unit(fleet, broker)
+    unit = _pair_of_broker(fleet, broker)
     jndi = Entry("jndi", f"clients/{broker.group}/jndi.properties lists every broker of the group", why="render")
-    return Section("clients", f"What clients of {unit.name} dial", (_java(unit), _mqtt(unit), jndi), stacked=True)
+    return Section(
+        "clients",
+        f"What clients of {unit.name} dial",
+        (_java_clients_entry(unit), _mqtt_clients_entry(unit), jndi),
+        stacked=True,
+    )
 
 
-def _unit(fleet: Fleet, broker: Broker) -> Pair:
+def _pair_of_broker(fleet: Fleet, broker: Broker) -> Pair:
     """Return the broker's pair, or the broker as a pair of one where its profile has no peer."""
     if not broker.profile.has_peer:
         return Pair(broker.unit, broker.group, (broker,))
     return fleet.pairs[broker.pair]
 
 
-def _java(unit: Pair) -> Entry:
+def _java_clients_entry(unit: Pair) -> Entry:
     dialled = [uris.dial((b.address, b.openwire.port), b.openwire.scheme) for b in unit.in_order if b.openwire]
     uri = uris.failover_among(dialled) if dialled else None
     return Entry("Java", uri or "nothing: no node has an OpenWire connector", data={"failover": uri})
 
 
-def _mqtt(unit: Pair) -> Entry:
+def _mqtt_clients_entry(unit: Pair) -> Entry:
     urls, release = mb_urls(unit), unit.preferred_master.release
     if urls:
         why = "agents, preferred master first"

@@ -27,10 +27,15 @@ def agent_title(agent: Agent) -> str:
 def agent_sections(fleet: Fleet, agent: Agent) -> list[Section]:
     """Return the sections that explain a failover agent: home pair, configuration, a broker's death, files."""
     pair = fleet.pairs[agent.pair]
-    return [_home(fleet, agent, pair), _reports(agent, pair), _dies(pair), _files(agent)]
+    return [
+        _home_pair_section(fleet, agent, pair),
+        _configuration_section(agent, pair),
+        _broker_death_section(pair),
+        _files_section(agent),
+    ]
 
 
-def _home(fleet: Fleet, agent: Agent, pair: Pair) -> Section:
+def _home_pair_section(fleet: Fleet, agent: Agent, pair: Pair) -> Section:
     settings = agent.settings
     pairs = pair_count(fleet, agent.group)
     why_group = "" if settings.agent_group else "the only group there is"
@@ -54,7 +59,7 @@ def _home(fleet: Fleet, agent: Agent, pair: Pair) -> Section:
     return Section("home", "Its home, and why", (group, home, *nodes), intro=intro)
 
 
-def _reports(agent: Agent, pair: Pair) -> Section:
+def _configuration_section(agent: Agent, pair: Pair) -> Section:
     settings, urls = agent.settings, mb_urls(pair)
     shown = [
         Entry("mb.urls", urls, why="preferred master first", data={"mb_urls": urls, "tls": agent.tls}),
@@ -69,7 +74,7 @@ def _reports(agent: Agent, pair: Pair) -> Section:
     return Section("told", "What it is told", tuple(shown))
 
 
-def _dies(pair: Pair) -> Section:
+def _broker_death_section(pair: Pair) -> Section:
     master, brokers = pair.preferred_master, pair.in_order
     fate = "where it was active, the agent finds its session and its messages on the other node"
     if len(brokers) == 1 or not master.profile.has_peer:
@@ -82,7 +87,7 @@ def _dies(pair: Pair) -> Section:
     return Section("dies", "When a broker of its home pair dies", tuple(entries))
 
 
-def _files(agent: Agent) -> Section:
+def _files_section(agent: Agent) -> Section:
     settings = agent.settings
     entries = [
         variable_entry(

@@ -13,29 +13,29 @@ def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[Section]:
         Entry(
             group.name,
             ", ".join(b.identity.host for b in group.brokers if b.openwire) or "none",
-            why=_why(group.brokers),
+            why=_backends_reason(group.brokers),
         )
         for group in fleet.groups
     ]
-    own = [_held(one) for one in balancer.addresses] or [
+    address_entries = [_address_entry(address) for address in balancer.addresses] or [
         variable_entry(settings, "vip", "virtual address", settings.vip or "none")
     ]
     interface = variable_entry(settings, "vip_interface", "network interface", settings.vip_interface or "none")
-    return [Section("balances", "What it points at", (*own, interface, *entries))]
+    return [Section("balances", "What it points at", (*address_entries, interface, *entries))]
 
 
-def _held(one: VirtualAddress) -> Entry:
-    ports = ", ".join(f"{front.connector} {front.port}" for front in one.fronts)
+def _address_entry(address: VirtualAddress) -> Entry:
+    ports = ", ".join(f"{front.connector} {front.port}" for front in address.fronts)
     return Entry(
         "virtual address",
-        f"{one.address} of group {one.group}: {ports}",
-        why=f"priority {one.priority} among the balancers, virtual router {one.router_id}",
+        f"{address.address} of group {address.group}: {ports}",
+        why=f"priority {address.priority} among the balancers, virtual router {address.router_id}",
         variable="activemq_vip",
         origin="inventory",
     )
 
 
-def _why(brokers: tuple[Broker, ...]) -> str:
+def _backends_reason(brokers: tuple[Broker, ...]) -> str:
     if any(broker.profile.replicates for broker in brokers):
         return "preferred masters only: a pure slave takes no clients"
     if not any(broker.profile.has_peer for broker in brokers):

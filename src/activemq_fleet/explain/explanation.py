@@ -70,8 +70,13 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as a dictionary for JSON: ``{host, kinds, title, sections}``."""
         sections = [
-            {"name": one.name, "title": one.title, "intro": one.intro, "entries": [e.to_dict() for e in one.entries]}
-            for one in self.sections
+            {
+                "name": section.name,
+                "title": section.title,
+                "intro": section.intro,
+                "entries": [e.to_dict() for e in section.entries],
+            }
+            for section in self.sections
         ]
         return {"host": self.host, "kinds": self.kinds, "title": self.title, "sections": sections}
 
@@ -84,4 +89,4 @@ def variable_entry(settings: Settings, name: str, label: str, text: str, **more:
 
 def pair_count(fleet: Fleet, group: str) -> int:
     """Return the number of pairs in a group of the fleet."""
-    return next(len(found.pairs) for found in fleet.groups if found.name == group)
+    return next(len(fleet_group.pairs) for fleet_group in fleet.groups if fleet_group.name == group)

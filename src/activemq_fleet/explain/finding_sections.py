@@ -16,7 +16,7 @@ def findings_section(fleet: Fleet, host: str, broker: Broker | None) -> Section:
         (finding for finding in fleet.findings if finding.host in (host, peer)),
         key=lambda f: (f.host != host, f.waived is not None, SEVERITIES.index(f.severity), f.rule, f.message),
     )
-    entries = [_entry(finding, host) for finding in own_findings]
+    entries = [_finding_entry(finding, host) for finding in own_findings]
     used = {finding.rule for finding in own_findings if finding.waived is not None and finding.host == host}
     for waiver in fleet.waivers:
         rule = waiver["rule"]
@@ -29,7 +29,7 @@ def findings_section(fleet: Fleet, host: str, broker: Broker | None) -> Section:
     return Section("findings", "Findings and waivers", tuple(entries))
 
 
-def _entry(finding: Finding, host: str) -> Entry:
+def _finding_entry(finding: Finding, host: str) -> Entry:
     kind = finding.severity if finding.waived is None else "waived"
     whose = "" if finding.host == host else f"{finding.host}: "
     where = f"{finding.file}:{finding.line}: " if finding.file and finding.line else ""

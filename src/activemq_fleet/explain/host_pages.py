@@ -88,17 +88,17 @@ def inventory_name_of(fleet: Fleet, name: str) -> str:
 
     Raises InputError for any other name, and suggests the nearest.
     """
-    everyone: dict[str, None] = {}
-    for found in (fleet.brokers, fleet.agents, fleet.balancers, fleet.findings):
-        everyone |= dict.fromkeys(item.host for item in found if item.host)
-    if name in everyone:
+    hosts: dict[str, None] = {}
+    for host_owners in (fleet.brokers, fleet.agents, fleet.balancers, fleet.findings):
+        hosts |= dict.fromkeys(owner.host for owner in host_owners if owner.host)
+    if name in hosts:
         return name
-    short = [host for host in everyone if host.partition(".")[0] == name]
+    short = [host for host in hosts if host.partition(".")[0] == name]
     if len(short) == 1:
         return short[0]
     if short:
         raise InputError(f"{name} names {len(short)} hosts: say which of {', '.join(sorted(short))}")
-    labels = {host.partition(".")[0]: host for host in everyone} | {host: host for host in everyone}
+    labels = {host.partition(".")[0]: host for host in hosts} | {host: host for host in hosts}
     near = difflib.get_close_matches(name, labels, n=1)
-    hint = f"did you mean {labels[near[0]]}?" if near else f"such as {next(iter(everyone), 'none: it has no hosts')}"
+    hint = f"did you mean {labels[near[0]]}?" if near else f"such as {next(iter(hosts), 'none: it has no hosts')}"
     raise InputError(f"{name} is no broker, agent or load balancer of this inventory: {hint}")

@@ -20,9 +20,9 @@ _MOST_LISTED = 12
 
 def outgoing_links_section(fleet: Fleet, broker: Broker) -> Section:
     """Return the section that explains the links a broker dials: target, TTL and carried destinations of each."""
-    entries = [_out(fleet, broker, link) for link in broker.links]
+    entries = [_outgoing_link_entry(fleet, broker, link) for link in broker.links]
     if not entries:
-        entries = [Entry("none", _no_links(fleet, broker))]
+        entries = [Entry("none", _no_links_reason(fleet, broker))]
     intro = ""
     if broker.links and broker.profile.shares_store and broker.peer:
         which = "links to other pairs," if broker.settings.pair_links == "static" else "links"
@@ -32,28 +32,28 @@ def outgoing_links_section(fleet: Fleet, broker: Broker) -> Section:
     return Section("links-out", "Links that it dials", tuple(entries), intro=intro, stacked=bool(broker.links))
 
 
-def _no_links(fleet: Fleet, broker: Broker) -> str:
+def _no_links_reason(fleet: Fleet, broker: Broker) -> str:
     pairs = pair_count(fleet, broker.group)
     if pairs == 1:
         return f"{broker.unit} is all of group {broker.group}, and activemq_links has none that begins here"
     return f"activemq_topology is {broker.settings.topology}, and activemq_links has none that begins here"
 
 
-def _out(fleet: Fleet, broker: Broker, link: Link) -> Entry:
-    variable, origin = _variable(fleet, broker, link)
+def _outgoing_link_entry(fleet: Fleet, broker: Broker, link: Link) -> Entry:
+    variable, origin = _deciding_variable(fleet, broker, link)
     way = "duplex, messages go both ways" if link.duplex else "one way, from here"
     return Entry(
         link.name,
-        f"to {_target(fleet, link)}, {link.kind}: {way}",
-        why=_idle(broker, link) or _KINDS[link.kind],
-        details=(link.uri, *_carried(link), ttl_in_words(link)),
+        f"to {_target_text(fleet, link)}, {link.kind}: {way}",
+        why=_idle_reason(broker, link) or _KINDS[link.kind],
+        details=(link.uri, *_carried_destination_texts(link), ttl_in_words(link)),
         variable=variable,
         origin=origin,
         data=link.to_dict(),
     )
 
 
-def _idle(broker: Broker, link: Link) -> str:
+def _idle_reason(broker: Broker, link: Link) -> str:
     """Return why a link to the other node of a shared store is never up; "" for every other link."""
     to_peer = broker.peer is not None and link.target == broker.peer.partition(".")[0]
     if not to_peer or not broker.profile.shares_store:
@@ -61,7 +61,7 @@ def _idle(broker: Broker, link: Link) -> str:
     return "never up: while this node is active the other one waits, with its ports closed"
 
 
-def _target(fleet: Fleet, link: Link) -> str:
+def _target_text(fleet: Fleet, link: Link) -> str:
     if link.kind == "multicast":
         return f"the brokers of group {link.target}"
     pair = fleet.pairs.get(link.target)
@@ -74,22 +74,22 @@ def ttl_in_words(link: Link) -> str:
     """Return as text how many bridges messages and consumers' demand can cross that go over a link."""
     if link.network_ttl is not None:
         most = "" if link.network_ttl == -1 else "at most "
-        return f"networkTTL {link.network_ttl}: a message crosses {most}{_bridges(link.network_ttl)}"
-    limit, demand = _bridges(link.message_ttl or 0), _bridges(link.consumer_ttl or 0)
+        return f"networkTTL {link.network_ttl}: a message crosses {most}{_bridge_count_text(link.network_ttl)}"
+    limit, demand = _bridge_count_text(link.message_ttl or 0), _bridge_count_text(link.consumer_ttl or 0)
     return f"consumerTTL {link.consumer_ttl}, messageTTL {link.message_ttl}: demand crosses {demand}, messages {limit}"
 
 
-def _bridges(ttl: int) -> str:
+def _bridge_count_text(ttl: int) -> str:
     return "any number of bridges" if ttl == -1 else counted(ttl, "bridge")
 
 
-def _carried(link: Link) -> tuple[str, ...]:
+def _carried_destination_texts(link: Link) -> tuple[str, ...]:
     only = f"carries only {', '.join(link.include)}" if link.include else ""
     but = f"{'not' if only else 'carries all but'} {', '.join(link.exclude)}" if link.exclude else ""
     return tuple(filter(None, (only, but)))
 
 
-def _variable(fleet: Fleet, broker: Broker, link: Link) -> tuple[str, Origin]:
+def _deciding_variable(fleet: Fleet, broker: Broker, link: Link) -> tuple[str, Origin]:
     """Return the variable that made a link, and whether the inventory or a default sets it."""
     given = broker.settings.model_fields_set
 
@@ -124,7 +124,7 @@ def _names_of(fleet: Fleet, target: str) -> set[str]:
 def incoming_links_section(fleet: Fleet, broker: Broker) -> Section:
     """Return the section that explains links of other brokers to a broker, and whether messages also go back."""
     names = {broker.unit, broker.identity.host}
-    found: dict[tuple[str, str], list[tuple[Broker, Link]]] = {}
+    incoming_links: dict[tuple[str, str], list[tuple[Broker, Link]]] = {}
     multicast_peers: list[Broker] = []
     for other in fleet.brokers:
         if other is broker:
@@ -133,8 +133,8 @@ def incoming_links_section(fleet: Fleet, broker: Broker) -> Section:
             if link.kind == "multicast" and link.target == broker.group and other.unit != broker.unit:
                 multicast_peers.append(other)
             elif link.target in names:
-                found.setdefault((other.unit, link.name), []).append((other, link))
-    entries = [_in(unit, name, dialled) for (unit, name), dialled in found.items()]
+                incoming_links.setdefault((other.unit, link.name), []).append((other, link))
+    entries = [_incoming_link_entry(unit, name, dialled) for (unit, name), dialled in incoming_links.items()]
     if multicast_peers and broker.openwire:
         listed = shorten_list([b.identity.host for b in multicast_peers], most=_MOST_LISTED)
         text = f"each broker of the group that hears it: {listed}"
@@ -145,11 +145,11 @@ def incoming_links_section(fleet: Fleet, broker: Broker) -> Section:
     return Section("links-in", "Links that lead here", (Entry("none", "no link leads here", why=why),))
 
 
-def _in(unit: str, name: str, dialled: list[tuple[Broker, Link]]) -> Entry:
+def _incoming_link_entry(unit: str, name: str, dialled: list[tuple[Broker, Link]]) -> Entry:
     link = next((link for _, link in dialled if link.duplex), dialled[0][1])
     hosts = [broker.identity.host for broker, _ in dialled]
     who = f"{hosts[0]} dials" if len(hosts) == 1 else f"the active one of {' and '.join(hosts)} dials"
     way = "messages go both ways" if link.duplex else "messages come in"
     at = ", ".join(join(*address) for address in link.addresses)
     data = {"from": unit, "kind": link.kind, "duplex": link.duplex, "dialled_by": [b.host for b, _ in dialled]}
-    return Entry(name, f"{who}, {link.kind}: {way}", details=(f"at {at}", *_carried(link)), data=data)
+    return Entry(name, f"{who}, {link.kind}: {way}", details=(f"at {at}", *_carried_destination_texts(link)), data=data)

@@ -19,30 +19,30 @@ Emphasis = Callable[[str, str], str]
 
 def to_text(explanation: Explanation, *, width: int = 88, emphasis: Emphasis = lambda text, kind: text) -> str:
     """Return a host's explanation as text, wrapped at ``width`` characters."""
-    title = textwrap.wrap(_plain(explanation.title), width, **_WHOLE)  # type: ignore[arg-type]
+    title = textwrap.wrap(_strip_control_characters(explanation.title), width, **_WHOLE)  # type: ignore[arg-type]
     lines = [emphasis(line, "title") for line in title]
     for section in explanation.sections:
-        lines += ["", *_section(section, width, emphasis)]
+        lines += ["", *_section_lines(section, width, emphasis)]
     return "\n".join(lines)
 
 
-def _section(section: Section, width: int, emphasis: Emphasis) -> Iterator[str]:
+def _section_lines(section: Section, width: int, emphasis: Emphasis) -> Iterator[str]:
     yield emphasis(section.title, "heading")
     if section.intro:
-        yield from _wrapped(section.intro, width, _INDENT)
+        yield from _wrap(section.intro, width, _INDENT)
     longest = max((len(entry.label) for entry in section.entries), default=0)
     column = 2 * _INDENT if section.stacked else 2 * _INDENT + min(longest, MOST_LABEL)
     for entry in section.entries:
-        yield from _entry(entry, width, column, emphasis)
+        yield from _entry_lines(entry, width, column, emphasis)
 
 
-def _entry(entry: Entry, width: int, column: int, emphasis: Emphasis) -> Iterator[str]:
+def _entry_lines(entry: Entry, width: int, column: int, emphasis: Emphasis) -> Iterator[str]:
     text = f"{entry.text} ({entry.why})" if entry.why else entry.text
-    variable = _variable(entry)
-    lines = _wrapped(f"{text} {variable}" if variable else text, width, column)
+    variable = _variable_word(entry)
+    lines = _wrap(f"{text} {variable}" if variable else text, width, column)
     if variable:
-        lines[-1:] = [_marked(lines[-1], variable, emphasis)]
-    label = _plain(entry.label)
+        lines[-1:] = [_emphasize_variable(lines[-1], variable, emphasis)]
+    label = _strip_control_characters(entry.label)
     start = " " * _INDENT + emphasis(label, entry.severity or "label")
     room = column - _INDENT - len(label)
     if room >= 2:
@@ -52,29 +52,29 @@ def _entry(entry: Entry, width: int, column: int, emphasis: Emphasis) -> Iterato
         yield start
         yield from lines
     for detail in entry.details:
-        yield from _wrapped(detail, width, column)
+        yield from _wrap(detail, width, column)
 
 
-def _variable(entry: Entry) -> str:
+def _variable_word(entry: Entry) -> str:
     """Return an entry's variable as an unbreakable word: ``[activemq_ha]`` or ``[activemq_ha:\u00a0default]``."""
     if not entry.variable:
         return ""
     return f"[{entry.variable}:\u00a0default]" if entry.origin == "default" else f"[{entry.variable}]"
 
 
-def _marked(line: str, variable: str, emphasis: Emphasis) -> str:
+def _emphasize_variable(line: str, variable: str, emphasis: Emphasis) -> str:
     shown = variable.replace("\u00a0", " ")
-    head, found, tail = line.rpartition(shown)
-    return f"{head}{emphasis(found, 'variable')}{tail}" if found else line
+    head, occurrence, tail = line.rpartition(shown)
+    return f"{head}{emphasis(occurrence, 'variable')}{tail}" if occurrence else line
 
 
-def _wrapped(text: str, width: int, column: int) -> list[str]:
+def _wrap(text: str, width: int, column: int) -> list[str]:
     # A narrow terminal still gets words side by side.
     room = max(width - column, 24)
-    wrapped = textwrap.wrap(_plain(text), room, **_WHOLE) or [""]  # type: ignore[arg-type]
+    wrapped = textwrap.wrap(_strip_control_characters(text), room, **_WHOLE) or [""]  # type: ignore[arg-type]
     return [" " * column + line.replace("\u00a0", " ") for line in wrapped]
 
 
-def _plain(text: str) -> str:
+def _strip_control_characters(text: str) -> str:
     """Return the text without terminal control characters, because a reason or a path may hold any text."""
     return printable(text, lines=True)

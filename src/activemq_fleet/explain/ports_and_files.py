@@ -28,14 +28,14 @@ _PURPOSES = {
 def ports_section(fleet: Fleet, broker: Broker) -> Section:
     """Return the section that explains a broker's ports: what each is for, and how its number is computed."""
     settings = broker.settings
-    entries = [_connector(broker, connector) for connector in broker.connectors]
+    entries = [_connector_entry(broker, connector) for connector in broker.connectors]
     if not broker.connectors:
         why = "a pure slave serves no client, not even when promoted: it hands what it has to the other masters"
         entries.append(
             Entry("none", "no connector", why=why if broker.profile.replicates else "activemq_connectors is empty")
         )
     if "console" in broker.ports:
-        entries.append(_console(broker))
+        entries.append(_console_entry(broker))
     if broker.connectors:
         entries.append(variable_entry(settings, "bind", "listens on", settings.bind, data={"bind": settings.bind}))
     if settings.port_offset:
@@ -45,10 +45,10 @@ def ports_section(fleet: Fleet, broker: Broker) -> Section:
         client = "clients need a certificate" if settings.tls.client_auth else "clients need no certificate"
         stores = (f"key {settings.tls.keystore}", f"trust {settings.tls.truststore}")
         entries.append(variable_entry(settings, "tls", "TLS", client, details=stores))
-    return Section("ports", "Where it listens", tuple(entries), intro=_who_listens(broker))
+    return Section("ports", "Where it listens", tuple(entries), intro=_listening_note(broker))
 
 
-def _who_listens(broker: Broker) -> str:
+def _listening_note(broker: Broker) -> str:
     if broker.profile.shares_store:
         return "A standby opens none of these ports, the console included, until it takes over."
     if broker.profile.replicates and broker.role == "master":
@@ -56,9 +56,9 @@ def _who_listens(broker: Broker) -> str:
     return ""
 
 
-def _connector(broker: Broker, connector: Connector) -> Entry:
+def _connector_entry(broker: Broker, connector: Connector) -> Entry:
     settings = broker.settings
-    reasons = [_use(connector) + _sum(settings, connector.port)]
+    reasons = [_connector_use(connector) + _port_offset_text(settings, connector.port)]
     if connector.tls and settings.tls:
         reasons.append("TLS because activemq_tls is set")
     details = (f"announced at {connector.discovery_uri}",) if connector.discovery_uri else ()
@@ -79,21 +79,21 @@ def _connector(broker: Broker, connector: Connector) -> Entry:
     )
 
 
-def _use(connector: Connector) -> str:
+def _connector_use(connector: Connector) -> str:
     if connector.name == "replication":
         return "its slave copies from here"
     name = protocol_of(connector.scheme)
     return PROTOCOLS[name].clients if name in PROTOCOLS else f"{name} clients"
 
 
-def _sum(settings: Settings, port: int) -> str:
+def _port_offset_text(settings: Settings, port: int) -> str:
     """Return how a port follows from the port offset, after a comma; "" without an offset."""
     return f", {port - settings.port_offset} + {settings.port_offset}" if settings.port_offset else ""
 
 
-def _console(broker: Broker) -> Entry:
+def _console_entry(broker: Broker) -> Entry:
     settings, port = broker.settings, broker.ports["console"]
-    why = f"web console on {settings.console_bind}{_sum(settings, port)}"
+    why = f"web console on {settings.console_bind}{_port_offset_text(settings, port)}"
     data = {"port": port, "scheme": "http", "tls": False, "offset": settings.port_offset, "bind": settings.console_bind}
     return variable_entry(settings, "console_port", "console", f"{port} http", why=why, data=data)
 
@@ -101,7 +101,7 @@ def _console(broker: Broker) -> Entry:
 def files_section(fleet: Fleet, broker: Broker) -> Section:
     """Return the section that explains a broker's deployed files, with mode and use, and its directories."""
     where, settings = paths(broker), broker.settings
-    own = {extra.path: position for position, extra in enumerate(settings.extra_files)}
+    extra_files = {extra.path: position for position, extra in enumerate(settings.extra_files)}
     uses = _PURPOSES | {
         environment_path(broker): "heap and options of Java, directories",
         unit_path(broker): "the unit that starts it",
@@ -117,7 +117,7 @@ def files_section(fleet: Fleet, broker: Broker) -> Section:
         Entry("logs", where.data),
     ]
     for path in render(broker):
-        variable = f"{PREFIX}extra_files[{own[path]}]" if path in own else ""
+        variable = f"{PREFIX}extra_files[{extra_files[path]}]" if path in extra_files else ""
         entries.append(file_entry(path, where.current, uses.get(path, "your own file"), variable))
     return Section("files", "Its files", tuple(entries))
 

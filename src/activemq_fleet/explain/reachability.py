@@ -22,27 +22,31 @@ def reachability_section(fleet: Fleet, broker: Broker, routes: Routes) -> Sectio
     for unit, group in places.items():
         answers[group][unit] = routes.reaches(broker.host, unit)
     entries = [
-        entry for group, found in sorted(answers.items()) for entry in _group(group, found, own=group == broker.group)
+        entry
+        for group, group_answers in sorted(answers.items())
+        for entry in _group_entries(group, group_answers, is_own_group=group == broker.group)
     ]
     intro = f"What is sent at {broker.unit} while a consumer waits at one other place; --to HOST tells each way."
-    return Section("reach", "Whom it reaches", (*entries, *_cut(broker, routes)), intro=intro)
+    return Section("reach", "Whom it reaches", (*entries, *_cut_route_entries(broker, routes)), intro=intro)
 
 
-def _group(group: str, answers: dict[str, Answer], *, own: bool) -> Iterator[Entry]:
+def _group_entries(group: str, answers: dict[str, Answer], *, is_own_group: bool) -> Iterator[Entry]:
     """Yield an entry for each outcome in a group; the reason shown is that of the first pair with that outcome."""
     by_outcome: dict[str, list[str]] = defaultdict(list)
     for unit, answer in answers.items():
         by_outcome[answer.outcome].append(unit)
     for outcome, units in by_outcome.items():
         every = len(units) == len(answers) and len(units) > 1
-        named = f"all {len(units)}{' others' if own else ''}" if every else shorten_list(units, most=_MOST_NAMED)
+        named = (
+            f"all {len(units)}{' others' if is_own_group else ''}" if every else shorten_list(units, most=_MOST_NAMED)
+        )
         why = "" if outcome == "reaches" else answers[units[0]].why
         severity = None if outcome == "reaches" else "warning"
         data = {"group": group, "outcome": outcome, "units": units}
         yield Entry(group, f"{outcome} {named}", why=why, severity=severity, data=data)
 
 
-def _cut(broker: Broker, routes: Routes) -> Iterator[Entry]:
+def _cut_route_entries(broker: Broker, routes: Routes) -> Iterator[Entry]:
     stranded = routes.stranded_by(broker.host)
     if stranded:
         shown = shorten_list([f"{source} to {target}" for source, target in stranded], most=_MOST_NAMED)

@@ -19,7 +19,12 @@ def release_section(fleet: Fleet, broker: Broker) -> Section:
         why="; ".join(release.warnings),
         data={"release": release.text, "java": release.java_minimum, "data_release": release.data_release},
     )
-    answers = [*_survival(broker), *_network(broker), *_clients(broker), _security(broker)]
+    answers = [
+        *_survival_answers(broker),
+        *_network_answers(broker),
+        *_client_answers(broker),
+        _security_answer(broker),
+    ]
     entries = (
         Entry("has" if good else "lacks", text, data={"has": good, "what": name}) for name, good, text in answers
     )
@@ -29,7 +34,7 @@ def release_section(fleet: Fleet, broker: Broker) -> Section:
 _Answer = tuple[str, bool, str]
 
 
-def _survival(broker: Broker) -> Iterator[_Answer]:
+def _survival_answers(broker: Broker) -> Iterator[_Answer]:
     release, profile = broker.release, broker.profile
     if profile.replicates:
         yield (
@@ -63,7 +68,7 @@ def _lock_checks(broker: Broker) -> str:
     return "<locker>, with a keep-alive that does not look at the lock file"
 
 
-def _network(broker: Broker) -> Iterator[_Answer]:
+def _network_answers(broker: Broker) -> Iterator[_Answer]:
     release = broker.release
     if not broker.networked:
         return
@@ -93,7 +98,7 @@ def _network(broker: Broker) -> Iterator[_Answer]:
     )
 
 
-def _clients(broker: Broker) -> Iterator[_Answer]:
+def _client_answers(broker: Broker) -> Iterator[_Answer]:
     if broker.release.supports_agents:
         yield "mqtt", True, "MQTT that delivers, so agents can be at home here"
     elif broker.release.has_usable_mqtt:
@@ -102,7 +107,7 @@ def _clients(broker: Broker) -> Iterator[_Answer]:
         yield "mqtt", False, "MQTT that delivers: no failover agent can be at home here"
 
 
-def _security(broker: Broker) -> _Answer:
+def _security_answer(broker: Broker) -> _Answer:
     release = broker.release
     cves = len(release.advisories)
     open_to = f"open to {cves or 'no'} published CVE{'' if cves == 1 else 's'}"

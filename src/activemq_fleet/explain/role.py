@@ -16,18 +16,18 @@ def role_section(fleet: Fleet, broker: Broker) -> Section:
         "role",
         "Who it is, and why",
         (
-            _name(fleet, broker),
-            _role(broker),
-            _pair(fleet, broker),
-            _group(fleet, broker),
+            _name_entry(fleet, broker),
+            _role_entry(broker),
+            _pair_entry(fleet, broker),
+            _group_entry(fleet, broker),
             variable_entry(broker.settings, "ha", "profile", broker.settings.ha, why=broker.profile.reason),
-            _broker_name(broker),
-            _address(broker),
+            _broker_name_entry(broker),
+            _address_entry(broker),
         ),
     )
 
 
-def _name(fleet: Fleet, broker: Broker) -> Entry:
+def _name_entry(fleet: Fleet, broker: Broker) -> Entry:
     identity = broker.identity
     domain = f", domain {identity.domain}" if identity.domain else ", no domain"
     stated = [variable for variable in identity.origins.values() if variable.startswith(PREFIX)]
@@ -43,7 +43,7 @@ def _name(fleet: Fleet, broker: Broker) -> Entry:
     )
 
 
-def _role(broker: Broker) -> Entry:
+def _role_entry(broker: Broker) -> Entry:
     if not broker.profile.has_peer:
         return Entry("preferred role", "none", why="a single broker has no other node", data={"role": None})
     node, letter = broker.identity.node, broker.settings.master_node
@@ -64,7 +64,7 @@ def _role(broker: Broker) -> Entry:
     )
 
 
-def _pair(fleet: Fleet, broker: Broker) -> Entry:
+def _pair_entry(fleet: Fleet, broker: Broker) -> Entry:
     data = {"pair": broker.pair, "peer": broker.peer}
     if not broker.profile.has_peer:
         others = [b.host for b in fleet.pairs[broker.pair].brokers if b is not broker]
@@ -78,7 +78,7 @@ def _pair(fleet: Fleet, broker: Broker) -> Entry:
     return Entry("pair", f"{broker.pair}, with {broker.peer} (preferred {role})", data=data)
 
 
-def _group(fleet: Fleet, broker: Broker) -> Entry:
+def _group_entry(fleet: Fleet, broker: Broker) -> Entry:
     pairs = pair_count(fleet, broker.group)
     data = {"group": broker.group, "pairs": pairs, "topology": broker.settings.topology}
     if any(link.kind == "multicast" for link in broker.links):
@@ -95,7 +95,7 @@ def _group(fleet: Fleet, broker: Broker) -> Entry:
     )
 
 
-def _broker_name(broker: Broker) -> Entry:
+def _broker_name_entry(broker: Broker) -> Entry:
     if broker.settings.broker_name:
         why = ""
     elif broker.profile.shares_store:
@@ -105,5 +105,5 @@ def _broker_name(broker: Broker) -> Entry:
     return variable_entry(broker.settings, "broker_name", "brokerName", broker.broker_name, why=why)
 
 
-def _address(broker: Broker) -> Entry:
+def _address_entry(broker: Broker) -> Entry:
     return variable_entry(broker.settings, "address", "address", broker.address, why="what peers and clients dial")

@@ -24,25 +24,25 @@ def explain_route(
     ``source`` and ``target`` are inventory names or first labels of brokers, or of agents, which stand for their home
     pairs. ``destination`` is a queue, or ``topic://NAME``. Raises InputError for an unknown name.
     """
-    sender, receiver = _place(fleet, source), _place(fleet, target)
+    sender, receiver = _broker_host_of(fleet, source), _broker_host_of(fleet, target)
     answer = routes.reaches(sender, receiver, destination=destination)
     back = routes.reaches(receiver, sender, destination=destination)
     what = f" for {destination}" if destination else ""
     intro = "A message is sent here while a consumer waits there and nowhere else; bridges have had time to form."
     sections = (
-        Section("way", "The way", (_outcome_entry("outcome", answer), *_hops(fleet, answer)), intro=intro),
-        Section("back", "The way back", (_outcome_entry("outcome", back), *_hops(fleet, back))),
+        Section("way", "The way", (_outcome_entry("outcome", answer), *_hop_entries(fleet, answer)), intro=intro),
+        Section("back", "The way back", (_outcome_entry("outcome", back), *_hop_entries(fleet, back))),
         Section(
             "failures",
             "When one broker is down",
-            tuple(_failures(fleet, routes, sender, receiver, destination, answer)),
+            tuple(_failure_entries(fleet, routes, sender, receiver, destination, answer)),
         ),
     )
     host, other = inventory_name_of(fleet, source), inventory_name_of(fleet, target)
     return Explanation(host, ("way",), f"{host} to {other}{what}: {answer.outcome}", sections)
 
 
-def _place(fleet: Fleet, name: str) -> str:
+def _broker_host_of(fleet: Fleet, name: str) -> str:
     """Return the host of the broker a name stands for; for an agent, the preferred master of its home pair."""
     host = inventory_name_of(fleet, name)
     if any(broker.host == host for broker in fleet.brokers):
@@ -58,7 +58,7 @@ def _outcome_entry(label: str, answer: Answer) -> Entry:
     return Entry(label, answer.outcome, why=answer.why, data={"outcome": answer.outcome, "arrives": answer.arrives})
 
 
-def _hops(fleet: Fleet, answer: Answer) -> Iterator[Entry]:
+def _hop_entries(fleet: Fleet, answer: Answer) -> Iterator[Entry]:
     for number, hop in enumerate(answer.path, 1):
         links = fleet.broker(hop.host).links
         details = tuple(f"{link.kind}, {ttl_in_words(link)}" for link in links if link.name == hop.link)
@@ -66,7 +66,7 @@ def _hops(fleet: Fleet, answer: Answer) -> Iterator[Entry]:
         yield Entry(f"bridge {number}", f"{hop.source} to {hop.target}", why=why, details=details, data=asdict(hop))
 
 
-def _failures(
+def _failure_entries(
     fleet: Fleet, routes: Routes, sender: str, receiver: str, destination: str | None, well: Answer
 ) -> Iterator[Entry]:
     """Yield an entry for each outcome other than arrival, with the brokers whose failure causes it.
@@ -82,7 +82,7 @@ def _failures(
         elif not answer.arrives:
             hosts_by_outcome[answer.outcome, answer.why].append(broker.host)
     for (outcome, why), hosts in hosts_by_outcome.items():
-        yield _failure(outcome, why, hosts)
+        yield _failure_entry(outcome, why, hosts)
     if unchanged:
         which = f"any one of {len(unchanged)}" + (" others" if hosts_by_outcome else " brokers")
         data = {"down": unchanged, "outcome": well.outcome}
@@ -91,7 +91,7 @@ def _failures(
         yield Entry("any one", "reaches", why=f"it arrives whichever of the {len(fleet.brokers)} brokers is down")
 
 
-def _failure(outcome: str, why: str, hosts: Sequence[str]) -> Entry:
+def _failure_entry(outcome: str, why: str, hosts: Sequence[str]) -> Entry:
     """Return the entry on what happens when any one of the given brokers is down."""
     names = [host.partition(".")[0] for host in hosts]
     data = {"down": list(hosts), "outcome": outcome}

@@ -37,7 +37,9 @@ def lock_settings_of(document: XmlDocument) -> dict[str, int | str]:
 
 def store_section(broker: Broker, document: XmlDocument) -> Section:
     """Return the section that explains a broker's store, its lock or lease, and its limits."""
-    return Section("store", "Its store and its lock", (*_store(broker, document), *_limits(broker, document)))
+    return Section(
+        "store", "Its store and its lock", (*_store_entries(broker, document), *_limit_entries(broker, document))
+    )
 
 
 _FENCES = {
@@ -47,23 +49,25 @@ _FENCES = {
 }
 
 
-def _store(broker: Broker, document: XmlDocument) -> Iterable[Entry]:
+def _store_entries(broker: Broker, document: XmlDocument) -> Iterable[Entry]:
     if broker.profile.has_database_lease:
-        return _shared_jdbc(broker, lock_settings_of(document))
+        return _shared_jdbc_entries(broker, lock_settings_of(document))
     if broker.profile.shares_store_directory:
-        return _shared_file(broker, lock_settings_of(document))
-    return _pure(broker) if broker.profile.replicates else [_directory(broker, "kahaDB, this broker's own")]
+        return _shared_file_entries(broker, lock_settings_of(document))
+    return (
+        _pure_entries(broker) if broker.profile.replicates else [_directory_entry(broker, "kahaDB, this broker's own")]
+    )
 
 
-def _directory(broker: Broker, why: str, *details: str) -> Entry:
+def _directory_entry(broker: Broker, why: str, *details: str) -> Entry:
     data = {"directory": broker.store_directory}
     return variable_entry(
         broker.settings, "store_directory", "directory", broker.store_directory, why=why, details=details, data=data
     )
 
 
-def _shared_file(broker: Broker, locking: Mapping[str, int | str]) -> Iterator[Entry]:
-    yield _directory(broker, "kahaDB, one and the same directory for both nodes")
+def _shared_file_entries(broker: Broker, locking: Mapping[str, int | str]) -> Iterator[Entry]:
+    yield _directory_entry(broker, "kahaDB, one and the same directory for both nodes")
     marker = f"{STORE_MARKER} in it must name {broker.pair}, else the unit does not start the broker"
     yield Entry("marker", marker, why="a missing mount must not become two stores")
     if broker.has_guard:
@@ -83,7 +87,7 @@ def _shared_file(broker: Broker, locking: Mapping[str, int | str]) -> Iterator[E
         yield Entry("keep-alive", f"none: release {broker.release.text} has no <locker>", data={"keepalive_ms": None})
 
 
-def _shared_jdbc(broker: Broker, locking: Mapping[str, int | str]) -> Iterator[Entry]:
+def _shared_jdbc_entries(broker: Broker, locking: Mapping[str, int | str]) -> Iterator[Entry]:
     jdbc = broker.settings.jdbc
     if jdbc:
         # Never the URL itself: some drivers take the password there.
@@ -107,8 +111,8 @@ def _shared_jdbc(broker: Broker, locking: Mapping[str, int | str]) -> Iterator[E
     )
 
 
-def _pure(broker: Broker) -> Iterator[Entry]:
-    yield _directory(broker, "kahaDB, this node's own; the other node has a copy")
+def _pure_entries(broker: Broker) -> Iterator[Entry]:
+    yield _directory_entry(broker, "kahaDB, this node's own; the other node has a copy")
     if broker.role == "slave" and broker.peer_address:
         dialled = uris.replication(broker.peer_address)
         yield Entry("copies from", dialled, why="never failover:, with which it would attach and never take over")
@@ -120,7 +124,7 @@ def _pure(broker: Broker) -> Iterator[Entry]:
     )
 
 
-def _limits(broker: Broker, document: XmlDocument) -> Iterator[Entry]:
+def _limit_entries(broker: Broker, document: XmlDocument) -> Iterator[Entry]:
     root, settings = document.tree, broker.settings
     memory = root.find(".//c:memoryUsage/c:memoryUsage", _CORE)
     if settings.usage:

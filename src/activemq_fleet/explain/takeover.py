@@ -43,23 +43,27 @@ def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> Sec
     with which messages.
     """
     if not broker.profile.has_peer:
-        entries = _alone(f"activemq_ha is {broker.settings.ha}")
+        entries = _no_peer_entries(f"activemq_ha is {broker.settings.ha}")
     elif broker.peer is None:
-        entries = _alone("the other node of its pair is not in the inventory")
+        entries = _no_peer_entries("the other node of its pair is not in the inventory")
     else:
         within = takeover_time(broker, document)
-        entries = _pure(fleet, broker, within) if broker.profile.replicates else _shared(broker, document, within)
-    return Section("dies", "When it dies", (*entries, *_agents(fleet, broker)))
+        entries = (
+            _pure_entries(fleet, broker, within)
+            if broker.profile.replicates
+            else _shared_store_entries(broker, document, within)
+        )
+    return Section("dies", "When it dies", (*entries, *_agent_entries(fleet, broker)))
 
 
-def _alone(why: str) -> Iterator[Entry]:
+def _no_peer_entries(why: str) -> Iterator[Entry]:
     yield Entry("takes over", _NOBODY, why=why, data={"by": None, "seconds": None})
     yield Entry("its messages", "wait on its disk until it is back")
     yield Entry("its clients", "wait for it: there is no other address in their list")
     yield Entry("its links", "are tried again until it is back")
 
 
-def _shared(broker: Broker, document: XmlDocument, within: str) -> Iterator[Entry]:
+def _shared_store_entries(broker: Broker, document: XmlDocument, within: str) -> Iterator[Entry]:
     lease = broker.profile.has_database_lease
     what = "lease" if lease else "lock"
     acquire = int(lock_settings_of(document).get("acquire", 0))
@@ -71,15 +75,15 @@ def _shared(broker: Broker, document: XmlDocument, within: str) -> Iterator[Entr
     yield Entry("while standby", "nobody notices, and until it is back nobody stands in for the other node")
     yield Entry("its messages", "nothing that was acknowledged is lost: the other node opens the same store")
     yield Entry("its clients", "find the other node where their list has both; what was not acknowledged is sent again")
-    yield from _bridges(broker)
-    yield _frozen(broker, what)
+    yield from _bridge_entries(broker)
+    yield _frozen_node_entry(broker, what)
     where = "database" if lease else "file system"
     yield Entry("the whole host", f"the {where} must give the {what} back first, as fast as it is told to")
     yield Entry("both nodes", "its messages wait in the store until one of them is back")
     yield Entry("the way back", f"it comes back as standby, and {broker.peer} stays active")
 
 
-def _bridges(broker: Broker) -> Iterator[Entry]:
+def _bridge_entries(broker: Broker) -> Iterator[Entry]:
     if not broker.networked:
         return
     release = broker.release
@@ -89,7 +93,7 @@ def _bridges(broker: Broker) -> Iterator[Entry]:
         yield Entry("bridges", text, why=f"release {release.text}")
 
 
-def _frozen(broker: Broker, what: str) -> Entry:
+def _frozen_node_entry(broker: Broker, what: str) -> Entry:
     meaning = {
         "off": "and nothing looks for that",
         "warn": "and the watchdog only warns",
@@ -99,11 +103,11 @@ def _frozen(broker: Broker, what: str) -> Entry:
     return variable_entry(broker.settings, "watchdog", "when it hangs", text)
 
 
-def _pure(fleet: Fleet, broker: Broker, within: str) -> Iterator[Entry]:
+def _pure_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[Entry]:
     if broker.role == "master":
-        yield from _pure_master(fleet, broker, within)
+        yield from _pure_master_entries(fleet, broker, within)
     else:
-        yield from _pure_slave(broker)
+        yield from _pure_slave_entries(broker)
     steps = (
         "by hand, as it is never restarted by itself: look at both nodes, stop both, copy the store "
         "from the one that ran last, start the master, wait for its connectors, start the slave"
@@ -111,7 +115,7 @@ def _pure(fleet: Fleet, broker: Broker, within: str) -> Iterator[Entry]:
     yield Entry("the way back", steps, why="a slave with an old store would be a second, older master")
 
 
-def _pure_master(fleet: Fleet, broker: Broker, within: str) -> Iterator[Entry]:
+def _pure_master_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[Entry]:
     others = [
         b.identity.host
         for group in fleet.groups
@@ -134,13 +138,13 @@ def _pure_master(fleet: Fleet, broker: Broker, within: str) -> Iterator[Entry]:
     yield Entry("a wire that is cut", "both nodes are active then, each with its own messages: that is not safe")
 
 
-def _pure_slave(broker: Broker) -> Iterator[Entry]:
+def _pure_slave_entries(broker: Broker) -> Iterator[Entry]:
     text = f"{broker.peer} goes on without it, and no client notices"
     yield Entry("takes over", "no need", why=text, data={"by": broker.peer})
     yield Entry("its messages", "what the master takes from then on has no copy, until the way back")
 
 
-def _agents(fleet: Fleet, broker: Broker) -> Iterator[Entry]:
+def _agent_entries(fleet: Fleet, broker: Broker) -> Iterator[Entry]:
     agents = [agent.host for agent in agents_of_pair(fleet, broker)]
     if not agents:
         return

@@ -53,11 +53,11 @@ def activemq_xml(broker: Broker) -> bytes:
     """Return the file ``conf/activemq.xml`` of a broker; passwords are placeholders that
     credentials.properties fills.
     """
-    document = render_template("broker/activemq.xml.j2", **_context(broker))
+    document = render_template("broker/activemq.xml.j2", **_template_variables(broker))
     return merge_fragments(document, broker) if broker.settings.xml_fragments else document
 
 
-def _context(broker: Broker) -> dict[str, Any]:
+def _template_variables(broker: Broker) -> dict[str, Any]:
     settings, release, plugins = broker.settings, broker.release, elements.plugins(broker)
     return {
         "title": _title(broker),
@@ -69,7 +69,7 @@ def _context(broker: Broker) -> dict[str, Any]:
         "destinations": elements.destinations(broker),
         "exception_handler": _exception_handler(broker),
         "links": [(link, _link_attributes(broker, link), _link_destinations(link)) for link in broker.links],
-        "store": _store(broker),
+        "store": _store_elements(broker),
         "plugins": plugins,
         "asks_for_login": settings.authentication == "simple",
         "accounts": broker.accounts,
@@ -126,28 +126,28 @@ def _title(broker: Broker) -> str:
 
 def _attributes(broker: Broker, plugins: tuple[XmlElement, ...]) -> Attributes:
     release = broker.release
-    found: dict[str, object] = {
+    attributes: dict[str, object] = {
         "id": "broker",
         "brokerName": broker.broker_name,
         "dataDirectory": "${activemq.data}",
     }
     if release.has_network_start_async:
-        found["networkConnectorStartAsync"] = "true"
+        attributes["networkConnectorStartAsync"] = "true"
     if raises_store_limit_again(broker):
-        found["schedulePeriodForDiskUsageCheck"] = _DISK_CHECK
-        found["diskUsageCheckRegrowThreshold"] = _REGROW_THRESHOLD
+        attributes["schedulePeriodForDiskUsageCheck"] = _DISK_CHECK
+        attributes["diskUsageCheckRegrowThreshold"] = _REGROW_THRESHOLD
     if runtime_configuration(broker):
         # Started by the command and not by Spring: a plugin that is there earlier cannot know its own file (measured).
-        found["start"] = "false"
+        attributes["start"] = "false"
     if broker.profile.replicates and broker.role == "master":
-        found |= {"waitForSlave": "true", "waitForSlaveTimeout": _KEEP_WAITING, "shutdownOnSlaveFailure": "false"}
+        attributes |= {"waitForSlave": "true", "waitForSlaveTimeout": _KEEP_WAITING, "shutdownOnSlaveFailure": "false"}
     if elements.removes_destinations(broker):
-        found["schedulePeriodForDestinationPurge"] = elements.PURGE_PERIOD
-    found |= elements.scheduler_attributes(broker)
+        attributes["schedulePeriodForDestinationPurge"] = elements.PURGE_PERIOD
+    attributes |= elements.scheduler_attributes(broker)
     if any(plugin.name == "redeliveryPlugin" for plugin in plugins):
-        found["schedulerSupport"] = "true"  # without it the plugin refuses to start
-    found |= broker.settings.broker_attributes
-    return tuple(found.items())
+        attributes["schedulerSupport"] = "true"  # without it the plugin refuses to start
+    attributes |= broker.settings.broker_attributes
+    return tuple(attributes.items())
 
 
 _CONTEXT_HOOK = "org.apache.activemq.hooks.SpringContextHook"
@@ -192,13 +192,13 @@ def _network_user(broker: Broker) -> Attributes:
 
 
 def _link_destinations(link: Link) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the elements that say what a link carries, each with (kind, name) of its destinations."""
-    found = (
+    """Return the elements that list the destinations of a link, each with (kind, name) of its destinations."""
+    listed_destinations = (
         ("dynamicallyIncludedDestinations", link.include),
         ("excludedDestinations", link.exclude),
         ("staticallyIncludedDestinations", link.static_include),
     )
-    return [(element, _destinations(texts)) for element, texts in found if texts]
+    return [(element, _destinations(texts)) for element, texts in listed_destinations if texts]
 
 
 def _destinations(texts: Iterable[str]) -> list[tuple[str, str]]:
@@ -214,7 +214,7 @@ _GATE_KEEP_ALIVE = 100
 """Milliseconds. A broker that was let in sleeps for so long before it serves, on 5.12 and later."""
 
 
-def _store(broker: Broker) -> _Store:
+def _store_elements(broker: Broker) -> _Store:
     settings, release = broker.settings, broker.release
     # Behind a guard the lock that is tried is on the host's own disk.
     gate = _GATE_INTERVAL if release.logs_lock_wait_once else _LOGGED_GATE_INTERVAL
@@ -240,8 +240,8 @@ def _store(broker: Broker) -> _Store:
         )
     stores = elements.stores_by_destination(broker)
     name, parts = (stores.name, stores.children) if stores else ("kahaDB", ())
-    own = stores.attributes if stores else elements.kahadb_attributes(broker)
-    directory: Attributes = (("directory", service.kahadb_directory(broker)), *own)
+    store_attributes = stores.attributes if stores else elements.kahadb_attributes(broker)
+    directory: Attributes = (("directory", service.kahadb_directory(broker)), *store_attributes)
     if not broker.profile.shares_store_directory:
         return _Store(name, directory, parts=parts)
     wait = acquire or 1000

@@ -27,14 +27,14 @@ def agent_files(agent: Agent, secrets: Secrets) -> dict[str, bytes]:
         CONFIGURATION: _configuration(agent),
         PASSWORD: (secrets.show("activemq_agent_password", agent.settings.agent_password) + "\n").encode(),
         "jndi.properties": jndi_properties(agent.group, agent),
-        UNIT: _unit(agent),
+        UNIT: _unit_file(agent),
     }
 
 
-def _unit(agent: Agent) -> bytes:
+def _unit_file(agent: Agent) -> bytes:
     settings = agent.settings
-    used = (settings.agent_state, settings.agent_home, settings.agent_config, settings.agent_handlers or "")
-    own = settings.agent_state.removeprefix(_STATES)
+    used_paths = (settings.agent_state, settings.agent_home, settings.agent_config, settings.agent_handlers or "")
+    state_subdirectory = settings.agent_state.removeprefix(_STATES)
     return render_template(
         "agent/agent.service.j2",
         host=agent.host,
@@ -43,11 +43,11 @@ def _unit(agent: Agent) -> bytes:
         program=f"{settings.agent_home}/bin/activemq-agent",
         config=settings.agent_config,
         # systemd makes a directory below /var/lib itself; one elsewhere may be a mount.
-        own_state=own if own != settings.agent_state else None,
+        own_state=state_subdirectory if state_subdirectory != settings.agent_state else None,
         state=settings.agent_state,
         memory_max=f"{MEMORY + COPIES * -(-(settings.agent_packet_bytes or LARGEST_PACKET) // MIB)}M",
         stop_timeout=settings.agent_drain_seconds + STOP_SECONDS,
-        protect_home=protect_home(used),
+        protect_home=protect_home(used_paths),
     )
 
 
@@ -64,7 +64,7 @@ def _configuration(agent: Agent) -> bytes:
 def _entries(agent: Agent) -> list[tuple[str, str]]:
     """Return the keys and values of agent.conf; keys that no variable sets are left out."""
     settings = agent.settings
-    found: dict[str, str] = {
+    entries: dict[str, str] = {
         "mb.urls": format_list(agent.urls, tls=agent.tls),
         "mb.username": "",
         "mb.password.file": f"{settings.agent_config}/{PASSWORD}",
@@ -72,12 +72,12 @@ def _entries(agent: Agent) -> list[tuple[str, str]]:
     for key, variable in VARIABLES.items():
         # The agent refuses files of TLS where no entry of its list needs them.
         if agent.tls or not key.startswith("tls."):
-            found[key] = _text(getattr(settings, f"agent_{variable}"))
-    found["client.id"] = found["client.id"] or agent.host
-    return [(key, text) for key, text in (found | settings.agent_options).items() if text]
+            entries[key] = _option_text(getattr(settings, f"agent_{variable}"))
+    entries["client.id"] = entries["client.id"] or agent.host
+    return [(key, text) for key, text in (entries | settings.agent_options).items() if text]
 
 
-def _text(value: object) -> str:
+def _option_text(value: object) -> str:
     if value is None or value is False:
         return ""
     if isinstance(value, tuple):
@@ -88,7 +88,7 @@ def _text(value: object) -> str:
 def jndi_properties(group: str, agent: Agent) -> bytes:
     """Return ``jndi.properties`` for Java clients on an agent's host, with the brokers of the agent's home pair."""
     dialled = [uris.dial(url, scheme) for url, scheme in zip(agent.java_urls, agent.java_schemes, strict=True)]
-    return _jndi(group, uris.failover_among(dialled)) if dialled else b""
+    return _jndi_file(group, uris.failover_among(dialled)) if dialled else b""
 
 
 def client_files(group: Group) -> dict[str, bytes]:
@@ -99,8 +99,8 @@ def client_files(group: Group) -> dict[str, bytes]:
     dialled = [uris.dial((b.address, b.openwire.port), b.openwire.scheme) for b in brokers if b.openwire]
     if not dialled:
         return {}
-    return {"jndi.properties": _jndi(group.name, uris.failover_among(dialled))}
+    return {"jndi.properties": _jndi_file(group.name, uris.failover_among(dialled))}
 
 
-def _jndi(group: str, uri: str) -> bytes:
+def _jndi_file(group: str, uri: str) -> bytes:
     return render_template("agent/jndi.properties.j2", group=group, uri=uri)

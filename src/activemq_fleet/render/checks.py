@@ -45,12 +45,12 @@ def check_steps(balancer: Balancer, front: VirtualPort, secrets: Secrets) -> tup
         return (*greeting, CheckStep("expect binary", _GREETING))
     if front.protocol == "mqtt":
         return (
-            CheckStep("send-binary", _login(balancer, front, secrets)),
+            CheckStep("send-binary", _login_packet(balancer, front, secrets)),
             CheckStep("expect rbinary", _CONNACK),
             CheckStep("send-binary", _DISCONNECT),
         )
     return (
-        CheckStep("send-binary", _login(balancer, front, secrets)),
+        CheckStep("send-binary", _login_packet(balancer, front, secrets)),
         CheckStep("expect rstring", "^(CONNECTED|ERROR)"),
         CheckStep("send-binary", b"DISCONNECT\n\n\0".hex()),
     )
@@ -63,7 +63,7 @@ def sends_password(balancer: Balancer, front: VirtualPort) -> bool:
     return not front.tls or balancer.settings.vip_broker_ca is not None
 
 
-def _login(balancer: Balancer, front: VirtualPort, secrets: Secrets) -> str:
+def _login_packet(balancer: Balancer, front: VirtualPort, secrets: Secrets) -> str:
     settings = balancer.settings
     packet = mqtt_connect if front.protocol == "mqtt" else _stomp_connect
     if settings.vip_username is None or not sends_password(balancer, front):

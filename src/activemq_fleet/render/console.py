@@ -101,7 +101,7 @@ def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
         }
     else:
         server = {"conf/jetty.xml": _TEMPLATES[broker.release.console_family] + ".xml"}
-    context = _context(broker)
+    context = _template_variables(broker)
     out = {path: render_template(f"broker/console/{name}.j2", **context) for path, name in server.items()}
     return out | _account_files(broker, secrets)
 
@@ -117,7 +117,7 @@ def console_account(broker: Broker) -> Account | None:
     return next((a for a in broker.accounts if a.name in people and ADMINS in a.groups), None)
 
 
-def _context(broker: Broker) -> dict[str, Any]:
+def _template_variables(broker: Broker) -> dict[str, Any]:
     release, settings = broker.release, broker.settings
     return {
         "bind": settings.console_bind,
@@ -135,7 +135,7 @@ def _context(broker: Broker) -> dict[str, Any]:
 
 @cache
 def _rules(jaas: bool) -> tuple[_Rule, ...]:
-    """Every path needs a login. Jetty takes the longest path that fits, so each names its roles."""
+    """Return the rules of the console's paths. Jetty applies only the longest path that matches, so each has roles."""
     admin, user = ("admins", "users") if jaas else ("admin", "user")
     return (
         _Rule("consoleRuleAdmin", "/admin/*", (admin,)),
@@ -176,7 +176,7 @@ def _account_files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
 
 
 def _logins(broker: Broker, secrets: Secrets, *, realm: bool) -> Iterator[_Login]:
-    """The people of ``activemq_users``; network user and agents have no business here."""
+    """Yield the console logins of ``activemq_users``, without the network user and agents."""
     people = {user.name for user in broker.settings.users}
     for account in broker.accounts:
         if account.name not in people:
@@ -208,7 +208,7 @@ def _realm_password(password: str, place: str) -> str:
 
 
 def _obfuscate(text: str) -> str:
-    """Jetty's reversible encoding of ASCII text: it hides nothing, it only has no commas.
+    """Return an ASCII text in Jetty's reversible ``OBF:`` encoding, which has no commas and protects no secret.
 
     Each byte and the one as far from the end make one number of four base-36 digits.
     """

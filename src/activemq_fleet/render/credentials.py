@@ -36,7 +36,11 @@ def credentials(broker: Broker, secrets: Secrets) -> bytes:
         for key, (variable, value) in entries.items()
     ]
     if settings.console:
-        own = console.console_account(broker)
-        lines.append(f"activemq.username={properties(own.name) if own else ''}")
-        lines.append(f"activemq.password={properties(secrets.show(own.variable, own.password)) if own else ''}")
+        console_account = console.console_account(broker)
+        username = password = ""
+        if console_account:
+            username = properties(console_account.name)
+            password = properties(secrets.show(console_account.variable, console_account.password))
+        lines.append(f"activemq.username={username}")
+        lines.append(f"activemq.password={password}")
     return ("\n".join(lines) + "\n").encode()

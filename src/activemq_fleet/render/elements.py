@@ -32,7 +32,7 @@ the temporary store. The default of releases is 32766. Measured on 5.5.1, 5.18.3
 _WHY_PREFETCH = "at most this many messages for a slow subscriber stay in memory"
 
 
-def _written(broker: Broker, bean: XmlBean) -> XmlElement | None:
+def _xml_element_of(broker: Broker, bean: XmlBean) -> XmlElement | None:
     return to_xml(bean, broker.release, "", [])
 
 
@@ -40,24 +40,24 @@ def destination_policies(broker: Broker) -> tuple[XmlElement, ...]:
     """Return the policyEntry elements of a broker: those of ``activemq_destination_policies``, and the default one for
     ``>``.
 
-    Of the entries that match a destination the most specific decides alone (N019): so each gets what ``>`` has, unless
-    it says otherwise.
+    A broker applies only the most specific entry that matches a destination (N019). So each entry inherits what it
+    does not set from the entry for ``>``.
     """
-    said = broker.settings.destination_policies
-    named = {(policy.kind, policy.destination) for policy in said}
-    ours = []
-    if _replays(broker) and ("queue", ">") not in named:
-        ours.append(DestinationPolicy(kind="queue", destination=">"))
+    policies = broker.settings.destination_policies
+    named = {(policy.kind, policy.destination) for policy in policies}
+    default_policies = []
+    if _has_replay(broker) and ("queue", ">") not in named:
+        default_policies.append(DestinationPolicy(kind="queue", destination=">"))
     if ("topic", ">") not in named:
-        ours.append(DestinationPolicy(kind="topic", destination=">"))
-    return tuple(_policy_entry(broker, policy) for policy in (*ours, *said))
+        default_policies.append(DestinationPolicy(kind="topic", destination=">"))
+    return tuple(_policy_entry(broker, policy) for policy in (*default_policies, *policies))
 
 
 def _policy_entry(broker: Broker, policy: DestinationPolicy) -> XmlElement:
-    entry = _written(broker, policy) or XmlElement("policyEntry")
+    entry = _xml_element_of(broker, policy) or XmlElement("policyEntry")
     attributes, children = dict(entry.attributes), {child.name: child for child in entry.children}
     for kind, needed, child, why in (
-        ("queue", _replays(broker), _REPLAY, _WHY_REPLAY),
+        ("queue", _has_replay(broker), _REPLAY, _WHY_REPLAY),
         ("topic", may_have_durable_subscribers(broker), _NO_CACHE, _WHY_NO_CACHE),
     ):
         if policy.kind == kind and needed and child.name not in children:
@@ -81,7 +81,7 @@ def removes_destinations(broker: Broker) -> bool:
     return any(policy.gc_inactive_destinations for policy in broker.settings.destination_policies)
 
 
-def _replays(broker: Broker) -> bool:
+def _has_replay(broker: Broker) -> bool:
     return broker.networked and broker.release.has_replay_when_no_consumers
 
 
@@ -102,8 +102,8 @@ def system_usage(broker: Broker, *, memory: str, raises_store_limit_again: bool)
     With ``raises_store_limit_again`` a store limit in bytes is written as 100 percent of so much.
     """
     settings = broker.settings
-    said = settings.usage and _written(broker, settings.usage)
-    usage = said or XmlElement("systemUsage")
+    usage_element = settings.usage and _xml_element_of(broker, settings.usage)
+    usage = usage_element or XmlElement("systemUsage")
     children = {child.name: child for child in usage.children if child.children[0].attributes}
     for name, limit in (
         ("memoryUsage", settings.memory_limit or memory),
@@ -121,29 +121,31 @@ def system_usage(broker: Broker, *, memory: str, raises_store_limit_again: bool)
 def virtual_destinations(broker: Broker) -> tuple[XmlElement, ...]:
     """Return the elements of a broker's virtual destinations, empty where no variable sets any.
 
-    A broker whose file lists some has no longer those of its own, ``VirtualTopic.>``: they are listed too, unless the
-    variable says another thing of that name, or ``useVirtualTopics`` is false among ``activemq_broker_attributes``.
+    A broker whose file lists virtual destinations has no default one, ``VirtualTopic.>``, so it is listed too. It is
+    left out where the variable defines its name, or ``activemq_broker_attributes`` sets ``useVirtualTopics`` to false.
     """
-    said = broker.settings.virtual_destinations
-    found = [element for virtual in said if (element := _written(broker, virtual))]
+    configured_destinations = broker.settings.virtual_destinations
+    destination_elements = [
+        element for virtual in configured_destinations if (element := _xml_element_of(broker, virtual))
+    ]
     default = DEFAULT_VIRTUAL_TOPICS
-    if not said or broker.settings.broker_attributes.get("useVirtualTopics") == "false":
-        return tuple(found)
-    if any((virtual.type, virtual.name) == (default.type, default.name) for virtual in said):
-        return tuple(found)
-    why = "what a broker has without any in its file, and would lose by these"
-    return (XmlElement("virtualTopic", (("name", default.name),), comment=why), *found)
+    if not configured_destinations or broker.settings.broker_attributes.get("useVirtualTopics") == "false":
+        return tuple(destination_elements)
+    if any((virtual.type, virtual.name) == (default.type, default.name) for virtual in configured_destinations):
+        return tuple(destination_elements)
+    reason = "what a broker has without any in its file, and would lose by these"
+    return (XmlElement("virtualTopic", (("name", default.name),), comment=reason), *destination_elements)
 
 
 def destinations(broker: Broker) -> tuple[XmlElement, ...]:
     """Return the elements of the destinations that a broker creates at its start (``activemq_destinations``)."""
     beans = (NamedDestination(name=name) for name in broker.settings.destinations)
-    return tuple(element for bean in beans if (element := _written(broker, bean)))
+    return tuple(element for bean in beans if (element := _xml_element_of(broker, bean)))
 
 
 def kahadb_attributes(broker: Broker) -> tuple[tuple[str, str], ...]:
     """Return the attributes of a broker's kahaDB element that ``activemq_kahadb`` sets."""
-    element = broker.settings.kahadb and _written(broker, broker.settings.kahadb)
+    element = broker.settings.kahadb and _xml_element_of(broker, broker.settings.kahadb)
     return element.attributes if element else ()
 
 
@@ -151,12 +153,12 @@ def stores_by_destination(broker: Broker) -> XmlElement | None:
     """Return the mKahaDB element of a broker without its directory and lock; None for a single store."""
     settings = broker.settings.kahadb
     stores = settings and settings.stores()
-    element = _written(broker, stores) if stores else None
+    element = _xml_element_of(broker, stores) if stores else None
     if element is None or settings is None:
         return None
-    journal = settings.transaction_journal and _written(broker, settings.transaction_journal)
-    found = _with_defaults(element, dict(kahadb_attributes(broker)))
-    return replace(found, attributes=journal.attributes) if journal else found
+    journal = settings.transaction_journal and _xml_element_of(broker, settings.transaction_journal)
+    store_element = _with_defaults(element, dict(kahadb_attributes(broker)))
+    return replace(store_element, attributes=journal.attributes) if journal else store_element
 
 
 def _with_defaults(element: XmlElement, defaults: Mapping[str, str]) -> XmlElement:
@@ -168,7 +170,7 @@ def _with_defaults(element: XmlElement, defaults: Mapping[str, str]) -> XmlEleme
 
 def scheduler_attributes(broker: Broker) -> tuple[tuple[str, str], ...]:
     """Return the attributes of a broker element that ``activemq_scheduler`` sets."""
-    element = broker.settings.scheduler and _written(broker, broker.settings.scheduler)
+    element = broker.settings.scheduler and _xml_element_of(broker, broker.settings.scheduler)
     return element.attributes if element else ()
 
 
@@ -176,4 +178,4 @@ def plugins(broker: Broker) -> tuple[XmlElement, ...]:
     """Return the plugin elements of ``activemq_plugins``; the last element is the first plugin that sees a message."""
     settings = broker.settings.plugins
     beans = settings.beans().values() if settings else ()
-    return tuple(element for bean in beans if (element := _written(broker, bean)))
+    return tuple(element for bean in beans if (element := _xml_element_of(broker, bean)))

@@ -45,7 +45,7 @@ def merge_fragments(document: bytes, broker: Broker) -> bytes:
         where = f"{broker.host}: activemq_xml_fragments[{position}]"
         elements = _parse(fragment, where)
         names = [] if fragment.parent == "beans" else fragment.parent.split("/")
-        parent = _parent(root, names, where)
+        parent = _find_or_create_parent(root, names, where)
         for element in elements:
             if element.tag == _BROKER and parent is root:
                 raise SettingsError(f"{where}.xml holds <broker>, and there is one: set parent to broker")
@@ -56,9 +56,9 @@ def merge_fragments(document: bytes, broker: Broker) -> bytes:
 
 def _parse(fragment: FragmentSettings, where: str) -> list[etree._Element]:
     try:
-        root = _wrapped(fragment.xml, CORE)
+        root = _parse_in_namespace(fragment.xml, CORE)
         if fragment.parent == "beans" and {child.tag for child in root} <= _SPRINGS_OWN:
-            root = _wrapped(fragment.xml, BEANS)
+            root = _parse_in_namespace(fragment.xml, BEANS)
     except (etree.XMLSyntaxError, UnicodeEncodeError, ValueError) as error:
         raise SettingsError(f"{where}.xml is not well-formed XML: {error}") from None
     if any(isinstance(node, etree._Entity) for node in root.iter()):
@@ -69,21 +69,21 @@ def _parse(fragment: FragmentSettings, where: str) -> list[etree._Element]:
     return elements
 
 
-def _wrapped(xml: str, namespace: str) -> etree._Element:
+def _parse_in_namespace(xml: str, namespace: str) -> etree._Element:
     return etree.fromstring(f'<fragment xmlns="{namespace}">{xml}</fragment>'.encode(), xml_parser())
 
 
-def _parent(root: etree._Element, names: Sequence[str], where: str) -> etree._Element:
-    here = root
+def _find_or_create_parent(root: etree._Element, names: Sequence[str], where: str) -> etree._Element:
+    parent = root
     for depth, name in enumerate(names):
-        found = here.find(f"{{{CORE}}}{name}")
-        if found is None and here is root:
+        child = parent.find(f"{{{CORE}}}{name}")
+        if child is None and parent is root:
             raise SettingsError(f"{where}.parent must begin with broker, such as broker/plugins, not {name!r}")
-        if found is None:
-            found = etree.Element(f"{{{CORE}}}{name}")
-            (_put_property if depth % 2 else _put_bean)(here, found)
-        here = found
-    return here
+        if child is None:
+            child = etree.Element(f"{{{CORE}}}{name}")
+            (_put_property if depth % 2 else _put_bean)(parent, child)
+        parent = child
+    return parent
 
 
 def _put_property(bean: etree._Element, element: etree._Element) -> None:
@@ -102,7 +102,9 @@ def _put_property(bean: etree._Element, element: etree._Element) -> None:
 
 def _put_bean(parent: etree._Element, element: etree._Element) -> None:
     element.tail = None
-    same = next((child for child in parent.findall(str(element.tag)) if _is_same(child, element, parent)), None)
+    same = next(
+        (child for child in parent.findall(str(element.tag)) if _exclude_each_other(child, element, parent)), None
+    )
     if same is not None:
         _merge(same, element, _put_property)
         return
@@ -112,18 +114,18 @@ def _put_bean(parent: etree._Element, element: etree._Element) -> None:
     parent.append(element)
 
 
-def _is_same(one: etree._Element, other: etree._Element, parent: etree._Element) -> bool:
-    """Whether two beans of one kind below one property cannot both stand there."""
-    if not str(one.tag).startswith(f"{{{CORE}}}") or parent.tag == f"{{{BEANS}}}beans":
+def _exclude_each_other(bean: etree._Element, other_bean: etree._Element, parent: etree._Element) -> bool:
+    """Return whether a property cannot hold both of two beans of the same kind."""
+    if not str(bean.tag).startswith(f"{{{CORE}}}") or parent.tag == f"{{{BEANS}}}beans":
         return False
-    if not _name(parent).endswith("s"):  # so are called all properties that hold lists, in every schema
+    if not _name(parent).endswith("s"):  # in every schema the names of properties that hold lists end with s
         return True
-    told_apart = TOLD_APART_BY.get(_name(one))
-    if told_apart is None:
+    key_attributes = TOLD_APART_BY.get(_name(bean))
+    if key_attributes is None:
         return False
-    # those that say none of it are each another: links without a name, policies for temporary destinations
-    said = not told_apart or any(one.get(name) is not None for name in told_apart)
-    return said and all(one.get(name) == other.get(name) for name in told_apart)
+    # beans without any key attribute are different: links without a name, policies for temporary destinations
+    is_identified = not key_attributes or any(bean.get(name) is not None for name in key_attributes)
+    return is_identified and all(bean.get(name) == other_bean.get(name) for name in key_attributes)
 
 
 def _merge(

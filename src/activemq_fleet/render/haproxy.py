@@ -40,8 +40,8 @@ def balancer_files(balancer: Balancer, secrets: Secrets) -> dict[str, bytes]:
     """Return the files of a balancer's host by path; only haproxy.cfg has the password of the health checks."""
     config = balancer.settings.vip_config
     files = {
-        HAPROXY: _haproxy(balancer, secrets),
-        KEEPALIVED: _keepalived(balancer),
+        HAPROXY: _haproxy_config(balancer, secrets),
+        KEEPALIVED: _keepalived_config(balancer),
         ENVIRONMENT: render_template(
             "loadbalancer/environment.j2", haproxy=f"{config}/{HAPROXY}", keepalived=f"{config}/{KEEPALIVED}"
         ),
@@ -62,24 +62,27 @@ def _drop_in(unit: str, config: str, memory: str) -> bytes:
 
 
 def _all_connections(balancer: Balancer) -> int:
-    return _SPARE + sum(_connections(one, front) for one in balancer.addresses for front in one.fronts)
+    return _SPARE + sum(_most_connections(address, front) for address in balancer.addresses for front in address.fronts)
 
 
-def _haproxy(balancer: Balancer, secrets: Secrets) -> bytes:
+def _haproxy_config(balancer: Balancer, secrets: Secrets) -> bytes:
     return render_template(
         "loadbalancer/haproxy.cfg.j2",
         host=balancer.host,
         connections=_all_connections(balancer),
         check_port=balancer.settings.vip_check_port,
-        groups=[(one, [_front(balancer, one, front, secrets) for front in one.fronts]) for one in balancer.addresses],
+        groups=[
+            (address, [_frontend(balancer, address, front, secrets) for front in address.fronts])
+            for address in balancer.addresses
+        ],
     )
 
 
-def _front(balancer: Balancer, one: VirtualAddress, front: VirtualPort, secrets: Secrets) -> _Front:
+def _frontend(balancer: Balancer, address: VirtualAddress, front: VirtualPort, secrets: Secrets) -> _Front:
     return _Front(
-        name=haproxy_name(f"{one.group}.{front.connector}"),
-        bind=join(one.address, front.port),
-        connections=_connections(one, front),
+        name=haproxy_name(f"{address.group}.{front.connector}"),
+        bind=join(address.address, front.port),
+        connections=_most_connections(address, front),
         # The id is not to be seen through TLS.
         by_client=len(front.backends) > 1 and front.protocol == "mqtt" and not front.tls,
         steps=check_steps(balancer, front, secrets),
@@ -90,16 +93,16 @@ def _front(balancer: Balancer, one: VirtualAddress, front: VirtualPort, secrets:
     )
 
 
-def _connections(one: VirtualAddress, front: VirtualPort) -> int:
+def _most_connections(address: VirtualAddress, front: VirtualPort) -> int:
     """Return the most clients of a port: the sum over brokers that can be active at once, one of each shared store."""
-    together = sum if one.masters_only else max
+    together = sum if address.masters_only else max
     return sum(together([server.limit or _ANY_NUMBER for server in backend.servers]) for backend in front.backends)
 
 
-def _keepalived(balancer: Balancer) -> bytes:
+def _keepalived_config(balancer: Balancer) -> bytes:
     return render_template(
         "loadbalancer/keepalived.conf.j2",
         host=balancer.host,
         check_port=balancer.settings.vip_check_port,
-        addresses=[(one, haproxy_name(one.group)) for one in balancer.addresses],
+        addresses=[(address, haproxy_name(address.group)) for address in balancer.addresses],
     )

@@ -24,12 +24,12 @@ def fleet_json(fleet: Fleet, files: Mapping[str, bytes]) -> bytes:
         "waivers": [dict(waiver) for waiver in fleet.waivers],
     }
     # An item a line: two versions are compared line by line, and the encoder that indents is slow.
-    parts = [f'"{name}": [{_lines(map(_text, items))}]' for name, items in lists.items()]
-    parts.append(f'"files": {{{_lines(_hashes(files))}}}')
+    parts = [f'"{name}": [{_json_lines(map(_text, items))}]' for name, items in lists.items()]
+    parts.append(f'"files": {{{_json_lines(_hash_lines(files))}}}')
     return ("{\n  " + ",\n  ".join(parts) + "\n}\n").encode()
 
 
-def _hashes(files: Mapping[str, bytes]) -> Iterator[str]:
+def _hash_lines(files: Mapping[str, bytes]) -> Iterator[str]:
     known: dict[bytes, str] = {}  # hosts share contents
     for path, content in sorted(files.items()):
         sha = known.get(content)
@@ -38,6 +38,6 @@ def _hashes(files: Mapping[str, bytes]) -> Iterator[str]:
         yield f'{_text(path)}: "{sha}"'
 
 
-def _lines(items: Iterable[str]) -> str:
-    found = list(items)
-    return "\n    " + ",\n    ".join(found) + "\n  " if found else ""
+def _json_lines(items: Iterable[str]) -> str:
+    lines = list(items)
+    return "\n    " + ",\n    ".join(lines) + "\n  " if lines else ""

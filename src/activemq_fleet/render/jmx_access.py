@@ -29,12 +29,12 @@ def management(broker: Broker) -> dict[str, Any]:
     jmx, offset = broker.settings.jmx, broker.settings.port_offset
     if jmx is None:
         return {"attributes": (("createConnector", "false"),), "asks": False, "tls": False}
-    found: dict[str, object] = {"createConnector": "true", "connectorPort": jmx.port + offset}
+    attributes: dict[str, object] = {"createConnector": "true", "connectorPort": jmx.port + offset}
     if jmx.rmi_port:
-        found["rmiServerPort"] = jmx.rmi_port + offset
+        attributes["rmiServerPort"] = jmx.rmi_port + offset
     if jmx.path:
-        found["connectorPath"] = jmx.path
-    return {"attributes": tuple(found.items()), "asks": bool(jmx.users), "tls": jmx.tls}
+        attributes["connectorPath"] = jmx.path
+    return {"attributes": tuple(attributes.items()), "asks": bool(jmx.users), "tls": jmx.tls}
 
 
 def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:

@@ -131,8 +131,8 @@ def metrics_files(broker: Broker, secrets: Secrets, others: Mapping[str, bytes])
         password=secrets.show("activemq_metrics_password", settings.metrics_password) if login else None,
         tls=tls,
         keystore_password=secrets.show("activemq_metrics_tls.keystore_password", tls.keystore_password) if tls else "",
-        beans=_allowed(broker),
-        rules=(*_facts(broker, fingerprint(others)), *_rules(broker)),
+        beans=_allowed_beans(broker),
+        rules=(*_fact_rules(broker, fingerprint(others)), *_series_rules(broker)),
     )
     return {METRICS: content}
 
@@ -162,7 +162,7 @@ class _Rule(NamedTuple):
     value: str | None = None
 
 
-def _allowed(broker: Broker) -> list[str]:
+def _allowed_beans(broker: Broker) -> list[str]:
     beans = _BEANS[broker.release.jmx_names]
     names = [*broker.settings.metrics_destinations]
     if DEAD_LETTERS not in names:
@@ -184,19 +184,21 @@ def _bean_name(destination: str) -> str:
     return re.sub("[:,'\"]", "_", destination).replace(">", "*")
 
 
-def _facts(broker: Broker, mark: str) -> Iterator[_Rule]:
+def _fact_rules(broker: Broker, mark: str) -> Iterator[_Rule]:
     runtime = "java.lang<type=Runtime><>"
     labels = {"release": broker.release.text, "ha": broker.settings.ha, "fingerprint": mark}
     about = "1; the configuration in force on the host, and the release that it is made for"
     yield _Rule(f"{runtime}StartTime: ", "activemq_configuration_info", "GAUGE", about, labels, value="1")
-    if limits := [int(limit) for one in broker.connectors if (limit := one.options.get("maximumConnections", ""))]:
+    if limits := [
+        int(limit) for connector in broker.connectors if (limit := connector.options.get("maximumConnections", ""))
+    ]:
         about = "the smallest maximumConnections of its connectors"
         yield _Rule(
             f"{runtime}Uptime: ", "activemq_broker_connections_limit", "GAUGE", about, {}, value=str(min(limits))
         )
 
 
-def _rules(broker: Broker) -> Iterator[_Rule]:
+def _series_rules(broker: Broker) -> Iterator[_Rule]:
     beans = _BEANS[broker.release.jmx_names]
     tables: tuple[tuple[str, tuple[Series, ...], dict[str, str]], ...] = (
         (beans.broker_pattern, BROKER, {}),
@@ -205,6 +207,6 @@ def _rules(broker: Broker) -> Iterator[_Rule]:
         (beans.link_pattern, LINK, {"link": "$1"}),
     )
     for pattern, table, labels in tables:
-        for one in table:
-            whole = rf"org\.apache\.activemq<{pattern}(?:, type=Broker)?><>{one.attribute}: "
-            yield _Rule(whole, one.name, one.kind, one.help, labels, one.factor)
+        for series in table:
+            whole = rf"org\.apache\.activemq<{pattern}(?:, type=Broker)?><>{series.attribute}: "
+            yield _Rule(whole, series.name, series.kind, series.help, labels, series.factor)

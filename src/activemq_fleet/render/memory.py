@@ -34,21 +34,21 @@ def broker_memory(settings: Settings) -> str:
     """
     if settings.unit_memory_max:
         return settings.unit_memory_max
-    heap = _last(_HEAP, (f"-Xmx{settings.heap}", *settings.java_options)) or 0
-    direct = _last(_DIRECT, settings.java_options) or heap
-    return _text(heap + heap // 4 + direct + _BESIDE_HEAP)
+    heap = _last_size(_HEAP, (f"-Xmx{settings.heap}", *settings.java_options)) or 0
+    direct = _last_size(_DIRECT, settings.java_options) or heap
+    return _size_text(heap + heap // 4 + direct + _BESIDE_HEAP)
 
 
 def haproxy_memory(connections: int) -> str:
     """Return ``MemoryMax`` for HAProxy's systemd unit with a number of simultaneous client connections."""
-    return _text(_HAPROXY_BASE + connections * _HAPROXY_SESSION)
+    return _size_text(_HAPROXY_BASE + connections * _HAPROXY_SESSION)
 
 
-def _last(pattern: re.Pattern[str], options: Iterable[str]) -> int | None:
-    """The size in bytes that the last option of this kind says, which is the one that the JVM takes."""
-    found = [match for option in options if (match := pattern.fullmatch(option))]
-    return int(found[-1][1]) * _FACTORS[found[-1][2].lower()] if found else None
+def _last_size(pattern: re.Pattern[str], options: Iterable[str]) -> int | None:
+    """Return the size in bytes of the last option that matches, which is the option that the JVM applies."""
+    matches = [match for option in options if (match := pattern.fullmatch(option))]
+    return int(matches[-1][1]) * _FACTORS[matches[-1][2].lower()] if matches else None
 
 
-def _text(size: int) -> str:
+def _size_text(size: int) -> str:
     return f"{-(-size // _MEBIBYTE)}M"

@@ -305,10 +305,10 @@ def environment_variables(broker: Broker) -> dict[str, str]:
 
 
 def _unit_file(broker: Broker) -> bytes:
-    return render_template("broker/service.j2", **_unit(broker))
+    return render_template("broker/service.j2", **_unit_variables(broker))
 
 
-def _unit(broker: Broker) -> dict[str, Any]:
+def _unit_variables(broker: Broker) -> dict[str, Any]:
     settings, where = broker.settings, paths(broker)
     outside = not broker.profile.has_database_lease and not broker.store_directory.startswith(f"{where.data}/")
     store = (broker.store_directory,) if outside else ()

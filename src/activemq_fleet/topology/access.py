@@ -89,17 +89,17 @@ def accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Bal
     settings = broker.settings
     if settings.authentication == "none":
         return ()
-    found: dict[str, Account] = {}
+    accounts: dict[str, Account] = {}
 
     def add(
         name: str, variable: str, password: SecretStr | EncryptedValue | None, groups: tuple[str, ...], key: str
     ) -> None:
-        known = found.get(name)
+        known = accounts.get(name)
         if known:  # one person in two roles: both roles' groups, the first password
             groups = tuple(dict.fromkeys((*known.groups, *groups)))
-            found[name] = Account(name, known.variable, known.password, groups, known.key)
+            accounts[name] = Account(name, known.variable, known.password, groups, known.key)
         else:
-            found[name] = Account(name, variable, password, groups, key)
+            accounts[name] = Account(name, variable, password, groups, key)
 
     if settings.network_username:
         add(
@@ -126,7 +126,7 @@ def accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Bal
     password = probe_password_of(settings)
     if password is not None:
         add(PROBE_USER, "activemq_probe_password", password, (PROBE_GROUP,), PROBE_PASSWORD_KEY)
-    return tuple(found.values())
+    return tuple(accounts.values())
 
 
 def probe_password_of(settings: Settings) -> SecretStr | EncryptedValue | None:
@@ -178,9 +178,9 @@ def permissions_of(
         here.read += entry.read
         here.write += entry.write
         here.admin += entry.admin
-    own = {agent_user_group(account.name) for account in accounts}
-    own.add(PROBE_GROUP)
-    everyone = dict.fromkeys(group for account in accounts for group in account.groups if group not in own)
+    private_groups = {agent_user_group(account.name) for account in accounts}
+    private_groups.add(PROBE_GROUP)
+    everyone = dict.fromkeys(group for account in accounts for group in account.groups if group not in private_groups)
     for group in everyone:
         # Who first uses a destination makes its advisory topics, which takes admin; the broker itself writes there, and
         # nobody else: bridges act upon what they read. Measured on 5.5.1, 5.8.0, 5.18.3 and 6.3.1.
@@ -192,13 +192,15 @@ def permissions_of(
             kind, _, name = destination.partition("://")
             at(kind, name).all(NETWORK_GROUP)
     for topic in dict.fromkeys(topic for agent in agents for topic in agent.settings.agent_topics):
-        at("topic", _destination(topic, broker.release)).read.append(AGENT_GROUP)
+        at("topic", _destination_of_filter(topic, broker.release)).read.append(AGENT_GROUP)
     for topic in dict.fromkeys(topic for agent in agents for topic in _events_of(agent)):
-        at("topic", _destination(topic, broker.release)).all(AGENT_GROUP)
+        at("topic", _destination_of_filter(topic, broker.release)).all(AGENT_GROUP)
     for agent in agents:
         if agent.settings.agent_username:
-            for topic in _own_topics(agent):
-                at("topic", _destination(topic, broker.release)).all(agent_user_group(agent.settings.agent_username))
+            for topic in _check_topics_of(agent):
+                at("topic", _destination_of_filter(topic, broker.release)).all(
+                    agent_user_group(agent.settings.agent_username)
+                )
     if any(account.name == PROBE_USER for account in accounts):
         at("topic", PROBE_TOPICS).all(PROBE_GROUP)
         for topic in _PROBE_ADVISORIES:
@@ -223,20 +225,20 @@ def _events_of(agent: Agent) -> Iterator[str]:
         yield f"{prefix}/+"
 
 
-def _own_topics(agent: Agent) -> tuple[str, ...]:
+def _check_topics_of(agent: Agent) -> tuple[str, ...]:
     """Return the topics on which an agent sends canaries and barriers.
 
     Canaries have one topic for each connection and one beside the events of each prefix. Without them an agent cannot
     prove that a broker took what it acknowledged (``activemq_agent.publishing``).
     """
     name = agent_name(agent)
-    found = [agent_topics.canary_topic("", f"{name}-{role}") for role in agent_topics.ROLES]
+    topics = [agent_topics.canary_topic("", f"{name}-{role}") for role in agent_topics.ROLES]
     wide = [topic[:-1].removesuffix("/") for topic in agent.settings.agent_topics if topic.endswith("#")]
-    found += [agent_topics.canary_topic(prefix, f"{name}-subscriber") for prefix in wide]  # anchors
+    topics += [agent_topics.canary_topic(prefix, f"{name}-subscriber") for prefix in wide]  # anchors
     events = [agent_topics.prefix_of(topic) for topic in _events_of(agent)]
     for prefix in dict.fromkeys(events):
-        found += [agent_topics.canary_topic(prefix, name), agent_topics.barrier_topic(prefix, name)]
-    return tuple(dict.fromkeys(found))
+        topics += [agent_topics.canary_topic(prefix, name), agent_topics.barrier_topic(prefix, name)]
+    return tuple(dict.fromkeys(topics))
 
 
 def carried_destinations(includes: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
@@ -244,15 +246,15 @@ def carried_destinations(includes: Iterable[tuple[str, ...]]) -> tuple[str, ...]
 
     A link without includes carries everything, and then the result is ``queue://>`` and ``topic://>``.
     """
-    found: dict[str, None] = {}
+    destinations: dict[str, None] = {}
     for include in includes:
         if not include:
             return _EVERYTHING
-        found |= dict.fromkeys(include)
-    return tuple(found)
+        destinations |= dict.fromkeys(include)
+    return tuple(destinations)
 
 
-def _destination(topic_filter: str, release: Release) -> str:
+def _destination_of_filter(topic_filter: str, release: Release) -> str:
     """Return the ActiveMQ destination of an MQTT topic filter: ``instance/+/status/#`` is ``instance.*.status.>``."""
     return topic_filter.translate(_SWAPPED if release.mqtt_swaps_dots else _REPLACED)
 

@@ -58,7 +58,7 @@ def place_agent(
             )
         ]
     pair = names[settings.agent_pair or home_pair(host, sorted(names))]
-    return _connect(host, settings, pair)
+    return _connect_agent(host, settings, pair)
 
 
 def _group_problem(settings: Settings, groups: Mapping[str, Group], every: KnownGroups) -> tuple[str, str] | None:
@@ -72,7 +72,7 @@ def _group_problem(settings: Settings, groups: Mapping[str, Group], every: Known
     return None
 
 
-def _connect(host: str, settings: Settings, pair: Pair) -> tuple[Agent | None, list[Finding]]:
+def _connect_agent(host: str, settings: Settings, pair: Pair) -> tuple[Agent | None, list[Finding]]:
     findings = []
     if settings.agent_username is None or settings.agent_password is None:
         findings.append(
@@ -86,7 +86,7 @@ def _connect(host: str, settings: Settings, pair: Pair) -> tuple[Agent | None, l
     listening = [(broker, broker.connector("mqtt")) for broker in pair.in_order]
     urls = tuple((b.address, c.port) for b, c in listening if c and b.release.supports_agents)
     if not urls:
-        return None, [*findings, _no_mqtt(host, pair.preferred_master)]
+        return None, [*findings, _no_mqtt_finding(host, pair.preferred_master)]
     return (
         Agent(
             host=host,
@@ -102,7 +102,7 @@ def _connect(host: str, settings: Settings, pair: Pair) -> tuple[Agent | None, l
     )
 
 
-def _no_mqtt(host: str, broker: Broker) -> Finding:
+def _no_mqtt_finding(host: str, broker: Broker) -> Finding:
     if not broker.release.supports_agents:
         reason, fix = f"release {broker.release.text} has no MQTT for agents", "upgrade the pair to 5.9 or later"
     else:

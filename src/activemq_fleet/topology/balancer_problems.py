@@ -23,25 +23,25 @@ def balancer_findings(balancers: Sequence[Balancer], groups: Sequence[Group], ev
     if not balancers:
         return
     by_name = {group.name: group for group in groups}
-    yield from _idle(balancers, every)
-    yield from _differing(groups)
-    yield from _logins(balancers)
+    yield from _idle_balancer_findings(balancers, every)
+    yield from _differing_vip_findings(groups)
+    yield from _login_findings(balancers)
     first = balancers[0]
-    yield from _doubled(first.addresses, balancers, groups)
+    yield from _duplicate_address_findings(first.addresses, balancers, groups)
     for address in first.addresses:
-        yield from _doubled_ports(address, by_name[address.group])
+        yield from _duplicate_port_findings(address, by_name[address.group])
     for balancer in balancers:
-        yield from _alone(balancer, balancers)
+        yield from _vrrp_multicast_findings(balancer, balancers)
         for address in balancer.addresses:
-            yield from _on_host(balancer, address, by_name[address.group])
+            yield from _host_conflict_findings(balancer, address, by_name[address.group])
 
 
-def _idle(balancers: Sequence[Balancer], every: KnownGroups) -> Iterator[Finding]:
+def _idle_balancer_findings(balancers: Sequence[Balancer], every: KnownGroups) -> Iterator[Finding]:
     """T020: a load balancer for which no group has a virtual address."""
     for balancer in balancers:
         if balancer.addresses:
             continue
-        is_set_elsewhere = any(one.settings.vip for one in balancers)
+        is_set_elsewhere = any(other.settings.vip for other in balancers)
         yield error(
             "T020",
             balancer.host,
@@ -52,7 +52,7 @@ def _idle(balancers: Sequence[Balancer], every: KnownGroups) -> Iterator[Finding
         )
 
 
-def _differing(groups: Sequence[Group]) -> Iterator[Finding]:
+def _differing_vip_findings(groups: Sequence[Group]) -> Iterator[Finding]:
     """T009: brokers of one group with different virtual addresses or router ids; a group has one of each."""
     for group in groups:
         for variable in ("vip", "vip_router_id"):
@@ -70,19 +70,19 @@ def _differing(groups: Sequence[Group]) -> Iterator[Finding]:
                     break
 
 
-def _logins(balancers: Sequence[Balancer]) -> Iterator[Finding]:
+def _login_findings(balancers: Sequence[Balancer]) -> Iterator[Finding]:
     """T009: two balancers with one user name and two passwords. T025: health checks without a login."""
     known: dict[str, Balancer] = {}
     for balancer in balancers:
         name = balancer.settings.vip_username
         if name is None:
-            if any(front.protocol != "openwire" for one in balancer.addresses for front in one.fronts):
-                yield _anonymous(balancer)
+            if any(front.protocol != "openwire" for address in balancer.addresses for front in address.fronts):
+                yield _anonymous_check_finding(balancer)
             continue
         if balancer.settings.vip_broker_ca is None and any(
-            front.tls and front.protocol != "openwire" for one in balancer.addresses for front in one.fronts
+            front.tls and front.protocol != "openwire" for address in balancer.addresses for front in address.fronts
         ):
-            yield _unverified(balancer)
+            yield _unverified_certificate_finding(balancer)
         other = known.setdefault(name, balancer)
         if not may_equal(other.settings.vip_password, balancer.settings.vip_password):
             yield error(
@@ -93,7 +93,7 @@ def _logins(balancers: Sequence[Balancer]) -> Iterator[Finding]:
             )
 
 
-def _anonymous(balancer: Balancer) -> Finding:
+def _anonymous_check_finding(balancer: Balancer) -> Finding:
     return Finding(
         rule="T025",
         severity="warning",
@@ -106,7 +106,7 @@ def _anonymous(balancer: Balancer) -> Finding:
     )
 
 
-def _unverified(balancer: Balancer) -> Finding:
+def _unverified_certificate_finding(balancer: Balancer) -> Finding:
     return Finding(
         rule="T025",
         severity="warning",
@@ -118,7 +118,7 @@ def _unverified(balancer: Balancer) -> Finding:
     )
 
 
-def _doubled(
+def _duplicate_address_findings(
     addresses: Sequence[VirtualAddress], balancers: Sequence[Balancer], groups: Sequence[Group]
 ) -> Iterator[Finding]:
     """T022 and T023: a virtual address or router id that two groups, or a group and a host, both have."""
@@ -130,29 +130,30 @@ def _doubled(
         owners[balancer.settings.address or balancer.host] = (f"the address of {balancer.host}", "activemq_vip")
     routers: dict[int, VirtualAddress] = {}
     by_name = {group.name: group for group in groups}
-    for one in addresses:
-        host = by_name[one.group].brokers[0].host
-        if one.address in owners:
+    for address in addresses:
+        host = by_name[address.group].brokers[0].host
+        if address.address in owners:
             yield error(
                 "T022",
                 host,
-                f"activemq_vip of group {one.group} is {one.address}, which is {owners[one.address][0]}",
+                f"activemq_vip of group {address.group} is {address.address}, which is {owners[address.address][0]}",
                 "give the group an address that no host has; it moves between the balancers",
             )
-        owners.setdefault(one.address, (f"that of group {one.group}", "activemq_vip"))
-        other = routers.setdefault(one.router_id, one)
-        if other is not one and other.address != one.address:
+        owners.setdefault(address.address, (f"that of group {address.group}", "activemq_vip"))
+        other = routers.setdefault(address.router_id, address)
+        if other is not address and other.address != address.address:
             yield error(
                 "T023",
                 host,
-                f"activemq_vip_router_id of group {one.group} is {one.router_id}, as that of group {other.group}",
+                f"activemq_vip_router_id of group {address.group} is {address.router_id}, "
+                f"as that of group {other.group}",
                 "set activemq_vip_router_id, 1 to 255, for one of the groups; by itself it is the last byte of "
                 "activemq_vip",
                 why="balancers would take the news of one address for that of the other",
             )
 
 
-def _doubled_ports(address: VirtualAddress, group: Group) -> Iterator[Finding]:
+def _duplicate_port_findings(address: VirtualAddress, group: Group) -> Iterator[Finding]:
     """T006: two connectors of a group that would be the same port of the group's virtual address."""
     owners: dict[int, VirtualPort] = {}
     for front in address.fronts:
@@ -167,9 +168,9 @@ def _doubled_ports(address: VirtualAddress, group: Group) -> Iterator[Finding]:
             )
 
 
-def _alone(balancer: Balancer, balancers: Sequence[Balancer]) -> Iterator[Finding]:
+def _vrrp_multicast_findings(balancer: Balancer, balancers: Sequence[Balancer]) -> Iterator[Finding]:
     """T024: balancers without IP addresses of their own, which therefore exchange VRRP by multicast."""
-    if len(balancers) > 1 and any(one.source is None for one in balancer.addresses):
+    if len(balancers) > 1 and any(address.source is None for address in balancer.addresses):
         yield Finding(
             rule="T024",
             severity="warning",
@@ -181,7 +182,7 @@ def _alone(balancer: Balancer, balancers: Sequence[Balancer]) -> Iterator[Findin
         )
 
 
-def _on_host(balancer: Balancer, address: VirtualAddress, group: Group) -> Iterator[Finding]:
+def _host_conflict_findings(balancer: Balancer, address: VirtualAddress, group: Group) -> Iterator[Finding]:
     if address.interface is None:
         yield error(
             "T021",
@@ -191,7 +192,7 @@ def _on_host(balancer: Balancer, address: VirtualAddress, group: Group) -> Itera
         )
     for broker in group.brokers:
         if broker.host == balancer.host:
-            yield from _shares_ports(broker, address)
+            yield from _shared_port_findings(broker, address)
     if balancer.settings.vip_certificate is None and any(front.tls for front in address.fronts):
         balanced = {front.connector for front in address.fronts}
         asking = [
@@ -209,7 +210,7 @@ def _on_host(balancer: Balancer, address: VirtualAddress, group: Group) -> Itera
             )
 
 
-def _shares_ports(broker: Broker, address: VirtualAddress) -> Iterator[Finding]:
+def _shared_port_findings(broker: Broker, address: VirtualAddress) -> Iterator[Finding]:
     """T026: a host with HAProxy and a broker that listens on all addresses, at the same port."""
     shared = sorted({front.port for front in address.fronts} & set(broker.ports.values()))
     if broker.settings.bind in _EVERYWHERE and shared:

@@ -38,47 +38,54 @@ def place_balancers(
     none holds. An address that a balancer has lost it does not take back.
     """
     every = every or KnownGroups.of([group.name for group in groups])
-    said = {group.name: _vip_of(group, every, [settings[name] for name in names]) for group in groups}
-    served = [(group, vip) for group in groups if (vip := said[group.name]) is not None]
-    result = []
+    vips = {group.name: _vip_of(group, every, [settings[name] for name in names]) for group in groups}
+    served = [(group, vip) for group in groups if (vip := vips[group.name]) is not None]
+    balancers = []
     for position, name in enumerate(names):
         addresses = tuple(
-            _address(group, vip, position, name, [(other, settings[other]) for other in names]) for group, vip in served
+            _virtual_address(group, vip, position, name, [(other, settings[other]) for other in names])
+            for group, vip in served
         )
-        result.append(Balancer(name, settings[name], addresses))
-    return tuple(sorted(result, key=lambda balancer: balancer.host)), list(balancer_findings(result, groups, every))
+        balancers.append(Balancer(name, settings[name], addresses))
+    return tuple(sorted(balancers, key=lambda balancer: balancer.host)), list(
+        balancer_findings(balancers, groups, every)
+    )
 
 
 def _vip_of(group: Group, every: KnownGroups, balancers: Sequence[Settings]) -> str | None:
     """Return the virtual address of a group as its brokers set it; with a single group balancers may set it."""
-    own = next((broker.settings.vip for broker in group.brokers if broker.settings.vip), None)
-    if own is None and every.number == 1:
+    vip = next((broker.settings.vip for broker in group.brokers if broker.settings.vip), None)
+    if vip is None and every.number == 1:
         return next((settings.vip for settings in balancers if settings.vip), None)
-    return own
+    return vip
 
 
-def _address(
+def _virtual_address(
     group: Group, vip: str, position: int, name: str, balancers: Sequence[tuple[str, Settings]]
 ) -> VirtualAddress:
-    own = dict(balancers)[name]
-    literal = {other: literal_address(other, settings) for other, settings in balancers}
+    balancer_settings = dict(balancers)[name]
+    ip_addresses = {other: literal_address(other, settings) for other, settings in balancers}
     version = ipaddress.ip_address(vip).version
-    # All or none: of two that do not hear each other both would hold the address.
-    unicast = all(one and ipaddress.ip_address(one).version == version for one in literal.values())
+    # All or none: two balancers that receive nothing from each other would both hold the address.
+    unicast = all(
+        ip_address and ipaddress.ip_address(ip_address).version == version for ip_address in ip_addresses.values()
+    )
     brokers = group.brokers
     return VirtualAddress(
         group=group.name,
         address=vip,
-        interface=own.vip_interface
+        interface=balancer_settings.vip_interface
         or next((b.settings.vip_interface for b in brokers if b.settings.vip_interface), None),
         router_id=next((b.settings.vip_router_id for b in brokers if b.settings.vip_router_id), None)
-        or own.vip_router_id
+        or balancer_settings.vip_router_id
         or router_id_of(vip),
         priority=max(1, _HIGHEST - _STEP * position),
-        source=literal[name] if unicast else None,
-        peers=tuple(one for other, one in literal.items() if one and other != name) if unicast else (),
+        source=ip_addresses[name] if unicast else None,
+        peers=tuple(ip_address for other, ip_address in ip_addresses.items() if ip_address and other != name)
+        if unicast
+        else (),
         masters_only=_serves_by_masters_only(group),
-        fronts=tuple(_fronts(group)),
+        fronts=tuple(_virtual_ports(group)),
     )
 
 
@@ -100,15 +107,15 @@ def _serves_by_masters_only(group: Group) -> bool:
     return any(broker.profile.replicates for broker in group.brokers)
 
 
-def _fronts(group: Group) -> Iterator[VirtualPort]:
+def _virtual_ports(group: Group) -> Iterator[VirtualPort]:
     """Yield a port for each connector that HAProxy can check, in the order of the first broker that has it."""
-    found: dict[str, list[tuple[Broker, Connector]]] = {}
+    connectors_by_name: dict[str, list[tuple[Broker, Connector]]] = {}
     for pair in group.pairs:
         for broker in pair.in_order:
             for connector in broker.connectors:
                 if connector.name != "replication" and not (_serves_by_masters_only(group) and broker.role != "master"):
-                    found.setdefault(connector.name, []).append((broker, connector))
-    for name, members in found.items():
+                    connectors_by_name.setdefault(connector.name, []).append((broker, connector))
+    for name, members in connectors_by_name.items():
         broker, first = members[0]
         protocol = protocol_of(first.scheme)
         if protocol not in _BALANCED:
@@ -123,12 +130,18 @@ def _fronts(group: Group) -> Iterator[VirtualPort]:
         )
 
 
-def _backends(group: Group, connector: str, members: Sequence[tuple[Broker, Connector]]) -> Iterator[Backend]:
+def _backends(group: Group, connector_name: str, members: Sequence[tuple[Broker, Connector]]) -> Iterator[Backend]:
     by_unit: dict[str, list[Server]] = {}
-    for broker, one in members:
-        unit = f"{group.name}.{connector}.masters" if _serves_by_masters_only(group) else f"{broker.unit}.{connector}"
-        address = (broker.address, one.port)
-        server = Server(haproxy_name(broker.identity.host), address, _limit(one), name_in_certificate(broker))
+    for broker, connector in members:
+        unit = (
+            f"{group.name}.{connector_name}.masters"
+            if _serves_by_masters_only(group)
+            else f"{broker.unit}.{connector_name}"
+        )
+        address = (broker.address, connector.port)
+        server = Server(
+            haproxy_name(broker.identity.host), address, _connection_limit(connector), name_in_certificate(broker)
+        )
         by_unit.setdefault(haproxy_name(unit), []).append(server)
     for name, servers in by_unit.items():
         yield Backend(name, tuple(servers))
@@ -147,9 +160,9 @@ def name_in_certificate(broker: Broker) -> str:
     return broker.host
 
 
-def _limit(connector: Connector) -> int | None:
-    said = connector.options.get("maximumConnections", "")
-    return max(1, int(said) - _ROOM) if said.isdigit() else None
+def _connection_limit(connector: Connector) -> int | None:
+    limit_text = connector.options.get("maximumConnections", "")
+    return max(1, int(limit_text) - _ROOM) if limit_text.isdigit() else None
 
 
 def haproxy_name(name: str) -> str:

@@ -130,7 +130,7 @@ def _listen(member: Member) -> Listening:
         ports["console"] = member.settings.console_port + member.settings.port_offset
     if member.settings.metrics:
         ports["metrics"] = member.settings.metrics_port + member.settings.port_offset
-    known = all(member.release.supports(element, name) for _, element, name in _attributes(member))
+    known = all(member.release.supports(element, name) for _, element, name in _set_attributes(member))
     if member.settings.jmx:
         ports["jmx"] = member.settings.jmx.port + member.settings.port_offset
     sound = not unknown and known and max(ports.values(), default=0) <= _MOST_PORT and not any(_check_profile(member))
@@ -150,7 +150,7 @@ def _connectors(member: Member, unknown: list[tuple[int, ConnectorSettings]]) ->
     )
     is_limited = release.limits_client_frames or not any(protocol_of(c.scheme) in _UNLIMITED for c in wanted)
     for position, connector in enumerate(wanted):
-        scheme = _scheme(member, connector)
+        scheme = _connector_scheme(member, connector)
         if scheme is None:
             unknown.append((position, connector))
             continue
@@ -175,12 +175,12 @@ def _connectors(member: Member, unknown: list[tuple[int, ConnectorSettings]]) ->
             tuple(item for item in connector.attributes if item[0] != "discoveryUri"),
         )
         if replicates and position == 0:
-            yield _replication(member)
+            yield _replication_connector(member)
     if replicates and not wanted:
-        yield _replication(member)
+        yield _replication_connector(member)
 
 
-def _replication(member: Member) -> Connector:
+def _replication_connector(member: Member) -> Connector:
     port = member.settings.replication_port + member.settings.port_offset
     return Connector("replication", "nio", port, _NO_OPTIONS)
 
@@ -189,35 +189,37 @@ def _default_connectors(release: Release) -> tuple[ConnectorSettings, ...]:
     return _DEFAULT_CONNECTORS if release.has_usable_mqtt else _DEFAULT_CONNECTORS[:2]
 
 
-def _scheme(member: Member, connector: ConnectorSettings) -> str | None:
+def _connector_scheme(member: Member, connector: ConnectorSettings) -> str | None:
     release, tls, scheme = member.release, member.settings.tls, connector.scheme
     if scheme not in release.schemes or scheme == "vm":
         return None
     if tls is None or not connector.tls:
         return scheme
-    found = release.tls_scheme(scheme)
-    lets_all_in = tls.client_auth and not release.has_nio_client_auth
-    if found and (lets_all_in or (scheme != found and not release.reads_on_after_nio_handshake)):
-        return found.replace("nio+ssl", "ssl")
-    return found
+    tls_scheme = release.tls_scheme(scheme)
+    accepts_all_clients = tls.client_auth and not release.has_nio_client_auth
+    if tls_scheme and (accepts_all_clients or (scheme != tls_scheme and not release.reads_on_after_nio_handshake)):
+        return tls_scheme.replace("nio+ssl", "ssl")
+    return tls_scheme
 
 
 def _check_ports(member: Member, listening: Listening) -> Iterator[Finding]:
     for unknown in listening.unknown:
-        yield _unknown_scheme(member, *unknown)
-    for variable, element, name in _attributes(member):
+        yield _unknown_scheme_finding(member, *unknown)
+    for variable, element, name in _set_attributes(member):
         if not member.release.supports(element, name):
-            yield _unsupported(
+            yield _unsupported_finding(
                 member,
                 f"{variable} has {name}, which release {member.release.text} does not have",
                 "leave it out",
             )
     for name, port in listening.ports.items():
         if port > _MOST_PORT:
-            yield _unsupported(member, f"port {port} of {name} is above {_MOST_PORT}", "lower activemq_port_offset")
+            yield _unsupported_finding(
+                member, f"port {port} of {name} is above {_MOST_PORT}", "lower activemq_port_offset"
+            )
 
 
-def _attributes(member: Member) -> Iterator[tuple[str, str, str]]:
+def _set_attributes(member: Member) -> Iterator[tuple[str, str, str]]:
     """Yield (variable, element, attribute) of every attribute that the settings give to a connector or link."""
     settings = member.settings
     for position, connector in enumerate(settings.connectors or ()):
@@ -230,9 +232,9 @@ def _attributes(member: Member) -> Iterator[tuple[str, str, str]]:
             yield f"activemq_links[{position}].attributes", "networkConnector", name
 
 
-def _unknown_scheme(member: Member, position: int, connector: ConnectorSettings) -> Finding:
+def _unknown_scheme_finding(member: Member, position: int, connector: ConnectorSettings) -> Finding:
     where = f"activemq_connectors[{position}].scheme" if member.settings.connectors is not None else "activemq_tls"
-    return _unsupported(
+    return _unsupported_finding(
         member,
         f"{where}: release {member.release.text} cannot listen on {connector.scheme!r}"
         + (" with TLS" if member.settings.tls else ""),
@@ -276,7 +278,7 @@ def _check_profile(member: Member) -> Iterator[Finding]:
         message = needed.message.format(release=release.text)
         yield error(needed.rule, member.host, message, needed.fix, needed.why)
     if settings.profile.replicates and settings.tls:
-        yield _unsupported(
+        yield _unsupported_finding(
             member,
             f"activemq_tls is set, and activemq_ha: {settings.ha} copies to the slave without it in release "
             f"{release.text}",
@@ -290,27 +292,27 @@ def _check_profile(member: Member) -> Iterator[Finding]:
 def _check_release(member: Member) -> Iterator[Finding]:
     settings, release = member.settings, member.release
     if settings.runtime_configuration and not release.has_runtime_configuration:
-        yield _unsupported(
+        yield _unsupported_finding(
             member,
             f"activemq_runtime_configuration is set, which release {release.text} cannot do from its own archive "
             "(it can from 5.16.1 on)",
             "upgrade, or leave it out",
         )
     elif settings.runtime_configuration and settings.install in ("package", "jars"):
-        yield _unsupported(
+        yield _unsupported_finding(
             member,
             f"activemq_runtime_configuration is set, and activemq_install: {settings.install} has not its classes",
             "use activemq_install: archive, or leave it out",
         )
     if settings.log_query and not release.log_query_class:
-        yield _unsupported(
+        yield _unsupported_finding(
             member,
             f"activemq_log_query is set, and release {release.text} has not its class: 5.9 to 5.16 ship it",
             "leave it out",
         )
     yield from _check_management(member)
     if settings.discovery == "masterslave" and not release.has_masterslave_discovery:
-        yield _unsupported(
+        yield _unsupported_finding(
             member,
             f"activemq_discovery is masterslave, which release {release.text} does not have (it came in 5.6)",
             "use activemq_discovery: failover",
@@ -324,13 +326,13 @@ def _check_management(member: Member) -> Iterator[Finding]:
         and (settings.jmx.users or settings.jmx.tls)
         and not release.supports("managementContext", "environment")
     ):
-        yield _unsupported(
+        yield _unsupported_finding(
             member,
             f"activemq_jmx has users or tls, which release {release.text} cannot be told (it can from 5.4.2 on)",
             "leave activemq_jmx out",
         )
     if settings.jmx and settings.jmx.tls and not release.supports_jmx_tls:
-        yield _unsupported(
+        yield _unsupported_finding(
             member,
             f"activemq_jmx.tls is true, and release {release.text} would not encrypt the port (5.4.2 to 5.15.11 do)",
             "set it to false and let JMX clients come over a tunnel, or leave activemq_jmx out: status needs no port",
@@ -342,7 +344,7 @@ def _check_ttl(member: Member) -> Iterator[Finding]:
     ttls["activemq_network_ttl"] = member.settings.network_ttl
     for name, ttl in ttls.items():
         if not member.release.has_consumer_ttl and (ttl == -1 or isinstance(ttl, SplitTtl)):
-            yield _unsupported(
+            yield _unsupported_finding(
                 member,
                 f"{name} has no limit, or one for consumers and messages each, which release {member.release.text} "
                 "does not know (5.9 brought both)",
@@ -352,13 +354,13 @@ def _check_ttl(member: Member) -> Iterator[Finding]:
 
 def _check_elements(member: Member) -> Iterator[Finding]:
     for key, name, releases in member.settings.missing_features(member.release):
-        yield _unsupported(
+        yield _unsupported_finding(
             member,
             f"{key}: release {member.release.text} has no {name} (it is in {releases}), so it is left out",
             "take it out, or use a release that has it",
         )
 
 
-def _unsupported(member: Member, message: str, fix: str, why: str = "") -> Finding:
+def _unsupported_finding(member: Member, message: str, fix: str, why: str = "") -> Finding:
     """Return the finding that the broker's release or profile cannot do what a variable asks for."""
     return error("T011", member.host, message, fix, why)

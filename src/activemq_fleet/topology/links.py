@@ -66,11 +66,11 @@ def units_of(brokers: Iterable[Broker]) -> dict[str, Unit]:
     members: dict[str, list[Broker]] = defaultdict(list)
     for broker in brokers:
         members[broker.unit].append(broker)
-    ordered = sorted(members.items(), key=lambda unit: (unit[1][0].group, _number(unit[1][0]), unit[0]))
+    ordered = sorted(members.items(), key=lambda unit: (unit[1][0].group, _number_sort_key(unit[1][0]), unit[0]))
     return {name: Unit(name, brokers[0].group, dialling_order(brokers)) for name, brokers in ordered}
 
 
-def _number(broker: Broker) -> tuple[int, str]:
+def _number_sort_key(broker: Broker) -> tuple[int, str]:
     number = broker.identity.number
     return (int(number), number) if number.isascii() and number.isdigit() else (0, number)
 
@@ -87,13 +87,13 @@ def plan_group(units: Sequence[Unit]) -> list[PlannedLink]:
     if len(units) < 2 or kind == "none" or first.discovery == "multicast":
         return []
     if kind == "mesh":
-        return [_plan(a, b, duplex=False, meshed=True) for a in units for b in units if a is not b]
+        return [_planned_link_between(a, b, duplex=False, meshed=True) for a in units for b in units if a is not b]
     if kind == "hub":
-        return [_plan(unit, units[0], duplex=True) for unit in units[1:]]
+        return [_planned_link_between(unit, units[0], duplex=True) for unit in units[1:]]
     neighbours = list(pairwise(units))
     if kind == "ring" and len(units) > 2:
         neighbours.append((units[-1], units[0]))
-    return [_plan(a, b, duplex=True) for a, b in neighbours]
+    return [_planned_link_between(a, b, duplex=True) for a, b in neighbours]
 
 
 def plan_between(link: LinkSettings, sources: Sequence[Unit], targets: Sequence[Unit]) -> list[PlannedLink]:
@@ -113,7 +113,7 @@ def plan_between(link: LinkSettings, sources: Sequence[Unit], targets: Sequence[
     return plans
 
 
-def _plan(a: Unit, b: Unit, *, duplex: bool, meshed: bool = False) -> PlannedLink:
+def _planned_link_between(a: Unit, b: Unit, *, duplex: bool, meshed: bool = False) -> PlannedLink:
     return PlannedLink(a.name, b.name, duplex, f"{a.name}-to-{b.name}", meshed=meshed)
 
 
@@ -131,7 +131,7 @@ def plan_network(brokers: Sequence[Broker], rest: WholeInventory | None) -> tupl
         sources = by_group.get(entry.source) or by_pair.get(entry.source)
         targets = by_group.get(entry.to) or by_pair.get(entry.to)
         if entry.addresses and targets:
-            findings.append(_known_end(host, position, entry.to))
+            findings.append(_known_end_finding(host, position, entry.to))
             targets = None
         plans += plan_between(entry, sources or (), targets or ())
         unknown = {"from": None if sources else entry.source, "to": None if targets or entry.addresses else entry.to}
@@ -155,7 +155,7 @@ def _configured_links(brokers: Sequence[Broker], rest: WholeInventory | None) ->
     return entries
 
 
-def _known_end(host: str, position: int, name: str) -> Finding:
+def _known_end_finding(host: str, position: int, name: str) -> Finding:
     message = f"activemq_links[{position}] has addresses, and its to, {name!r}, is a group or pair of this inventory"
     return error("T007", host, message, "leave addresses out, or give to a name of its own")
 
@@ -244,8 +244,8 @@ def connected_components(edges: Iterable[tuple[str, str]]) -> dict[str, str]:
             name = parent[name]
         return name
 
-    for one, other in edges:
-        first, second = sorted((root(one), root(other)))
+    for source, target in edges:
+        first, second = sorted((root(source), root(target)))
         parent[second] = first
     return {name: root(name) for name in sorted(parent)}
 
@@ -260,7 +260,7 @@ def components_of(onward: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
     members: dict[str, list[str]] = defaultdict(list)
     for name in onward:
         members[least.get(name, name)].append(name)
-    return [tuple(found) for found in members.values()]
+    return [tuple(component) for component in members.values()]
 
 
 def hops_from(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:

@@ -136,7 +136,7 @@ def findings_within_pairs(units: Mapping[str, Sequence[Broker]]) -> Iterator[Fin
     for pair, brokers in units.items():
         first = brokers[0]
         if first.profile.has_peer:
-            yield from _uneven(pair, brokers)
+            yield from _uneven_pair_findings(pair, brokers)
         if len(brokers) == 1:
             continue
         for other in brokers[1:]:
@@ -149,16 +149,16 @@ def findings_within_pairs(units: Mapping[str, Sequence[Broker]]) -> Iterator[Fin
                     "give both nodes one release line",
                     why="a store written by the newer line may be unreadable for the older one",
                 )
-        yield from _unequal(brokers, _PAIR_EQUAL, f"pair {pair}")
+        yield from _unequal_setting_findings(brokers, _PAIR_EQUAL, f"pair {pair}")
         if first.profile.shares_store:
-            yield from _unequal(brokers, _SHARED_EQUAL, f"pair {pair}")
+            yield from _unequal_setting_findings(brokers, _SHARED_EQUAL, f"pair {pair}")
 
 
-def _uneven(pair: str, brokers: Sequence[Broker]) -> Iterator[Finding]:
+def _uneven_pair_findings(pair: str, brokers: Sequence[Broker]) -> Iterator[Finding]:
     """T002: a pair that is not one preferred master and one slave."""
     nodes = sorted({broker.identity.node for broker in brokers})
     if len(brokers) == 1:
-        yield _lonely(pair, brokers[0])
+        yield _single_node_finding(pair, brokers[0])
     elif len(nodes) > 2:
         yield error(
             "T002",
@@ -176,7 +176,7 @@ def _uneven(pair: str, brokers: Sequence[Broker]) -> Iterator[Finding]:
         )
 
 
-def _lonely(pair: str, broker: Broker) -> Finding:
+def _single_node_finding(pair: str, broker: Broker) -> Finding:
     identity = broker.identity
     alone = f"is alone in pair {pair}"
     remedy = "or set activemq_ha: none for a broker without a peer"
@@ -193,9 +193,9 @@ def _lonely(pair: str, broker: Broker) -> Finding:
 def findings_within_groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
     """Yield the error T009 for brokers of one group with different settings for discovery, topology or environment."""
     for group, brokers in members.items():
-        yield from _unequal(brokers, _GROUP_EQUAL, f"group {group}")
+        yield from _unequal_setting_findings(brokers, _GROUP_EQUAL, f"group {group}")
         if brokers[0].discovery == "multicast":
-            yield from _unequal(brokers, _MULTICAST_EQUAL, f"group {group}")
+            yield from _unequal_setting_findings(brokers, _MULTICAST_EQUAL, f"group {group}")
 
 
 def port_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
@@ -240,26 +240,26 @@ def network_findings(network: Network) -> Iterator[Finding]:
     """Yield the findings T008, T009 and T014 about the two ends of links: credentials, and a listener for OpenWire."""
     for plan in (plan for plans in network.plans.values() for plan in plans):
         if not plan.leads_outside:
-            yield from _undialled(plan.name, network.units[plan.target])
+            yield from _undialled_link_findings(plan.name, network.units[plan.target])
     for units in network.components:
         brokers = [broker for unit in units for broker in unit.brokers]
         if len(units) == 1 and units[0].group not in network.multicast_groups and not _has_pair_links(brokers):
             continue
         for broker in brokers:
-            yield from _credentials(broker)
+            yield from _credential_findings(broker)
         names = sorted({unit.group for unit in units})
         where = f"group {names[0]}" if len(names) == 1 else f"the network of {', '.join(names[:_MOST_NAMED])}"
         where = where if len(units) > 1 else f"pair {brokers[0].pair}"
-        yield from _unequal(brokers, _AUTHENTICATION, where)
+        yield from _unequal_setting_findings(brokers, _AUTHENTICATION, where)
         ours = [broker for broker in brokers if broker.settings.authentication == "simple"]
-        yield from _unequal(ours, _CREDENTIALS, where) if ours else ()
+        yield from _unequal_setting_findings(ours, _CREDENTIALS, where) if ours else ()
 
 
 def _has_pair_links(brokers: Sequence[Broker]) -> bool:
     return any(broker.settings.pair_links == "static" and broker.peer_address for broker in brokers)
 
 
-def _undialled(name: str, target: Unit) -> Iterator[Finding]:
+def _undialled_link_findings(name: str, target: Unit) -> Iterator[Finding]:
     if not target.addresses:
         broker = target.brokers[0]
         yield error(
@@ -270,7 +270,7 @@ def _undialled(name: str, target: Unit) -> Iterator[Finding]:
         )
 
 
-def _credentials(broker: Broker) -> Iterator[Finding]:
+def _credential_findings(broker: Broker) -> Iterator[Finding]:
     settings = broker.settings
     if settings.authentication != "simple" and settings.network_username is None:
         return
@@ -317,7 +317,7 @@ def duplicate_name_findings(broker: Broker) -> Iterator[Finding]:
         owners.setdefault(name, "another link" if kind == "link" else "a connector")
 
 
-def _unequal(
+def _unequal_setting_findings(
     brokers: Sequence[Broker], questions: Iterable[tuple[str, _Question, str]], where: str
 ) -> Iterator[Finding]:
     first = brokers[0]
@@ -400,7 +400,8 @@ def account_password_findings(
         for agent in agents
     ]
     others += [
-        (one.settings.vip_username, one.settings.vip_password, one.host, "activemq_vip_password") for one in balancers
+        (balancer.settings.vip_username, balancer.settings.vip_password, balancer.host, "activemq_vip_password")
+        for balancer in balancers
     ]
     for name, password, host, variable in (*users, *others):
         account = kept.get(name or "")

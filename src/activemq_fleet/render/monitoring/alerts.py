@@ -48,11 +48,11 @@ class Alert:
         return paced(self.expr + (_MUTE if self.planned else ""), pace)
 
 
-def _read() -> dict[str, list[dict[str, Any]]]:
+def _read_toml() -> dict[str, list[dict[str, Any]]]:
     return tomllib.loads(files(__package__).joinpath("alerts.toml").read_text("utf-8"))
 
 
-_TABLES = _read()
+_TABLES = _read_toml()
 RECORDS = tuple(Record(**entry) for entry in _TABLES["records"])
 ALERTS = tuple(Alert(**entry) for entry in _TABLES["alerts"])
 

@@ -44,27 +44,29 @@ class Dashboard:
     variables: tuple[tuple[str, str], ...] = ()
 
 
-def _read() -> tuple[Dashboard, ...]:
+def _read_dashboards() -> tuple[Dashboard, ...]:
     tables = tomllib.loads(files(__package__).joinpath("dashboards.toml").read_text("utf-8"))
     return TypeAdapter(tuple[Dashboard, ...]).validate_python(tables["dashboards"])
 
 
-DASHBOARDS = _read()
+DASHBOARDS = _read_dashboards()
 
 
 def dashboards() -> dict[str, bytes]:
     """Return the Grafana dashboards as JSON files, by name; the viewer selects the data source."""
-    return {one.name: (json.dumps(_model(one), indent=1) + "\n").encode() for one in DASHBOARDS}
+    return {
+        dashboard.name: (json.dumps(_dashboard_model(dashboard), indent=1) + "\n").encode() for dashboard in DASHBOARDS
+    }
 
 
 def queries(*, host: str = ".*", pair: str = ".*", interval: str = "5m") -> Iterator[tuple[str, str, str]]:
     """Yield (dashboard, panel title, PromQL) of every query, with Grafana's variables replaced by the given host and
     pair.
     """
-    for one in DASHBOARDS:
-        for panel in one.panels:
+    for dashboard in DASHBOARDS:
+        for panel in dashboard.panels:
             for expr, _ in panel.queries:
-                yield one.name, panel.title, substituted(expr, host=host, pair=pair, interval=interval)
+                yield dashboard.name, panel.title, substituted(expr, host=host, pair=pair, interval=interval)
 
 
 def substituted(expr: str, *, host: str = ".*", pair: str = ".*", interval: str = "5m") -> str:
@@ -75,24 +77,24 @@ def substituted(expr: str, *, host: str = ".*", pair: str = ".*", interval: str 
     return expr
 
 
-def _model(one: Dashboard) -> dict[str, Any]:
+def _dashboard_model(dashboard: Dashboard) -> dict[str, Any]:
     return {
-        "uid": one.name,
-        "title": one.title,
+        "uid": dashboard.name,
+        "title": dashboard.title,
         "tags": ["activemq"],
         "schemaVersion": 36,
         "editable": True,
         "refresh": "30s",
         "time": {"from": "now-3h", "to": "now"},
-        "templating": {"list": [_SOURCE_CHOICE, *_choices(one.variables)]},
-        "panels": [_panel(panel, at) for at, panel in enumerate(one.panels)],
+        "templating": {"list": [_SOURCE_CHOICE, *_choice_models(dashboard.variables)]},
+        "panels": [_panel_model(panel, at) for at, panel in enumerate(dashboard.panels)],
     }
 
 
 _SOURCE_CHOICE = {"name": "source", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
 
 
-def _choices(variables: Iterable[tuple[str, str]]) -> Iterator[dict[str, Any]]:
+def _choice_models(variables: Iterable[tuple[str, str]]) -> Iterator[dict[str, Any]]:
     for label, metric in variables:
         query = f"label_values({metric}, {label})"
         yield {
@@ -108,7 +110,7 @@ def _choices(variables: Iterable[tuple[str, str]]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _panel(panel: Panel, at: int) -> dict[str, Any]:
+def _panel_model(panel: Panel, at: int) -> dict[str, Any]:
     across = _ACROSS // _WIDTH
     return {
         "id": at + 1,

@@ -45,8 +45,8 @@ def prometheus_files(
     if not brokers:
         return {}
     agents = [agent for agent in fleet.agents if agent.settings.agent_metrics_address]
-    jobs = _jobs(brokers)
-    found = {
+    jobs = _scrape_jobs(brokers)
+    files = {
         "prometheus.yml": render_template(
             "prometheus/prometheus.yml.j2",
             brokers=BROKERS,
@@ -57,8 +57,8 @@ def prometheus_files(
             alertmanager=surroundings.alertmanager,
             jobs=[(name, login, ca_file) for name, (login, ca_file) in jobs.items()],
         ),
-        f"targets/{AGENTS}.json": _targets(map(_agent_target, agents)),
-        f"targets/{HOSTS}.json": _targets(
+        f"targets/{AGENTS}.json": _targets_file(map(_agent_target, agents)),
+        f"targets/{HOSTS}.json": _targets_file(
             [(surroundings.node, {})] if surroundings.node else map(_host_target, brokers)
         ),
         "rules/activemq.yml": rules_file(brokers[0].settings.metrics_runbook, surroundings.pace),
@@ -66,9 +66,9 @@ def prometheus_files(
         **{f"dashboards/{name}.json": content for name, content in dashboards().items()},
     }
     for name, access in jobs.items():
-        own = [broker for broker in brokers if _access(broker) == access]
-        found[f"targets/{name}.json"] = _targets(map(_broker_target, own))
-    return {f"prometheus/{path}": content for path, content in found.items()}
+        job_brokers = [broker for broker in brokers if _login_and_ca_file(broker) == access]
+        files[f"targets/{name}.json"] = _targets_file(map(_broker_target, job_brokers))
+    return {f"prometheus/{path}": content for path, content in files.items()}
 
 
 def rules_file(runbook: str, pace: float = 1) -> bytes:
@@ -98,35 +98,36 @@ def planned_file(brokers: Iterable[Broker], fingerprints: Mapping[str, str], sur
     return render_template("prometheus/planned.yml.j2", planned=planned, interval=surroundings.interval)
 
 
-def _access(broker: Broker) -> tuple[str, str]:
+def _login_and_ca_file(broker: Broker) -> tuple[str, str]:
     """Return what a scrape of a broker needs: its login, and the file of who signed its key; empty where nothing."""
     tls = broker.settings.metrics_tls
     return broker.settings.metrics_username or "", (tls.ca_file or "") if tls else ""
 
 
-def _jobs(brokers: Iterable[Broker]) -> dict[str, tuple[str, str]]:
+def _scrape_jobs(brokers: Iterable[Broker]) -> dict[str, tuple[str, str]]:
     """Return login and CA file of each scrape job of brokers, by the job's name; a Prometheus job has one of each."""
-    found = sorted({_access(broker) for broker in brokers})
-    files = sorted({ca_file for _, ca_file in found if ca_file})
+    accesses = sorted({_login_and_ca_file(broker) for broker in brokers})
+    files = sorted({ca_file for _, ca_file in accesses if ca_file})
     numbers = {ca_file: f"tls-{number}" for number, ca_file in enumerate(files, 1)}
     return {
-        "-".join(filter(None, (BROKERS, login, numbers.get(ca_file, "")))): (login, ca_file) for login, ca_file in found
+        "-".join(filter(None, (BROKERS, login, numbers.get(ca_file, "")))): (login, ca_file)
+        for login, ca_file in accesses
     }
 
 
 def _broker_target(broker: Broker) -> tuple[str, dict[str, str]]:
     scheme = {"__scheme__": "https"} if broker.settings.metrics_tls else {}
-    host = _dialled(broker.settings.metrics_bind, broker.address)
+    host = _scraped_address(broker.settings.metrics_bind, broker.address)
     return join(host, broker.ports["metrics"]), broker.labels | scheme
 
 
 def _agent_target(agent: Agent) -> tuple[str, dict[str, str]]:
     address = parse_listening(agent.settings.agent_metrics_address or "")
     labels = {"host": agent.host, "group": agent.group, "pair": agent.pair}
-    return join(_dialled(address[0], agent.settings.address or agent.host), address[1]), labels
+    return join(_scraped_address(address[0], agent.settings.address or agent.host), address[1]), labels
 
 
-def _dialled(bind: str, address: str) -> str:
+def _scraped_address(bind: str, address: str) -> str:
     """Return the address to scrape: that which is listened on, or the host's where that is all addresses or its own."""
     return address if bind in ("0.0.0.0", "::", "127.0.0.1", "::1", "localhost") else bind  # noqa: S104
 
@@ -135,7 +136,7 @@ def _host_target(broker: Broker) -> tuple[str, dict[str, str]]:
     return join(broker.address, broker.settings.metrics_node_port), broker.labels
 
 
-def _targets(pairs: Iterable[tuple[str, dict[str, str]]]) -> bytes:
+def _targets_file(pairs: Iterable[tuple[str, dict[str, str]]]) -> bytes:
     """Return a file for ``file_sd_configs``, one target a line so that two versions can be compared."""
     entries: list[dict[str, Any]] = [{"targets": [target], "labels": labels} for target, labels in pairs]
     lines = ",\n".join(f"  {json.dumps(entry)}" for entry in entries)

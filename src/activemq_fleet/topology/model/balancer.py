@@ -90,12 +90,12 @@ class Balancer:
             "host": self.host,
             "groups": [
                 {
-                    "group": one.group,
-                    "vip": one.address,
-                    "ports": {front.connector: front.port for front in one.fronts},
-                    "router_id": one.router_id,
-                    "priority": one.priority,
+                    "group": address.group,
+                    "vip": address.address,
+                    "ports": {front.connector: front.port for front in address.fronts},
+                    "router_id": address.router_id,
+                    "priority": address.priority,
                 }
-                for one in self.addresses
+                for address in self.addresses
             ],
         }
