@@ -28,9 +28,9 @@ def masterslave_with_one_uri(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="masterslave:(tcp://south-a:61616,tcp://south-b:61616)"/>
     """
-    for found in link.uri().find("masterslave"):
-        if len(found.parts) < 2 and not has_placeholder(found.text):
-            yield link.problem(f"masterslave: names {len(found.parts)} broker, and needs two", "uri", "masterslave:")
+    for uri in link.uri().find("masterslave"):
+        if len(uri.parts) < 2 and not has_placeholder(uri.text):
+            yield link.problem(f"masterslave: names {len(uri.parts)} broker, and needs two", "uri", "masterslave:")
 
 
 @rule("N002", "warning", each="networkConnector")
@@ -63,16 +63,16 @@ def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
             uri="static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1)"/>
     """
     wanted = link.document.release.bridge_reconnect_attempts
-    for found in _failovers(link):
-        attempts = found.number("maxReconnectAttempts")
+    for failover_uri in _failovers(link):
+        attempts = failover_uri.number("maxReconnectAttempts")
         if attempts in (wanted, 0):  # a 0 that is wrong is N003's
             continue
         if attempts is not None:
             message = f"failover: tries to reconnect with maxReconnectAttempts={attempts}, beneath the bridge"
-            part = text_from_option(link, "uri", found, "maxReconnectAttempts")
+            part = text_from_option(link, "uri", failover_uri, "maxReconnectAttempts")
         else:
             message = f"failover: without maxReconnectAttempts={wanted} reconnects for ever, beneath the bridge"
-            part = found.text
+            part = failover_uri.text
         yield link.problem(message, "uri", part, severity=_worse_for_duplex(link))
 
 
@@ -96,10 +96,10 @@ def zero_attempts_before_5_6(link: Element) -> Iterator[Problem]:
         <networkConnector name="south"
             uri="static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1)"/>
     """
-    for found in _failovers(link):
-        if found.number("maxReconnectAttempts") == 0:
+    for failover_uri in _failovers(link):
+        if failover_uri.number("maxReconnectAttempts") == 0:
             message = f"maxReconnectAttempts=0 means for ever in {link.document.release.text}"
-            part = text_from_option(link, "uri", found, "maxReconnectAttempts")
+            part = text_from_option(link, "uri", failover_uri, "maxReconnectAttempts")
             yield link.problem(message, "uri", part, severity=_worse_for_duplex(link))
 
 
@@ -126,15 +126,17 @@ def failover_in_random_order(link: Element) -> Iterator[Problem]:
         <networkConnector name="south"
             uri="static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=0)"/>
     """
-    for found in _failovers(link):
-        if len(found.parts) < 2 or found.options.get("priorityBackup") == "true":
+    for failover_uri in _failovers(link):
+        if len(failover_uri.parts) < 2 or failover_uri.options.get("priorityBackup") == "true":
             continue
-        randomize = found.options.get("randomize")
+        randomize = failover_uri.options.get("randomize")
         if randomize is None:
-            yield link.problem("failover: without randomize=false tries its brokers at random", "uri", found.text)
+            yield link.problem(
+                "failover: without randomize=false tries its brokers at random", "uri", failover_uri.text
+            )
         elif randomize.lower() == "true":
             message = "failover: with randomize=true tries its brokers at random"
-            yield link.problem(message, "uri", text_from_option(link, "uri", found, "randomize"))
+            yield link.problem(message, "uri", text_from_option(link, "uri", failover_uri, "randomize"))
 
 
 def _failovers(link: Element) -> Iterator[Uri]:
@@ -143,10 +145,10 @@ def _failovers(link: Element) -> Iterator[Uri]:
     A failover: without an agent is reported by rule V008.
     """
     uri = link.uri()
-    for found in uri.find("failover"):
-        literal = not any(has_placeholder(f"{name}={value}") for name, value in found.options.items())
-        if found is not uri and literal:
-            yield found
+    for failover_uri in uri.find("failover"):
+        literal = not any(has_placeholder(f"{name}={value}") for name, value in failover_uri.options.items())
+        if failover_uri is not uri and literal:
+            yield failover_uri
 
 
 @rule("N005", "warning", each="networkConnector")
@@ -173,23 +175,25 @@ def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="others" uri="static:(tcp://south-a:61616,tcp://west-b:61616,tcp://mq1:61616)"/>
     """
-    for found in link.uri().find("static"):
-        plain = [part for part in found.parts if part.host and not part.parts]
-        if pair := _pair(link, plain):
+    for static_uri in link.uri().find("static"):
+        dialled_uris = [part for part in static_uri.parts if part.host and not part.parts]
+        if pair := _nodes_of_one_pair(link, dialled_uris):
             first, second = pair
             message = f"static: dials {first.host} and {second.host}, two nodes of one pair, each for itself"
             ours = link.document.is_from_inventory(link)
             fix = "leave activemq_discovery to its default" if ours else ""
             severity: Severity | None = None if ours or surely_of_a_pair(first.host) else "info"
-            yield link.problem(message, "uri", found.text, fix=fix, severity=severity)
+            yield link.problem(message, "uri", static_uri.text, fix=fix, severity=severity)
 
 
-def _pair(link: Element, parts: list[Uri]) -> tuple[Uri, Uri] | None:
+def _nodes_of_one_pair(link: Element, parts: list[Uri]) -> tuple[Uri, Uri] | None:
     broker = link.document.broker
     if broker is not None and link.document.is_from_inventory(link):
         # A link of the fleet's leads to one pair whatever its nodes are called; their names are not looked at.
-        ours = next(one for one in broker.links if one.name == link.get("name"))
-        return (parts[0], parts[1]) if len(ours.addresses) > 1 and len(parts) > 1 else None
+        planned_link = next(
+            link_of_broker for link_of_broker in broker.links if link_of_broker.name == link.get("name")
+        )
+        return (parts[0], parts[1]) if len(planned_link.addresses) > 1 and len(parts) > 1 else None
     same_names: dict[str, list[Uri]] = {}
     for part in parts:
         if (name := without_node_mark(part.host)) is not None:
@@ -221,12 +225,12 @@ def discovery_agent_gives_up(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616)?maxReconnectAttempts=0"/>
     """
-    for found in link.uri().find("static", "simple", "masterslave"):
-        attempts = found.number("maxReconnectAttempts")
+    for discovery_uri in link.uri().find("static", "simple", "masterslave"):
+        attempts = discovery_uri.number("maxReconnectAttempts")
         if attempts is not None and attempts > 0:
             times = "quick failure" if attempts == 1 else "quick failures"
-            message = f"{found.scheme}: gives its peer up for good after {attempts} {times}"
-            yield link.problem(message, "uri", text_from_option(link, "uri", found, "maxReconnectAttempts"))
+            message = f"{discovery_uri.scheme}: gives its peer up for good after {attempts} {times}"
+            yield link.problem(message, "uri", text_from_option(link, "uri", discovery_uri, "maxReconnectAttempts"))
 
 
 @rule("N009", "error", refuses=True)
@@ -285,7 +289,7 @@ def connectors_without_names(broker: Element) -> Iterator[Problem]:
             message = f"has no name, like the one of line {first}: both are NC, and the broker does not start"
             yield link.problem(message)
     elif jmx is False:
-        for link, rival in _evicted([link for link in nameless if link.flag("duplex", default=False)]):
+        for link, rival in _links_with_same_peer([link for link in nameless if link.flag("duplex", default=False)]):
             line = rival.position()[0]
             message = f"has no name, like the one of line {line} to the same peer: they throw each other out"
             yield link.problem(message, severity="warning")
@@ -313,16 +317,16 @@ def link_to_a_placeholder_host(link: Element) -> Iterator[Problem]:
             yield link.problem(f"dials {peer.host}, which never resolves: give the address", "uri", peer.host)
 
 
-def _evicted(links: list[Element]) -> Iterator[tuple[Element, Element]]:
+def _links_with_same_peer(links: list[Element]) -> Iterator[tuple[Element, Element]]:
     """Yield (link, earlier link) of each link that dials a peer an earlier link dials already."""
     first_to: dict[tuple[str, int], int] = {}
     for number, link in enumerate(links):
-        peers = _peers(link)
+        peers = _peer_addresses(link)
         if rivals := [first_to[peer] for peer in peers if peer in first_to]:
             yield link, links[min(rivals)]
         for peer in peers:
             first_to.setdefault(peer, number)
 
 
-def _peers(link: Element) -> set[tuple[str, int]]:
+def _peer_addresses(link: Element) -> set[tuple[str, int]]:
     return {(peer.host, peer.port) for peer in link.uri().transports if not has_placeholder(peer.text)}

@@ -23,8 +23,8 @@ def text_from_option(node: Element, attribute: str, uri: Uri, option: str) -> st
     begin = max(value.find(uri.text), 0)
     end = begin + len(uri.text)
     query = value.rfind(")", begin, end) if uri.parts else begin
-    found = re.compile(rf"[?&]\s*({re.escape(option)})\s*(?:[=&]|$)").search(value, max(query, begin), end)
-    return value[found.start(1) :] if found else uri.text
+    match = re.compile(rf"[?&]\s*({re.escape(option)})\s*(?:[=&]|$)").search(value, max(query, begin), end)
+    return value[match.start(1) :] if match else uri.text
 
 
 @rule("N007", "error")
@@ -56,7 +56,7 @@ def option_that_stops_the_bridge(document: Document) -> Iterator[Problem]:
     """
     for node, attribute, uri in _dialled(document):
         for option in uri.options:
-            if unknown := _refused(uri, option, document.release):
+            if unknown := _options_unless_accepted(uri, option, document.release):
                 yield _problem(node, attribute, uri, option, f"{uri.scheme}: refuses {option}", unknown)
 
 
@@ -96,16 +96,22 @@ def option_that_is_ignored(document: Document) -> Iterator[Problem]:
     for node, attribute, uri in _dialled(document):
         names = known.discovery_agent_options(uri.scheme, release)
         for option in uri.options:
-            if names is not None and not option.startswith("discovered.") and not _fine(option, names):
+            if (
+                names is not None
+                and not option.startswith("discovered.")
+                and not _is_known_or_placeholder(option, names)
+            ):
                 yield _problem(node, attribute, uri, option, f"{uri.scheme}: ignores {option}", names)
-            elif option.startswith("socket.") and not _fine(option[7:], known.socket_options(release)):
+            elif option.startswith("socket.") and not _is_known_or_placeholder(
+                option[7:], known.socket_options(release)
+            ):
                 yield _problem(
                     node, attribute, uri, option, f"{uri.scheme}: ignores {option}", known.socket_options(release)
                 )
     for connector in document.connectors:
         uri = connector.uri()
         for option in uri.options:
-            if names := _ignored(uri.scheme, option, release):
+            if names := _options_unless_known(uri.scheme, option, release):
                 yield _problem(connector, "uri", uri, option, f"the listener {uri.scheme}: ignores {option}", names)
 
 
@@ -118,7 +124,7 @@ def _dialled(document: Document) -> Iterator[tuple[Element, str, Uri]]:
                 yield node, attribute, uri
 
 
-def _refused(uri: Uri, option: str, release: Release) -> frozenset[str] | None:
+def _options_unless_accepted(uri: Uri, option: str, release: Release) -> frozenset[str] | None:
     """Return the known options where a dialled URI has an unknown option that stops the connection, otherwise None."""
     transports = known.dialled_options("ssl", release) | known.dialled_options("nio+ssl", release)
     if uri.scheme == "failover":
@@ -139,26 +145,32 @@ def _refused(uri: Uri, option: str, release: Release) -> frozenset[str] | None:
         taken_out = name.startswith("socket.") or (name.startswith("auto.") and release.within("5.13.0"))
         if taken_out:
             return None
-    return None if _fine(name, names) else names
+    return None if _is_known_or_placeholder(name, names) else names
 
 
-def _ignored(scheme: str, option: str, release: Release) -> frozenset[str] | None:
+def _options_unless_known(scheme: str, option: str, release: Release) -> frozenset[str] | None:
     """Return the known options where a listener has an unknown option, otherwise None."""
     names = known.listener_options(scheme, release)
     if scheme not in known.LISTENING:
         near = known.nearest_option(option, names)
-        return names if near and near.lower() == option.lower() and not _fine(option, names) else None
+        return (
+            names if near and near.lower() == option.lower() and not _is_known_or_placeholder(option, names) else None
+        )
     if option.startswith("transport.socket."):
-        return None if _fine(option.removeprefix("transport.socket."), known.socket_options(release)) else names
+        return (
+            None
+            if _is_known_or_placeholder(option.removeprefix("transport.socket."), known.socket_options(release))
+            else names
+        )
     name = option
     if scheme.startswith("auto"):
         if option.startswith("auto."):
             return None
         name = _FORMATS.sub("wireFormat.", option)
-    return None if _fine(name, names) else names
+    return None if _is_known_or_placeholder(name, names) else names
 
 
-def _fine(name: str, names: frozenset[str]) -> bool:
+def _is_known_or_placeholder(name: str, names: frozenset[str]) -> bool:
     return known.is_understood_option(name, names) or has_placeholder(name)
 
 

@@ -53,17 +53,18 @@ def memory_promised_twice(broker: Element) -> Iterator[Problem]:
         <policyEntry queue="orders.>" memoryLimit="64 mb"/>
         <memoryUsage limit="256 mb"/>
     """
-    whole = _limit(broker, "memoryUsage")
+    whole = _limit_element(broker, "memoryUsage")
     if whole is None or not (memory := whole.size("limit")):
         return
     above = False
     for entry in broker.all("policyEntry"):
-        own = entry.size("memoryLimit")
-        if own is not None and own > memory:
+        limit = entry.size("memoryLimit")
+        if limit is not None and limit > memory:
             above = True
-            message = f"{_name(entry, 'a destination')} may use {_mb(own)} of a memory of {_mb(memory)} that all share"
+            destination = _destination_text(entry, "a destination")
+            message = f"{destination} may use {_mb(limit)} of a memory of {_mb(memory)} that all share"
             yield entry.problem(message, "memoryLimit")
-    promised = _promised(broker)
+    promised = _limits_of_destinations(broker)
     if not above and sum(promised.values()) > memory:
         yield whole.problem(
             f"{len(promised)} destinations may use {_mb(sum(promised.values()))} together, and share {_mb(memory)}",
@@ -102,12 +103,12 @@ def limit_below_one_file(broker: Element) -> Iterator[Problem]:
     store = next((node for holder in broker.all("persistenceAdapter") for node in holder.children()), None)
     kaha = store is None or store.name == "kahaDB"
     if broker.flag("persistent", True) is not False and kaha:
-        yield from _below(_limit(broker, "storeUsage"), _file_length(store), "the store")
+        yield from _small_limit_problems(_limit_element(broker, "storeUsage"), _file_length(store), "the store")
     if broker.flag("persistent", True) and not broker.children("tempDataStore"):
-        yield from _below(_limit(broker, "tempUsage"), _JOURNAL, "the temporary store")
+        yield from _small_limit_problems(_limit_element(broker, "tempUsage"), _JOURNAL, "the temporary store")
 
 
-def _below(usage: Element | None, file_length: int | None, what: str) -> Iterator[Problem]:
+def _small_limit_problems(usage: Element | None, file_length: int | None, what: str) -> Iterator[Problem]:
     attribute = "limit" if usage is not None and usage.has("limit") else "total"
     limit = usage.size(attribute) if usage is not None else None
     if usage is not None and limit and file_length and limit < file_length:
@@ -188,12 +189,12 @@ def limit_that_stays_low(broker: Element) -> Iterator[Problem]:
           </systemUsage></systemUsage>
         </broker>
     """
-    usage = _limit(broker, "storeUsage")
+    usage = _limit_element(broker, "storeUsage")
     if usage is not None and not (is_whole_of_total(usage) and broker.has("schedulePeriodForDiskUsageCheck")):
         yield usage.problem("is not raised again once the broker was started on a full disk")
 
 
-def _limit(broker: Element, name: str) -> Element | None:
+def _limit_element(broker: Element, name: str) -> Element | None:
     """Return the usage element called ``name`` that has a limit, or 100 % of a total; None without one."""
     return next((node for node in broker.all(name) if node.has("limit") or is_whole_of_total(node)), None)
 
@@ -203,16 +204,16 @@ def is_whole_of_total(usage: Element) -> bool:
     return usage.get("percentLimit") == "100" and usage.has("total")
 
 
-def _promised(broker: Element) -> dict[tuple[str, str], int]:
+def _limits_of_destinations(broker: Element) -> dict[tuple[str, str], int]:
     """Return the memory limit in bytes by (kind, name) of each destination that a policy entry names in full."""
-    found: dict[tuple[str, str], int] = {}
+    limits: dict[tuple[str, str], int] = {}
     for entry in broker.all("policyEntry"):
-        own = entry.size("memoryLimit")
+        limit = entry.size("memoryLimit")
         for kind in ("queue", "topic"):
             name = entry.known_value(kind)
-            if own is not None and name and not _WILDCARDS.search(name):
-                found[kind, name] = own
-    return found
+            if limit is not None and name and not _WILDCARDS.search(name):
+                limits[kind, name] = limit
+    return limits
 
 
 @rule("C016", "warning", each="broker", releases="5.4.0")
@@ -314,11 +315,13 @@ def nothing_slows_producers(entry: Element) -> Iterator[Problem]:
         return
     bounded = entry.has("memoryLimit") or entry.children(*_BOUNDS)
     if entry.flag("producerFlowControl", True) is False and not bounded:
-        text = f"nothing slows the producers of {_name(entry, 'these destinations')} before the disk is full"
+        text = (
+            f"nothing slows the producers of {_destination_text(entry, 'these destinations')} before the disk is full"
+        )
         yield entry.problem(text, "producerFlowControl")
 
 
-def _name(entry: Element, default: str) -> str:
+def _destination_text(entry: Element, default: str) -> str:
     """Return how messages name the destinations of a policy entry, such as ``queue orders``."""
     return next((f"{kind} {entry.get(kind)}" for kind in ("queue", "topic") if entry.has(kind)), default)
 

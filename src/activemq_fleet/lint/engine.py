@@ -181,16 +181,20 @@ def all_rules() -> dict[str, Rule]:
 @cache
 def rules(scope: Scope | None = None) -> tuple[Rule, ...]:
     """Return all lint rules, or the rules of one scope, sorted by id."""
-    return tuple(one for one in all_rules().values() if scope in (None, one.scope))
+    return tuple(lint_rule for lint_rule in all_rules().values() if scope in (None, lint_rule.scope))
 
 
 @lru_cache(maxsize=512)
 def applicable_rules(scope: Scope, release: Release, selection: Selection = EVERY_RULE) -> tuple[Rule, ...]:
     """Return the selected lint rules of a scope that are meant for a release of ActiveMQ, sorted by id."""
-    return tuple(one for one in rules(scope) if selection.includes(one.id) and one.applies_to(release))
+    return tuple(
+        lint_rule for lint_rule in rules(scope) if selection.includes(lint_rule.id) and lint_rule.applies_to(release)
+    )
 
 
-def findings_of(one: Rule, problems: Iterable[Problem], host: str = "", file: str | None = None) -> Iterator[Finding]:
+def findings_of(
+    lint_rule: Rule, problems: Iterable[Problem], host: str = "", file: str | None = None
+) -> Iterator[Finding]:
     """Yield the problems that one lint rule reports as findings about a host, or about a file that belongs to no fleet.
 
     ``file`` is the path of the activemq.xml. A problem at an element of another document is about the document's own
@@ -205,12 +209,12 @@ def findings_of(one: Rule, problems: Iterable[Problem], host: str = "", file: st
             name = document.file
             subject = subject or (document.broker.host if document.broker else "")
         yield Finding(
-            rule=one.id,
-            severity=problem.severity or one.severity,
+            rule=lint_rule.id,
+            severity=problem.severity or lint_rule.severity,
             host=subject,
             message=problem.message,
-            fix=problem.fix or one.fix.removesuffix("."),
-            why=one.why.removesuffix("."),
+            fix=problem.fix or lint_rule.fix.removesuffix("."),
+            why=lint_rule.why.removesuffix("."),
             file=f"{directory}{slash}{name}" if name else file,
             line=line,
             column=column,

@@ -77,7 +77,11 @@ def client_knows_one_node(view: FleetView) -> Iterator[Problem]:
           orders-mq01-b.example.com:
     """
     for use in client_uris(view):
-        listed = {found.host: found for t in use.uri.transports if (found := view.broker_at(t.host, t.port))}
+        listed = {
+            listed_broker.host: listed_broker
+            for t in use.uri.transports
+            if (listed_broker := view.broker_at(t.host, t.port))
+        }
         for broker in listed.values():
             for other in view.units[broker.unit]:
                 # A pure slave has no connector that could be listed.

@@ -56,7 +56,7 @@ def link_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
           north-mq01-a: {activemq_ha: none}
           south-mq01-a: {activemq_ha: none}
     """
-    yield from _of_links(view, certain=True)
+    yield from _refused_link_problems(view, certain=True)
 
 
 @rule("N046", "warning", scope="fleet")
@@ -87,20 +87,22 @@ def link_without_trust_store(view: FleetView) -> Iterator[Problem]:
           north-mq01-a: {activemq_ha: none}
           south-mq01-a: {activemq_ha: none}
     """
-    yield from _of_links(view, certain=False)
+    yield from _refused_link_problems(view, certain=False)
 
 
-def _of_links(view: FleetView, *, certain: bool) -> Iterator[Problem]:
+def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Problem]:
     """Yield a problem for each unit and reason for which links of the unit are refused."""
     refusals: dict[tuple[str, str], list[RefusedConnector]] = {}
-    for one in view.refused_links:
-        is_told = one.refusal.kind == "account" and not one.refusal.user  # N036 has said so
-        if one.refusal.is_certain == certain and not is_told:
-            refusals.setdefault((one.unit, one.refusal.kind), []).append(one)
+    for refused_link in view.refused_links:
+        is_reported_by_n036 = (
+            refused_link.refusal.kind == "account" and not refused_link.refusal.user
+        )  # N036 has said so
+        if refused_link.refusal.is_certain == certain and not is_reported_by_n036:
+            refusals.setdefault((refused_link.unit, refused_link.refusal.kind), []).append(refused_link)
     for (_, kind), links in refusals.items():
         first = links[0]
         broker = view.fleet.broker(first.host)
-        names = list(dict.fromkeys(one.connector.name for one in links))
+        names = list(dict.fromkeys(refused_link.connector.name for refused_link in links))
         shown = ", ".join(names[:_MOST_NAMED]) + (
             f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         )
@@ -154,7 +156,9 @@ def client_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
         groups: {activemq_agents: [web1]}
     """
     for agent in view.fleet.agents:
-        refused = next((found for found in _of_agent(view, agent) if found[1].is_certain), None)
+        refused = next(
+            (agent_refusal for agent_refusal in _refusals_of_agent(view, agent) if agent_refusal[1].is_certain), None
+        )
         if refused:
             fix = (
                 "set activemq_agent_tls_certificate and activemq_agent_tls_key, or activemq_tls.client_auth: false "
@@ -162,21 +166,21 @@ def client_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
                 if refused[1].kind == "certificate"
                 else "give all brokers of its home pair TLS, or none"
             )
-            message = f"the agent never connects: {_sentence(refused, 'it')}"
+            message = f"the agent never connects: {_refusal_sentence(refused, 'it')}"
             yield Problem(message, host=agent.host, fix=fix)
     for balancer in view.fleet.balancers:
-        yield from _of_balancer(view, balancer)
-    yield from _of_client_lists(view)
+        yield from _balancer_problems(view, balancer)
+    yield from _client_list_problems(view)
 
 
-_Found = tuple[Listener, Refusal]
+_RefusedListener = tuple[Listener, Refusal]
 
 
-def _sentence(found: _Found, dialler: str) -> str:
-    return found[1].sentence(dialler, found[0].broker.host)
+def _refusal_sentence(refused_listener: _RefusedListener, dialler: str) -> str:
+    return refused_listener[1].sentence(dialler, refused_listener[0].broker.host)
 
 
-def _of_agent(view: FleetView, agent: Agent) -> Iterator[_Found]:
+def _refusals_of_agent(view: FleetView, agent: Agent) -> Iterator[_RefusedListener]:
     dialler = dialler_of_agent(agent)
     for url in agent.urls:
         listener = view.listeners.listener_at(*url)
@@ -185,22 +189,26 @@ def _of_agent(view: FleetView, agent: Agent) -> Iterator[_Found]:
             yield listener, refusal
 
 
-def _of_balancer(view: FleetView, balancer: Balancer) -> Iterator[Problem]:
+def _balancer_problems(view: FleetView, balancer: Balancer) -> Iterator[Problem]:
     """Yield a problem where brokers of a group differ in TLS, so that clients of one address would need both."""
     for address in balancer.addresses:
         for front in address.fronts:
             servers = [
                 view.listeners.listener_at(*server.address) for backend in front.backends for server in backend.servers
             ]
-            other = next((one for one in servers if one and one.connector.tls != front.tls), None)
+            other = next((listener for listener in servers if listener and listener.connector.tls != front.tls), None)
             if other:
-                found = other, Refusal("tls" if front.tls else "clear", other.connector.port, other.connector.name)
-                message = f"to the balancer of group {address.group} a broker is dead: {_sentence(found, 'it')}"
+                refused_listener = (
+                    other,
+                    Refusal("tls" if front.tls else "clear", other.connector.port, other.connector.name),
+                )
+                reason = _refusal_sentence(refused_listener, "it")
+                message = f"to the balancer of group {address.group} a broker is dead: {reason}"
                 yield Problem(message, host=balancer.host, fix=f"set activemq_tls for the whole of {address.group}")
                 break
 
 
-def _of_client_lists(view: FleetView) -> Iterator[Problem]:
+def _client_list_problems(view: FleetView) -> Iterator[Problem]:
     for use in client_uris(view):
         for transport in use.uri.transports:
             if not is_openwire(transport.scheme):  # of a client of another protocol, which says no more of itself
@@ -251,9 +259,9 @@ def agent_without_authority(view: FleetView) -> Iterator[Problem]:
         groups: {activemq_agents: [web1]}
     """
     for agent in view.fleet.agents:
-        found = next(_of_agent(view, agent), None)
-        if found and not found[1].is_certain:
-            name, pair = found[1].name, agent.pair
+        refused_listener = next(_refusals_of_agent(view, agent), None)
+        if refused_listener and not refused_listener[1].is_certain:
+            name, pair = refused_listener[1].name, agent.pair
             message = f"{name} of its home pair {pair} listens with TLS, and activemq_agent_tls_ca is not set"
             yield Problem(message, host=agent.host)
 
@@ -283,7 +291,7 @@ def java_clients_need_stores(view: FleetView) -> Iterator[Problem]:
         listening = [(b, b.openwire) for b in group.brokers if b.openwire and b.openwire.tls]
         if listening:
             broker, connector = listening[0]
-            asking = any(one.asks_for_certificate(b.release) for b, one in listening)
+            asking = any(listener.asks_for_certificate(b.release) for b, listener in listening)
             needed = "a trust store and a certificate" if asking else "a trust store"
             message = f"Java clients of group {group.name} need {needed}: {connector.name} listens with TLS"
             yield Problem(message + (" and asks for one" if asking else ""), host=broker.host)

@@ -37,15 +37,17 @@ def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
           activemq_links: [{from: north, to: south, duplex: true}]
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
     """
-    found = view.bridges
-    for (source, target), there in found.by_ends.items():
+    bridges = view.bridges
+    for (source, target), there in bridges.by_ends.items():
         if source < target:
-            double = _shared([one for one in there if one.duplex], _duplex(found, target, source))
+            double = _links_with_shared_destination(
+                [duplex_link for duplex_link in there if duplex_link.duplex], _duplex_links(bridges, target, source)
+            )
             if double:
                 first, second = double
                 message = f"link {second.name} to {source} is duplex, and so is {first.name} from there"
                 yield second.problem(message, "duplex")
-    for group, links in found.multicast.items():
+    for group, links in bridges.multicast.items():
         duplex = [link for link in links if link.duplex]
         if len({link.source for link in duplex}) > 1:
             ours = duplex[0].broker.profile.replicates
@@ -53,12 +55,17 @@ def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
             yield duplex[0].problem(message, "duplex", severity="info" if ours else None)
 
 
-def _duplex(found: Bridges, source: str, target: str) -> list[LintedLink]:
-    return [one for one in found.by_ends.get((source, target), ()) if one.duplex]
+def _duplex_links(bridges: Bridges, source: str, target: str) -> list[LintedLink]:
+    return [link for link in bridges.by_ends.get((source, target), ()) if link.duplex]
 
 
-def _shared(these: list[LintedLink], those: list[LintedLink]) -> tuple[LintedLink, LintedLink] | None:
-    return next(((one, other) for one in these for other in those if one.may_share_destination(other)), None)
+def _links_with_shared_destination(
+    links: list[LintedLink], other_links: list[LintedLink]
+) -> tuple[LintedLink, LintedLink] | None:
+    return next(
+        ((link, other_link) for link in links for other_link in other_links if link.may_share_destination(other_link)),
+        None,
+    )
 
 
 @rule("N011", "warning", scope="fleet")
@@ -84,17 +91,24 @@ def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
             - {from: south, to: north, include: ["queue://bills.>"]}
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
     """
-    found = view.bridges
-    for (source, target), there in found.by_ends.items():
-        duplex = [one for one in there if one.duplex]
+    bridges = view.bridges
+    for (source, target), links in bridges.by_ends.items():
+        duplex = [link for link in links if link.duplex]
         if not duplex:
             continue
-        back = [one for one in found.by_ends.get((target, source), ()) if not one.duplex]
-        if double := _shared(duplex, back):
+        opposite_links = [link for link in bridges.by_ends.get((target, source), ()) if not link.duplex]
+        if double := _links_with_shared_destination(duplex, opposite_links):
             message = f"link {double[1].name} goes the way back that duplex {double[0].name} of {source} has"
             yield double[1].problem(message)
-        beside = [(one, other) for one in duplex for other in there if one.broker is other.broker and not other.duplex]
-        if doubled := next(((one, other) for one, other in beside if one.may_share_destination(other)), None):
+        parallel_links = [
+            (link, other_link)
+            for link in duplex
+            for other_link in links
+            if link.broker is other_link.broker and not other_link.duplex
+        ]
+        if doubled := next(
+            ((link, other_link) for link, other_link in parallel_links if link.may_share_destination(other_link)), None
+        ):
             message = f"link {doubled[1].name} goes the way of the duplex {doubled[0].name}"
             yield doubled[1].problem(message)
 
@@ -165,19 +179,19 @@ def ttl_shorter_than_the_longest_path(view: FleetView) -> Iterator[Problem]:
     """
     if not _may_be_short(view):
         return
-    found = view.bridges
-    for component in found.components:
-        distances = found.distances(component)
+    bridges = view.bridges
+    for component in bridges.components:
+        distances = bridges.distances(component)
         longest = max(max(hops.values()) for hops in distances.values())
         for unit in sorted(component):
             reported: set[str] = set()
-            for bridge in found.bridges_of(unit):
+            for bridge in bridges.bridges_of(unit):
                 if (
                     min(bridge.connector.message_limit, bridge.connector.demand_limit) >= longest
                     or bridge.name in reported
                 ):
                     continue
-                if message := _short(bridge, distances, found.multicast_groups):
+                if message := _short_ttl_message(bridge, distances, bridges.multicast_groups):
                     reported.add(bridge.name)
                     yield bridge.problem(f"link {bridge.name}: {message}", "networkTTL")
 
@@ -196,7 +210,7 @@ def _may_be_short(view: FleetView) -> bool:
     return False
 
 
-def _short(bridge: LintedLink, distances: _Distances, groups: Mapping[str, frozenset[str]]) -> str:
+def _short_ttl_message(bridge: LintedLink, distances: _Distances, groups: Mapping[str, frozenset[str]]) -> str:
     """Return the message about a bridge whose TTL ends too early, "" for a bridge whose TTL suffices."""
     targets = [bridge.target] if bridge.target else sorted(groups[bridge.broker.group] - {bridge.source})
     ways = [(bridge.source, target) for target in targets]
@@ -259,13 +273,13 @@ def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
           north-mq02-a: {activemq_ha: none}
           north-mq03-a: {activemq_ha: none}
     """
-    found = view.bridges
-    for component in found.components:
+    bridges = view.bridges
+    for component in bridges.components:
         others = len(component) - 1
-        if others < 2 or any(len(found.one_hop_targets[unit]) < others for unit in component):
+        if others < 2 or any(len(bridges.one_hop_targets[unit]) < others for unit in component):
             continue
         for unit in sorted(component):
-            if wide := next((bridge for bridge in found.bridges_of(unit) if bridge.connector.demand_limit > 1), None):
+            if wide := next((bridge for bridge in bridges.bridges_of(unit) if bridge.connector.demand_limit > 1), None):
                 far = "any number of" if wide.connector.demand_limit == UNLIMITED else str(wide.connector.demand_limit)
                 message = (
                     f"link {wide.name} of a mesh of {others + 1} takes demand over {far} bridges, where 1 is enough"

@@ -111,39 +111,39 @@ def nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
             continue  # of a pure pair the master's links are duplex and the slave's only drain
         first, second = brokers
         if changes_network_connectors(first) or changes_network_connectors(second):
-            yield from _written_differently(view, first, second)
+            yield from _written_link_problems(view, first, second)
         elif first.links != second.links:
-            yield from _planned_differently(first, second)
+            yield from _planned_link_problems(first, second)
 
 
-def _planned_differently(first: Broker, second: Broker) -> Iterator[Problem]:
-    mine = {link.name: link for link in first.links if link.target != second.identity.host}
-    theirs = {link.name: link for link in second.links if link.target != first.identity.host}
-    for name in dict.fromkeys((*mine, *theirs)):
-        one, other = mine.get(name), theirs.get(name)
-        if one is None or other is None:
-            here, there = (second, first) if one is None else (first, second)
+def _planned_link_problems(first: Broker, second: Broker) -> Iterator[Problem]:
+    first_links = {link.name: link for link in first.links if link.target != second.identity.host}
+    second_links = {link.name: link for link in second.links if link.target != first.identity.host}
+    for name in dict.fromkeys((*first_links, *second_links)):
+        first_link, second_link = first_links.get(name), second_links.get(name)
+        if first_link is None or second_link is None:
+            here, there = (second, first) if first_link is None else (first, second)
             yield Problem(f"link {name} is not on {there.host}, the other node of the pair", host=here.host)
-        elif one != other:
-            ours, peers = one.to_dict(), other.to_dict()
+        elif first_link != second_link:
+            ours, peers = first_link.to_dict(), second_link.to_dict()
             differ = ", ".join(key for key in ours if ours[key] != peers[key]) or "addresses"
             yield Problem(f"link {name} differs from that of {first.host}: {differ}", host=second.host)
 
 
-def _written_differently(view: FleetView, first: Broker, second: Broker) -> Iterator[Problem]:
-    mine, theirs = _written(view, first, second), _written(view, second, first)
-    if mine is None or theirs is None:
+def _written_link_problems(view: FleetView, first: Broker, second: Broker) -> Iterator[Problem]:
+    first_links, second_links = _written_links(view, first, second), _written_links(view, second, first)
+    if first_links is None or second_links is None:
         return
-    for name in dict.fromkeys((*mine, *theirs)):
-        one, other = mine.get(name), theirs.get(name)
-        if one is None or other is None:
-            there, node = (first, other) if one is None else (second, one)
+    for name in dict.fromkeys((*first_links, *second_links)):
+        first_link, second_link = first_links.get(name), second_links.get(name)
+        if first_link is None or second_link is None:
+            there, node = (first, second_link) if first_link is None else (second, first_link)
             yield Problem(f"link {name} is not on {there.host}, the other node of the pair", node=node)
-        elif differ := _difference(one, other):
-            yield other.problem(f"link {name} differs from that of {first.host}: {differ}", differ)
+        elif differ := _first_difference(first_link, second_link):
+            yield second_link.problem(f"link {name} differs from that of {first.host}: {differ}", differ)
 
 
-def _written(view: FleetView, broker: Broker, peer: Broker) -> Mapping[str, Element] | None:
+def _written_links(view: FleetView, broker: Broker, peer: Broker) -> Mapping[str, Element] | None:
     """Return the networkConnectors of a broker by name, without the link to its peer; None where it is not XML."""
     document = view.document(broker)
     if document is None:
@@ -152,16 +152,16 @@ def _written(view: FleetView, broker: Broker, peer: Broker) -> Mapping[str, Elem
     return {link.get("name"): link for link in document.links if link.get("name") not in to_peer}
 
 
-def _difference(one: Element, other: Element) -> str:
+def _first_difference(first_link: Element, second_link: Element) -> str:
     """Return the first attribute or kind of child in which two links differ, "" where they are equal."""
-    ours, theirs = one.attributes, other.attributes
-    for name in dict.fromkeys((*ours, *theirs)):
-        if ours.get(name) != theirs.get(name):
+    first_attributes, second_attributes = first_link.attributes, second_link.attributes
+    for name in dict.fromkeys((*first_attributes, *second_attributes)):
+        if first_attributes.get(name) != second_attributes.get(name):
             return name
     for name in ("dynamicallyIncludedDestinations", "excludedDestinations", "staticallyIncludedDestinations"):
         lists = [
             [(child.name, child.get("physicalName")) for holder in link.children(name) for child in holder.children()]
-            for link in (one, other)
+            for link in (first_link, second_link)
         ]
         if lists[0] != lists[1]:
             return name
@@ -188,12 +188,12 @@ def multicast_mesh_with_a_long_ttl(view: FleetView) -> Iterator[Problem]:
         all: {activemq_discovery: multicast, activemq_network_ttl: 1, activemq_ha: none}
         hosts: {north-mq01-a: {}, north-mq02-a: {}, north-mq03-a: {}}
     """
-    found = view.bridges
-    for group, links in found.multicast.items():
+    bridges = view.bridges
+    for group, links in bridges.multicast.items():
         wide = [link for link in links if link.connector.demand_limit > 1 and not _suppresses(link.node)]
-        if wide and len(found.multicast_groups[group]) > 2:
+        if wide and len(bridges.multicast_groups[group]) > 2:
             link = wide[0]
-            pairs = len(found.multicast_groups[group])
+            pairs = len(bridges.multicast_groups[group])
             message = f"{pairs} of group {group} find each other by multicast, and demand goes on"
             limit = link.connector.demand_limit
             hops = "without limit" if limit == UNLIMITED else f"over {limit} bridges"

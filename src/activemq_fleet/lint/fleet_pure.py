@@ -57,15 +57,15 @@ def more_than_one_slave(view: FleetView) -> Iterator[Problem]:
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}, orders-mq02-a: {}, orders-mq02-b: {}}
     """
     attachments = _attachments(view)
-    slaves = {found.slave.host for found in attachments}
+    slaves = {attachment.slave.host for attachment in attachments}
     of_master: dict[str, Broker] = {}
-    for found in sorted(attachments, key=lambda found: found.slave.pair != found.master.pair):
-        slave = found.slave
-        first = of_master.setdefault(found.master.host, slave)
+    for attachment in sorted(attachments, key=lambda attachment: attachment.slave.pair != attachment.master.pair):
+        slave = attachment.slave
+        first = of_master.setdefault(attachment.master.host, slave)
         if first is not slave:
-            yield found.problem(f"{found.master.host} is the master of {first.host} already")
-        if found.master.host in slaves:
-            yield found.problem(f"its master {found.master.host} is a slave itself")
+            yield attachment.problem(f"{attachment.master.host} is the master of {first.host} already")
+        if attachment.master.host in slaves:
+            yield attachment.problem(f"its master {attachment.master.host} is a slave itself")
 
 
 @rule("P006", "error", scope="fleet", releases=_PURE)
@@ -92,7 +92,7 @@ def link_inside_a_pair(view: FleetView) -> Iterator[Problem]:
         all: {activemq_ha: pure}
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
-    for broker, link, transport in _dialled(view):
+    for broker, link, transport in _dialled_transports(view):
         other = view.broker_at(transport.host, transport.port)
         if broker.profile.replicates and other and other.pair == broker.pair and other.host != broker.host:
             text = f"networkConnector {link.get('name')} leads to {other.host}, the other node of its own pair"
@@ -126,12 +126,12 @@ def nodes_of_a_pure_pair_differ(view: FleetView) -> Iterator[Problem]:
     """
     changed = {broker.pair for broker in view.changed_by_hand if broker.profile.replicates}
     for name in sorted(changed):
-        one, *others = view.fleet.pairs[name].in_order
-        for other in others:
-            first, second = _mirrored(view, one), _mirrored(view, other)
+        master, *slaves = view.fleet.pairs[name].in_order
+        for slave in slaves:
+            first, second = _mirrored_elements(view, master), _mirrored_elements(view, slave)
             for element in _MIRRORED:
                 if first.get(element) != second.get(element):
-                    yield Problem(f"<{element}> is not the same as on its master {one.host}", host=other.host)
+                    yield Problem(f"<{element}> is not the same as on its master {master.host}", host=slave.host)
 
 
 @rule("P009", "info", scope="fleet", releases=_PURE)
@@ -186,9 +186,11 @@ def slave_of_a_newer_master(view: FleetView) -> Iterator[Problem]:
         all: {activemq_ha: pure}
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
-    for found in _attachments(view):
-        if not found.master.release.has_pure_master_slave:
-            yield found.problem(f"its master {found.master.host} runs {found.master.release}, which knows no slaves")
+    for attachment in _attachments(view):
+        if not attachment.master.release.has_pure_master_slave:
+            yield attachment.problem(
+                f"its master {attachment.master.host} runs {attachment.master.release}, which knows no slaves"
+            )
 
 
 @rule("P012", "warning", scope="fleet")
@@ -225,15 +227,15 @@ def link_to_one_node_of_a_pair(view: FleetView) -> Iterator[Problem]:
                 xml: <networkConnector name="orders" uri="masterslave:(tcp://orders-mq01-a:61616,tcp://orders-mq01-b:61616)"/>
     """
     dialled: dict[tuple[str, str], list[tuple[Element, str, Broker]]] = {}
-    for broker, link, transport in _dialled(view):
+    for broker, link, transport in _dialled_transports(view):
         other = view.broker_at(transport.host, transport.port)
         if other and other.peer and other.pair != broker.pair:
             dialled.setdefault((broker.host, other.pair), []).append((link, transport.text, other))
-    for (_, pair), found in dialled.items():
-        named = {other.host for _, _, other in found}
+    for (_, pair), dialled_nodes in dialled.items():
+        named = {other.host for _, _, other in dialled_nodes}
         missing = [b for b in view.fleet.pairs[pair].brokers if b.host not in named and b.openwire is not None]
         if len(named) == 1 and missing:
-            link, text, other = found[0]
+            link, text, other = dialled_nodes[0]
             message = f"networkConnector {link.get('name')} names {other.host} of pair {pair} and not {missing[0].host}"
             yield link.problem(message, "uri", text)
 
@@ -272,7 +274,7 @@ def link_to_a_slave(view: FleetView) -> Iterator[Problem]:
               - parent: broker/networkConnectors
                 xml: <networkConnector name="orders" uri="static:(tcp://orders-mq01-a:61616)"/>
     """
-    for _, link, transport in _dialled(view):
+    for _, link, transport in _dialled_transports(view):
         listener = view.broker_at(transport.host, transport.port)
         there = [listener] if listener else [other for other in view.brokers if other.address == transport.host]
         if len(there) == 1 and there[0].is_replication_slave:
@@ -282,25 +284,25 @@ def link_to_a_slave(view: FleetView) -> Iterator[Problem]:
 
 def _attachments(view: FleetView) -> list[_Attachment]:
     """Return every slave of the fleet with the broker that it dials as its master."""
-    found: list[_Attachment] = []
+    attachments: list[_Attachment] = []
     changed = {broker.host for broker in view.changed_by_hand}
     for broker in view.brokers:
         if not broker.release.has_pure_master_slave:
             continue
         if broker.host not in changed:
             if broker.is_replication_slave and broker.peer:
-                found.append(_Attachment(broker, view.fleet.broker(broker.peer)))
+                attachments.append(_Attachment(broker, view.fleet.broker(broker.peer)))
             continue
         document = view.document(broker)
         for node, attribute in master_uris(document) if document else ():
             for transport in node.uri(attribute).transports:
                 master = view.broker_at(transport.host, transport.port)
                 if master is not None and master.host != broker.host:
-                    found.append(_Attachment(broker, master, node, attribute))
-    return found
+                    attachments.append(_Attachment(broker, master, node, attribute))
+    return attachments
 
 
-def _dialled(view: FleetView) -> Iterator[tuple[Broker, Element, Uri]]:
+def _dialled_transports(view: FleetView) -> Iterator[tuple[Broker, Element, Uri]]:
     """Yield (broker, networkConnector, dialled URI) of documents that hold the user's own fragments or attributes."""
     for broker, document in view.user_documents_with_text("networkConnector"):
         for link in document.links:
@@ -308,7 +310,7 @@ def _dialled(view: FleetView) -> Iterator[tuple[Broker, Element, Uri]]:
                 yield broker, link, transport
 
 
-def _mirrored(view: FleetView, broker: Broker) -> dict[str, Shape]:
+def _mirrored_elements(view: FleetView, broker: Broker) -> dict[str, Shape]:
     document = view.document(broker)
     brokers = document.brokers if document else []
     return {child.name: _shape(child) for above in brokers for child in above.children(*_MIRRORED)}

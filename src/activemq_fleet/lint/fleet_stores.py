@@ -38,13 +38,13 @@ def two_releases_in_a_pair(view: FleetView) -> Iterator[Problem]:
           orders-mq01-a: {activemq_release: 5.18.3}
           orders-mq01-b: {activemq_release: 5.18.3}
     """
-    for one, other in _pairs(view):
-        first, second = one.release, other.release
+    for node, peer in _node_pairs(view):
+        first, second = node.release, peer.release
         if first is second or first.line != second.line:
             continue
         unreadable = first.within(_NEW_STORE_IN_LINE) != second.within(_NEW_STORE_IN_LINE)
-        message = f"activemq_release is {second}, and {first} on {one.host}, the other node of pair {other.pair}"
-        yield Problem(message, host=other.host, severity=None if unreadable else "warning")
+        message = f"activemq_release is {second}, and {first} on {node.host}, the other node of pair {peer.pair}"
+        yield Problem(message, host=peer.host, severity=None if unreadable else "warning")
 
 
 @rule("L010", "error", scope="fleet", releases="5.7.0")
@@ -76,13 +76,13 @@ def one_lease_holder_on_two_nodes(view: FleetView) -> Iterator[Problem]:
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
     changed = {broker.host for broker in view.changed_by_hand}
-    for one, other in _pairs(view):
-        if not changed & {one.host, other.host}:
+    for node, peer in _node_pairs(view):
+        if not changed & {node.host, peer.host}:
             continue
-        holder = _lease_holder(view, one)
-        if holder is not None and holder == _lease_holder(view, other):
-            message = f'"{holder}" holds the lease on both nodes of pair {other.pair}: {one.host} as well'
-            yield Problem(message, host=other.host)
+        holder = _lease_holder(view, node)
+        if holder is not None and holder == _lease_holder(view, peer):
+            message = f'"{holder}" holds the lease on both nodes of pair {peer.pair}: {node.host} as well'
+            yield Problem(message, host=peer.host)
 
 
 def _lease_holder(view: FleetView, broker: Broker) -> str | None:
@@ -129,27 +129,30 @@ def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
     changed = {broker.host for broker in view.changed_by_hand if broker.settings.xml_fragments}
-    for one, other in _pairs(view):
-        if one.shared_directory is None or other.shared_directory is None:
+    for node, peer in _node_pairs(view):
+        if node.shared_directory is None or peer.shared_directory is None:
             continue
-        for broker in (one, other):
-            own = f"{broker.settings.base.rstrip('/')}/{broker.settings.instance}/data"
-            if f"{broker.store_directory}/".startswith(f"{own}/"):
-                text = f"activemq_store_directory {broker.store_directory} lies in {own}, the node's own data directory"
+        for broker in (node, peer):
+            data_directory = f"{broker.settings.base.rstrip('/')}/{broker.settings.instance}/data"
+            if f"{broker.store_directory}/".startswith(f"{data_directory}/"):
+                text = (
+                    f"activemq_store_directory {broker.store_directory} lies in {data_directory}, "
+                    "the node's own data directory"
+                )
                 yield Problem(text, host=broker.host)
-        if changed & {one.host, other.host}:
-            first, second = _directory(view, one), _directory(view, other)
+        if changed & {node.host, peer.host}:
+            first, second = _directory_in_document(view, node), _directory_in_document(view, peer)
             if (
                 first
                 and second
                 and first.rstrip("/") != second.rstrip("/")
-                and one.store_directory == other.store_directory
+                and node.store_directory == peer.store_directory
             ):
-                text = f"the store of {other.host} is {second} and that of {one.host} is {first}: no common lock"
-                yield Problem(text, host=other.host)
+                text = f"the store of {peer.host} is {second} and that of {node.host} is {first}: no common lock"
+                yield Problem(text, host=peer.host)
 
 
-def _directory(view: FleetView, broker: Broker) -> str | None:
+def _directory_in_document(view: FleetView, broker: Broker) -> str | None:
     """Return the KahaDB directory of a broker's document; None where a placeholder decides it."""
     document = view.document(broker)
     if document is None:
@@ -217,10 +220,10 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
         all: {activemq_ha: shared-file, activemq_fence: guard}
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
-    for one, _ in _pairs(view):
-        if one.profile.shares_store_directory and not one.has_guard:
-            text = f"activemq_fence is none: when a node of {one.pair} freezes and goes on, it destroys the store"
-            yield Problem(text, host=one.host)
+    for node, _ in _node_pairs(view):
+        if node.profile.shares_store_directory and not node.has_guard:
+            text = f"activemq_fence is none: when a node of {node.pair} freezes and goes on, it destroys the store"
+            yield Problem(text, host=node.host)
 
 
 @rule("L030", "warning", scope="fleet")
@@ -274,10 +277,10 @@ def node_that_keeps_serving_without_its_lease(view: FleetView) -> Iterator[Probl
             username: orders, password: s3cret-orders}
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
-    for one, _ in _pairs(view):
-        if one.profile.has_database_lease:
-            text = f"a node of {one.pair} that froze and lost its lease goes on serving: two are active then"
-            yield Problem(text, host=one.host)
+    for node, _ in _node_pairs(view):
+        if node.profile.has_database_lease:
+            text = f"a node of {node.pair} that froze and lost its lease goes on serving: two are active then"
+            yield Problem(text, host=node.host)
 
 
 def store_key(settings: Settings, address: str, directory: str) -> tuple[str, ...]:
@@ -289,7 +292,7 @@ def store_key(settings: Settings, address: str, directory: str) -> tuple[str, ..
     return "machine", address.lower(), directory.rstrip("/")
 
 
-def _pairs(view: FleetView) -> Iterator[tuple[Broker, Broker]]:
+def _node_pairs(view: FleetView) -> Iterator[tuple[Broker, Broker]]:
     """Yield the two nodes of each pair, preferred master first."""
     for pair in view.fleet.pairs.values():
         if pair.profile.has_peer:

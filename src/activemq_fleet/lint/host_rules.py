@@ -250,8 +250,8 @@ def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
         facts: {store_filesystem: nfs4, boot: of one machine}
         peer: {boot: of another}
     """
-    own, other = host.facts.boot, host.peer.boot
-    if host.shared_filesystem in _OF_ONE_HOST and own and other and own != other:
+    boot_id, peer_boot_id = host.facts.boot, host.peer.boot
+    if host.shared_filesystem in _OF_ONE_HOST and boot_id and peer_boot_id and boot_id != peer_boot_id:
         yield Problem(f"{host.store} is on {host.shared_filesystem}, and the pair's other node is another machine")
 
 

@@ -82,4 +82,6 @@ def host_findings(broker: BrokerFacts, facts: HostFacts, peer: HostFacts = _UNKN
     """Return the findings of the host rules about a broker, its machine, and its peer's machine."""
     view = HostView(broker, facts, peer)
     applying = applicable_rules("host", broker.release)
-    return tuple(finding for one in applying for finding in findings_of(one, one.check(view), broker.host))
+    return tuple(
+        finding for lint_rule in applying for finding in findings_of(lint_rule, lint_rule.check(view), broker.host)
+    )

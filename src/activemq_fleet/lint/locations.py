@@ -31,8 +31,8 @@ def below_directory(location: str) -> str:
 
 def _without_conf(location: str) -> str:
     text = location.strip()
-    found = _CONF.match(text)
-    return text[found.end() :] if found else text
+    match = _CONF.match(text)
+    return text[match.end() :] if match else text
 
 
 def file_names_in(text: str) -> Iterator[str]:

@@ -63,7 +63,7 @@ def lease_that_runs_out(document: Document) -> Iterator[Problem]:
         locker = locker_of(store)
         if locker is None or locker.name != _LEASE or not is_locked(store):
             continue
-        lease, renewed = _lease(store, locker), _renewed(store)
+        lease, renewed = _lease_length(store, locker), _renewal_interval(store)
         if lease is None or renewed is None or 0 < renewed < lease:
             continue
         default_note = "" if store.has("lockKeepAlivePeriod") else " (the default)"
@@ -77,7 +77,7 @@ def lease_that_runs_out(document: Document) -> Iterator[Problem]:
         yield where[0].problem(f"the lease of {lease} ms{length} is {when}{default_note}", where[1])
 
 
-def _lease(store: Element, locker: Element) -> int | None:
+def _lease_length(store: Element, locker: Element) -> int | None:
     """Return the length of the lease in ms; None where it is not known."""
     if not store.document.release.has_adjustable_lease:
         return _FIXED_LEASE
@@ -87,7 +87,7 @@ def _lease(store: Element, locker: Element) -> int | None:
     return _DEFAULT_LEASE
 
 
-def _renewed(store: Element) -> int | None:
+def _renewal_interval(store: Element) -> int | None:
     """Return the interval in ms at which the lease is renewed; 0 means never, None not known."""
     if store.has("lockKeepAlivePeriod"):
         return store.number("lockKeepAlivePeriod")
@@ -203,7 +203,7 @@ def serves_without_its_database(document: Document) -> Iterator[Problem]:
         broker = store.ancestor("broker")
         if broker is None or broker.has("ioExceptionHandler"):
             continue
-        handler = _handler(broker)
+        handler = _exception_handler(broker)
         node = locker or store
         if handler is None:
             yield node.problem(f"the broker has no <{wanted}>: it goes on when it cannot reach its lock's database")
@@ -251,14 +251,14 @@ def passes_over_a_full_database(document: Document) -> Iterator[Problem]:
     for store, _ in database_stores(document):
         broker = store.ancestor("broker")
         connectors = document.all("transportConnector")
-        if broker is None or not any(protocol_of(listener_uri(one).scheme) == "mqtt" for one in connectors):
+        if broker is None or not any(protocol_of(listener_uri(connector).scheme) == "mqtt" for connector in connectors):
             continue
-        handler = _handler(broker)
+        handler = _exception_handler(broker)
         if handler is None or handler.flag("ignoreNoSpaceErrors", True):
             yield (handler or store).problem("ignoreNoSpaceErrors is not false: a full database is passed over")
 
 
-def _handler(broker: Element) -> Element | None:
+def _exception_handler(broker: Element) -> Element | None:
     holder = broker.child("ioExceptionHandler")
     return next(iter(holder.children()), None) if holder else None
 
@@ -286,7 +286,7 @@ def keep_alive_that_only_logs(document: Document) -> Iterator[Problem]:
         if store.flag("stopOnError", False) is not False:
             continue
         broker = store.ancestor("broker")
-        handler = _handler(broker) if broker else None
+        handler = _exception_handler(broker) if broker else None
         # that handler closes the connectors itself until the lock is known to be ours
         covered = handler is not None and handler.name in ("leaseLockerIOExceptionHandler", "jDBCIOExceptionHandler")
         message = "stopOnError is not true: a keep-alive that fails is only logged"

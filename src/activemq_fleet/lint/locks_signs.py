@@ -59,15 +59,15 @@ def sharing_of(store: Element) -> Sharing | None:
     if locker is not None:
         return Sharing(f"it has a <{locker.name}>")
     if store.name == "jdbcPersistenceAdapter":
-        said = [name for name in ("lockKeepAlivePeriod", "lockAcquireSleepInterval") if store.has(name)]
-        return Sharing(f"it has {said[0]}") if said and not is_embedded(store) else None
+        lock_attributes = [name for name in ("lockKeepAlivePeriod", "lockAcquireSleepInterval") if store.has(name)]
+        return Sharing(f"it has {lock_attributes[0]}") if lock_attributes and not is_embedded(store) else None
     if store.name not in FILE_STORES:
         return None
     waiting = [name for name in ("lockKeepAlivePeriod", "databaseLockedWaitDelay") if store.has(name)]
-    return Sharing(f"it has {waiting[0]}") if waiting else _by_directory(store.get("directory"))
+    return Sharing(f"it has {waiting[0]}") if waiting else _sharing_by_directory(store.get("directory"))
 
 
-def _by_directory(directory: str) -> Sharing | None:
+def _sharing_by_directory(directory: str) -> Sharing | None:
     words = set(_WORD.findall(directory.lower()))
     if words & _SHARE or directory.startswith(("//", "\\\\")):
         return Sharing(f"{directory} looks like a share", certain="${" not in directory)

@@ -16,7 +16,7 @@ _DEFAULT = "default"
 _NOWHERE = frozenset({"localhost", "localdomain", "invalid"})
 
 
-def _multicast(document: Document) -> Iterator[tuple[Element, str, Uri]]:
+def _multicast_uris(document: Document) -> Iterator[tuple[Element, str, Uri]]:
     """Yield each multicast: URI of the file as (element, attribute, URI), links first."""
     for node, attribute in document.discovery_uris:
         for uri in node.uri(attribute).find("multicast"):
@@ -45,14 +45,14 @@ def multicast_without_its_own_group(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="found" uri="multicast://224.1.2.3:6255?group=live-orders"/>
     """
-    for node, attribute, uri in _multicast(document):
+    for node, attribute, uri in _multicast_uris(document):
         if has_placeholder(uri.text):
             continue
         if uri.options.get("group", _DEFAULT) == _DEFAULT:
-            said = "group" in uri.options
+            has_group_option = "group" in uri.options
             message = "multicast: meets in the group default, as every broker does that was told no other"
             yield node.problem(
-                message, attribute, text_from_option(node, attribute, uri, "group") if said else uri.text
+                message, attribute, text_from_option(node, attribute, uri, "group") if has_group_option else uri.text
             )
 
 
@@ -84,9 +84,11 @@ def multicast_link_of_a_broker_not_announced(document: Document) -> Iterator[Pro
     """
     if not document.connectors or document.all("masterConnector"):
         return
-    uses = [(node, attribute, uri) for node, attribute, uri in _multicast(document) if not has_placeholder(uri.text)]
+    uses = [
+        (node, attribute, uri) for node, attribute, uri in _multicast_uris(document) if not has_placeholder(uri.text)
+    ]
     announced = {_meeting_point(uri) for _, attribute, uri in uses if attribute == "discoveryUri"}
-    if not announced and any(has_placeholder(one.get("discoveryUri")) for one in document.connectors):
+    if not announced and any(has_placeholder(connector.get("discoveryUri")) for connector in document.connectors):
         return
     for node, attribute, uri in uses:
         if attribute != "uri" or _meeting_point(uri) in announced:
@@ -155,7 +157,7 @@ def multicast_without_authentication(document: Document) -> Iterator[Problem]:
     """
     if document.all(*AUTHENTICATION) or _has_other_plugins(document):
         return
-    for node, attribute, uri in _multicast(document):
+    for node, attribute, uri in _multicast_uris(document):
         yield node.problem("multicast: lets in whoever listens: no authentication here", attribute, uri.text)
         return
 

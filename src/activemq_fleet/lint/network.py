@@ -42,8 +42,8 @@ def networked_broker_called_localhost(broker: Element) -> Iterator[Problem]:
         <broker brokerName="localhost"/>
     """
     if broker.get("brokerName", "localhost") == "localhost" and is_networked(broker):
-        said = "is called localhost" if broker.has("brokerName") else "has no brokerName: it is called localhost"
-        yield broker.problem(f"a broker of a network {said}", "brokerName")
+        name_phrase = "is called localhost" if broker.has("brokerName") else "has no brokerName: it is called localhost"
+        yield broker.problem(f"a broker of a network {name_phrase}", "brokerName")
 
 
 @rule("N015", "error", each="broker")

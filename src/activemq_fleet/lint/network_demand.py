@@ -138,7 +138,7 @@ def demand_that_never_arrives(broker: Element) -> Iterator[Problem]:
           <authorizationEntry topic="ActiveMQ.Advisory.>" read="apps" write="apps" admin="apps"/>
         </authorizationEntries></authorizationMap></map></authorizationPlugin>
     """
-    links = [one for one in broker.all("networkConnector") if not one.flag("staticBridge", default=False)]
+    links = [link for link in broker.all("networkConnector") if not link.flag("staticBridge", default=False)]
     announced = any(connector.has("discoveryUri") for connector in broker.all("transportConnector"))
     if broker.flag("advisorySupport", default=True) is False and (links or announced):
         duplex = any(link.flag("duplex", default=False) for link in links)
@@ -315,9 +315,9 @@ def vm_of_another_name(document: Document) -> Iterator[Problem]:
         if node.name == "transportConnector":
             continue  # a listener is no client
         for attribute, value in node.values():
-            for found in _VM.finditer(value) if attribute or value.startswith("vm:") else ():
-                name, query = found["name"], found["query"] or ""
+            for match in _VM.finditer(value) if attribute or value.startswith("vm:") else ():
+                name, query = match["name"], match["query"] or ""
                 outside = "{" in name or name.startswith("broker:") or "create=false" in query
                 if name not in names and not outside:
-                    message = f"{found[0].partition('?')[0]} starts a broker of its own: here is none called {name}"
-                    yield node.problem(message, attribute, found[0])
+                    message = f"{match[0].partition('?')[0]} starts a broker of its own: here is none called {name}"
+                    yield node.problem(message, attribute, match[0])

@@ -15,17 +15,17 @@ def _queue_policies(document: Document) -> list[Element]:
     return [entry for entry in document.all("policyEntry") if entry.has("queue")]
 
 
-def _filter(entry: Element) -> Element | None:
+def _bridge_filter_of(entry: Element) -> Element | None:
     """Return the bridge filter of a policyEntry, also one without its wrapper; None without a filter."""
     return next(iter(entry.all(FILTER)), None)
 
 
-def _replays(entry: Element) -> bool | None:
-    found = _filter(entry)
-    return False if found is None else found.flag("replayWhenNoConsumers", default=False)
+def _replay_flag(entry: Element) -> bool | None:
+    bridge_filter = _bridge_filter_of(entry)
+    return False if bridge_filter is None else bridge_filter.flag("replayWhenNoConsumers", default=False)
 
 
-def _forwards(document: Document) -> list[Element]:
+def _forwarding_links(document: Document) -> list[Element]:
     """Return the links to other units, without those between the two nodes of a pair."""
     broker = document.broker
     if broker is not None and not broker.networked:
@@ -69,28 +69,28 @@ def messages_cannot_go_back(document: Document) -> Iterator[Problem]:
           </networkBridgeFilterFactory>
         </policyEntry>
     """
-    links = _forwards(document)
+    links = _forwarding_links(document)
     if not links:
         return
     entries = _queue_policies(document)
-    may_replay = any(_replays(entry) is not False for entry in entries)
+    may_replay = any(_replay_flag(entry) is not False for entry in entries)
     for entry in entries:
-        found = _filter(entry)
-        if _replays(entry) is not False:
+        bridge_filter = _bridge_filter_of(entry)
+        if _replay_flag(entry) is not False:
             continue
-        if found is not None and found.has("replayWhenNoConsumers"):
-            yield found.problem("replayWhenNoConsumers is false", "replayWhenNoConsumers")
-        elif may_replay or found is not None:
+        if bridge_filter is not None and bridge_filter.has("replayWhenNoConsumers"):
+            yield bridge_filter.problem("replayWhenNoConsumers is false", "replayWhenNoConsumers")
+        elif may_replay or bridge_filter is not None:
             message = f"policyEntry queue={entry.get('queue')!r} has no replayWhenNoConsumers, and no other counts"
-            yield (found or entry).problem(message, "" if found else "queue")
+            yield (bridge_filter or entry).problem(message, "" if bridge_filter else "queue")
         elif document.broker is not None or entry.get("queue") == ">":
-            yield _without(entry, document)
+            yield _no_replay_problem(entry, document)
     has_entry_for_all = any(entry.get("queue") == ">" for entry in entries)
     if document.broker is None and not may_replay and not has_entry_for_all:
-        yield _without(links[0], document)
+        yield _no_replay_problem(links[0], document)
 
 
-def _without(node: Element, document: Document) -> Problem:
+def _no_replay_problem(node: Element, document: Document) -> Problem:
     return node.problem(
         "no policy has replayWhenNoConsumers: a message cannot go back to a broker that it came from",
         severity=None if document.broker is not None else "info",
@@ -123,7 +123,7 @@ def replay_taken_for_a_duplicate(document: Document) -> Iterator[Problem]:
         </policyEntry>
     """
     for entry in _queue_policies(document):
-        if _replays(entry) and entry.flag("enableAudit", default=True):
+        if _replay_flag(entry) and entry.flag("enableAudit", default=True):
             queue = entry.get("queue")
             message = f"policyEntry queue={queue!r} replays, and its audit takes what returns for a duplicate"
             yield entry.problem(message, "enableAudit" if entry.has("enableAudit") else "queue")
@@ -154,11 +154,11 @@ def replay_at_once(document: Document) -> Iterator[Problem]:
           </networkBridgeFilterFactory>
         </policyEntry>
     """
-    for found in document.all(FILTER):
-        if not found.flag("replayWhenNoConsumers", default=False):
+    for bridge_filter in document.all(FILTER):
+        if not bridge_filter.flag("replayWhenNoConsumers", default=False):
             continue
-        if not found.has("replayDelay") or found.number("replayDelay") == 0:
-            yield found.problem("replayWhenNoConsumers replays without a delay", "replayDelay")
+        if not bridge_filter.has("replayDelay") or bridge_filter.number("replayDelay") == 0:
+            yield bridge_filter.problem("replayWhenNoConsumers replays without a delay", "replayDelay")
 
 
 @rule("N022", "error", releases="5.6.0", refuses=True)
@@ -184,9 +184,11 @@ def filter_without_its_wrapper(document: Document) -> Iterator[Problem]:
           </networkBridgeFilterFactory>
         </policyEntry>
     """
-    for found in document.all(FILTER):
-        if found.parent is not None and found.parent.name == "policyEntry":
-            yield found.problem(f"<{FILTER}> stands in <policyEntry> without <networkBridgeFilterFactory> around it")
+    for bridge_filter in document.all(FILTER):
+        if bridge_filter.parent is not None and bridge_filter.parent.name == "policyEntry":
+            yield bridge_filter.problem(
+                f"<{FILTER}> stands in <policyEntry> without <networkBridgeFilterFactory> around it"
+            )
 
 
 @rule("N025", "warning")
@@ -228,10 +230,10 @@ def selectors_beyond_the_bridge(document: Document) -> Iterator[Problem]:
         if link.flag("conduitSubscriptions", default=True) and not link.flag("staticBridge", default=False):
             yield link.problem("consumers have selectors, and conduitSubscriptions drops them", "conduitSubscriptions")
     if document.release.has_selector_aware_replay:
-        for found in document.all(FILTER):
-            replays = found.flag("replayWhenNoConsumers", default=False)
-            if replays and found.flag("selectorAware", default=False) is False:
-                yield found.problem("replay looks at no selector, and consumers have some", "selectorAware")
+        for bridge_filter in document.all(FILTER):
+            replays = bridge_filter.flag("replayWhenNoConsumers", default=False)
+            if replays and bridge_filter.flag("selectorAware", default=False) is False:
+                yield bridge_filter.problem("replay looks at no selector, and consumers have some", "selectorAware")
 
 
 @rule("N034", "error", releases="5.6.0")
@@ -258,7 +260,7 @@ def audit_of_what_comes_back(document: Document) -> Iterator[Problem]:
 
         <transportConnector name="bridges" uri="tcp://0.0.0.0:61626" auditNetworkProducers="true"/>
     """
-    replays = any(_replays(entry) for entry in _queue_policies(document))
+    replays = any(_replay_flag(entry) for entry in _queue_policies(document))
     for connector in document.connectors:
         audits = connector.flag("auditNetworkProducers", default=False)
         if audits and replays:

@@ -46,10 +46,16 @@ def slave_that_never_takes_over(document: Document) -> Iterator[Problem]:
     """
     for node, name in master_uris(document):
         for failover in node.uri(name).find("failover"):
-            said = failover.options.get("maxReconnectAttempts")
+            attempts_text = failover.options.get("maxReconnectAttempts")
             attempts = failover.number("maxReconnectAttempts")
-            if said is None or (attempts is not None and attempts < document.release.bridge_reconnect_attempts):
-                when = "without maxReconnectAttempts" if said is None else f"with maxReconnectAttempts={said}"
+            if attempts_text is None or (
+                attempts is not None and attempts < document.release.bridge_reconnect_attempts
+            ):
+                when = (
+                    "without maxReconnectAttempts"
+                    if attempts_text is None
+                    else f"with maxReconnectAttempts={attempts_text}"
+                )
                 message = f"failover: {when} reconnects for ever: this slave never takes over"
                 yield node.problem(message, name, "failover:")
 
@@ -169,7 +175,7 @@ def slave_without_credentials(document: Document) -> Iterator[Problem]:
 
         <masterConnector remoteURI="nio://orders-mq01-a:61618" userName="network" password="${network.password}"/>
     """
-    plugins = [plugin for plugin in document.all(*_ASKS_FOR_PASSWORD) if not _lets_anyone_in(plugin)]
+    plugins = [plugin for plugin in document.all(*_ASKS_FOR_PASSWORD) if not _accepts_anonymous_clients(plugin)]
     if not plugins:
         return
     for node, name in master_uris(document):
@@ -179,7 +185,7 @@ def slave_without_credentials(document: Document) -> Iterator[Problem]:
             yield node.problem(message, name)
 
 
-def _lets_anyone_in(plugin: Element) -> bool:
+def _accepts_anonymous_clients(plugin: Element) -> bool:
     return plugin.flag("anonymousAccessAllowed", False) is not False
 
 

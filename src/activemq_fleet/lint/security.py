@@ -41,8 +41,8 @@ _SHIPPED = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6"} | dict.fromkeys(("stomp", "mqt
 
 def reachable_connectors(broker: Element) -> list[tuple[Element, Uri]]:
     """Return the transportConnectors, each with its URI, that clients outside the process can reach."""
-    found = [(connector, listener_uri(connector)) for connector in broker.all("transportConnector")]
-    return [(connector, uri) for connector, uri in found if uri.scheme != "vm"]
+    connectors = [(connector, listener_uri(connector)) for connector in broker.all("transportConnector")]
+    return [(connector, uri) for connector, uri in connectors if uri.scheme != "vm"]
 
 
 def authenticates(broker: Element) -> bool:
@@ -141,15 +141,15 @@ def connectors_as_shipped(broker: Element) -> Iterator[Problem]:
     """
     if broker.document.broker is not None or authenticates(broker):
         return  # the inventory says which connectors there are
-    found = {connector.get("name"): (connector, uri) for connector, uri in reachable_connectors(broker)}
+    connectors_by_name = {connector.get("name"): (connector, uri) for connector, uri in reachable_connectors(broker)}
     wanted = [scheme for scheme, span in _SHIPPED.items() if broker.document.release.within(span)]
-    if not wanted or found.keys() != {"openwire", *wanted}:
+    if not wanted or connectors_by_name.keys() != {"openwire", *wanted}:
         return
-    if all(_as_shipped(name, found[name][1]) for name in wanted):
+    if all(_as_shipped(name, connectors_by_name[name][1]) for name in wanted):
         for name in wanted:
             port = PROTOCOLS[name].port
             message = f"{name} is open on {port} as the release ships it: is there a client that speaks it?"
-            yield found[name][0].problem(message, "uri", f"{name}:")
+            yield connectors_by_name[name][0].problem(message, "uri", f"{name}:")
 
 
 def _as_shipped(name: str, uri: Uri) -> bool:

@@ -43,12 +43,12 @@ class Entry(NamedTuple):
 
 def properties_entries(document: Document, file: str) -> list[Entry]:
     """Return the ``name=value`` lines (or with ``:`` or a space) of a file beside activemq.xml; [] without the file."""
-    found = []
+    entries = []
     for number, line in enumerate(document.other_files.get(file, b"").decode(errors="replace").split("\n"), 1):
         match = _LINE.fullmatch(line)
         if match:
-            found.append(Entry(file, number, match.start(1) + 1, match[1], _SHIPPED_TEXTS.get(match[2], match[2])))
-    return found
+            entries.append(Entry(file, number, match.start(1) + 1, match[1], _SHIPPED_TEXTS.get(match[2], match[2])))
+    return entries
 
 
 @rule("S004", "error")
@@ -85,14 +85,14 @@ def shipped_account(document: Document) -> Iterator[Problem]:
           <users><authenticationUser username="system" password="${system.password}" groups="users,admins"/></users>
         </simpleAuthenticationPlugin>
     """
-    yield from _of_the_broker(document)
+    yield from _broker_account_problems(document)
     if document.other_files:
-        yield from _of_the_console(document)
-        yield from _of_jaas(document)
-        yield from _of_jmx(document)
+        yield from _console_account_problems(document)
+        yield from _jaas_account_problems(document)
+        yield from _jmx_account_problems(document)
 
 
-def _of_the_broker(document: Document) -> Iterator[Problem]:
+def _broker_account_problems(document: Document) -> Iterator[Problem]:
     """Yield problems of accounts in activemq.xml, also those taken from the credentials files that it loads."""
     properties = {
         entry.name: entry
@@ -103,8 +103,8 @@ def _of_the_broker(document: Document) -> Iterator[Problem]:
     reported = set()
     for node in document.all(*_LOGINS):
         for user_attribute, password_attribute in _LOGINS[node.name]:
-            user, _ = _resolved(node, user_attribute, properties)
-            password, entry = _resolved(node, password_attribute, properties)
+            user, _ = _resolve_reference(node, user_attribute, properties)
+            password, entry = _resolve_reference(node, password_attribute, properties)
             if not is_default_credential(user, password):
                 continue
             whose = "the broker" if node.name == "authenticationUser" else f"{node.name} {node.get('name')}".strip()
@@ -115,19 +115,19 @@ def _of_the_broker(document: Document) -> Iterator[Problem]:
                 reported.add(entry)
                 message = f"{whose} has the account {user} with the password of the releases, from {entry.name}"
                 yield entry.problem(message)
-    own, secret = (properties.get(key) for key in _CONSOLE_ACCOUNT)
+    username_entry, password_entry = (properties.get(key) for key in _CONSOLE_ACCOUNT)
     if (
-        own
-        and secret
-        and secret not in reported
-        and is_default_credential(own.value, secret.value)
+        username_entry
+        and password_entry
+        and password_entry not in reported
+        and is_default_credential(username_entry.value, password_entry.value)
         and console_imports(document)
     ):
-        message = f"the console logs in to the broker as {own.value} with the password of the releases"
-        yield secret.problem(message, used=False)
+        message = f"the console logs in to the broker as {username_entry.value} with the password of the releases"
+        yield password_entry.problem(message, used=False)
 
 
-def _resolved(node: Element, attribute: str, properties: dict[str, Entry]) -> tuple[str, Entry | None]:
+def _resolve_reference(node: Element, attribute: str, properties: dict[str, Entry]) -> tuple[str, Entry | None]:
     """Return an attribute's value with its placeholder resolved, and the properties line it comes from, or None."""
     text = node.get(attribute)
     match = _PLACEHOLDER.fullmatch(text.strip())
@@ -135,7 +135,7 @@ def _resolved(node: Element, attribute: str, properties: dict[str, Entry]) -> tu
     return (entry.value, entry) if entry else (text, None)
 
 
-def _of_the_console(document: Document) -> Iterator[Problem]:
+def _console_account_problems(document: Document) -> Iterator[Problem]:
     if not console_imports(document):
         return
     console = [page for page in console_documents(document) if page.file]
@@ -152,7 +152,7 @@ def _of_the_console(document: Document) -> Iterator[Problem]:
             )
 
 
-def _of_jaas(document: Document) -> Iterator[Problem]:
+def _jaas_account_problems(document: Document) -> Iterator[Problem]:
     """Yield problems of users.properties where the broker or, from 6.0 on, the console authenticates by JAAS."""
     broker = bool(document.all("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin"))
     console = document.release.console_accounts == "jaas" and bool(console_imports(document))
@@ -165,7 +165,7 @@ def _of_jaas(document: Document) -> Iterator[Problem]:
             yield entry.problem(f"the account {entry.name} of {opens} has the password of the releases")
 
 
-def _of_jmx(document: Document) -> Iterator[Problem]:
+def _jmx_account_problems(document: Document) -> Iterator[Problem]:
     used = _mentions(document, "jmx.password")
     for entry in properties_entries(document, "jmx.password"):
         if is_default_credential(entry.name, entry.value):

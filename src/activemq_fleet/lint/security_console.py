@@ -53,8 +53,8 @@ def beans_of(page: Document, *classes: str) -> list[Element]:
 
 def console_imports(document: Document) -> list[tuple[Element, str]]:
     """Return the import elements for a web console's file in an XML file, each with the imported file's name."""
-    found = [(node, node.get("resource").rpartition("/")[2]) for node in document.all("import")]
-    return [(node, name) for node, name in found if name in _CONSOLE_FILES]
+    imports = [(node, node.get("resource").rpartition("/")[2]) for node in document.all("import")]
+    return [(node, name) for node, name in imports if name in _CONSOLE_FILES]
 
 
 def console_documents(document: Document) -> Iterator[Document]:
@@ -76,12 +76,16 @@ def property_of(bean: Element, name: str) -> BeanProperty | None:
 
 def properties_of(page: Document, bean_class: str, name: str) -> list[BeanProperty]:
     """Return the property ``name`` of every Spring bean of class ``bean_class`` in an XML file that has it."""
-    return [found for bean in beans_of(page, bean_class) if (found := property_of(bean, name))]
+    return [bean_property for bean in beans_of(page, bean_class) if (bean_property := property_of(bean, name))]
 
 
 def constraints_without_login(page: Document) -> list[BeanProperty]:
     """Return the property ``authenticate`` of each security constraint of Jetty's that asks for no login."""
-    return [found for found in properties_of(page, "Constraint", "authenticate") if found.value.lower() == "false"]
+    return [
+        authenticate
+        for authenticate in properties_of(page, "Constraint", "authenticate")
+        if authenticate.value.lower() == "false"
+    ]
 
 
 @rule("S005", "error")
@@ -149,13 +153,13 @@ def _guarded_paths(page: Document) -> tuple[str, ...] | None:
     if not mappings and any("ecurity" in class_name(bean) for bean in page.all("bean")):
         return None
     listed = page.release.console_family not in ("jetty11", "jetty12")  # from 11 on one path each
-    found: list[str] = []
+    paths: list[str] = []
     for mapping in mappings:
         spec = property_of(mapping, "pathSpec")
         if spec is None or "${" in spec.value:
             return None
-        found += [part.strip() for part in spec.value.split(",")] if listed else [spec.value]
-    return tuple(found)
+        paths += [part.strip() for part in spec.value.split(",")] if listed else [spec.value]
+    return tuple(paths)
 
 
 @rule("S006", "warning")
@@ -212,20 +216,20 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
             yield node.problem(message, "resource", severity="info")
     for page in console_documents(document):
         if not beans_of(page, "InetAccessHandler"):  # it lets in only those that the file names
-            yield from dict.fromkeys(_wide_open(page))
+            yield from dict.fromkeys(_all_interfaces_problems(page))
 
 
-def _wide_open(page: Document) -> Iterator[Problem]:
+def _all_interfaces_problems(page: Document) -> Iterator[Problem]:
     for bean in beans_of(page, *_CONNECTORS):
         host = property_of(bean, "host")
         if host and "jetty.host" in host.value:
             for port in beans_of(page, "WebConsolePort"):
-                yield from _without_own_host(port, "jettyPort")
+                yield from _wildcard_host_problems(port, "jettyPort")
         elif host or not any(name.endswith("}host") for name in bean.attributes):
-            yield from _without_own_host(bean, "its connector")
+            yield from _wildcard_host_problems(bean, "its connector")
 
 
-def _without_own_host(bean: Element, what: str) -> Iterator[Problem]:
+def _wildcard_host_problems(bean: Element, what: str) -> Iterator[Problem]:
     """Yield a problem for a connector or port of the console that has no property ``host``, or the wildcard there."""
     host = property_of(bean, "host")
     if host is None:

@@ -48,7 +48,7 @@ def jolokia_adds_connectors(document: Document) -> Iterator[Problem]:
     policy = _policy(document)
     if policy is None:
         return
-    open_doors = {name: place for name in _ADDS if (place := _lets(policy.root, name))}
+    open_doors = {name: place for name in _ADDS if (place := _permitting_element(policy.root, name))}
     if open_doors:
         place = next(iter(open_doors.values()))
         yield place.problem(f"who is logged in may call {' and '.join(open_doors)} of the broker")
@@ -78,7 +78,7 @@ def connectors_that_jolokia_cannot_add(document: Document) -> Iterator[Problem]:
         </restrict>
     """
     policy = _policy(document)
-    place = _lets(policy.root, "addNetworkConnector") if policy else None
+    place = _permitting_element(policy.root, "addNetworkConnector") if policy else None
     if place is not None:
         yield place.problem(
             f"addNetworkConnector is permitted, and release {document.release} refuses masterslave:, multicast:"
@@ -92,7 +92,7 @@ def _policy(document: Document) -> Document | None:
     return policy if policy and policy.root.name == "restrict" else None
 
 
-def _lets(policy: Element, operation: str) -> Element | None:
+def _permitting_element(policy: Element, operation: str) -> Element | None:
     """Return the element by which the policy permits an operation of the broker's MBean; None where it does not.
 
     Decided as Jolokia's MBeanAccessChecker does: a kind of request that ``<commands>`` lists is permitted unless
@@ -100,21 +100,21 @@ def _lets(policy: Element, operation: str) -> Element | None:
     """
     commands = policy.child("commands")
     if commands is None or any(command.text == "exec" for command in commands.children("command")):
-        return None if _named(policy.child("deny"), operation) else commands or policy
-    return _named(policy.child("allow"), operation)
+        return None if _matching_operation(policy.child("deny"), operation) else commands or policy
+    return _matching_operation(policy.child("allow"), operation)
 
 
-def _named(section: Element | None, operation: str) -> Element | None:
+def _matching_operation(section: Element | None, operation: str) -> Element | None:
     """Return the section's ``<operation>`` that matches the broker's operation, or None."""
     for mbean in section.children("mbean") if section is not None else ():
-        if any(_means_broker(name.text) for name in mbean.children("name")):
+        if any(_matches_broker(name.text) for name in mbean.children("name")):
             for named in mbean.children("operation"):
                 if fnmatchcase(operation, named.text):
                     return named
     return None
 
 
-def _means_broker(pattern: str) -> bool:
+def _matches_broker(pattern: str) -> bool:
     """Return whether a pattern of object names matches the broker's own MBean."""
     domain, _, properties = pattern.partition(":")
     keys = dict.fromkeys(pair.partition("=")[0].strip() for pair in properties.split(","))

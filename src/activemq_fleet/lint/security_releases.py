@@ -39,14 +39,14 @@ def open_to_remote_code(view: ReleaseView) -> Iterator[Problem]:
     release = view.release
     for advisory in release.advisories:
         if advisory.severity == "critical":
-            own = next((fixed for fixed in advisory.fixed_in if fixed.rpartition(".")[0] == release.line), "")
+            fixed_release = next((fixed for fixed in advisory.fixed_in if fixed.rpartition(".")[0] == release.line), "")
             first = release.security_floor
-            if own:
-                first += f" ({own} fixes {advisory.cve}, and not all that is known since)"
+            if fixed_release:
+                first += f" ({fixed_release} fixes {advisory.cve}, and not all that is known since)"
             unless = ", unless the package has the fix" if view.from_package else ""
             yield Problem(
                 f"release {release} is open to {advisory.cve}{unless}: {advisory.what}",
-                severity="error" if own and not view.from_package else "warning",
+                severity="error" if fixed_release and not view.from_package else "warning",
                 fix=f"upgrade to {first}; {_UNTIL_THEN}",
             )
 
@@ -75,13 +75,13 @@ def below_the_security_floor(view: ReleaseView) -> Iterator[Problem]:
     release = view.release
     others = [advisory for advisory in release.advisories if advisory.severity != "critical"]
     if not release.meets_security_floor:
-        message = f"release {release} is older than {release.security_floor} and open to {_named(release, others)}"
+        message = f"release {release} is older than {release.security_floor} and open to {_cves_text(release, others)}"
         yield Problem(message, fix=f"upgrade to {release.security_floor}; {_UNTIL_THEN}")
 
 
-def _named(release: Release, advisories: Sequence[Advisory]) -> str:
+def _cves_text(release: Release, advisories: Sequence[Advisory]) -> str:
     """Return the gravest CVE numbers as text, few enough for a finding that every broker of the release has."""
-    cves = [advisory.cve for advisory in sorted(advisories, key=lambda one: _SEVERITIES.index(one.severity))]
+    cves = [advisory.cve for advisory in sorted(advisories, key=lambda advisory: _SEVERITIES.index(advisory.severity))]
     if len(cves) <= _MOST_NAMED:
         return ", ".join(cves) or f"what {release.security_floor} fixes"
     return f"{', '.join(cves[:_MOST_NAMED])} and {len(cves) - _MOST_NAMED} more"

@@ -77,19 +77,19 @@ def password_in_the_file(document: Document) -> Iterator[Problem]:
             local = name.rpartition("}")[2]
             if local.lower().endswith(_ENDS):
                 if is_clear(value) and not is_default_credential(node.get("username"), value):  # S004 says more of that
-                    yield node.problem(f"the {local} of {_owner(node)} {_STANDS}", name)
+                    yield node.problem(f"the {local} of {_owner_text(node)} {_STANDS}", name)
             elif _has_clear_password(value):
-                message = f"a password in the {local} of {_owner(node)} stands in the file in clear text"
+                message = f"a password in the {local} of {_owner_text(node)} stands in the file in clear text"
                 yield node.problem(message, name)
         if node.name in _NAMED_VALUES:
-            yield from _of_property(node)
+            yield from _property_problems(node)
 
 
 def _has_clear_password(text: str) -> bool:
     """Return whether a text such as a URI contains a password in clear text."""
     if "@" not in text and "=" not in text:
         return False
-    return any(is_clear(found[1] or found[2]) for found in _IN_TEXT.finditer(text))
+    return any(is_clear(match[1] or match[2]) for match in _IN_TEXT.finditer(text))
 
 
 @rule("S021", "warning")
@@ -120,7 +120,9 @@ def weakly_encrypted_value(document: Document) -> Iterator[Problem]:
         for name, value in node.attributes.items():
             if _is_weak(value):
                 local = name.rpartition("}")[2]
-                yield node.problem(f"the {local} of {_owner(node)} was encrypted with DES, which is guessed fast", name)
+                yield node.problem(
+                    f"the {local} of {_owner_text(node)} was encrypted with DES, which is guessed fast", name
+                )
     for file in document.other_files:
         if file.endswith(".properties"):
             for entry in properties_entries(document, file):
@@ -130,15 +132,15 @@ def weakly_encrypted_value(document: Document) -> Iterator[Problem]:
 
 def _is_weak(value: str) -> bool:
     """Return whether an ENC() value has a length that AES cannot have: its cipher has blocks of 8 bytes, as DES."""
-    found = _ENCRYPTED.fullmatch(value.strip())
+    match = _ENCRYPTED.fullmatch(value.strip())
     try:
-        size = len(base64.b64decode(found[1], validate=True)) if found else 0
+        size = len(base64.b64decode(match[1], validate=True)) if match else 0
     except binascii.Error:
         return False
     return size >= _AES_BLOCK and size % 8 == 0 and (size % _AES_BLOCK != 0 or size < 3 * _AES_BLOCK)
 
 
-def _of_property(node: Element) -> Iterator[Problem]:
+def _property_problems(node: Element) -> Iterator[Problem]:
     """Yield problems of Spring's property, entry, prop and constructor-arg elements that are named as passwords."""
     what = node.get("name") or node.get("key")
     if not what.lower().endswith(_ENDS):
@@ -146,11 +148,11 @@ def _of_property(node: Element) -> Iterator[Problem]:
     child = node.child("value")
     for holder, attribute in ((node, "value"), (node, ""), (child, "")):
         if holder is not None and is_clear(holder.get(attribute) if attribute else holder.text):
-            message = f"the {what} of {_owner(node.parent or node)} stands in the file in clear text"
+            message = f"the {what} of {_owner_text(node.parent or node)} stands in the file in clear text"
             yield holder.problem(message, attribute)
 
 
-def _owner(node: Element) -> str:
+def _owner_text(node: Element) -> str:
     """Return how messages name an element: a link by its name, the link to the master, or the element."""
     if node.name == "masterConnector":
         return "the link to the master"

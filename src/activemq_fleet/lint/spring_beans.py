@@ -161,13 +161,13 @@ def _problems(
 @cache
 def _elements_of(version: Version) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
     """Return the attributes and children of each element in one version of Spring's beans schema."""
-    found = {
+    elements = {
         name: (set(attributes.split()), set(children.split())) for name, (attributes, children) in _ELEMENTS.items()
     }
     for since, changes in _LATER:
         for name, changed in changes.items() if since <= version else ():
-            parts = found.setdefault(name, (set(), set()))
+            parts = elements.setdefault(name, (set(), set()))
             for part, words in zip(parts, changed, strict=True):
                 part |= {word for word in words.split() if not word.startswith("-")}
                 part -= {word[1:] for word in words.split() if word.startswith("-")}
-    return {name: (frozenset(attributes), frozenset(children)) for name, (attributes, children) in found.items()}
+    return {name: (frozenset(attributes), frozenset(children)) for name, (attributes, children) in elements.items()}

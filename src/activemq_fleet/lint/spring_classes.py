@@ -78,8 +78,8 @@ def bean_class_of_another_release(bean: Element) -> Iterator[Problem]:
 def _property_of(node: Element) -> str:
     """Return the name of the property that a <property> sets first; empty where it is not known."""
     name = node.known_value("name") or ""
-    found = _FIRST_NAME.match(name)
-    return found[0] if found else ""
+    match = _FIRST_NAME.match(name)
+    return match[0] if match else ""
 
 
 def _is_no_text(node: Element, key: str, known: BeanClass) -> bool:

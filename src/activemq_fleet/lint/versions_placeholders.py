@@ -133,22 +133,24 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
     """
     if document.broker is not None and not document.broker.settings.xml_fragments:
         return  # of a fleet's file only the placeholders in fragments are checked
-    configured = [bean for bean in document.all("bean") if _configures(bean)] + document.all("property-placeholder")
+    configured = [bean for bean in document.all("bean") if _is_placeholder_configurer(bean)] + document.all(
+        "property-placeholder"
+    )
     if not configured and document.all("import"):  # which may bring one
         return
-    system = _of_start(document)
-    known = set() if configured and all(_asks_no_system(bean) for bean in configured) else set(system)
-    for source in _sources(document, configured):
+    system = _start_properties(document)
+    known = set() if configured and all(_ignores_system_properties(bean) for bean in configured) else set(system)
+    for source in _property_sources(document, configured):
         known |= {*_keys_of(source)}
         known |= {key for name in _files_of(source) for key in _keys(document.other_files.get(name, b""))}
     configurers = {node for bean in configured for node in (bean, *bean.all())}
     reported: set[str] = set()
-    for node, attribute, value in _values(document):
+    for node, attribute, value in _values_with_placeholders(document):
         for match in _PLACEHOLDER.finditer(value):
             name = match[1]
             names = system if node in configurers else known  # their own locations Spring looks up itself
             is_set = match[2] or name in names or _ENVIRONMENT.fullmatch(name)
-            if name in reported or (configured and is_set) or not _is_asked(document, match[0]):
+            if name in reported or (configured and is_set) or not _is_checked(document, match[0]):
                 continue
             reported.add(name)
             text = f"nothing here sets ${{{name}}}: -D{name}= or a properties file must"
@@ -157,7 +159,7 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
             yield node.problem(text, attribute, match[0], severity="info" if configured else None)
 
 
-def _values(document: Document) -> Iterator[tuple[Element, str, str]]:
+def _values_with_placeholders(document: Document) -> Iterator[tuple[Element, str, str]]:
     """Yield (element, attribute, value) of Spring's and ActiveMQ's elements; in others ``${…}`` is Camel's."""
     for node in document.nodes:
         if node.namespace in (CORE, BEANS):
@@ -166,13 +168,13 @@ def _values(document: Document) -> Iterator[tuple[Element, str, str]]:
                     yield node, attribute, value
 
 
-def _is_asked(document: Document, placeholder: str) -> bool:
+def _is_checked(document: Document, placeholder: str) -> bool:
     """Return whether a placeholder is to be checked: of a fleet's file only those in fragments, else all."""
     broker = document.broker
     return broker is None or any(placeholder in fragment.xml for fragment in broker.settings.xml_fragments)
 
 
-def _of_start(document: Document) -> set[str]:
+def _start_properties(document: Document) -> set[str]:
     """Return the property names that the start script, the JVM and the inventory set."""
     broker, release = document.broker, document.release
     if broker is not None:
@@ -184,21 +186,26 @@ def _of_start(document: Document) -> set[str]:
     return {*_OF_JAVA, *_OF_SCRIPT, *_OF_KARAF, *directories, *policy}
 
 
-def _asks_no_system(bean: Element) -> bool:
+def _ignores_system_properties(bean: Element) -> bool:
     mode = bean.get("system-properties-mode") + "".join(
         node.get("value") for node in bean.children("property") if node.get("name").startswith("systemPropertiesMode")
     )
     return mode.endswith("NEVER") or mode == "0"
 
 
-def _configures(bean: Element) -> bool:
+def _is_placeholder_configurer(bean: Element) -> bool:
     return bean.get("class").endswith(("PlaceholderConfigurer", "PlaceholderConfigurer3"))
 
 
-def _sources(document: Document, configured: list[Element]) -> list[Element]:
+def _property_sources(document: Document, configured: list[Element]) -> list[Element]:
     """Return the placeholder configurers, and the elements they refer to for their properties."""
     named = {bean.get("properties-ref") for bean in configured}
-    named |= {one.get(name) for bean in configured for one in bean.all("property", "ref") for name in ("ref", "bean")}
+    named |= {
+        reference.get(name)
+        for bean in configured
+        for reference in bean.all("property", "ref")
+        for name in ("ref", "bean")
+    }
     return [*configured, *(node for node in document.nodes if node.get("id") and node.get("id") in named)]
 
 
@@ -208,7 +215,7 @@ def _files_of(source: Element) -> Iterator[str]:
     for node in source.children("property"):
         if node.get("name") in ("location", "locations"):
             texts += [node.get("value"), *(value.text for value in node.all("value"))]
-    return (below_directory(one) for text in texts for one in re.split(r"[,\n]", text) if one.strip())
+    return (below_directory(location) for text in texts for location in re.split(r"[,\n]", text) if location.strip())
 
 
 def _keys_of(source: Element) -> Iterator[str]:
