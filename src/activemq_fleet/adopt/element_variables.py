@@ -69,13 +69,14 @@ def propose_elements(proposal: Proposal) -> None:
 
 def _set_list(proposal: Proposal, document: Document, name: str, values: list[Any]) -> bool:
     """Propose those of the values that are valid together; return whether there are any."""
+    accepted = values
     if not is_valid_value(name, values):
-        # One by one, each is held against all before it: only for as many as a person writes.
-        candidates, values = values[:_MOST_TRIED], []
-        for value in candidates:
-            if is_valid_value(name, [*values, value]):
-                values.append(value)
-    return bool(values) and proposal.set(document.host, name, values)
+        # Each value is validated with all accepted ones, so only as many are tried as a person would write.
+        accepted = []
+        for value in values[:_MOST_TRIED]:
+            if is_valid_value(name, [*accepted, value]):
+                accepted.append(value)
+    return bool(accepted) and proposal.set(document.host, name, accepted)
 
 
 def _stores_by_destination(document: Document) -> dict[str, Any]:

@@ -106,8 +106,9 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
         shown = ", ".join(names[:_MOST_NAMED]) + (
             f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         )
+        subject = "links" if len(names) > 1 else "link"
         verb = "cannot come up" if certain else "may not come up"
-        message = f"link{'s' * (len(names) > 1)} {shown} {verb}: {first.refusal.sentence(first.host, first.peer.host)}"
+        message = f"{subject} {shown} {verb}: {first.refusal.sentence(first.host, first.peer.host)}"
         document = view.document(broker) if changes_network_connectors(broker) else None
         node = next((node for node in document.links if node.get("name") == names[0]), None) if document else None
         yield Problem(message, node=node, attribute="uri", fix=_FIXES[kind], host=broker.host)

@@ -33,7 +33,7 @@ _WHY_PREFETCH = "at most this many messages for a slow subscriber stay in memory
 
 
 def _xml_element_of(broker: Broker, bean: XmlBean) -> XmlElement | None:
-    return to_xml(bean, broker.release, "", [])
+    return to_xml(bean, broker.release)
 
 
 def destination_policies(broker: Broker) -> tuple[XmlElement, ...]:

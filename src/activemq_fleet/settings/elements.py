@@ -15,7 +15,7 @@ from activemq_fleet.settings.plugins import PluginSettings
 from activemq_fleet.settings.scheduler import SchedulerSettings
 from activemq_fleet.settings.usage import UsageSettings
 from activemq_fleet.settings.virtual_destinations import VirtualDestination
-from activemq_fleet.settings.xml_beans import MissingFeature, OffIsNone, OneDestination, XmlBean, to_xml
+from activemq_fleet.settings.xml_beans import MissingFeature, OffIsNone, OneDestination, XmlBean, find_missing_features
 
 _LIMITS = ("memory_limit", "store_limit", "temp_limit")
 
@@ -66,10 +66,7 @@ class ElementSettings(BaseModel):
 
     def missing_features(self, release: Release) -> list[MissingFeature]:
         """Return the elements and attributes that the variables set and a release of ActiveMQ does not have."""
-        missing: list[MissingFeature] = []
-        for key, bean in self.xml_beans():
-            to_xml(bean, release, key, missing)
-        return missing
+        return [feature for key, bean in self.xml_beans() for feature in find_missing_features(bean, release, key)]
 
 
 def _first_double(values: list[tuple[str, str | None]]) -> tuple[str, str | None] | None:

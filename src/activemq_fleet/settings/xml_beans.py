@@ -6,7 +6,7 @@ Which release has it is asked of :class:`~activemq_fleet.releases.Release` and s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -183,41 +183,54 @@ class Matched(XmlBean):
         return ((self.kind, self.destination),)
 
 
-def to_xml(bean: XmlBean, release: Release, key: str, missing: list[MissingFeature]) -> XmlElement | None:
+def to_xml(bean: XmlBean, release: Release) -> XmlElement | None:
     """Return a bean as an XML element for a release, children in schema order; None where the release lacks the
     element.
 
-    ``key`` is the bean's place in the inventory, ``activemq_destination_policies[0]``. What the release does not have
-    is left out and appended to ``missing``.
+    What the release does not have is left out; ``find_missing_features`` returns it.
     """
     name = bean.element_name()
     if not release.supports(name):
-        missing.append(MissingFeature(key, f"<{name}>", releases_with(name)))
         return None
     attributes, children = list(bean.first_attributes()), []
-    for field in type(bean).model_fields:
-        value = getattr(bean, field)
-        if value is None or value == () or field in bean.NOT_WRITTEN:
+    for field, value in _set_fields(bean):
+        xml_name = bean.PROPERTIES.get(field) or release.attribute_for(name, field)
+        if xml_name is None:
             continue
-        place = key if field in bean.IMPLIED else f"{key}.{field}"
-        written = bean.PROPERTIES.get(field) or release.attribute_for(name, field)
-        if written is None:
-            spelt = field.replace("_", " ").title().replace(" ", "")
-            known = releases_with(name, field)
-            missing.append(MissingFeature(place, f"{spelt[0].lower()}{spelt[1:]} of <{name}>", known))
-        elif isinstance(value, XmlBean | tuple):
-            children.append(XmlElement(written, (), _bean_elements(value, release, place, missing)))
+        if isinstance(value, XmlBean | tuple):
+            beans = value if isinstance(value, tuple) else (value,)
+            elements = (to_xml(nested, release) for nested in beans)
+            children.append(XmlElement(xml_name, (), tuple(element for element in elements if element is not None)))
         else:
-            attributes.append((written, str(fields.option_text(value))))
+            attributes.append((xml_name, str(fields.option_text(value))))
     kept = sorted((child for child in children if child.children), key=lambda child: child.name)
     return XmlElement(name, tuple(attributes), tuple(kept))
 
 
-def _bean_elements(
-    value: XmlBean | tuple[XmlBean, ...], release: Release, key: str, missing: list[MissingFeature]
-) -> tuple[XmlElement, ...]:
-    if isinstance(value, XmlBean):
-        elements = [to_xml(value, release, key, missing)]
-    else:
-        elements = [to_xml(bean, release, f"{key}[{position}]", missing) for position, bean in enumerate(value)]
-    return tuple(element for element in elements if element)
+def find_missing_features(bean: XmlBean, release: Release, key: str) -> Iterator[MissingFeature]:
+    """Yield the elements and attributes that a bean sets and a release does not have.
+
+    ``key`` is the bean's place in the inventory, ``activemq_destination_policies[0]``.
+    """
+    name = bean.element_name()
+    if not release.supports(name):
+        yield MissingFeature(key, f"<{name}>", releases_with(name))
+        return
+    for field, value in _set_fields(bean):
+        place = key if field in bean.IMPLIED else f"{key}.{field}"
+        if not (bean.PROPERTIES.get(field) or release.attribute_for(name, field)):
+            words = field.replace("_", " ").title().replace(" ", "")
+            yield MissingFeature(place, f"{words[0].lower()}{words[1:]} of <{name}>", releases_with(name, field))
+        elif isinstance(value, XmlBean):
+            yield from find_missing_features(value, release, place)
+        elif isinstance(value, tuple):
+            for position, nested in enumerate(value):
+                yield from find_missing_features(nested, release, f"{place}[{position}]")
+
+
+def _set_fields(bean: XmlBean) -> Iterator[tuple[str, Any]]:
+    """Yield the name and value of each field that a bean sets and that its XML element holds."""
+    for field in type(bean).model_fields:
+        value = getattr(bean, field)
+        if value is not None and value != () and field not in bean.NOT_WRITTEN:
+            yield field, value

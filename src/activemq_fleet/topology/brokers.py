@@ -123,8 +123,7 @@ class Listening:
 
 
 def _listen(member: Member) -> Listening:
-    unknown: list[tuple[int, ConnectorSettings]] = []
-    connectors = tuple(_connectors(member, unknown))
+    connectors, unknown = _connectors(member)
     ports = {connector.name: connector.port for connector in connectors}
     if member.settings.console:
         ports["console"] = member.settings.console_port + member.settings.port_offset
@@ -135,14 +134,17 @@ def _listen(member: Member) -> Listening:
         ports["jmx"] = member.settings.jmx.port + member.settings.port_offset
     sound = not unknown and known and max(ports.values(), default=0) <= _MOST_PORT and not any(_check_profile(member))
     openwire = next((connector for connector in connectors if uris.is_openwire(connector.scheme)), None)
-    return Listening(connectors, ports, tuple(unknown), openwire, sound)
+    return Listening(connectors, ports, unknown, openwire, sound)
 
 
-def _connectors(member: Member, unknown: list[tuple[int, ConnectorSettings]]) -> Iterator[Connector]:
+def _connectors(member: Member) -> tuple[tuple[Connector, ...], tuple[tuple[int, ConnectorSettings], ...]]:
+    """Return the connectors of a broker, and the configured ones of an unknown scheme, each with its position."""
     settings, release = member.settings, member.release
     replicates = settings.profile.replicates
     if replicates and member.identity.role == "slave":
-        return
+        return (), ()
+    connectors: list[Connector] = []
+    unknown: list[tuple[int, ConnectorSettings]] = []
     wanted = settings.connectors if settings.connectors is not None else _default_connectors(release)
     # Only one connector announces the broker: a second announcement would be a second bridge.
     announced = discovery_of(settings, release) != "multicast" or any(
@@ -165,19 +167,13 @@ def _connectors(member: Member, unknown: list[tuple[int, ConnectorSettings]]) ->
         if settings.tls and settings.tls.client_auth and connector.tls:
             options = {**options, _ASKS_FOR_CERTIFICATE: "true"}
         port = connector.port + settings.port_offset
-        yield Connector(
-            connector.name,
-            scheme,
-            port,
-            options,
-            discovery,
-            connector.bind,
-            tuple(item for item in connector.attributes if item[0] != "discoveryUri"),
-        )
+        attributes = tuple(attribute for attribute in connector.attributes if attribute[0] != "discoveryUri")
+        connectors.append(Connector(connector.name, scheme, port, options, discovery, connector.bind, attributes))
         if replicates and position == 0:
-            yield _replication_connector(member)
+            connectors.append(_replication_connector(member))
     if replicates and not wanted:
-        yield _replication_connector(member)
+        connectors.append(_replication_connector(member))
+    return tuple(connectors), tuple(unknown)
 
 
 def _replication_connector(member: Member) -> Connector:
