@@ -165,9 +165,8 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         return True
 
     def _refusal(self, source: str, before: int) -> str:
-        """Return why no plugin could parse a file: the answer of the one that the file was meant for.
-
-        Our own plugin reads the variables of ``all`` too, so what is wrong may stand in another file than ``source``.
+        """Return why no plugin could parse a file: the error of the plugin that the file is meant for. Our own plugin
+        also reads the variables of ``all``, so the mistake may be in another file than ``source``.
         """
         refused = f"{source}: cannot be read as an inventory"
         causes = {}

@@ -46,8 +46,8 @@ def group_brokers(inventory: Any, loader: Any, sources: Sequence[str], options: 
     variables = _Variables(inventory, loader, sources)
     everyone = variables.variables_of_groups([inventory.groups["all"]])
     for option, variable in OPTIONS.items():
-        here, there = options.get(option), everyone.get(variable)
-        if here is not None and there is not None and here != there:
+        option_value, variable_value = options.get(option), everyone.get(variable)
+        if option_value is not None and variable_value is not None and option_value != variable_value:
             raise InputError(f"{option} and the variable {variable} differ: set only one of them")
     stated = {OPTIONS[name]: value for name, value in options.items() if name in OPTIONS and value is not None}
     for variable, value in stated.items():

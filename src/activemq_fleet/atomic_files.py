@@ -22,8 +22,8 @@ _AT_FDCWD = -100  # linux/fcntl.h
 def write_tree(directory: Path, files: Mapping[str, bytes], *, check_target: Callable[[Path], None]) -> None:
     """Make a directory hold exactly the given files (relative path -> content), in one atomic step.
 
-    A new tree is written beside the directory and then swapped with it, so that no reader sees a half
-    of it and an interruption leaves the earlier tree. ``check_target`` raises an error for a directory that may not be
+    A new tree is written next to the directory and then swapped with it, so that no reader sees a part of it and an
+    interruption leaves the earlier tree. ``check_target`` raises an error for a directory that may not be
     replaced. Raises OSError when the tree cannot be written.
     """
     check_target(directory)

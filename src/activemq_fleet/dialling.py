@@ -58,7 +58,7 @@ class Refusal:
     def sentence(self, dialler: str, acceptor: str) -> str:
         """Return the reason of a refused connection as a sentence that names the two hosts."""
         where = f"{self.name} of {acceptor} (port {self.port})"
-        asked = f"user {self.user}, whom {acceptor} does not know" if self.user else "no userName"
+        login_text = f"user {self.user}, whom {acceptor} does not know" if self.user else "no userName"
         return {
             "closed": f"{acceptor} has no connector at port {self.port}, which {dialler} dials",
             "protocol": f"{dialler} dials {where}, which does not speak OpenWire",
@@ -66,7 +66,7 @@ class Refusal:
             "tls": f"{dialler} dials {where} with TLS, and it listens without",
             "certificate": f"{where} asks for a client certificate, and {dialler} has none",
             "authority": f"{where} listens with TLS, and {dialler} has no trust store of its own",
-            "account": f"{where} asks for a login, and {dialler} dials it with {asked}",
+            "account": f"{where} asks for a login, and {dialler} dials it with {login_text}",
         }[self.kind]
 
 

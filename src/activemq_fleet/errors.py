@@ -1,4 +1,4 @@
-"""The hierarchy of errors for users: each says in one line what is wrong, where, and what to do."""
+"""The hierarchy of errors for users: each message names in one line the problem, its place and the fix."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Read group, pair and node of a broker from its host name and variables; nothing else in the project parses a name.
 
 The default convention is that of the HA network of brokers of 2011: ``GROUP-mqNUMBER-NODE``, so that
-the name alone decides group, pair and preferred role. ``docs/names.md`` tells of the others.
+the name alone decides group, pair and preferred role. ``docs/names.md`` describes the others.
 """
 
 from __future__ import annotations
@@ -46,9 +46,8 @@ _FOREIGN_MARK = re.compile(
 
 
 class UnclearNameError(InputError):
-    """An error for a broker whose group, number or node neither its host name nor its variables state.
-
-    ``reason`` says which part, and ``fix`` what to do.
+    """An error for a broker whose group, number or node neither its host name nor its variables state. ``reason`` names
+    the part, and ``fix`` is the instruction.
     """
 
     def __init__(self, host: str, reason: str, fix: str) -> None:

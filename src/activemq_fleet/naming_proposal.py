@@ -112,9 +112,9 @@ def _names_read_by(proposal: Proposal) -> tuple[int, int]:
 
 
 def propose_single_naming(names: Sequence[str], pairs: Proposal | None) -> Proposal | None:
-    """Return the convention by which most names are brokers that stand alone, each node a of a pair of its own.
+    """Return the convention that reads most names as single brokers, each of which is node a of its own pair.
 
-    None where ``pairs``, the proposal of pairs, reads as many names, and does not do so by odd and even numbers alone.
+    None where ``pairs``, the proposal of pairs, reads as many names and does not depend on odd and even numbers.
     """
     numbered = [label for name in names if (label := _label(name)).number is not None]
     best: Proposal | None = None
@@ -165,7 +165,7 @@ def _candidates(names: Sequence[str]) -> Iterator[Naming]:
 
 
 def _have_suffixes(names: Iterable[str]) -> bool:
-    """Return whether a name is another one with more behind it, as ``mq01-dr`` of ``mq01``: no number says the node."""
+    """Return whether a name is another name with a suffix, as ``mq01-dr`` of ``mq01``, so no number marks nodes."""
     labels = {name.partition(".")[0] for name in names}
     return any(
         label[:at] in labels for label in labels for at, character in enumerate(label) if character in _SEPARATORS
@@ -182,7 +182,7 @@ def _marked_candidates(
 
 
 def _is_usual(at: int, marks: tuple[str, str]) -> bool:
-    """Return whether two marks rather tell nodes apart than places: letters, known words, or digits at the end."""
+    """Return whether two marks probably mark nodes and not places: letters, known words, or digits at the end."""
     if marks[0].isdigit():
         return at == -1
     return all(len(mark) == 1 or _WORDS.fullmatch(mark.lower()) for mark in marks)
@@ -194,13 +194,13 @@ def _node_marks(labels: Iterable[_Label]) -> list[tuple[int, tuple[str, str]]]:
     The most frequent marks come first, and of equally frequent marks those nearest to the end. The last number of a
     name is no mark, because odd and even numbers already distinguish the nodes.
     """
-    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    runs_by_context: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for label in labels:
         for at, run in enumerate(label.runs):
             if run.isalnum() and (run.isalpha() or _can_be_mark(label, at)):
-                alike[*label.runs[:at], "", *label.runs[at + 1 :], str(at - len(label.runs))].append(run)
+                runs_by_context[*label.runs[:at], "", *label.runs[at + 1 :], str(at - len(label.runs))].append(run)
     counted: Counter[tuple[int, tuple[str, str]]] = Counter()
-    for key, runs in alike.items():
+    for key, runs in runs_by_context.items():
         if len(runs) == 2 and runs[0] != runs[1]:
             counted[int(key[-1]), _master_mark_first(*runs)] += 1
     ordered = sorted(
@@ -238,7 +238,7 @@ def _mark_label(label: _Label, at: int, marks: tuple[str, str]) -> _Label | None
 
 
 def _patterns(labels: Sequence[_Label], marks: tuple[str, ...]) -> Iterator[str]:
-    """Yield patterns that read the labels, by the commonest of what stands around their number and mark."""
+    """Yield patterns that match the labels, in order of how many labels suggest each."""
     shapes = Counter(shape for label in labels if (shape := _shape(label, marks)))
     for shape, _ in shapes.most_common(2):
         yield shape

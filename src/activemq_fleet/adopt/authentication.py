@@ -1,4 +1,4 @@
-"""Propose who asks clients for a login: the broker's own accounts, a plugin that is there already, or nobody."""
+"""Propose how clients log in: with the broker's own accounts, by an existing plugin, or without a login."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def propose_brokers(proposal: Proposal) -> None:
 
 
 def _propose_beans(proposal: Proposal, document: Document) -> None:
-    """Propose what shipped files have beside the broker: imports, the bean of hawtio's log view, shutdown hooks."""
+    """Propose what shipped files contain besides the broker: imports, the bean of hawtio's log view, shutdown hooks."""
     host, release = document.host, document.release
     console = {node.get("resource") for node in document.root.children if is_console_import(node)}
     imports = [name for name in imported_names(document.root) if name not in console and "jetty" not in name]
@@ -274,13 +274,13 @@ def _propose_offset(proposal: Proposal, listeners_by_host: Mapping[str, Sequence
     if len(listeners_by_host) != 2 or not all(listeners_by_host.values()):
         return
     (low, low_ports), (high, high_ports) = sorted(listeners_by_host.items(), key=lambda item: item[1][0].port)
-    by_how_much = {b.port - a.port for a, b in zip(low_ports, high_ports, strict=False)}
-    alike = [replace(listener, port=1) for listener in low_ports] == [
+    offsets = {b.port - a.port for a, b in zip(low_ports, high_ports, strict=False)}
+    differs_only_by_port = [replace(listener, port=1) for listener in low_ports] == [
         replace(listener, port=1) for listener in high_ports
     ]
-    if alike and len(by_how_much) == 1 and by_how_much != {0}:
+    if differs_only_by_port and len(offsets) == 1 and offsets != {0}:
         proposal[high]["connectors"] = proposal[low]["connectors"]
-        proposal.set(high, "port_offset", by_how_much.pop())
+        proposal.set(high, "port_offset", offsets.pop())
 
 
 def accounts_of(document: Document) -> list[XmlElement]:
@@ -346,8 +346,8 @@ def propose_acl(proposal: Proposal) -> None:
             complete[document.host] = entries
     if not complete:
         return
-    ours = {NETWORK_GROUP, AGENT_GROUP, *agents}
-    reduced = {host: _remove_default_groups(entries, ours) for host, entries in complete.items()}
+    default_groups = {NETWORK_GROUP, AGENT_GROUP, *agents}
+    reduced = {host: _remove_default_groups(entries, default_groups) for host, entries in complete.items()}
     complete_fleet = proposal.fleet_with(lambda host: {"acl": complete.get(host)})
     reduced_fleet = proposal.fleet_with(lambda host: {"acl": reduced.get(host) or complete.get(host)})
     for host, entries in complete.items():
@@ -367,11 +367,11 @@ def _permission(node: XmlElement) -> dict[str, Any] | None:
     return entry if has_rights and is_valid_value("acl", [entry]) else None
 
 
-def _remove_default_groups(entries: Sequence[Mapping[str, Any]], ours: Set[str]) -> list[dict[str, Any]]:
+def _remove_default_groups(entries: Sequence[Mapping[str, Any]], default_groups: Set[str]) -> list[dict[str, Any]]:
     reduced = []
     for entry in entries:
         rights = {
-            right: [group for group in entry[right] if group not in ours]
+            right: [group for group in entry[right] if group not in default_groups]
             for right in ("read", "write", "admin")
             if right in entry
         }

@@ -24,10 +24,8 @@ _PLAIN_PART = re.compile(r"[^/\0]+")
 
 @dataclass
 class CompanionFiles:
-    """A directory that the operator named, and what was read below it.
-
-    ``read`` are the paths of the files that were read; ``refused`` says of each other file, in one sentence, why it was
-    not read.
+    """A directory that the operator named, and the files that were read below it. ``read`` are their paths; ``refused``
+    are sentences with the reason why another file was not read.
     """
 
     root: Path

@@ -204,7 +204,7 @@ def _redelivery_keys(node: XmlElement, release: Release) -> dict[str, Any] | Non
 
 
 def _model_of(annotation: Any) -> type[XmlBean] | None:
-    """Return the bean that a field of a model holds: itself, in a tuple, or None beside it."""
+    """Return the class of the beans that a model's field holds: one bean, a tuple of beans, or a bean or None."""
     if isinstance(annotation, type) and issubclass(annotation, XmlBean):
         return annotation
     return next((model for part in get_args(annotation) if (model := _model_of(part))), None)

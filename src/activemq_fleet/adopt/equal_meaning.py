@@ -1,4 +1,4 @@
-"""Tell where an existing activemq.xml and a rendered one say the same in other words, so that no fragment is needed."""
+"""Compare an existing activemq.xml with a rendered one by meaning, so that equal settings need no fragment."""
 
 from __future__ import annotations
 

@@ -39,9 +39,8 @@ def propose_multicast(proposal: Proposal) -> set[str]:
 
 
 def _multicast_variables(proposal: Proposal, document: Document) -> dict[str, Any] | None:
-    """Return the variables that make a broker's multicast connector, without a value where the default stands.
-
-    None where the file has no connector, or several, that they can make.
+    """Return the variables that render a broker's multicast connector; None as a value leaves the default. Return None
+    where the file has no such connector, or several.
     """
     identity = document.identity
     unit_name = identity.pair if proposal.profile(document.host).shares_store else identity.host

@@ -115,15 +115,15 @@ class _Network:
         owners = [addresses.broker_at(*address) for address in bridge.addresses]
         brokers = [owner for owner in owners if owner]
         units = {broker.unit for broker in brokers}
-        me = self.base.broker(document.host)
+        dialling_broker = self.base.broker(document.host)
         if user and user != self.proposal[document.host].get("network_username"):
             reason = f"logs in as {user}, and the other bridges as another"
         elif None in owners:
             host, port = bridge.addresses[owners.index(None)]
             named = f"dials {host.rpartition('@')[2]}:{port}, which is no broker of these files"
             return self._outside_target(document, bridge, f"{named} ({whose_address(host)})")
-        elif units == {me.unit}:
-            if _is_pair_link(bridge, me, brokers):
+        elif units == {dialling_broker.unit}:
+            if _is_pair_link(bridge, dialling_broker, brokers):
                 self.pair_links[document.host] = bridge
                 return None
             reason = "dials its own pair"
@@ -136,7 +136,7 @@ class _Network:
         return None
 
     def _outside_target(self, document: Document, bridge: ReplaceableBridge, why: str) -> str | None:
-        """Return a name for what a bridge dials where no pair or single broker stands for it, and note ``why``."""
+        """Return a name for the target of a bridge outside of the inventory, and note ``why`` it is needed."""
         if not is_valid_value("links", [{"from": "a", "to": "b", "addresses": bridge.dialled_addresses}]):
             self.reasons[document.host, bridge.name] = why
             return None
@@ -302,7 +302,7 @@ class _Network:
         self._set_entries(entries, [*wrong, *self._links_of_wrong_ttl()])
 
     def _set_entries(self, entries: Sequence[LinkEntry], with_ttl: Collection[AdoptedLink]) -> None:
-        """Propose ``activemq_links``; an entry says its TTL if it makes one of the links ``with_ttl``."""
+        """Propose ``activemq_links``; an entry has a TTL if it makes one of the links ``with_ttl``."""
         wanted = set(with_ttl)
         if entries:
             settings = [entry.to_setting(with_ttl=not wanted.isdisjoint(entry.links)) for entry in entries]
@@ -363,8 +363,9 @@ class _Network:
             )
 
 
-def _is_pair_link(bridge: ReplaceableBridge, me: Broker, dialled: Sequence[Broker]) -> bool:
-    """Return whether a bridge is the one that ``activemq_pair_links`` makes from broker ``me`` to its peer."""
-    label = me.peer.partition(".")[0] if me.peer else ""
-    own_name = bridge.name == f"{me.identity.host}-to-{label}"
-    return own_name and bridge.ttl == 1 and {broker.host for broker in dialled} == {me.peer}
+def _is_pair_link(bridge: ReplaceableBridge, dialling_broker: Broker, dialled: Sequence[Broker]) -> bool:
+    """Return whether a bridge is the one that ``activemq_pair_links`` makes from a broker to its peer."""
+    peer = dialling_broker.peer
+    label = peer.partition(".")[0] if peer else ""
+    has_default_name = bridge.name == f"{dialling_broker.identity.host}-to-{label}"
+    return has_default_name and bridge.ttl == 1 and {broker.host for broker in dialled} == {peer}

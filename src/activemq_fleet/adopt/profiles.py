@@ -66,7 +66,7 @@ def propose_profiles(proposal: Proposal, shared: Collection[str] = ()) -> None:
 
 
 def _note_missing_store_marker(proposal: Proposal, pair: str, documents: Sequence[Document]) -> None:
-    """Add a note that a store which is taken over needs its marker; one of ours has it."""
+    """Add a note that an adopted store needs its marker, which a store of activemq.fleet already has."""
     if any(document.preferred is None for document in documents):
         proposal.note(
             [document.host for document in documents],
@@ -101,19 +101,19 @@ def _propose_pure(proposal: Proposal, documents: Sequence[Document]) -> None:
     if dialled is None:
         return
     for connector in master.broker.find_all("transportConnectors/transportConnector"):
-        ours = connector.get("name") == REPLICATION
+        is_replication_connector = connector.get("name") == REPLICATION
         if not connector.get("uri").partition("?")[0].endswith(f":{dialled[1]}"):
             continue
-        if not ours and not _only_for_slaves(connector):
+        if not is_replication_connector and not _only_for_slaves(connector):
             continue
-        if not ours:  # what is called as ours is can be changed by a fragment
+        if not is_replication_connector:  # what is called as ours is can be changed by a fragment
             proposal.exclude_from_fragments(connector)
         for document in documents:
             proposal.set(document.host, "replication_port", dialled[1])
 
 
 def _only_for_slaves(connector: XmlElement) -> bool:
-    """Return False for a connector that clients use too, which has to stay beside one for the slave alone."""
+    """Return whether only slaves use a connector; one that clients use, too, is kept."""
     return "discoveryUri" not in connector.attributes and connector.get("name") not in ("openwire", "default")
 
 
@@ -193,7 +193,7 @@ def _propose_store(proposal: Proposal, document: Document) -> None:
 def propose_own_directories(proposal: Proposal) -> None:
     """Propose ``activemq_store_directory`` of stores below ``${activemq.base}``, once that directory is proposed.
 
-    Adds a note for a store whose place only its host knows: the broker would start with an empty one.
+    Add a note for a store whose location only the host can show, because the broker would start with an empty one.
     """
     for document in proposal.documents:
         directories = proposal.directories(document.host)

@@ -1,4 +1,4 @@
-"""Read what ``${name}`` placeholders stand for, and write it into a document in their place."""
+"""Read the values of ``${name}`` placeholders, and replace the placeholders in a document."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def with_placeholder_defaults(node: XmlElement) -> XmlElement:
 
 
 def whose_address(host: str) -> str:
-    """Return what tells ``adopt`` whose address a dialled host is, for a note."""
+    """Return the instruction how to assign a dialled address to a host, for a note."""
     if host.endswith(UNKNOWN_HOST):
         return "for a placeholder that no file explains: adopt again with --properties FILE, or write the address"
     return "--address HOST=ADDRESS says whose it is"

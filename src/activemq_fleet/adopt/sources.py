@@ -181,19 +181,19 @@ def _document(
     content, root_element = _read(path, root, {**credentials_beside(path, companions), **properties})
     original = xml_element_of(root_element)
     tree = with_placeholder_defaults(with_names(original))
-    ours = _OURS.search(content)
-    if release is None and ours is None:
+    rendered_mark = _OURS.search(content)
+    if release is None and rendered_mark is None:
         raise InputError(f"{path}: does not say which release reads it: add --release {host}=5.18.3, or which it is")
     return Document(
         host=host,
         identity=identity,
-        release=_release(release or (ours[2].decode() if ours else ""), path),
+        release=_release(release or (rendered_mark[2].decode() if rendered_mark else ""), path),
         file=path.name,
         root=tree,
         broker=next(child for child in tree.children if child.tag == f"{{{CORE}}}broker"),
         content=etree.tostring(root_element.getroottree(), encoding="UTF-8"),
         original=original,
-        preferred=_ROLE.search(ours[1]) is not None if ours else None,
+        preferred=_ROLE.search(rendered_mark[1]) is not None if rendered_mark else None,
         other_files=_other_files(path, imported_names(tree), companions),
         files_read=tuple(map(str, (path, *companions.read))),
         files_refused=tuple(companions.refused),

@@ -118,13 +118,16 @@ def describe_connection(connection: Connection, sizes: Mapping[str, int]) -> str
 def _ends_phrases(connection: Connection, sizes: Mapping[str, int]) -> list[str]:
     """Return between which pairs the links of a connection run; both directions unless one mirrors the other."""
     forward, backward = connection.forward, connection.backward
-    there, back = (sizes[connection.a], sizes[connection.b]), (sizes[connection.b], sizes[connection.a])
+    forward_sizes, backward_sizes = (
+        (sizes[connection.a], sizes[connection.b]),
+        (sizes[connection.b], sizes[connection.a]),
+    )
     mirrored = tuple((target, source) for source, target in backward)
     if connection.flow == "duplex":
-        return _ends_phrase(tuple(dict.fromkeys(forward + mirrored)), there, "↔")
+        return _ends_phrase(tuple(dict.fromkeys(forward + mirrored)), forward_sizes, "↔")
     if set(forward) == set(mirrored):
-        return _ends_phrase(forward, there, "⇄")
-    return _ends_phrase(forward, there, "→") + _ends_phrase(backward, back, "→")
+        return _ends_phrase(forward, forward_sizes, "⇄")
+    return _ends_phrase(forward, forward_sizes, "→") + _ends_phrase(backward, backward_sizes, "→")
 
 
 def _ends_phrase(ends: Sequence[Ends], sizes: tuple[int, int], arrow: str) -> list[str]:

@@ -40,11 +40,11 @@ def _draw_line(canvas: Canvas, points: Sequence[Point], kind: str, *, at_start: 
     if at_end:
         path[-1] = _move_towards(points[-1], points[-2], _HEAD - 1)
     parts = [f"M{_coordinates_text(path[0])}"]
-    for before, here, after in zip(path, path[1:], path[2:], strict=False):
-        radius = min(_CORNER, math.dist(before, here) / 2, math.dist(here, after) / 2)
-        start = _coordinates_text(_move_towards(here, before, radius))
-        end = _coordinates_text(_move_towards(here, after, radius))
-        parts.append(f"L{start}Q{_coordinates_text(here)} {end}")
+    for before, corner, after in zip(path, path[1:], path[2:], strict=False):
+        radius = min(_CORNER, math.dist(before, corner) / 2, math.dist(corner, after) / 2)
+        start = _coordinates_text(_move_towards(corner, before, radius))
+        end = _coordinates_text(_move_towards(corner, after, radius))
+        parts.append(f"L{start}Q{_coordinates_text(corner)} {end}")
     canvas.add_path(f"line line-{kind}", "".join(parts) + f"L{_coordinates_text(path[-1])}")
     if at_start:
         draw_head(canvas, f"head-{kind}", points[1], points[0])

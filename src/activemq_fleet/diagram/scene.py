@@ -271,14 +271,14 @@ def _balancers_of(group: str, balancers: Iterable[Balancer]) -> tuple[BalancerVi
 
 def _grouped_findings(findings: Iterable[Finding], brokers: AbstractSet[str]) -> tuple[GroupedFinding, ...]:
     """Return findings that differ in nothing but their host as one, in the order of the first."""
-    alike: dict[tuple[str, str, str | None, str], list[Finding]] = defaultdict(list)
+    findings_by_text: dict[tuple[str, str, str | None, str], list[Finding]] = defaultdict(list)
     hosts_by_rule: dict[tuple[str, str], set[str]] = defaultdict(set)
     for finding in findings:
-        alike[finding.rule, finding.severity, finding.waived, finding.message].append(finding)
+        findings_by_text[finding.rule, finding.severity, finding.waived, finding.message].append(finding)
         hosts_by_rule[finding.rule, severity_of(finding)].add(finding.host)
     many = len(brokers) > _FEW
     grouped = []
-    for first, *others in alike.values():
+    for first, *others in findings_by_text.values():
         hosts = tuple(dict.fromkeys(finding.host for finding in (first, *others)))
         marked = not many or hosts_by_rule[first.rule, severity_of(first)] != brokers
         grouped.append(GroupedFinding(first, hosts, everywhere=many and set(hosts) == brokers, marked=marked))
@@ -326,11 +326,20 @@ def _connection(a: str, b: str, bundle: list[_PlacedLink], ends_of: Callable[[_P
     backward = tuple(placed.pairs for placed in bundle if ends_of(placed)[0] != a)
     first = bundle[0].link
     flow: Flow = "duplex" if first.duplex else "forward" if not backward else "each way" if forward else "backward"
-    alike = all(placed.link.include == first.include for placed in bundle)
+    carry_same_destinations = all(placed.link.include == first.include for placed in bundle)
     described = [_link_tooltip(placed) for placed in bundle[:_MOST_DESCRIBED]]
     if len(bundle) > _MOST_DESCRIBED:
         described.append(f"and {len(bundle) - _MOST_DESCRIBED} more")
-    return Connection(a, b, first.kind, flow, forward, backward, first.include if alike else (), "\n".join(described))
+    return Connection(
+        a,
+        b,
+        first.kind,
+        flow,
+        forward,
+        backward,
+        first.include if carry_same_destinations else (),
+        "\n".join(described),
+    )
 
 
 def _natural_sort_key(name: str) -> list[tuple[int, str]]:

@@ -59,12 +59,12 @@ def _find_hub(pairs: Sequence[str], degrees: Sequence[int], wanted: str) -> str 
 def _find_path(pairs: Sequence[str], neighbours: Mapping[str, set[str]]) -> tuple[str, ...]:
     """Return the pairs along their links from an end, or () where they do not lie on one line."""
     position = {name: index for index, name in enumerate(pairs)}
-    here = next((name for name in pairs if len(neighbours[name]) == 1), pairs[0])
-    path, visited = [here], {here}
-    while onward := neighbours[here] - visited:
-        here = min(onward, key=lambda name: position[name])
-        path.append(here)
-        visited.add(here)
+    pair = next((name for name in pairs if len(neighbours[name]) == 1), pairs[0])
+    path, visited = [pair], {pair}
+    while onward := neighbours[pair] - visited:
+        pair = min(onward, key=lambda name: position[name])
+        path.append(pair)
+        visited.add(pair)
     return tuple(path) if len(path) == len(pairs) else ()
 
 

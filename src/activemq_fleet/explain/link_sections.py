@@ -91,10 +91,10 @@ def _carried_destination_texts(link: Link) -> tuple[str, ...]:
 
 def _deciding_variable(fleet: Fleet, broker: Broker, link: Link) -> tuple[str, Origin]:
     """Return the variable that made a link, and whether the inventory or a default sets it."""
-    given = broker.settings.model_fields_set
+    set_variables = broker.settings.model_fields_set
 
     def named(name: str) -> tuple[str, Origin]:
-        return PREFIX + name, "inventory" if name in given else "default"
+        return PREFIX + name, "inventory" if name in set_variables else "default"
 
     if link.kind == "multicast":
         return named("discovery" if broker.settings.discovery or not broker.profile.default_discovery else "ha")

@@ -26,12 +26,14 @@ def explain_route(
     """
     sender, receiver = _broker_host_of(fleet, source), _broker_host_of(fleet, target)
     answer = routes.reaches(sender, receiver, destination=destination)
-    back = routes.reaches(receiver, sender, destination=destination)
+    return_answer = routes.reaches(receiver, sender, destination=destination)
     what = f" for {destination}" if destination else ""
     intro = "A message is sent here while a consumer waits there and nowhere else; bridges have had time to form."
     sections = (
         Section("way", "The way", (_outcome_entry("outcome", answer), *_hop_entries(fleet, answer)), intro=intro),
-        Section("back", "The way back", (_outcome_entry("outcome", back), *_hop_entries(fleet, back))),
+        Section(
+            "back", "The way back", (_outcome_entry("outcome", return_answer), *_hop_entries(fleet, return_answer))
+        ),
         Section(
             "failures",
             "When one broker is down",
@@ -67,17 +69,17 @@ def _hop_entries(fleet: Fleet, answer: Answer) -> Iterator[Entry]:
 
 
 def _failure_entries(
-    fleet: Fleet, routes: Routes, sender: str, receiver: str, destination: str | None, well: Answer
+    fleet: Fleet, routes: Routes, sender: str, receiver: str, destination: str | None, healthy_answer: Answer
 ) -> Iterator[Entry]:
     """Yield an entry for each outcome other than arrival, with the brokers whose failure causes it.
 
-    ``well`` is the answer while all brokers run; failures that change nothing about it share one entry.
+    ``healthy_answer`` is the answer while all brokers run; failures that change nothing about it share one entry.
     """
     hosts_by_outcome: dict[tuple[str, str], list[str]] = defaultdict(list)
     unchanged: list[str] = []
     for broker in fleet.brokers:
         answer = routes.reaches(sender, receiver, down=broker.host, destination=destination)
-        if not answer.arrives and (answer.outcome, answer.why) == (well.outcome, well.why):
+        if not answer.arrives and (answer.outcome, answer.why) == (healthy_answer.outcome, healthy_answer.why):
             unchanged.append(broker.host)
         elif not answer.arrives:
             hosts_by_outcome[answer.outcome, answer.why].append(broker.host)
@@ -85,8 +87,8 @@ def _failure_entries(
         yield _failure_entry(outcome, why, hosts)
     if unchanged:
         which = f"any one of {len(unchanged)}" + (" others" if hosts_by_outcome else " brokers")
-        data = {"down": unchanged, "outcome": well.outcome}
-        yield Entry(which, "changes nothing", why=f"{well.outcome}, as with all well", data=data)
+        data = {"down": unchanged, "outcome": healthy_answer.outcome}
+        yield Entry(which, "changes nothing", why=f"{healthy_answer.outcome}, as with all well", data=data)
     elif not hosts_by_outcome:
         yield Entry("any one", "reaches", why=f"it arrives whichever of the {len(fleet.brokers)} brokers is down")
 

@@ -180,9 +180,9 @@ def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
         if pair := _nodes_of_one_pair(link, dialled_uris):
             first, second = pair
             message = f"static: dials {first.host} and {second.host}, two nodes of one pair, each for itself"
-            ours = link.document.is_from_inventory(link)
-            fix = "leave activemq_discovery to its default" if ours else ""
-            severity: Severity | None = None if ours or surely_of_a_pair(first.host) else "info"
+            is_planned = link.document.is_from_inventory(link)
+            fix = "leave activemq_discovery to its default" if is_planned else ""
+            severity: Severity | None = None if is_planned or surely_of_a_pair(first.host) else "info"
             yield link.problem(message, "uri", static_uri.text, fix=fix, severity=severity)
 
 

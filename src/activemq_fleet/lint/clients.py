@@ -1,4 +1,4 @@
-"""Rules C on connectors: what they tell clients, and what they accept."""
+"""Rules C on connectors: what they send to clients, and what they accept."""
 
 from __future__ import annotations
 

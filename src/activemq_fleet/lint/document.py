@@ -113,7 +113,7 @@ class Element:
 
     @property
     def network_connector(self) -> NetworkConnector:
-        """What the XML element says as a networkConnector."""
+        """The XML element as a NetworkConnector."""
         return read_network_connector(self._element)
 
     def ancestor(self, *names: str) -> Element | None:
@@ -295,7 +295,9 @@ class Document:
 
     def is_from_inventory(self, link: Element) -> bool:
         """Return whether a networkConnector was rendered from the inventory's links, not from the user's own XML."""
-        return self.broker is not None and any(ours.name == link.get("name") for ours in self.broker.links)
+        return self.broker is not None and any(
+            planned_link.name == link.get("name") for planned_link in self.broker.links
+        )
 
     @property
     def profile(self) -> Profile | None:

@@ -38,10 +38,10 @@ def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
     """
     bridges = view.bridges
-    for (source, target), there in bridges.by_ends.items():
+    for (source, target), end_links in bridges.by_ends.items():
         if source < target:
             double = _links_with_shared_destination(
-                [duplex_link for duplex_link in there if duplex_link.duplex], _duplex_links(bridges, target, source)
+                [duplex_link for duplex_link in end_links if duplex_link.duplex], _duplex_links(bridges, target, source)
             )
             if double:
                 first, second = double
@@ -50,9 +50,9 @@ def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
     for group, links in bridges.multicast.items():
         duplex = [link for link in links if link.duplex]
         if len({link.source for link in duplex}) > 1:
-            ours = duplex[0].broker.profile.replicates
+            is_pure = duplex[0].broker.profile.replicates
             message = f"{len(duplex)} brokers of group {group} have duplex multicast links to each other"
-            yield duplex[0].problem(message, "duplex", severity="info" if ours else None)
+            yield duplex[0].problem(message, "duplex", severity="info" if is_pure else None)
 
 
 def _duplex_links(bridges: Bridges, source: str, target: str) -> list[LintedLink]:
@@ -217,35 +217,37 @@ def _short_ttl_message(bridge: LintedLink, distances: _Distances, groups: Mappin
     if bridge.duplex:
         ways += [(target, bridge.source) for target in targets]
     messages, demand = bridge.connector.message_limit, bridge.connector.demand_limit
-    for here, there in ways:
-        hops, unit = _crossed_before(here, there, distances)
+    for source, target in ways:
+        hops, unit = _crossed_before(source, target, distances)
         if messages < hops:
             return f"a message from {unit} is to cross {hops} bridges up to here, and {messages} are allowed"
-        hops, unit = _crossed_behind(here, there, distances)
+        hops, unit = _crossed_behind(source, target, distances)
         if demand < hops:
             return f"demand of {unit} is to cross {hops} bridges up to here, and {demand} are allowed"
     return ""
 
 
-def _crossed_before(here: str, there: str, distances: _Distances) -> tuple[int, str]:
-    """Return the most bridges a message has crossed after that from ``here`` to ``there``, and where it started.
+def _crossed_before(source: str, target: str, distances: _Distances) -> tuple[int, str]:
+    """Return the most bridges that a message has crossed after that from ``source`` to ``target``, and its origin.
 
     Counted along shortest paths.
     """
     ways = (
-        (hops[here] + 1, start) for start, hops in distances.items() if here in hops and hops[there] == hops[here] + 1
+        (hops[source] + 1, start)
+        for start, hops in distances.items()
+        if source in hops and hops[target] == hops[source] + 1
     )
-    return max(ways, default=(1, here))
+    return max(ways, default=(1, source))
 
 
-def _crossed_behind(here: str, there: str, distances: _Distances) -> tuple[int, str]:
-    """Return the most bridges that demand from behind ``there`` has crossed when it arrives ``here``, and its origin.
+def _crossed_behind(source: str, target: str, distances: _Distances) -> tuple[int, str]:
+    """Return the most bridges that demand has crossed when it arrives at ``source`` over ``target``, and its origin.
 
     Counted along shortest paths.
     """
-    ahead = distances[here]
-    ways = ((hops + 1, end) for end, hops in distances[there].items() if ahead.get(end) == hops + 1)
-    return max(ways, default=(1, there))
+    ahead = distances[source]
+    ways = ((hops + 1, end) for end, hops in distances[target].items() if ahead.get(end) == hops + 1)
+    return max(ways, default=(1, target))
 
 
 @rule("N018", "warning", scope="fleet")

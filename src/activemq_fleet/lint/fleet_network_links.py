@@ -56,14 +56,16 @@ class LintedLink:
 
     def may_share_destination(self, other: LintedLink) -> bool:
         """Return whether messages of some queue or topic may cross both links."""
-        ours, theirs = self.connector, other.connector
-        if ours.include and theirs.include:
+        connector, other_connector = self.connector, other.connector
+        if connector.include and other_connector.include:
             return any(
                 _covers(pattern, other_pattern) or _covers(other_pattern, pattern)
-                for pattern in ours.include
-                for other_pattern in theirs.include
+                for pattern in connector.include
+                for other_pattern in other_connector.include
             )
-        return not (_excludes_all(ours.include, theirs) or _excludes_all(theirs.include, ours))
+        return not (
+            _excludes_all(connector.include, other_connector) or _excludes_all(other_connector.include, connector)
+        )
 
 
 def _excludes_all(include: Sequence[str], connector: NetworkConnector) -> bool:

@@ -122,11 +122,16 @@ def _planned_link_problems(first: Broker, second: Broker) -> Iterator[Problem]:
     for name in dict.fromkeys((*first_links, *second_links)):
         first_link, second_link = first_links.get(name), second_links.get(name)
         if first_link is None or second_link is None:
-            here, there = (second, first) if first_link is None else (first, second)
-            yield Problem(f"link {name} is not on {there.host}, the other node of the pair", host=here.host)
+            broker_with_link, broker_without_link = (second, first) if first_link is None else (first, second)
+            yield Problem(
+                f"link {name} is not on {broker_without_link.host}, the other node of the pair",
+                host=broker_with_link.host,
+            )
         elif first_link != second_link:
-            ours, peers = first_link.to_dict(), second_link.to_dict()
-            differ = ", ".join(key for key in ours if ours[key] != peers[key]) or "addresses"
+            first_settings, second_settings = first_link.to_dict(), second_link.to_dict()
+            differ = (
+                ", ".join(key for key in first_settings if first_settings[key] != second_settings[key]) or "addresses"
+            )
             yield Problem(f"link {name} differs from that of {first.host}: {differ}", host=second.host)
 
 
@@ -137,8 +142,8 @@ def _written_link_problems(view: FleetView, first: Broker, second: Broker) -> It
     for name in dict.fromkeys((*first_links, *second_links)):
         first_link, second_link = first_links.get(name), second_links.get(name)
         if first_link is None or second_link is None:
-            there, node = (first, second_link) if first_link is None else (second, first_link)
-            yield Problem(f"link {name} is not on {there.host}, the other node of the pair", node=node)
+            broker_without_link, node = (first, second_link) if first_link is None else (second, first_link)
+            yield Problem(f"link {name} is not on {broker_without_link.host}, the other node of the pair", node=node)
         elif differ := _first_difference(first_link, second_link):
             yield second_link.problem(f"link {name} differs from that of {first.host}: {differ}", differ)
 
@@ -190,15 +195,15 @@ def multicast_mesh_with_a_long_ttl(view: FleetView) -> Iterator[Problem]:
     """
     bridges = view.bridges
     for group, links in bridges.multicast.items():
-        wide = [link for link in links if link.connector.demand_limit > 1 and not _suppresses(link.node)]
-        if wide and len(bridges.multicast_groups[group]) > 2:
-            link = wide[0]
+        links_with_long_ttl = [link for link in links if link.connector.demand_limit > 1 and not _suppresses(link.node)]
+        if links_with_long_ttl and len(bridges.multicast_groups[group]) > 2:
+            link = links_with_long_ttl[0]
             pairs = len(bridges.multicast_groups[group])
             message = f"{pairs} of group {group} find each other by multicast, and demand goes on"
             limit = link.connector.demand_limit
             hops = "without limit" if limit == UNLIMITED else f"over {limit} bridges"
-            ours = link.node is None and link.broker.settings.network_ttl is None
-            yield link.problem(f"{message} {hops}", "networkTTL", severity="info" if ours else None)
+            is_default_ttl = link.node is None and link.broker.settings.network_ttl is None
+            yield link.problem(f"{message} {hops}", "networkTTL", severity="info" if is_default_ttl else None)
 
 
 def _suppresses(node: Element | None) -> bool:

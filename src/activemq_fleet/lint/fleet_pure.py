@@ -276,9 +276,12 @@ def link_to_a_slave(view: FleetView) -> Iterator[Problem]:
     """
     for _, link, transport in _dialled_transports(view):
         listener = view.broker_at(transport.host, transport.port)
-        there = [listener] if listener else [other for other in view.brokers if other.address == transport.host]
-        if len(there) == 1 and there[0].is_replication_slave:
-            text = f"networkConnector {link.get('name')} dials {there[0].host}, a slave of pair {there[0].pair}"
+        dialled_brokers = (
+            [listener] if listener else [other for other in view.brokers if other.address == transport.host]
+        )
+        if len(dialled_brokers) == 1 and dialled_brokers[0].is_replication_slave:
+            [slave] = dialled_brokers
+            text = f"networkConnector {link.get('name')} dials {slave.host}, a slave of pair {slave.pair}"
             yield link.problem(text, "uri", transport.text)
 
 

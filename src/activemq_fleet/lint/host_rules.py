@@ -220,9 +220,9 @@ def store_limit_above_the_disk(host: HostView) -> Iterator[Problem]:
         broker: {store_limit: 21474836480, directory: /srv/activemq/orders-mq01}
         facts: {store_capacity: 53687091200}
     """
-    limit, there = host.broker.store_limit, host.facts.store_capacity
-    if limit is not None and there is not None and there < limit:
-        yield Problem(f"the store may take {limit >> 20} MiB, and {host.store} has room for {there >> 20} MiB")
+    limit, capacity = host.broker.store_limit, host.facts.store_capacity
+    if limit is not None and capacity is not None and capacity < limit:
+        yield Problem(f"the store may take {limit >> 20} MiB, and {host.store} has room for {capacity >> 20} MiB")
 
 
 @rule("L026", "warning", scope="host")

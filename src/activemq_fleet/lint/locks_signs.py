@@ -1,4 +1,4 @@
-"""Tell from one activemq.xml whether another broker shares its store, and what guards the lock.
+"""Decide from one activemq.xml whether another broker shares its store, and what protects the lock.
 
 A file names a directory or a database, and not the other brokers that use it. So a store counts as shared only where
 the file shows it (by a locker, by settings that only a waiting broker needs, by the name of its directory), or where

@@ -163,6 +163,6 @@ def multicast_without_authentication(document: Document) -> Iterator[Problem]:
 
 
 def _has_other_plugins(document: Document) -> bool:
-    """Return whether the broker has plugins unknown to the rules, which may ask for a login."""
+    """Return whether the broker has plugins unknown to the rules, which may require a login."""
     children = (child for holder in document.all("plugins") for child in holder.children("bean", "ref"))
     return any(children) or any(broker.has("plugins") for broker in document.brokers)

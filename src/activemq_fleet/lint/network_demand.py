@@ -1,4 +1,4 @@
-"""Rules N about a link's demand: what it asks for and carries, its permissions and its login."""
+"""Rules N about a link's demand: what it subscribes to and forwards, its permissions and its login."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def topics_forwarded_twice(link: Element) -> Iterator[Problem]:
 
 
 def _leaves_out(link: Element, kind: str) -> bool:
-    """Return whether a link asks for no destination of a kind (queue or topic)."""
+    """Return whether a link subscribes to no destination of a kind (queue or topic)."""
     included = destinations(link, "dynamicallyIncludedDestinations")
     patterns = [node.get("physicalName") for node in included if node.name == kind] if included else [">"]
     excluded = [node.get("physicalName") for node in destinations(link, "excludedDestinations") if node.name == kind]

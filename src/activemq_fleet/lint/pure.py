@@ -12,7 +12,7 @@ _ASKS_FOR_PASSWORD = ("simpleAuthenticationPlugin", "jaasAuthenticationPlugin", 
 
 
 def master_uris(document: Document) -> Iterator[tuple[Element, str]]:
-    """Yield the (element, attribute) pairs whose URI says where a slave dials its master."""
+    """Yield the (element, attribute) pairs whose URI is the address at which a slave dials its master."""
     for connector in document.all("masterConnector"):
         yield from ((connector, name) for name in ("remoteURI", "remoteUri") if connector.has(name))
     yield from ((broker, "masterConnectorURI") for broker in document.brokers if broker.has("masterConnectorURI"))

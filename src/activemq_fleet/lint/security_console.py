@@ -80,7 +80,7 @@ def properties_of(page: Document, bean_class: str, name: str) -> list[BeanProper
 
 
 def constraints_without_login(page: Document) -> list[BeanProperty]:
-    """Return the property ``authenticate`` of each security constraint of Jetty's that asks for no login."""
+    """Return the property ``authenticate`` of each Jetty security constraint that does not require a login."""
     return [
         authenticate
         for authenticate in properties_of(page, "Constraint", "authenticate")
@@ -148,7 +148,7 @@ def console_without_login(document: Document) -> Iterator[Problem]:
 
 
 def _guarded_paths(page: Document) -> tuple[str, ...] | None:
-    """Return the paths that ask for a login; None where something other than Jetty's own constraints may guard them."""
+    """Return the paths that require a login; None where anything but Jetty's own constraints may protect them."""
     mappings = beans_of(page, "ConstraintMapping")
     if not mappings and any("ecurity" in class_name(bean) for bean in page.all("bean")):
         return None

@@ -1,4 +1,4 @@
-"""The profile ``none``: a single broker; the nodes of a pair do not stand in for each other."""
+"""The profile ``none``: a single broker; no node takes over from another."""
 
 from activemq_fleet.profiles.profile import Profile
 

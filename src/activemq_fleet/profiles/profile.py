@@ -1,4 +1,4 @@
-"""Define profiles (values of ``activemq_ha``), which say what two nodes of a pair can do together."""
+"""Define profiles, the values of ``activemq_ha``: how the two nodes of a pair work together."""
 
 from __future__ import annotations
 

@@ -232,10 +232,7 @@ class Release:
 
 
 def releases_with(element: str, key: str | None = None) -> str:
-    """Return in words which releases have an element or an attribute of it: ``5.6.0 and later``.
-
-    Empty when no release has it.
-    """
+    """Return as text which releases have an element or attribute: ``5.6.0 and later``; empty where none has."""
     since = load_schema_spans()
     if key is None:
         return since.elements[element].words() if element in since.elements else ""

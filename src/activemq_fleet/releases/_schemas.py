@@ -84,10 +84,14 @@ class LocalSchemas:
         if match["file"] == name:
             return self.spring
         version = re.fullmatch(rf"{name}-(\d)\.(\d)", match["file"])
-        asked = (int(version[1]), int(version[2])) if version else None
-        if asked is None or asked not in _SPRING_VERSIONS or not self.since.get(name, (99, 0)) <= asked <= self.spring:
+        spring_version = (int(version[1]), int(version[2])) if version else None
+        if (
+            spring_version is None
+            or spring_version not in _SPRING_VERSIONS
+            or not self.since.get(name, (99, 0)) <= spring_version <= self.spring
+        ):
             return None
-        return self.spring if self.one_for_all else asked
+        return self.spring if self.one_for_all else spring_version
 
 
 _SPRING_VERSIONS = frozenset({(2, 0), (2, 5), (3, 0), (3, 1), (3, 2), (4, 0), (4, 1), (4, 2), (4, 3)})

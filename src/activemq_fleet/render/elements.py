@@ -1,4 +1,4 @@
-"""What the variables of ``settings.elements`` make of activemq.xml, together with what a broker needs beside them."""
+"""Render the elements of activemq.xml that ``settings.elements`` describes, and what each broker needs in addition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decide how activemq.xml opens JMX, and render the files with who may use it.
+"""Decide how activemq.xml opens JMX, and render the files that list its users.
 
 The broker's own connector listens on all interfaces, whatever connectorHost says (ManagementContext of the release
 tags). It reads jmx.password and jmx.access as the JVM's does. The client's half of TLS is what the stub brings along.

@@ -1,4 +1,4 @@
-"""How much memory a unit may take (``MemoryMax``): what its program needs at most, and headroom.
+"""Compute the memory limit of units (``MemoryMax``): the most that the program needs, and headroom.
 
 A limit that is reached in service would be worse than none, so each is well above what was seen; it is there
 so that a program that goes wrong ends alone, and its host lives.

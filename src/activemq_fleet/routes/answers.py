@@ -75,65 +75,71 @@ class Routes:
         """Return whether a message sent at ``source`` is delivered to a consumer at ``target``, and why.
 
         Each is an inventory name, the first label of one, or a pair; ``down`` is the one broker
-        that is dead. ``destination`` is a queue (or ``topic://NAME``); without it limits of links
-        to some destinations are not looked at, and named in the answer. Raises InputError for a
-        name that nobody has.
+        that is dead. ``destination`` is a queue (or ``topic://NAME``); without it, the answer names the links that
+        forward only some destinations. Raises InputError for an unknown name.
         """
-        here, there = self.unit(source), self.unit(target)
+        source_unit, target_unit = self.unit(source), self.unit(target)
         dead = self._dead_broker_host(down)
         wanted = read_destination(destination) if destination else None
-        if here is there:
-            if accepts_clients(here, dead):
+        if source_unit is target_unit:
+            if accepts_clients(source_unit, dead):
                 return Answer(
-                    "reaches", f"{here.name} is where it is sent and where the consumer waits: no bridge is needed"
+                    "reaches",
+                    f"{source_unit.name} is where it is sent and where the consumer waits: no bridge is needed",
                 )
-            return Answer("does not reach", reasons.unreachable_unit_sentence(here, dead))
-        if here.active(dead) is None:
-            return Answer("does not reach", f"{here.name} is down: what it holds waits there until it is started again")
-        if not accepts_clients(there, dead):
-            return Answer("does not reach", reasons.unreachable_unit_sentence(there, dead))
-        if self._component[here.name] is not self._component[there.name]:
-            return Answer("does not reach", self._explain_missing_bridges(here.name, there.name))
-        return self._answer_over_bridges(here, there, dead, wanted)
+            return Answer("does not reach", reasons.unreachable_unit_sentence(source_unit, dead))
+        if source_unit.active(dead) is None:
+            return Answer(
+                "does not reach", f"{source_unit.name} is down: what it holds waits there until it is started again"
+            )
+        if not accepts_clients(target_unit, dead):
+            return Answer("does not reach", reasons.unreachable_unit_sentence(target_unit, dead))
+        if self._component[source_unit.name] is not self._component[target_unit.name]:
+            return Answer("does not reach", self._explain_missing_bridges(source_unit.name, target_unit.name))
+        return self._answer_over_bridges(source_unit, target_unit, dead, wanted)
 
-    def _answer_over_bridges(self, here: Unit, there: Unit, dead: str | None, wanted: str | None) -> Answer:
+    def _answer_over_bridges(
+        self, source_unit: Unit, target_unit: Unit, dead: str | None, wanted: str | None
+    ) -> Answer:
         """Return the answer for two units of one network, both of which have an active broker."""
-        names = self._component[here.name]
+        names = self._component[source_unit.name]
         state = self.state_while_down(names, None, wanted)
-        a, b = state.pair_numbers[here.name], state.pair_numbers[there.name]
-        if dead and not self._leaves_the_only_route(dead, state, a, b):
+        source_number, target_number = state.pair_numbers[source_unit.name], state.pair_numbers[target_unit.name]
+        if dead and not self._leaves_the_only_route(dead, state, source_number, target_number):
             state = self.state_while_down(names, dead, wanted)
-        if not state.shape.message_reach[a].arrives >> b & 1:
+        if not state.shape.message_reach[source_number].arrives >> target_number & 1:
             whole = self.state_while_down(names, dead) if wanted else state
-            missed = reasons.no_arrival_sentence(state, whole, a, b, wanted)
-            return Answer("does not reach", missed or self._explain_missing_bridges(here.name, there.name))
-        way = [state.bridges[number] for number in state.shape.shortest_route(a, b)]
-        hops = tuple(Hop(x.source, x.target, x.connector.name, x.host, x.back) for x in way)
-        choice = choice_outcome(state.shape, a, b)
-        reason = reasons.route_sentence(here, there, way, choice, dead, wanted)
+            missed = reasons.no_arrival_sentence(state, whole, source_number, target_number, wanted)
+            return Answer("does not reach", missed or self._explain_missing_bridges(source_unit.name, target_unit.name))
+        way = [state.bridges[number] for number in state.shape.shortest_route(source_number, target_number)]
+        hops = tuple(
+            Hop(bridge.source, bridge.target, bridge.connector.name, bridge.host, bridge.back) for bridge in way
+        )
+        choice = choice_outcome(state.shape, source_number, target_number)
+        reason = reasons.route_sentence(source_unit, target_unit, way, choice, dead, wanted)
         return Answer("may strand" if choice == "strands" else "reaches", reason, hops)
 
-    def _leaves_the_only_route(self, dead: str, well: NetworkState, source: int, target: int) -> bool:
+    def _leaves_the_only_route(self, dead: str, healthy_state: NetworkState, source: int, target: int) -> bool:
         """Return whether messages have only one route, and the broker ``dead`` is not on it."""
         unit = self.network.units[self.fleet.broker(dead).unit]
-        reach = well.shape.message_reach[source]
-        place = well.pair_numbers.get(unit.name, source)
+        reach = healthy_state.shape.message_reach[source]
+        place = healthy_state.pair_numbers.get(unit.name, source)
         passed = reach.forked | reach.through.get(place, 0)
         return not _has_standby(unit) and place != source and bool(reach.arrives & ~passed & 1 << target)
 
     def _explain_missing_bridges(self, source: str, target: str) -> str:
         """Return a sentence that no bridges lead to ``target``, and name a link out of it that a peer refuses."""
-        here = self._component[source]
+        component = self._component[source]
         outward = [
             (
-                refused_connector.peer.unit if refused_connector.unit in here else refused_connector.unit,
+                refused_connector.peer.unit if refused_connector.unit in component else refused_connector.unit,
                 refused_connector,
             )
             for refused_connector in self.network.refused
             if refused_connector.refusal.is_certain
             and (
-                refused_connector.unit in here
-                or (refused_connector.connector.duplex and refused_connector.peer.unit in here)
+                refused_connector.unit in component
+                or (refused_connector.connector.duplex and refused_connector.peer.unit in component)
             )
         ]
         first = min(outward, key=lambda outward_link: outward_link[0] != target, default=None)

@@ -134,7 +134,8 @@ class Network:
     """The networkConnectors of all brokers of a fleet, and the brokers to which each connects.
 
     ``written`` are the connectors of a broker read from its document, in place of its links. A connector that its peer
-    refuses (``dialling``) connects to nobody and is in ``refused``; with ``as_planned`` it connects all the same.
+    refuses (``dialling``) has no connection and is in ``refused``; with ``as_planned`` it is connected in spite of
+    that.
     """
 
     def __init__(

@@ -131,7 +131,7 @@ class _Walk:
         for _ in range(self.shape.size):
             if peer == self.target:
                 return True
-            peers = {there for there, _ in self.bridges(peer)}
+            peers = {next_peer for next_peer, _ in self.bridges(peer)}
             if len(peers) != 1:
                 return False
             (peer,) = peers

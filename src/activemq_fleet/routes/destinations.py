@@ -61,7 +61,7 @@ def carries(bridge: Bridge, destination: str, release: Release) -> bool:
 
 
 def has_static_subscription(bridge: Bridge, destination: str | None) -> bool:
-    """Return whether a bridge subscribes to a destination without a consumer there; None stands for every queue."""
+    """Return whether a bridge subscribes to a destination that has no consumer; None means every queue."""
     connector = bridge.connector
     if bridge.back or not connector.static:
         return False

@@ -11,7 +11,7 @@ from activemq_fleet.topology import Unit
 
 
 def unreachable_unit_sentence(unit: Unit, down: str | None) -> str:
-    """Return a sentence that says why no client can be connected to a pair while the broker ``down`` is dead."""
+    """Return a sentence with the reason why no client can connect to a pair while the broker ``down`` is dead."""
     active = unit.active(down)
     if active is None:
         return f"{unit.name} is down, and with it its consumers"
@@ -19,7 +19,7 @@ def unreachable_unit_sentence(unit: Unit, down: str | None) -> str:
 
 
 def no_bridges_sentence(source: str, target: str) -> str:
-    """Return a sentence that says that no bridges lead from ``source`` to ``target``."""
+    """Return the sentence that no bridges lead from ``source`` to ``target``."""
     return f"no bridges lead from {source} to {target}"
 
 
@@ -57,7 +57,7 @@ def _filter_text(bridge: Bridge) -> str:
 def no_arrival_sentence(
     state: NetworkState, whole: NetworkState, source: int, target: int, destination: str | None
 ) -> str:
-    """Return a sentence that says why no message arrives at ``target``; empty where no bridges lead there.
+    """Return a sentence with the reason why no message arrives at ``target``; empty where no bridges lead there.
 
     ``whole`` has the bridges that do not carry ``destination``, too.
     """

@@ -130,7 +130,7 @@ def _remedy(unit: Unit) -> str:
 
 
 def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
-    """R003, once for each broker; within a pair it is what ``activemq_pair_links`` asks for: info."""
+    """R003, once for each broker; an info for links within a pair that ``activemq_pair_links`` requests."""
     pairs = {(host, connector.name) for host, connector in routes.network.links_within_pairs()}
     by_host: dict[tuple[str, bool], list[str]] = {}
     for host, link in routes.idle_links():
@@ -151,10 +151,10 @@ def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
 
 def _dead_end_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]:
     """R004, once for a network: where the ordinary choice of a broker strands messages."""
-    asked, stranding = _stranding(state.shape)
+    examined_count, stranding = _stranding(state.shape)
     if stranding:
         source_name, target_name = (state.names[end] for end in stranding[0])
-        at_least = "at least " if asked == _MOST_PAIRS else ""
+        at_least = "at least " if examined_count == _MOST_PAIRS else ""
         yield _finding(
             "R004",
             routes.network.units[source_name].first.host,
@@ -167,11 +167,13 @@ def _dead_end_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]
 
 
 def _stranding(shape: BridgeGraph) -> tuple[int, list[tuple[int, int]]]:
-    """Return how many pairs of brokers were asked, and those whose messages the ordinary choice strands."""
+    """Return how many pairs of brokers were examined, and the pairs whose messages the ordinary choice strands."""
     if shape.has_ample_ttl and not shape.merges:
         return 0, []
     forked = (
         (s, t) for s, spread in enumerate(shape.message_reach) for t in broker_numbers(spread.arrives & spread.forked)
     )
-    asked = list(islice(forked, _MOST_PAIRS))
-    return len(asked), [pair for pair in asked if choice_outcome(shape, *pair, patience=_PATIENCE) == "strands"]
+    examined_pairs = list(islice(forked, _MOST_PAIRS))
+    return len(examined_pairs), [
+        pair for pair in examined_pairs if choice_outcome(shape, *pair, patience=_PATIENCE) == "strands"
+    ]

@@ -243,9 +243,9 @@ def _demand_sources(shape: BridgeGraph, edge: Edge, ways: _Ways) -> int:
             return goal & ~(1 << edge.source)
         for broker in broker_numbers(fresh):
             for ttl, peers in ways[broker].items():
-                there = min(level, ttl) - 1
-                if there >= 0:
-                    waiting[there] = waiting.get(there, 0) | peers
+                remaining_hops = min(level, ttl) - 1
+                if remaining_hops >= 0:
+                    waiting[remaining_hops] = waiting.get(remaining_hops, 0) | peers
     return visited & ~(1 << edge.source)
 
 

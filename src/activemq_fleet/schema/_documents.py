@@ -45,7 +45,7 @@ class SchemaProblem:
 
 
 class UnreadableError(Exception):
-    """An XML document that is refused before it is validated against a schema; ``problem`` says why."""
+    """An error for an XML document that is refused before validation against a schema; ``problem`` is the reason."""
 
     def __init__(self, problem: SchemaProblem) -> None:
         self.problem = problem
@@ -157,8 +157,8 @@ def path_of(element: etree._Element) -> str:
     node: etree._Element | None = element
     while node is not None:
         parent = node.getparent()
-        alike = [] if parent is None else [child for child in parent if child.tag == node.tag]
-        number = f"[{alike.index(node) + 1}]" if len(alike) > 1 else ""
+        same_name_siblings = [] if parent is None else [child for child in parent if child.tag == node.tag]
+        number = f"[{same_name_siblings.index(node) + 1}]" if len(same_name_siblings) > 1 else ""
         steps.append(local_name(node.tag) + number)
         node = parent
     return "/".join(reversed(steps))

@@ -58,9 +58,8 @@ class Explainer:
         return tuple(sorted(problems))
 
     def _explained(self, root: etree._Element) -> Iterator[_Explained]:
-        """Yield (element, message, attribute) of what libxml2 refuses.
-
-        It looks at nothing that follows a wrong element, so the document is validated again without it.
+        """Yield (element, message, attribute) of each error of libxml2. It stops at an invalid element, so the document
+        is validated again without that element.
         """
         left = deepcopy(root)
         original = dict(zip(left.iter(), root.iter(), strict=True))
@@ -167,7 +166,7 @@ class Explainer:
         return f"<{name}> of the namespace {namespace or 'none'} cannot stand here: its schema is not known"
 
     def _declared_path(self, element: etree._Element) -> str:
-        """Return the path by which the model knows an element: a property element only by its owner."""
+        """Return the path of an element in the model; a property element is declared only below its owner."""
         name = local_name(element.tag)
         parent = element.getparent()
         if parent is not None and parent.tag.startswith(f"{{{CORE}}}"):

@@ -20,7 +20,7 @@ class Model:
 
     @cached_property
     def globals(self) -> Mapping[str, etree._Element]:
-        """The XSD's declarations of the elements that may stand on their own, by name."""
+        """The XSD's global declarations of elements, by name."""
         return {node.get("name", ""): node for node in self._root.iterchildren(_XS + "element")}
 
     @cached_property

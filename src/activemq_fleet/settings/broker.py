@@ -118,7 +118,7 @@ class JdbcSettings(NetworkModel):
 class FenceCommandSettings(NetworkModel):
     """The value of ``activemq_fence_command``: the program that makes sure that the other node's broker is dead.
 
-    ``timeout`` is in seconds. ``secrets`` are written to a file that the program is told of.
+    ``timeout`` is in seconds. ``secrets`` are written to a file whose path the program receives.
     """
 
     argv: Annotated[tuple[fields.Text, ...], Field(min_length=1)]

@@ -145,9 +145,9 @@ class SubscriptionRecovery(TypedBean):
     @classmethod
     def _retained_wraps_one(cls, value: Any) -> Any:
         """Return the settings with the ``wrapped`` that a broker does not start without."""
-        given = {"type": value} if isinstance(value, str) else value
-        retains = isinstance(given, Mapping) and given.get("type") == "retained"
-        return {"wrapped": "none", **given} if retains else value
+        policy_keys = {"type": value} if isinstance(value, str) else value
+        retains = isinstance(policy_keys, Mapping) and policy_keys.get("type") == "retained"
+        return {"wrapped": "none", **policy_keys} if retains else value
 
 
 class SlowConsumerStrategy(TypedBean):

@@ -184,7 +184,7 @@ Instance = Annotated[
     text_matching(r".*(?<!-watchdog)", "must not end with -watchdog: the unit of a watchdog has such a name"),
 ]
 # YAML reads a bare ``off`` as false.
-Watchdog = Annotated[Literal["off", "warn", "kill"], BeforeValidator(lambda said: "off" if said is False else said)]
+Watchdog = Annotated[Literal["off", "warn", "kill"], BeforeValidator(lambda mode: "off" if mode is False else mode)]
 UnixName = Annotated[str, text_matching(r"[a-z_][a-z0-9_-]{0,31}", "is not a Unix user name")]
 JavaClass = Annotated[str, text_matching(r"(?a:[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)", "is not the name of a Java class")]
 Heap = Annotated[str, text_matching(r"[1-9][0-9]*[kKmMgG]", "must be a size such as 512m or 4g")]

@@ -23,13 +23,17 @@ def read_settings(host: str, variables: Mapping[str, Any]) -> Settings:
     Raises SettingsError with one line a problem: an unknown variable (with a suggestion), or a
     value of the wrong type, each naming host and variable.
     """
-    ours = {
+    fleet_variables = {
         name: value
         for name, value in variables.items()
         if name.startswith(PREFIX) and not name.startswith(USERS_OWN) and name not in NOT_SETTINGS
     }
-    problems = [_unknown_variable_problem(host, name) for name in sorted(ours.keys() - KNOWN)]
-    known = {name.removeprefix(PREFIX): value for name, value in ours.items() if name in KNOWN and value is not None}
+    problems = [_unknown_variable_problem(host, name) for name in sorted(fleet_variables.keys() - KNOWN)]
+    known = {
+        name.removeprefix(PREFIX): value
+        for name, value in fleet_variables.items()
+        if name in KNOWN and value is not None
+    }
     try:
         settings = Settings.model_validate(known)
     except ValidationError as error:

@@ -174,10 +174,10 @@ def permissions_of(
         return rights.setdefault((kind, destination), _Rights())
 
     for entry in settings.acl:
-        here = at(entry.kind, entry.destination)
-        here.read += entry.read
-        here.write += entry.write
-        here.admin += entry.admin
+        granted = at(entry.kind, entry.destination)
+        granted.read += entry.read
+        granted.write += entry.write
+        granted.admin += entry.admin
     private_groups = {agent_user_group(account.name) for account in accounts}
     private_groups.add(PROBE_GROUP)
     everyone = dict.fromkeys(group for account in accounts for group in account.groups if group not in private_groups)
@@ -208,8 +208,8 @@ def permissions_of(
     # The broker unites all entries that match a destination, so none has to repeat a wider one
     # (source: DefaultAuthorizationMap.getAllEntries).
     return tuple(
-        Permission(kind, name, _unique(here.read), _unique(here.write), _unique(here.admin))  # type: ignore[arg-type]
-        for (kind, name), here in rights.items()
+        Permission(kind, name, _unique(granted.read), _unique(granted.write), _unique(granted.admin))  # type: ignore[arg-type]
+        for (kind, name), granted in rights.items()
     )
 
 

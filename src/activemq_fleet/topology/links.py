@@ -268,7 +268,7 @@ def hops_from(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
     hops, frontier = {start: 0}, {start}
     while frontier and len(hops) < len(onward):
         distance = hops[next(iter(frontier))] + 1
-        frontier = set().union(*(onward[here] for here in frontier)).difference(hops)
+        frontier = set().union(*(onward[name] for name in frontier)).difference(hops)
         hops |= dict.fromkeys(frontier, distance)
     return hops
 

@@ -251,8 +251,8 @@ def network_findings(network: Network) -> Iterator[Finding]:
         where = f"group {names[0]}" if len(names) == 1 else f"the network of {', '.join(names[:_MOST_NAMED])}"
         where = where if len(units) > 1 else f"pair {brokers[0].pair}"
         yield from _unequal_setting_findings(brokers, _AUTHENTICATION, where)
-        ours = [broker for broker in brokers if broker.settings.authentication == "simple"]
-        yield from _unequal_setting_findings(ours, _CREDENTIALS, where) if ours else ()
+        brokers_with_login = [broker for broker in brokers if broker.settings.authentication == "simple"]
+        yield from _unequal_setting_findings(brokers_with_login, _CREDENTIALS, where) if brokers_with_login else ()
 
 
 def _has_pair_links(brokers: Sequence[Broker]) -> bool:

@@ -47,8 +47,8 @@ class Connector:
         """Return whether the connector refuses clients that show no certificate; in some releases TLS
         over NIO never refuses them.
         """
-        asked = any(self.options.get(option) == "true" for option in _CLIENT_AUTH)
-        return asked and self.tls and (release.has_nio_client_auth or "nio" not in self.scheme)
+        requests_certificate = any(self.options.get(option) == "true" for option in _CLIENT_AUTH)
+        return requests_certificate and self.tls and (release.has_nio_client_auth or "nio" not in self.scheme)
 
 
 @dataclass(frozen=True, slots=True)
