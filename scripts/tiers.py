@@ -44,6 +44,7 @@ CHECKS = (
     Check("ansible-lint", [PYTHON, "-m", "ansiblelint", "--offline", "-q", "--nocolor"]),
     Check("time limits", [PYTHON, "-m", "scripts.check_time_limits"]),
     Check("tests", [PYTHON, "-m", "scripts.check_tests"]),
+    Check("idioms", [PYTHON, "-m", "scripts.check_idioms"]),
     Check("install lines", [PYTHON, "-m", "scripts.check_install_lines"]),
     Check("packages", [PYTHON, "-m", "scripts.check_packages"]),
     Check("documentation", [PYTHON, "-m", "scripts.check_documentation"]),
