@@ -12,7 +12,7 @@ from activemq_fleet.logs import BrokerRun, Event, Record
 from activemq_fleet.logs.broker_run import REACTIONS
 
 End = Literal["open", "silent", "stopped", "lost_lock", "store", "failed"]
-"""``open``: its log ends with it. ``silent``: another run begins and nothing says how this one ended."""
+"""``open``: the log ends with the run. ``silent``: another run begins, and no record shows how this one ended."""
 
 # The first lines after a node got its lock. No release has a line for a file lock itself.
 _LOCKED = frozenset({"LOCK-DB-GOT", "LOCK-LEASE-GOT", "KDB-OPENING", "KDB-VERSION", "LIFE-PA-STARTED", "LIFE-STARTING"})
@@ -24,12 +24,12 @@ _OWN = frozenset(
     | _UNCLEAN
 )
 KINDS = frozenset(REACTIONS) | _OWN
-"""The kinds that ``observed_runs`` wants to see."""
+"""The kinds of records that ``observed_runs`` reads."""
 # What only a process that starts writes.
 _OF_STARTS = frozenset({"LIFE-CONFIG-INVALID", "LIFE-START-FAILED"})
 _STARTS = timedelta(minutes=3)
-"""So long a process may take until it says which store it has: its lines are not those of the run before."""
-# A lease that is free is had at once; from 5.14 on, nothing else tells that a node waited for it.
+"""The longest time until a new process logs its store; its earlier records do not belong to the previous run."""
+# A node gets a free lease at once; from 5.14 on, only the delay shows that it waited.
 _AT_ONCE = 0.9
 
 
@@ -59,13 +59,13 @@ class ObservedRun:
     pure: bool = False
     unclean: bool = False
     last: datetime | None = None
-    """Its last line as far as is known, but for those of its end."""
+    """Its last known record, apart from the records of its end."""
     was_active_before: bool = False
-    """Its beginning is not in the log, and what is there only an active node writes."""
+    """Its beginning is not in the log, and only an active node writes the records that are."""
     is_new: bool = False
-    """It has begun, and not chosen a store."""
+    """It has begun and has not chosen a store yet."""
     first: datetime | None = None
-    """Its first line, None where that is not in the log."""
+    """Its first record; None where the log lacks it."""
     retired: bool = False
     """A pure slave that is set to stop when its master does."""
 
@@ -89,7 +89,7 @@ def observed_runs(seen: Iterable[LogEvidence], busy: Sequence[LoggedPeriod] = ()
     """Return the runs of a broker from its log evidence, in log order; ``busy`` are the periods in
     which it logged anything.
     """
-    reader = _Reader()
+    reader = _RunReader()
     for record in seen:
         reader.take(record)
     runs = reader.close()
@@ -97,7 +97,9 @@ def observed_runs(seen: Iterable[LogEvidence], busy: Sequence[LoggedPeriod] = ()
     return runs
 
 
-class _Reader:
+class _RunReader:
+    """A reader of a host's log evidence that collects the runs of the host's broker."""
+
     def __init__(self) -> None:
         self._story = BrokerRun()
         self._terms: list[ObservedRun] = []
@@ -113,7 +115,7 @@ class _Reader:
         if seen.kind in ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD"):
             term.name = seen.fields.get("broker", term.name)
         if term.end == "open":
-            self._read(term, seen, before)
+            self._apply_record(term, seen, before)
         if seen.kind in ("KDB-STOPPED", "LOCK-LEASE-RELEASED", "LIFE-STOPPED", "LIFE-STOPPED-OLD"):
             term.released = term.released or seen.at
 
@@ -151,24 +153,25 @@ class _Reader:
         self._term = ObservedRun(seen.host, seen.sequence, last=seen.at)
         return self._term
 
-    def _read(self, term: ObservedRun, seen: LogEvidence, before: str) -> None:
+    def _apply_record(self, term: ObservedRun, seen: LogEvidence, before: str) -> None:
         story = self._story
         term.pure |= story.phase == "attached" or seen.kind.startswith("PMS-") or story.promoted
         term.unclean |= seen.kind in _UNCLEAN
         if seen.kind in ("PMS-SLAVE-LINK-LOST", "PMS-MASTER-CLEAN-STOP") and term.started is None:
             term.saw_loss = term.saw_loss or seen.at
         term.retired |= seen.kind == "LIFE-MASTERFAIL-STOP"
-        self._wait(term, seen)
+        self._note_wait(term, seen)
         if term.pure and not story.promoted:
-            term.locked = None  # its store is its own: that it was opened says nothing
-        if _ends(seen, story.phase, before, term):
+            term.locked = None  # a pure slave opens its own store, which shows no lock
+        if _ends_run(seen, story.phase, before, term):
             term.ended, term.end = seen.at, _end_of(seen, story.phase)
             term.was_active_before |= _was_active(term, seen)
             return
         term.last = max(term.last or seen.until, seen.until)
-        self._become_active(term, seen)
+        self._note_activity(term, seen)
 
-    def _wait(self, term: ObservedRun, seen: LogEvidence) -> None:
+    def _note_wait(self, term: ObservedRun, seen: LogEvidence) -> None:
+        """Note when the run began to wait for its lock, and when it got the lock."""
         if term.started is not None or term.was_active_before:
             return
         if seen.kind in ("LOCK-FILE-WAIT", "LOCK-FILE-WAIT-OLD", "LOCK-DB-WAIT", "LOCK-LEASE-WAIT"):
@@ -176,17 +179,18 @@ class _Reader:
             term.locked = None
         elif seen.kind in ("LOCK-DB-TRY", "LOCK-LEASE-TRY"):
             self._tried = self._tried or seen.at
-        elif seen.kind in ("LOCK-DB-GOT", "LOCK-LEASE-GOT") and term.waited is None and self._tried_long(seen.at):
+        elif seen.kind in ("LOCK-DB-GOT", "LOCK-LEASE-GOT") and term.waited is None and self._has_tried_long(seen.at):
             term.waited = self._tried
         if self._story.phase == "attached":
             term.waited, term.certainly_waited = term.waited or seen.at, True
         if seen.kind in _LOCKED and term.locked is None and not term.pure:
             term.locked = seen.at
 
-    def _tried_long(self, now: datetime) -> bool:
+    def _has_tried_long(self, now: datetime) -> bool:
         return self._tried is not None and (now - self._tried).total_seconds() >= _AT_ONCE
 
-    def _become_active(self, term: ObservedRun, seen: LogEvidence) -> None:
+    def _note_activity(self, term: ObservedRun, seen: LogEvidence) -> None:
+        """Note when the broker of the run became active."""
         if self._story.phase == "started" and term.started is None:
             term.started = seen.at
             term.promoted = self._story.promoted
@@ -202,7 +206,7 @@ def event_of(seen: LogEvidence) -> Event:
     return Event(seen.kind, record, seen.fields)
 
 
-def _ends(seen: LogEvidence, phase: str, before: str, term: ObservedRun) -> bool:
+def _ends_run(seen: LogEvidence, phase: str, before: str, term: ObservedRun) -> bool:
     if seen.kind in ("LOCK-LOST", "RLD-DEMOTED", "LIFE-MASTERFAIL-STOP"):
         return True
     if seen.kind == "IO-STOP-BROKER":

@@ -181,7 +181,7 @@ class Judge:
             return words.PUBLISHER_GAP
         by_seq = copy.seq is not None and copy.first == copy.last
         barriers = stream.barriers.get(proved_prefix(topic), {})
-        barrier_hole = _hole_of_later(barriers, (copy.seq if by_seq else None) or copy.last, by_seq=by_seq)
+        barrier_hole = _hole_before_later_barrier(barriers, (copy.seq if by_seq else None) or copy.last, by_seq=by_seq)
         missing = self._missing.get(name, 0)
         low, high = _holes_around(stream.topics.get(topic, {}), copy, missing)
         if min(high, missing if barrier_hole is None else barrier_hole) > low:
@@ -199,7 +199,7 @@ class Judge:
         return words.PUBLISHER_GAP if is_odd else words.NO_BARRIER
 
 
-def _hole_of_later(barriers: Mapping[int, EventRange], at: int, *, by_seq: bool) -> int | None:
+def _hole_before_later_barrier(barriers: Mapping[int, EventRange], at: int, *, by_seq: bool) -> int | None:
     """Return the number of records missing before the first later barrier that arrived; None without such a barrier."""
     later = [
         hole

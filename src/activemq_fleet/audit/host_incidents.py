@@ -60,15 +60,15 @@ def host_incidents(node: PairNode, evidence: Sequence[LogEvidence], runs: Sequen
         *_failing_starts(
             node, sorted([*ordered, *_silent_ends(runs)], key=lambda record: (record.at, record.sequence))
         ),
-        *_store_errors(node, [record for record in ordered if record.kind == STORE]),
-        *_failed_messages(node, [record for record in ordered if record.kind == FAILED]),
+        *_store_error_incidents(node, [record for record in ordered if record.kind == STORE]),
+        *_refused_messages(node, [record for record in ordered if record.kind == FAILED]),
         *_refusals(
             node,
             [record for record in ordered if record.kind == REFUSED],
             [record for record in ordered if record.kind in _PEERS],
             tuple(sorted({term.name for term in runs if term.name})),
         ),
-        *_double_bridges(node, ordered),
+        *_duplicate_bridges(node, ordered),
         *_breaking_bridges(node, ordered),
         *_refused_frames(node, [record for record in ordered if record.kind == FRAME]),
     ]
@@ -143,7 +143,7 @@ def _incident_of_failed_starts(node: PairNode, failed: Sequence[LogEvidence]) ->
     # One start can log a record of each kind.
     starts = max(Counter(record.kind for record in failed).values(), default=0)
     if starts >= STARTS:
-        cause = f"{short_name(node.host)} was started {starts} times in vain: “{_quoted(failed[-1].text)}”"
+        cause = f"{short_name(node.host)} was started {starts} times in vain: “{_shorten(failed[-1].text)}”"
         series = [replace(record, fields={"what": "", "who": ""}) for record in failed]
         yield _incident_of_series(node, series, "failing_start", cause, advice.FAILING_START)
 
@@ -160,7 +160,8 @@ def _split_into_series(evidence: Iterable[LogEvidence]) -> Iterator[list[LogEvid
         yield series
 
 
-def _store_errors(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _store_error_incidents(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+    """Yield an incident for each series of store errors, with the most specific error as its cause."""
     for series in _split_into_series(evidence):
         error_kinds = {record.fields["what"] for record in series}
         # The most specific: a full disk also causes failed writes, a missing file also corrupt references.
@@ -168,16 +169,16 @@ def _store_errors(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[I
         sentence, advised = advice.STORE_ERRORS[what]
         first = next(record for record in series if record.fields["what"] == what)
         yield _incident_of_series(
-            node, series, "store_error", f"On {short_name(node.host)} {sentence}: “{_quoted(first.text)}”", advised
+            node, series, "store_error", f"On {short_name(node.host)} {sentence}: “{_shorten(first.text)}”", advised
         )
 
 
-def _failed_messages(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _refused_messages(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
     """Yield an incident for each series of messages that the broker refused for another reason than a missing right."""
     for series in _split_into_series(evidence):
         count = sum(record.count for record in series)
         if count >= MESSAGES:
-            cause = f"{short_name(node.host)} refused messages {count} times: “{_quoted(series[-1].text)}”"
+            cause = f"{short_name(node.host)} refused messages {count} times: “{_shorten(series[-1].text)}”"
             yield _incident_of_series(node, series, "refused_messages", cause, advice.REFUSED_MESSAGES)
 
 
@@ -237,7 +238,7 @@ def _bridge_end_after(refusal: LogEvidence, bridges: Sequence[LogEvidence]) -> L
     return next((record for record in ends if record.at - refusal.at <= _ENDS_WITHIN), None)
 
 
-def _double_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _duplicate_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
     """Yield incidents of two bridges with one client id: reported twice, or once if the host starts and accepts a link.
 
     A single report can come from a bridge that was rebuilt before its old connection was closed.
@@ -264,7 +265,7 @@ def _double_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator
             )
             yield _incident_of_series(node, series, "duplicate_bridge", cause, advice.DUPLICATE_BRIDGE)
     if has_both_ends and not is_reported:
-        yield from _both_ends(node, bridges_of(sorted(evidence, key=lambda record: record.sequence)))
+        yield from _bridges_from_both_ends(node, bridges_of(sorted(evidence, key=lambda record: record.sequence)))
 
 
 @dataclass(slots=True)
@@ -298,21 +299,21 @@ def _breaking_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterat
         elif record.kind == FORWARDED:
             for breaks in series.values():
                 breaks.destinations[record.fields["destination"]] += 1
-        elif record.kind in _BROKEN and (began := _broken_bridge(record, up)):
+        elif record.kind in _BROKEN and (began := _remove_broken_bridge(record, up)):
             peer = began.fields.get("peer", "")
             breaks = series.setdefault(peer, _Breaks(peer))
             if breaks.breaks and record.at - breaks.breaks[-1].at > _BREAKS_APART:
-                yield from _breaking_bridge(node, breaks)
+                yield from _incident_of_breaks(node, breaks)
                 breaks = series[peer] = _Breaks(peer)
             if record.at - began.at > _BREAKS_WITHIN:
-                yield from _breaking_bridge(node, series.pop(peer))
+                yield from _incident_of_breaks(node, series.pop(peer))
             elif record.fields.get("local") not in refused:
                 breaks.breaks.append(record)
     for breaks in series.values():
-        yield from _breaking_bridge(node, breaks)
+        yield from _incident_of_breaks(node, breaks)
 
 
-def _broken_bridge(ended: LogEvidence, up: dict[str, LogEvidence]) -> LogEvidence | None:
+def _remove_broken_bridge(ended: LogEvidence, up: dict[str, LogEvidence]) -> LogEvidence | None:
     """Remove and return the bridge in ``up`` that a record shows to be broken; NET-DOWN names the peer alone."""
     local = ended.fields.get("local")
     if local is None:
@@ -321,7 +322,7 @@ def _broken_bridge(ended: LogEvidence, up: dict[str, LogEvidence]) -> LogEvidenc
     return up.pop(local, None)
 
 
-def _breaking_bridge(node: PairNode, breaks: _Breaks) -> Iterator[Incident]:
+def _incident_of_breaks(node: PairNode, breaks: _Breaks) -> Iterator[Incident]:
     count = len(breaks.breaks)
     if count < BREAKS:
         return
@@ -331,7 +332,7 @@ def _breaking_bridge(node: PairNode, breaks: _Breaks) -> Iterator[Incident]:
     if breaks.destinations:
         names = ", ".join(name for name, _ in breaks.destinations.most_common(_NAMED))
         destination = f" Destinations of the messages that it forwarded meanwhile: {names}."
-    error = f"“{_quoted(breaks.error)}”" if breaks.error else "no error in this log"
+    error = f"“{_shorten(breaks.error)}”" if breaks.error else "no error in this log"
     is_frame = "MaxFrameSizeExceeded" in breaks.error or "larger than max allowed" in breaks.error
     yield incident_of(
         "breaking_bridge",
@@ -361,12 +362,12 @@ def _refused_frames(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator
                 sender = f"{address} " if address else "a client or a bridge "
                 cause = (
                     f"{short_name(node.host)} closed {count} connections because {sender}sent a frame that is larger "
-                    f"than wireFormat.maxFrameSize of its connector: “{_quoted(series[0].text)}”"
+                    f"than wireFormat.maxFrameSize of its connector: “{_shorten(series[0].text)}”"
                 )
                 yield _incident_of_series(node, series, "refused_frames", cause, advice.FRAMES)
 
 
-def _both_ends(node: PairNode, bridges: Sequence[Bridge]) -> Iterator[Incident]:
+def _bridges_from_both_ends(node: PairNode, bridges: Sequence[Bridge]) -> Iterator[Incident]:
     """Yield incidents of duplex links that both ends started and no log reports: up to 5.7 both bridges can stay up."""
     links: dict[tuple[str, str], list[tuple[datetime, datetime, str]]] = {}
     for bridge in bridges:
@@ -422,5 +423,5 @@ def _incident_of_series(
     )
 
 
-def _quoted(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 200 else f"{text[:199]}…"

@@ -61,7 +61,7 @@ def journal_lines(content: memoryview) -> Iterator[tuple[int, str | None, str | 
     """
     number, rest = 0, b""
     problem: str | None = None
-    for piece, problem in _pieces(content.cast("B")):  # noqa: B007 -- the last problem is yielded after all lines
+    for piece, problem in _unpacked_pieces(content.cast("B")):  # noqa: B007 -- the last problem is yielded after all lines
         # Only LF ends a line; any other byte may precede it.
         *whole, rest = (rest + piece).split(b"\n")
         for line in whole:
@@ -74,7 +74,7 @@ def journal_lines(content: memoryview) -> Iterator[tuple[int, str | None, str | 
         yield number + 1, None, problem
 
 
-def _pieces(content: memoryview) -> Iterator[tuple[bytes, str | None]]:
+def _unpacked_pieces(content: memoryview) -> Iterator[tuple[bytes, str | None]]:
     """Yield a file's bytes in pieces, unpacked; the last piece of a gzip file has a problem if the file is cut off."""
     if content[:2] == _GZIP:
         yield from ((piece, words.CUT_OFF if problem else None) for piece, _, problem in inflated_pieces(content))
@@ -103,7 +103,7 @@ def parse_line(number: int, text: str) -> ParsedLine:
             problem = None if line.kind in _KINDS else words.UNKNOWN_KIND
             conn = document.get("conn")
             is_number = type(conn) is int and 0 <= conn < _LARGEST
-            return ParsedLine(number, line, problem, _text(document.get("broker")), conn if is_number else None)
+            return ParsedLine(number, line, problem, _utf8_text(document.get("broker")), conn if is_number else None)
         return ParsedLine(number, _torn_record(text), words.UNKNOWN_VERSION)
     begins_like_one = text.lstrip(" ").startswith("{") and not is_json
     if begins_like_one or "\0" in text or _GLUED in text:
@@ -113,7 +113,7 @@ def parse_line(number: int, text: str) -> ParsedLine:
 
 def _journal_line_of(fields: Mapping[str, Any]) -> JournalLine | None:
     """Return the journal line of a JSON object; None if it lacks the agent, the epoch, the number or the kind."""
-    agent, epoch, kind = (_text(fields.get(name)) for name in ("agent", "epoch", "kind"))
+    agent, epoch, kind = (_utf8_text(fields.get(name)) for name in ("agent", "epoch", "kind"))
     jseq, filters = fields.get("jseq"), fields.get("filters")
     if not (agent and epoch and kind and type(jseq) is int and 1 <= jseq <= _LARGEST):
         return None
@@ -123,12 +123,12 @@ def _journal_line_of(fields: Mapping[str, Any]) -> JournalLine | None:
         jseq=jseq,
         ts=_parse_time(fields.get("ts")),
         kind=intern(kind),
-        event_id=_text(fields.get("event_id")) or None,
-        rx_id=_text(fields.get("rx_id")) or None,
-        topic=_text(fields.get("topic")) or None,
+        event_id=_utf8_text(fields.get("event_id")) or None,
+        rx_id=_utf8_text(fields.get("rx_id")) or None,
+        topic=_utf8_text(fields.get("topic")) or None,
         came=fields.get("broker") is not None or type(fields.get("conn")) is int,
-        filters=[str(_text(topic_filter)) for topic_filter in filters] if isinstance(filters, list) else None,
-        reason=_text(fields.get("reason")),
+        filters=[str(_utf8_text(topic_filter)) for topic_filter in filters] if isinstance(filters, list) else None,
+        reason=_utf8_text(fields.get("reason")),
     )
 
 
@@ -142,7 +142,7 @@ def _torn_record(text: str) -> JournalLine | None:
     )  # fmt: skip
 
 
-def _text(value: Any) -> str | None:
+def _utf8_text(value: Any) -> str | None:
     """Return a value as text that UTF-8 can hold: JSON can write halves of characters."""
     if value is None:
         return None

@@ -223,11 +223,12 @@ class _EpochReader:
         self._previous = line.jseq
         if not is_whole:
             return
-        yield from self._gap(line.jseq)
+        yield from self._gap_before(line.jseq)
         self._read = line.jseq
-        yield from self._records_of(line, place_of(self.about, line.jseq))
+        yield from self._records_in_line(line, place_of(self.about, line.jseq))
 
-    def _records_of(self, line: JournalLine, place: int) -> Iterator[JournalFinding]:
+    def _records_in_line(self, line: JournalLine, place: int) -> Iterator[JournalFinding]:
+        """Yield the record of a readable line, and the changes of subscriptions in it."""
         assert line.kind is not None  # noqa: S101 -- for the type alone
         if line.event_id is not None:
             is_sent = is_sent_barrier(line)
@@ -243,7 +244,7 @@ class _EpochReader:
                 yield SubscriptionChange(self.agent, topic_filter, place, line.kind == "subscribed")
 
     def end(self) -> Iterator[JournalFinding]:
-        yield from self._gap(self.about.known + 1)
+        yield from self._gap_before(self.about.known + 1)
         # A subscriber received a later event than the journal's newest, and no record after the newest is missing.
         newest_seq, hole = self._newest_own or (0, 0)
         is_short = self.missing == (hole if self._newest_own else self._before) and self.about.received > newest_seq
@@ -251,6 +252,7 @@ class _EpochReader:
             self.missing += 1
             yield JournalGap(self.agent, self.epoch, self.about.known + 1, None, OPEN_END)
 
-    def _gap(self, upto: int) -> Iterator[JournalFinding]:
+    def _gap_before(self, upto: int) -> Iterator[JournalFinding]:
+        """Yield a gap if records before the one with the number ``upto`` are missing."""
         if upto > self._read + 1:
             yield JournalGap(self.agent, self.epoch, self._read + 1, upto - self._read - 1, MISSING)

@@ -61,7 +61,7 @@ KINDS = (
     | _LOCKS
     | frozenset(_OF_STORE)
 )
-"""The kinds of the dataset ``events`` that any of this looks at."""
+"""The kinds of the dataset ``events`` that are evidence."""
 
 _START_ERROR = 200  # characters
 _ADDED = "Failed to add Connection"
@@ -86,19 +86,19 @@ def evidence_in(records: Iterable[LogEvidence]) -> Iterator[LogEvidence]:
     minutes: dict[tuple[str, str, str, str, datetime], LogEvidence] = {}
     for record in records:
         if record.kind in OF_RUNS or record.kind in OF_LINKS or record.kind in _LOCKS or record.kind == FORWARDED:
-            yield replace(record, text=_start_error(record.text) if record.kind in STARTS_FAILED else "")
+            yield replace(record, text=_start_error_text(record.text) if record.kind in STARTS_FAILED else "")
         sign = sign_of(record)
         if sign is None:
             continue
         minute = record.at.replace(second=0, microsecond=0)
         key = (record.host, sign.kind, sign.fields["what"], sign.fields["who"], minute)
         known = minutes.get(key)
-        minutes[key] = sign if known is None else _together(known, sign)
+        minutes[key] = sign if known is None else _merge_evidence(known, sign)
     yield from minutes.values()
 
 
-def _start_error(text: str) -> str:
-    """What the record of a failed start says, and its deepest cause as far as its stack trace goes."""
+def _start_error_text(text: str) -> str:
+    """Return the first line of a failed start's record, and the deepest cause in its stack trace."""
     first, *stack = text.split("\n")
     cause = root_cause(stack)
     return f"{first[:_START_ERROR]}: {cause[:_START_ERROR]}" if cause else first[:_START_ERROR]
@@ -107,46 +107,46 @@ def _start_error(text: str) -> str:
 def sign_of(record: LogEvidence) -> LogEvidence | None:
     """Return the evidence in one log record, such as a refusal or a store error; None for most records."""
     if record.kind in _OF_STORE:
-        return _sign(record, STORE, _store_error(record.text) or _OF_STORE[record.kind], "")
+        return _evidence_of_kind(record, STORE, _store_error_kind(record.text) or _OF_STORE[record.kind], "")
     if record.kind in STARTS_FAILED:
-        what = _store_error(record.text)
-        return None if what is None or _LOCK.search(record.text) else _sign(record, STORE, what, "")
+        what = _store_error_kind(record.text)
+        return None if what is None or _LOCK.search(record.text) else _evidence_of_kind(record, STORE, what, "")
     if record.kind == "TR-FRAME-TOO-LARGE":
-        return _sign(record, FRAME, "frame", record.fields.get("remote", "").rpartition(":")[0])
+        return _evidence_of_kind(record, FRAME, "frame", record.fields.get("remote", "").rpartition(":")[0])
     if record.kind == _COMMAND_FAILED:
-        return _sign(record, FAILED, "message", "") if _FAULT.search(record.text) else None
+        return _evidence_of_kind(record, FAILED, "message", "") if _FAULT.search(record.text) else None
     if record.kind not in _OF_REFUSAL:
         return None
     if record.kind == "NET-DUP-CLIENT" and not record.text.startswith(_ADDED):
         return None
     twice = _TWICE.search(record.text)
     if twice:
-        return _sign(record, TWICE, "client", twice["client"])
-    return _refusal(record)
+        return _evidence_of_kind(record, TWICE, "client", twice["client"])
+    return _refusal_in(record)
 
 
-def _refusal(record: LogEvidence) -> LogEvidence | None:
+def _refusal_in(record: LogEvidence) -> LogEvidence | None:
     is_bridge = record.kind.startswith("NET-")
     refused = _CREDENTIALS.search(record.text)
     if refused:
         client = _CLIENT.search(record.text)
         if is_bridge or client:
-            return _sign(record, REFUSED, "bridge", refused["user"] or "")
-        return _sign(record, REFUSED, "client", refused["user"] or "")
+            return _evidence_of_kind(record, REFUSED, "bridge", refused["user"] or "")
+        return _evidence_of_kind(record, REFUSED, "client", refused["user"] or "")
     rights = _RIGHTS.search(record.text)
     if rights and is_bridge:
-        return _sign(record, REFUSED, "rights", rights["user"])
+        return _evidence_of_kind(record, REFUSED, "rights", rights["user"])
     return None
 
 
-def _store_error(text: str) -> str | None:
+def _store_error_kind(text: str) -> str | None:
     for what, expression in (("full", _FULL), ("missing", _MISSING), ("write", _BROKEN), ("database", _DATABASE)):
         if expression.search(text):
             return what
     return None
 
 
-def _sign(record: LogEvidence, kind: str, what: str, who: str) -> LogEvidence:
+def _evidence_of_kind(record: LogEvidence, kind: str, what: str, who: str) -> LogEvidence:
     first = record.text.split("\n", 1)[0][:300]
     fields = {"what": what, "who": who[:200], "of": record.kind}
     if record.kind.startswith("NET-") and "local" in record.fields:
@@ -154,7 +154,7 @@ def _sign(record: LogEvidence, kind: str, what: str, who: str) -> LogEvidence:
     return replace(record, kind=kind, fields=fields, text=first, thread="")
 
 
-def _together(known: LogEvidence, sign: LogEvidence) -> LogEvidence:
+def _merge_evidence(known: LogEvidence, sign: LogEvidence) -> LogEvidence:
     first = known if known.sequence <= sign.sequence else sign
     return replace(
         first,

@@ -55,7 +55,7 @@ class _Links:
 
     def dial(self, seen: LogEvidence) -> None:
         uri = seen.fields.get("remote", "")
-        self.dialled |= _places(uri)
+        self.dialled |= _addresses_in(uri)
         connector_match = _THREAD.search(seen.thread)  # multicast: its listener dials
         if connector_match:
             self.by_uri[uri] = connector_match[1]
@@ -71,10 +71,12 @@ class _Links:
         self.pending = [(thread, uri) for thread, uri in self.pending if thread != seen.thread]
 
     def of(self, bridge: BridgeUp) -> str | None:
-        exact = {name for uri, name in self.by_uri.items() if (bridge.remote_host, bridge.remote_port) in _places(uri)}
+        exact = {
+            name for uri, name in self.by_uri.items() if (bridge.remote_host, bridge.remote_port) in _addresses_in(uri)
+        }
         if len(exact) == 1:
             return exact.pop()
-        port = {name for uri, name in self.by_uri.items() if bridge.remote_port in {p for _, p in _places(uri)}}
+        port = {name for uri, name in self.by_uri.items() if bridge.remote_port in {p for _, p in _addresses_in(uri)}}
         if not exact and len(port) == 1:
             return port.pop()
         return next(iter(self.names)) if len(self.names) == 1 and not exact else None
@@ -88,20 +90,23 @@ def link_name(connector: str) -> str:
     return parts[1] if len(parts) > 2 else connector
 
 
-def _places(uri: str) -> set[tuple[str, int]]:
+def _addresses_in(uri: str) -> set[tuple[str, int]]:
+    """Return host and port of each address in a URI."""
     return {(host, int(port)) for host, port in _ADDRESS.findall(uri)}
 
 
 def bridges_of(seen: Iterable[LogEvidence]) -> list[Bridge]:
     """Return a host's bridges over time from its log evidence, in the order of the log."""
-    reader = _Reader()
+    reader = _BridgeReader()
     for record in seen:
         reader.take(record)
     reader.close()
     return reader.bridges
 
 
-class _Reader:
+class _BridgeReader:
+    """A reader of a host's log evidence that collects the host's bridges."""
+
     def __init__(self) -> None:
         self.bridges: list[Bridge] = []
         self._story = BrokerRun()
@@ -113,7 +118,7 @@ class _Reader:
     def take(self, seen: LogEvidence) -> None:
         before = {bridge.local: bridge for bridge in self._story.bridges}
         if seen.kind == "LIFE-STORE-CHOSEN":
-            self._close_all(seen, "the broker ended without a word")
+            self._close_all_bridges(seen, "the broker ended without a word")
             self._links = _Links()
         if seen.kind in REACTIONS:
             self._story.apply(event_of(seen))
@@ -137,15 +142,15 @@ class _Reader:
 
     def _open_bridge(self, local: str, up: BridgeUp, seen: LogEvidence) -> None:
         if local in self._up:
-            self._finish(self._up.pop(local), seen.at, "it was replaced")
+            self._record_end(self._up.pop(local), seen.at, "it was replaced")
         # The log shows an address that this host dialled in the same form as the address of a broker that dialled it.
         passive = up.responder and (up.remote_host, up.remote_port) not in self._links.dialled
-        link, direction = (self._take_passive(), "in") if passive else (self._links.of(up), "out")
+        link, direction = (self._next_accepted_link(), "in") if passive else (self._links.of(up), "out")
         bridge = Bridge(seen.host, link, up.peer, direction, seen.at)
         self._up[local] = bridge
         self.bridges.append(bridge)
 
-    def _take_passive(self) -> str | None:
+    def _next_accepted_link(self) -> str | None:
         return self._passive.pop(0) if self._passive else None
 
     def _close_bridge(self, local: str, seen: LogEvidence) -> None:
@@ -153,18 +158,19 @@ class _Reader:
         if bridge is None:
             return
         bridge.seen_loss = seen.kind in _LOST
-        self._finish(bridge, seen.at, _cause(seen))
+        self._record_end(bridge, seen.at, _cause_of_end(seen))
 
-    def _close_all(self, seen: LogEvidence, cause: str) -> None:
+    def _close_all_bridges(self, seen: LogEvidence, cause: str) -> None:
         for bridge in self._up.values():
             # The log does not record the end: the bridge ended before the next run began.
-            self._mark_rebuilt(bridge, self._last.get(_key(bridge)))
+            self._mark_predecessor_rebuilt(bridge, self._last.get(_bridge_key(bridge)))
             bridge.state, bridge.cause, bridge.rebuilt = "down", cause, False
-            self._last[_key(bridge)] = bridge
+            self._last[_bridge_key(bridge)] = bridge
         self._up.clear()
 
-    def _finish(self, bridge: Bridge, at: datetime, cause: str) -> None:
-        key = _key(bridge)
+    def _record_end(self, bridge: Bridge, at: datetime, cause: str) -> None:
+        """Set the end of a bridge; count it as a flap of its link where it was up for a moment only."""
+        key = _bridge_key(bridge)
         known = self._last.get(key)
         if bridge.began is not None and at - bridge.began <= _ALIVE:
             self.bridges.remove(bridge)
@@ -177,11 +183,11 @@ class _Reader:
             if known.state == "failed":
                 known.cause = cause
             return
-        self._mark_rebuilt(bridge, known)
+        self._mark_predecessor_rebuilt(bridge, known)
         bridge.ended, bridge.state, bridge.cause, bridge.rebuilt = at, "down", cause, False
         self._last[key] = bridge
 
-    def _mark_rebuilt(self, bridge: Bridge, known: Bridge | None) -> None:
+    def _mark_predecessor_rebuilt(self, bridge: Bridge, known: Bridge | None) -> None:
         if known is not None and not known.rebuilt:
             known.rebuilt, known.back, known.back_peer = True, bridge.began, bridge.peer
 
@@ -195,23 +201,23 @@ class _Reader:
     def close(self) -> None:
         """End the log: mark the bridges that are up now, and lasted, as rebuilt."""
         for bridge in self._up.values():
-            self._mark_rebuilt(bridge, self._last.get(_key(bridge)))
+            self._mark_predecessor_rebuilt(bridge, self._last.get(_bridge_key(bridge)))
 
 
-def _key(bridge: Bridge) -> tuple[str | None, ...]:
+def _bridge_key(bridge: Bridge) -> tuple[str | None, ...]:
     """Return the key that a bridge shares with its successor. Incoming links of several peers may share a name."""
     return (bridge.link, bridge.direction, bridge.peer if bridge.direction == "in" else None)
 
 
-def _cause(seen: LogEvidence) -> str:
+def _cause_of_end(seen: LogEvidence) -> str:
     if seen.kind == "NET-REMOTE-ERR":
-        return f"error at the other end: {_error(seen)}"
+        return f"error at the other end: {_error_text(seen)}"
     if seen.kind == "NET-LOCAL-ERR":
-        return f"error at this end: {_error(seen)}"
+        return f"error at this end: {_error_text(seen)}"
     if seen.kind == "NET-DOWN":
         return "it was stopped"
     return "the broker stopped" if seen.kind.startswith("LIFE-") else "the broker gave up"
 
 
-def _error(seen: LogEvidence) -> str:
+def _error_text(seen: LogEvidence) -> str:
     return seen.fields.get("e", "").split("\n", 1)[0][:200] or "unknown"

@@ -41,14 +41,14 @@ class _Record:
 def operations_of(host: str, content: bytes) -> tuple[tuple[Operation, ...], tuple[str, ...]]:
     """Return the planned operations of a host, sorted by beginning, and a text for each entry that cannot be read."""
     lines = [line for line in content.split(b"\n") if line.strip()]
-    records = [record for record in map(_record, lines) if record is not None]
+    records = [record for record in map(_parse_record, lines) if record is not None]
     wrong = len(lines) - len(records)
     problems = (f"{OPERATIONS_FILE}: {wrong} of {len(lines)} lines are no records of operations",) if wrong else ()
-    return tuple(_pairs(host, records))[-_KEPT:], problems
+    return tuple(_pair_records(host, records))[-_KEPT:], problems
 
 
-def _pairs(host: str, records: list[_Record]) -> Iterable[Operation]:
-    """Each begin with the end of its run: where that run begins more than once, the last begin with the first end.
+def _pair_records(host: str, records: list[_Record]) -> Iterable[Operation]:
+    """Yield the operation of each begin and the end of its run; the last of several begins goes with the first end.
 
     A begin without an end is planned until the next run begins, and for ``UNENDED`` at most.
     """
@@ -67,7 +67,8 @@ def _pairs(host: str, records: list[_Record]) -> Iterable[Operation]:
             yield Operation(host, record.operation, record.by, record.at, ended)
 
 
-def _record(line: bytes) -> _Record | None:
+def _parse_record(line: bytes) -> _Record | None:
+    """Return the record in a line; None if the line has no record of an operation."""
     try:
         fields: Any = parse_json(line)
         at = datetime.fromisoformat(fields["ts"])

@@ -64,7 +64,7 @@ def pair_incidents(
     right = right_clocks(losses, [term.started for term, _ in taken if term.started])
     takeovers: list[_Takeover] = []
     for term, before in taken:
-        incident = _takeover(term, before, by_host, takeover_start(term, before, losses, skew, right))
+        incident = _incident_of_takeover(term, before, by_host, takeover_start(term, before, losses, skew, right))
         takeovers.append((term, _mark_planned(incident, operations)))
     incidents = [incident for _, incident in takeovers]
     incidents += [incident for _, _, incident in splits]
@@ -120,14 +120,14 @@ def _took_over(
     if before is not None:
         return before.host != term.host
     others = [host for host in nodes if host != term.host]
-    return any(not nodes[host].complete or _begins_late(runs.get(host, ())) for host in others) or not others
+    return any(not nodes[host].complete or _lacks_first_run(runs.get(host, ())) for host in others) or not others
 
 
-def _begins_late(runs: Sequence[ObservedRun]) -> bool:
+def _lacks_first_run(runs: Sequence[ObservedRun]) -> bool:
     return not runs or runs[0].chosen is None
 
 
-def _takeover(
+def _incident_of_takeover(
     term: ObservedRun, before: ObservedRun | None, nodes: Mapping[str, PairNode], measured: TakeoverStart
 ) -> Incident:
     how = "unknown" if before is None else "pure" if term.promoted else before.end
@@ -144,12 +144,12 @@ def _takeover(
         seconds=measured.seconds,
         began_from=measured.source,
         certainty="proved" if certain else "possible",
-        cause=_cause(term, before, measured),
+        cause=_cause_of_takeover(term, before, measured),
         recorded=term.started,
     )
 
 
-def _cause(term: ObservedRun, before: ObservedRun | None, measured: TakeoverStart) -> str:
+def _cause_of_takeover(term: ObservedRun, before: ObservedRun | None, measured: TakeoverStart) -> str:
     if before is None:
         what = f"{short_name(term.host)} had stood by and became active; the log of the node before it is missing"
     else:
@@ -247,10 +247,10 @@ def _share_store(first: ObservedRun, second: ObservedRun, nodes: Mapping[str, Pa
     first_store, second_store = nodes[first.host].store, nodes[second.host].store
     if first_store and second_store:
         return first_store == second_store
-    return locks and (not first.store or not second.store or _path(first.store) == _path(second.store))
+    return locks and (not first.store or not second.store or _store_path(first.store) == _store_path(second.store))
 
 
-def _path(store: str) -> str:
+def _store_path(store: str) -> str:
     """Return a store's logged name without the Java object's address, which differs in each run."""
     return _OBJECT.sub("", store)
 

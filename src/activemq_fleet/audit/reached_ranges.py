@@ -134,12 +134,12 @@ def reached_ranges(
         for receipt in event.receipts:
             for copy in event.copies:
                 stream = receipt.subscriber, copy.agent, copy.epoch
-                for key in _reached(event, receipt, copy, stream, subscribers, missing):
+                for key in _range_keys(event, receipt, copy, stream, subscribers, missing):
                     reach.setdefault(key, EventRange()).add(copy)
     yield from reach.items()
 
 
-def _reached(
+def _range_keys(
     event: Event,
     receipt: Receipt,
     copy: PublishedEvent,
@@ -147,6 +147,7 @@ def _reached(
     subscribers: Mapping[str, Subscriber],
     missing: Mapping[str, int],
 ) -> Iterator[RangeKey]:
+    """Yield the keys of the ranges that a received event belongs to."""
     if subscriber := subscribers.get(receipt.subscriber):
         yield RangeKey("era", stream, "", subscriber.changes_before(receipt.place))
     hole = receipt.received_hole

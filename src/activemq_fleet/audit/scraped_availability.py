@@ -139,7 +139,7 @@ def unexplained_gaps(
         period for period in scraped.unserved if began.timestamp() <= period.began and period.ended <= ended.timestamp()
     ]
     known = list(incidents)
-    return [Gap(period.pair, _sentence(period)) for period in periods if incident_within(period, known) is None]
+    return [Gap(period.pair, _describe_gap(period)) for period in periods if incident_within(period, known) is None]
 
 
 def incident_within(period: UnservedPeriod, incidents: Iterable[Incident]) -> Incident | None:
@@ -153,7 +153,7 @@ def incident_within(period: UnservedPeriod, incidents: Iterable[Incident]) -> In
     return None
 
 
-def _sentence(period: UnservedPeriod) -> str:
+def _describe_gap(period: UnservedPeriod) -> str:
     at = datetime.fromtimestamp(period.began, UTC)
     return (
         f"scrapes showed no active node for {period.seconds:.1f} s from {at:%Y-%m-%d %H:%M:%S} UTC, "

@@ -29,7 +29,7 @@ def spans_of(runs: Sequence[ObservedRun]) -> list[Span]:
     spans = []
     for index, term in enumerate(runs):
         following = runs[index + 1].chosen if index + 1 < len(runs) else None
-        moments = [*_moments(term)]
+        moments = [*_state_changes(term)]
         # A run of which only its end is there may have none.
         ends = [*(moment for moment, _ in moments[1:]), following]
         for (began, state), ended in zip(moments, ends, strict=False):
@@ -47,7 +47,8 @@ def spans_until_takeovers(spans: Iterable[Span], takeovers: Sequence[datetime]) 
         yield replace(span, ended=min(ends)) if span.state == "active" and ends else span
 
 
-def _moments(term: ObservedRun) -> Iterator[tuple[datetime, str]]:
+def _state_changes(term: ObservedRun) -> Iterator[tuple[datetime, str]]:
+    """Yield the time of each change of a run's state, and the new state."""
     if term.chosen is not None:
         yield term.chosen, "starting"
     elif term.was_active_before and term.last is not None and term.place == 1:

@@ -46,7 +46,9 @@ def takeover_start(
     if term.started is None:
         return TakeoverStart()
     old = None if before is None else before.host
-    near_losses = [loss for loss in losses if _concerns(loss, old, term.host) and _is_near(loss, term.started, skew)]
+    near_losses = [
+        loss for loss in losses if _concerns_hosts(loss, old, term.host) and _is_near(loss, term.started, skew)
+    ]
     for find, seen in (
         (_start_by_agreeing_clock, near_losses),
         (_start_by_witness_clock, [loss for loss in near_losses if loss.witness not in right]),
@@ -64,22 +66,22 @@ def takeover_start(
 
 def right_clocks(losses: Iterable[ConnectionLoss], starts: Collection[datetime]) -> frozenset[str]:
     """Return the agents and bridges whose clocks need no correction: a connection loss they saw fits a take-over."""
-    return frozenset(loss.witness for loss in losses if any(_fits(loss, started) for started in starts))
+    return frozenset(loss.witness for loss in losses if any(_fits_start(loss, started) for started in starts))
 
 
-def _concerns(loss: ConnectionLoss, old: str | None, new: str) -> bool:
+def _concerns_hosts(loss: ConnectionLoss, old: str | None, new: str) -> bool:
     return loss.lost_host in (None, old) and loss.back_host in (None, new)
 
 
 def _start_by_agreeing_clock(started: datetime, near: Sequence[ConnectionLoss]) -> TakeoverStart | None:
     """Return the start by witnesses that lost a connection before the node was active and reconnected afterwards."""
-    losses = [loss for loss in near if _fits(loss, started)]
+    losses = [loss for loss in near if _fits_start(loss, started)]
     if not losses:
         return None
     latest = max(loss.lost for loss in losses)
     first = min((loss for loss in losses if loss.lost >= latest - _BURST), key=lambda loss: loss.lost)
     began = min(first.lost, started)
-    return TakeoverStart(began, seconds_between(began, started), first.source, _seen_by(first))
+    return TakeoverStart(began, seconds_between(began, started), first.source, _witness_sentence(first))
 
 
 def _start_by_witness_clock(started: datetime, near: Sequence[ConnectionLoss]) -> TakeoverStart | None:
@@ -91,7 +93,9 @@ def _start_by_witness_clock(started: datetime, near: Sequence[ConnectionLoss]) -
     took = seconds_between(best.lost, best.back)
     if took is None:
         return None
-    note = f"{_seen_by(best)} Its clock and this node's differ, so the time is that until it was connected again."
+    note = (
+        f"{_witness_sentence(best)} Its clock and this node's differ, so the time is that until it was connected again."
+    )
     return TakeoverStart(started - timedelta(seconds=took), took, best.source, note)
 
 
@@ -101,11 +105,11 @@ def _is_near(loss: ConnectionLoss, started: datetime, skew: timedelta) -> bool:
     return loss.back - loss.lost <= _LONGEST and loss.lost - skew <= started <= loss.back + skew
 
 
-def _fits(loss: ConnectionLoss, started: datetime) -> bool:
+def _fits_start(loss: ConnectionLoss, started: datetime) -> bool:
     return started - _LONGEST <= loss.lost <= started + _SLACK and (loss.back is None or started <= loss.back + _SLACK)
 
 
-def _seen_by(loss: ConnectionLoss) -> str:
+def _witness_sentence(loss: ConnectionLoss) -> str:
     return f" {'The agent on' if loss.source == 'agent' else 'The bridge of'} {short_name(loss.witness)} saw the loss."
 
 

@@ -70,17 +70,19 @@ def _candidate_offsets(
 
 def _contradictions(a: Sequence[ObservedRun], b: Sequence[ObservedRun], offset: timedelta) -> tuple[int, timedelta]:
     """Return the number of runs that waited for a lock that no other node had, and how long both nodes had it."""
-    runs = sorted([*_spans(a, _NONE), *_spans(b, offset)], key=lambda run: (run[0], run[2].host, run[2].place))
+    runs = sorted(
+        [*_shifted_spans(a, _NONE), *_shifted_spans(b, offset)], key=lambda run: (run[0], run[2].host, run[2].place)
+    )
     alone, before = 0, None
     for _, _, term in runs:
         if term.certainly_waited and (before is None or before.host == term.host):
             alone += 1
         before = term
-    overlap = sum((_overlap(runs, index) for index in range(len(runs))), _NONE)
+    overlap = sum((_overlap_with_later(runs, index) for index in range(len(runs))), _NONE)
     return alone, overlap
 
 
-def _overlap(runs: Sequence[tuple[datetime, datetime, ObservedRun]], index: int) -> timedelta:
+def _overlap_with_later(runs: Sequence[tuple[datetime, datetime, ObservedRun]], index: int) -> timedelta:
     begin, end, term = runs[index]
     total = _NONE
     for other_begin, other_end, other in runs[index + 1 :]:
@@ -91,7 +93,7 @@ def _overlap(runs: Sequence[tuple[datetime, datetime, ObservedRun]], index: int)
     return total
 
 
-def _spans(runs: Iterable[ObservedRun], offset: timedelta) -> Iterator[tuple[datetime, datetime, ObservedRun]]:
+def _shifted_spans(runs: Iterable[ObservedRun], offset: timedelta) -> Iterator[tuple[datetime, datetime, ObservedRun]]:
     for term in runs:
         begin, end = shifted_time(term.begin, offset), shifted_time(term.end_or_last, offset)
         if begin is not None and end is not None:

@@ -66,10 +66,10 @@ def findings_in_order(
 def _sort_copies(lines: Iterable[PlacedLine]) -> Iterator[JournalLine]:
     """Yield lines whose copies at each position are sorted: readable copies first, always in the same order."""
     for _, same in groupby(lines, key=lambda placed: placed.place):
-        yield from (placed.line for placed in sorted(same, key=_preference))
+        yield from (placed.line for placed in sorted(same, key=_copy_preference))
 
 
-def _preference(placed: PlacedLine) -> tuple[Any, ...]:
+def _copy_preference(placed: PlacedLine) -> tuple[Any, ...]:
     line = placed.line
     return line.kind is None, line.kind or "", line.event_id or "", line.ts or _EPOCH, placed.file
 

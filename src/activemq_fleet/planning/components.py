@@ -72,7 +72,7 @@ def component_key(facts: HostFacts) -> str | None:
 def pattern_of_some_hosts(facts: Sequence[HostFacts]) -> str | None:
     """Return the naming pattern for all hosts if only some hosts set one; None if all or none do."""
     patterns = {host.pattern for host in facts}
-    return _pattern(facts) if None in patterns and len(patterns) > 1 else None
+    return _common_pattern_of(facts) if None in patterns and len(patterns) > 1 else None
 
 
 def divide_into_components(facts: Sequence[HostFacts], today: date) -> Division:
@@ -81,13 +81,13 @@ def divide_into_components(facts: Sequence[HostFacts], today: date) -> Division:
     Raises FleetError for wrong variables of any host, and for a fleet without brokers.
     """
     refuse_problems(facts)
-    pattern = _pattern(facts)
+    pattern = _common_pattern_of(facts)
     if not any(host.broker or host.by_hand for host in facts):
         raise no_broker_error(len(facts), pattern)
     brokers = [host for host in facts if host.group is not None]
     groups = tuple(sorted({broker.group or "" for broker in brokers}))
-    links = _links(brokers)
-    homes, edges_of_roles = _homes(facts, groups)
+    links = _distinct_links(brokers)
+    homes, edges_of_roles = _homes_of_other_hosts(facts, groups)
     ends = _groups_by_name({name for link, _, _ in links for name in (link.source, link.to)}, brokers)
     edges = chain(
         _edges_of_brokers(brokers),
@@ -96,7 +96,7 @@ def divide_into_components(facts: Sequence[HostFacts], today: date) -> Division:
     )
     joined = connected_components(edges)
     releases = tuple(sorted({broker.release for broker in brokers if broker.release}))
-    waivers, expired = _waivers(facts, today)
+    waivers, expired = _waivers_in_force(facts, today)
     asks_for_groups = any(host.agent or host.balancer for host in facts)
     return Division(
         brokers=len(brokers),
@@ -105,10 +105,10 @@ def divide_into_components(facts: Sequence[HostFacts], today: date) -> Division:
         known_groups=KnownGroups(groups[:MOST_LISTED] if asks_for_groups else (), len(groups)),
         releases=releases,
         waivers=tuple(waivers),
-        warnings=(*_warnings(facts, releases), *expired),
+        warnings=(*_fleet_warnings(facts, releases), *expired),
         component_of={f"group {group}": joined.get(group, group) for group in groups}
         | {f"host {host}": joined.get(home, home) for host, home in homes.items()},
-        rest_by_component=_rest_by_component(brokers, links, ends, joined),
+        rest_by_component=_outside_facts_by_component(brokers, links, ends, joined),
     )
 
 
@@ -136,11 +136,11 @@ def refuse_problems(facts: Iterable[HostFacts]) -> None:
     raise SettingsError(*(f"{shorten_list(hosts, many)}: {text}" for hosts, many, text in grouped_problems))
 
 
-def _pattern(facts: Iterable[HostFacts]) -> str:
+def _common_pattern_of(facts: Iterable[HostFacts]) -> str:
     return common_pattern(host.pattern for host in facts if host.pattern is not None)
 
 
-def _warnings(facts: Iterable[HostFacts], releases: Iterable[str]) -> list[str]:
+def _fleet_warnings(facts: Iterable[HostFacts], releases: Iterable[str]) -> list[str]:
     texts = list(dict.fromkeys(text for release in releases for text in Release.of(release).warnings))
     nearly = sorted(host.host for host in facts if host.nearly)
     if nearly:
@@ -151,7 +151,7 @@ def _warnings(facts: Iterable[HostFacts], releases: Iterable[str]) -> list[str]:
     return texts
 
 
-def _waivers(facts: Iterable[HostFacts], today: date) -> tuple[list[WaiverSettings], list[str]]:
+def _waivers_in_force(facts: Iterable[HostFacts], today: date) -> tuple[list[WaiverSettings], list[str]]:
     """Return the waivers in force, brokers' first, and warnings of those that have expired."""
     first: dict[str, tuple[int, int, str]] = {}
     for host in facts:
@@ -163,7 +163,7 @@ def _waivers(facts: Iterable[HostFacts], today: date) -> tuple[list[WaiverSettin
     return unexpired_waivers((WaiverSettings.model_validate(waiver) for waiver in chain.from_iterable(lists)), today)
 
 
-def _links(brokers: Iterable[HostFacts]) -> list[LinkEntry]:
+def _distinct_links(brokers: Iterable[HostFacts]) -> list[LinkEntry]:
     """Return every entry of ``activemq_links`` once, with its first host and its position there."""
     first: dict[str, str] = {}
     for broker in brokers:
@@ -189,7 +189,9 @@ def _groups_by_name(names: set[str], brokers: Iterable[HostFacts]) -> dict[str, 
     }
 
 
-def _homes(facts: Iterable[HostFacts], groups: Sequence[str]) -> tuple[dict[str, str], list[tuple[str, str]]]:
+def _homes_of_other_hosts(
+    facts: Iterable[HostFacts], groups: Sequence[str]
+) -> tuple[dict[str, str], list[tuple[str, str]]]:
     """Return the group with which each host that is no broker is computed, and the groups that these hosts connect."""
     facts = [host for host in facts if host.has_role]
     first, has_balancers = (groups[0] if groups else ""), any(host.balancer for host in facts)
@@ -227,7 +229,7 @@ def _edges_of_brokers(brokers: Sequence[HostFacts]) -> Iterator[tuple[str, str]]
                 yield group, broker.group or ""
 
 
-def _rest_by_component(
+def _outside_facts_by_component(
     brokers: Sequence[HostFacts],
     links: Iterable[LinkEntry],
     ends: Mapping[str, Sequence[str]],
@@ -248,13 +250,13 @@ def _rest_by_component(
         near = difflib.get_close_matches(name, known, n=1)
         finding = unknown_end(host, variable, name, near[0] if near else "", known)
         rest[joined.get(group_of[host], group_of[host])].findings.append(finding)
-    for store, unit, groups in _stores_of_several(brokers):
+    for store, unit, groups in _stores_of_several_units(brokers):
         for group in groups:
             rest[joined.get(group, group)].stores[store] = unit
     return dict(rest)
 
 
-def _stores_of_several(brokers: Sequence[HostFacts]) -> Iterator[tuple[tuple[str, ...], str, list[str]]]:
+def _stores_of_several_units(brokers: Sequence[HostFacts]) -> Iterator[tuple[tuple[str, ...], str, list[str]]]:
     """Yield each store that several units use, the unit of the first host that does, and the groups of all."""
     configured = {broker.store for broker in brokers if broker.sets_store} - {None}
     users: dict[str, list[tuple[str, str, str]]] = defaultdict(list)

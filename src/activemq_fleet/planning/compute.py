@@ -64,7 +64,7 @@ class PlanContext:
 
     def schema_of(self, release: Release) -> Schema:
         """Return the compiled XML schema of a release; a broker of the fleet must have this release."""
-        return _compiled(self.schemas[release.text])
+        return _compiled_schema(self.schemas[release.text])
 
 
 @dataclass
@@ -123,9 +123,9 @@ def compute_component(component: str, hosts: Sequence[ComponentHost], context: P
                 raise InputError(f"{host.host}: --hosts has it twice: leave one of its records")
         brokers = sum(host.broker for host in hosts)
         if brokers > context.largest:
-            _list_only(hosts, brokers, context, computed)
+            _list_brokers_only(hosts, brokers, context, computed)
         else:
-            _compute(component, hosts, context, computed)
+            _compute_rows(component, hosts, context, computed)
     except FleetError as problem:
         computed.error = str(problem)
         return computed
@@ -155,8 +155,10 @@ def fingerprint(component: str, hosts: Iterable[ComponentHost], context: PlanCon
     return hashed.hexdigest()[:32]
 
 
-def _compute(component: str, hosts: Sequence[ComponentHost], context: PlanContext, computed: ComponentRows) -> None:
-    fleet = _fleet(component, hosts, context.division)
+def _compute_rows(
+    component: str, hosts: Sequence[ComponentHost], context: PlanContext, computed: ComponentRows
+) -> None:
+    fleet = _build_component_fleet(component, hosts, context.division)
     trees = render_hosts(fleet)
     fleet = check_fleet(fleet, documents_of(fleet, trees), context.schema_of)
     computed.add_brokers(fleet.brokers)
@@ -169,7 +171,7 @@ def _compute(component: str, hosts: Sequence[ComponentHost], context: PlanContex
         computed.add_files(host, tree, content=context.content)
 
 
-def _fleet(component: str, hosts: Sequence[ComponentHost], division: Division) -> Fleet:
+def _build_component_fleet(component: str, hosts: Sequence[ComponentHost], division: Division) -> Fleet:
     rest = division.rest_by_component.get(component, _NO_REST)
     in_order = sorted(
         (host for host in hosts if host.agent or host.balancer), key=lambda host: (host.position, host.host)
@@ -194,7 +196,9 @@ def _fleet(component: str, hosts: Sequence[ComponentHost], division: Division) -
     )
 
 
-def _list_only(hosts: Sequence[ComponentHost], brokers: int, context: PlanContext, computed: ComponentRows) -> None:
+def _list_brokers_only(
+    hosts: Sequence[ComponentHost], brokers: int, context: PlanContext, computed: ComponentRows
+) -> None:
     """List the brokers of a component that one task cannot hold, without links and files, and T028."""
     groups: dict[str, None] = {}
     for host in hosts:
@@ -210,12 +214,12 @@ def _list_only(hosts: Sequence[ComponentHost], brokers: int, context: PlanContex
             broker, findings = build_broker(Member(identity, variables.settings, variables.release))
             computed.add_brokers([broker])
             computed.add_findings(waive(findings, context.division.waivers))
-    finding = _too_large(hosts[0].host, list(groups), brokers, context.largest)
+    finding = _too_large_finding(hosts[0].host, list(groups), brokers, context.largest)
     computed.add_findings(waive([finding], context.division.waivers))
     computed.withheld = brokers
 
 
-def _too_large(host: str, groups: Sequence[str], brokers: int, largest: int) -> Finding:
+def _too_large_finding(host: str, groups: Sequence[str], brokers: int, largest: int) -> Finding:
     more = f" and {len(groups) - _MOST_NAMED} more" if len(groups) > _MOST_NAMED else ""
     names = ", ".join(groups[:_MOST_NAMED])
     network = f"group {names} has" if len(groups) == 1 else f"groups {names}{more} are one network of"
@@ -231,5 +235,5 @@ def _too_large(host: str, groups: Sequence[str], brokers: int, largest: int) -> 
 
 
 @lru_cache(maxsize=256)
-def _compiled(xsd: bytes) -> Schema:
+def _compiled_schema(xsd: bytes) -> Schema:
     return Schema(zlib.decompress(xsd))

@@ -184,8 +184,8 @@ def parsed_variables(text: str) -> _Variables:
         release,
         kind,
         wrong,
-        _json([link.model_dump(mode="json", by_alias=True) for link in settings.links]),
-        _json([waiver.model_dump(mode="json") for waiver in settings.waivers]),
+        _json_or_none([link.model_dump(mode="json", by_alias=True) for link in settings.links]),
+        _json_or_none([waiver.model_dump(mode="json") for waiver in settings.waivers]),
         _dialled_in_texts(settings),
     )
 
@@ -221,5 +221,5 @@ def _shared_store(member: Member) -> str | None:
     return None if store[0] == "machine" else json.dumps(store)
 
 
-def _json(items: list[Any]) -> str | None:
+def _json_or_none(items: list[Any]) -> str | None:
     return json.dumps(items) if items else None

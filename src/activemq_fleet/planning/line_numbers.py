@@ -22,7 +22,7 @@ def with_line_number(lines: Path | None, error: InputError) -> InputError:
     """
     if lines is None or not str(error).startswith(ERRORS_WITHOUT_HOST):
         return error
-    for file in _files(lines):
+    for file in _visible_files(lines):
         try:
             wrong_line = _first_wrong_line(file)
         except (OSError, EOFError):
@@ -33,7 +33,7 @@ def with_line_number(lines: Path | None, error: InputError) -> InputError:
     return error
 
 
-def _files(lines: Path) -> Iterator[Path]:
+def _visible_files(lines: Path) -> Iterator[Path]:
     """Yield the files that Spark reads; it ignores hidden files of a directory."""
     if lines.is_file():
         yield lines

@@ -42,7 +42,7 @@ class Section:
 
 def audit_report(result: Result, picture: Picture) -> str:
     """Return the report of an audit as an HTML page."""
-    takeovers = [incident.seconds for incident in _takeovers(picture) if incident.seconds is not None]
+    takeovers = [incident.seconds for incident in _shown_takeovers(picture) if incident.seconds is not None]
     drawn = [(section, section.note(picture), [chart(picture) for chart in section.charts]) for section in SECTIONS]
     return render_page(
         "audit.html.j2",
@@ -55,12 +55,12 @@ def audit_report(result: Result, picture: Picture) -> str:
         longest_takeover=max(takeovers, default=None),
         incident_names=incident_names,
         incident_classes=dict.fromkeys(_GRAVE, "bad") | dict.fromkeys(("takeover", "demotion"), "change"),
-        unserved=_unserved(picture),
+        unserved=_longest_unserved(picture),
         sections=[(section, note, list(filter(None, charts))) for section, note, charts in drawn],
     )
 
 
-def _unserved(picture: Picture) -> list[tuple[UnservedPeriod, str]]:
+def _longest_unserved(picture: Picture) -> list[tuple[UnservedPeriod, str]]:
     """Return the longest times without an active node by scrapes, each with the incident that explains it."""
     if picture.scraped is None:
         return []
@@ -71,7 +71,7 @@ def _unserved(picture: Picture) -> list[tuple[UnservedPeriod, str]]:
     return [(period, numbers[incident.id] if incident else "nothing") for period, incident in incidents]
 
 
-def _takeovers(picture: Picture) -> list[Incident]:
+def _shown_takeovers(picture: Picture) -> list[Incident]:
     return [incident for incident in picture.incidents.shown_incidents if incident.kind == "takeover"]
 
 
@@ -110,7 +110,7 @@ def timeline_chart(picture: Picture) -> Chart | None:
             chart.add_mark("incident", at.timestamp(), str(number), tooltip, top, shaded_until)
         chart.height += 9
     _add_lines(chart, picture)
-    return _with_axis(chart)
+    return _add_time_axis(chart)
 
 
 def _add_lines(chart: Chart, picture: Picture) -> None:
@@ -138,7 +138,7 @@ def _add_column(chart: Chart, kind: str, began: datetime, height: float, tooltip
     chart.add_rect(kind, chart.position_of(began.timestamp()), chart.height - height, width, height, tooltip)
 
 
-def _with_axis(chart: Chart) -> Chart:
+def _add_time_axis(chart: Chart) -> Chart:
     """Return the chart with an axis of times in UTC."""
     length = chart.ended - chart.began
     step = tick_step(length, 9)
@@ -165,7 +165,7 @@ def flow_chart(picture: Picture) -> Chart | None:
     chart.add_name(116, "from accepted", "to handled")
     chart.height = 200
     _add_latencies(chart, [event_slice for event_slice in slices if event_slice.handling_times.counts_by_power_of_two])
-    return _with_axis(chart)
+    return _add_time_axis(chart)
 
 
 def _add_latencies(chart: Chart, slices: Sequence[EventSlice]) -> None:
@@ -247,11 +247,11 @@ def silences_chart(picture: Picture) -> Chart | None:
                 fits = right < 915
                 chart.add_label(right if fits else left, chart.height + 10, length, anchor="start" if fits else "end")
         chart.height += 22
-    for takeover in _takeovers(picture):
+    for takeover in _shown_takeovers(picture):
         if at := takeover.began or takeover.ended:
             x = chart.position_of(at.timestamp())
             chart.add_line("incident-line", x, 6, x, chart.height)
-    return _with_axis(chart)
+    return _add_time_axis(chart)
 
 
 def _timeline_note(picture: Picture) -> str:

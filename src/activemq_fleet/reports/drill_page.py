@@ -32,8 +32,8 @@ def drill_report(result: DrillResult) -> str:
         details=[*result.conditions.machine.items(), *(("note", note) for note in result.conditions.notes)],
         headline=headline(result),
         fault_name=_FAULTS[result.conditions.what],
-        silence=_longest_and_median(_known(fault.silence for fault in counted)),
-        takeover=_longest_and_median(_known(fault.takeover for fault in counted)),
+        silence=_longest_and_median(_sorted_known(fault.silence for fault in counted)),
+        takeover=_longest_and_median(_sorted_known(fault.takeover for fault in counted)),
         timeline=timeline_chart(result),
         distribution=duration_chart(counted),
         chance=100 * loss_probability_upper_bound(len(counted)),
@@ -46,7 +46,7 @@ def drill_report(result: DrillResult) -> str:
     )
 
 
-def _known(values: Iterable[float | None]) -> list[float]:
+def _sorted_known(values: Iterable[float | None]) -> list[float]:
     """Return the durations that were measured, the shortest first."""
     return sorted(value for value in values if value is not None)
 
@@ -73,7 +73,7 @@ def timeline_chart(result: DrillResult) -> Chart:
             chart.height += 18
         if result.scraped:
             add_scrapes(chart, result.scraped, account.pair)
-        _flow_and_faults(chart, [fault for fault in result.faults if fault.pair == account.pair], top)
+        _add_flow_and_faults(chart, [fault for fault in result.faults if fault.pair == account.pair], top)
         chart.height += 9
     length = int(chart.ended - chart.began)
     ticks = range(0, length + 1, tick_step(length, 11))
@@ -81,7 +81,7 @@ def timeline_chart(result: DrillResult) -> Chart:
     return chart.add_axis(labels, "minutes and seconds since the drill began")
 
 
-def _flow_and_faults(chart: Chart, faults: Sequence[Fault], top: float) -> None:
+def _add_flow_and_faults(chart: Chart, faults: Sequence[Fault], top: float) -> None:
     """Add a row in which a pair's events flow but for the silences after faults, and the numbers of the faults."""
     chart.add_label(chart.left - 10, chart.height + 8, "events", anchor="end")
     chart.add_bar("flow", chart.began, chart.ended, height=8)
@@ -109,7 +109,7 @@ def duration_chart(faults: Sequence[Fault]) -> Chart:
     )
     if any(fault.unserved is not None for fault in faults):
         measures += (("no active node", "by scrapes of the brokers' metrics", "unserved"),)
-    known = [_known(getattr(fault, name) for fault in faults) for _, _, name in measures]
+    known = [_sorted_known(getattr(fault, name) for fault in faults) for _, _, name in measures]
     longest = max((values[-1] for values in known if values), default=1.0)
     step = next((step for step in (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300) if longest / step <= 10), 600)
     ticks = [(number * step, f"{number * step:g}") for number in range(int(longest / step) + 2)]

@@ -129,7 +129,7 @@ def write_audit(
     """
     with phase("finding incidents"):
         journals = read_journals(spark, output, inputs)
-        horizons = _horizons(inputs, logs, journals.last) if is_growing else None
+        horizons = _build_horizons(inputs, logs, journals.last) if is_growing else None
         log_figures = find_incidents(output, inputs, logs, journals.connections, skew, horizons)
     moments = [at for incident in log_figures.incidents.shown_incidents for at in (incident.began, incident.ended)]
     times = time_range([sample for log in logs for sample in log.times], [*moments, journals.first, journals.last])
@@ -143,18 +143,19 @@ def write_audit(
         gaps += foreign_claims(journals.files, journals.host_of)
         if scraped:
             gaps += unexplained_gaps(scraped, log_figures.incidents.shown_incidents, times.began, times.ended)
-        counts = _counts(output, logs, gaps, log_figures, events)
+        counts = _build_counts(output, logs, gaps, log_figures, events)
         result = Result(audit_outcome(gaps, counts), input_summary(inputs), tuple(gaps), counts, output.path)
         pair_of, group_of = ({name: getattr(inputs.hosts[name], key) for name in names} for key in ("pair", "group"))
         hosts, hosts_left = shown_hosts(pair_of, group_of, log_figures.spans, log_figures.incidents.shown_incidents)
-        lines = _lines(output, times)
+        lines = _line_figures(output, times)
         picture = Picture(times, log_figures.incidents, hosts, hosts_left, log_figures.bridges, lines, events, scraped)
         output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
         output.write_text("report.html", audit_report(result, picture))
     return result
 
 
-def _horizons(inputs: Inputs, logs: Sequence[LogFileSummary], of_journals: datetime | None) -> Horizons:
+def _build_horizons(inputs: Inputs, logs: Sequence[LogFileSummary], of_journals: datetime | None) -> Horizons:
+    """Return the times at which each host's log and all journals end."""
     last: dict[str, datetime | None] = dict.fromkeys(inputs.hosts)
     for log in logs:
         if log.last is not None:
@@ -163,13 +164,15 @@ def _horizons(inputs: Inputs, logs: Sequence[LogFileSummary], of_journals: datet
     return Horizons(last, of_journals)
 
 
-def _counts(
+def _build_counts(
     output: Output,
     logs: Sequence[LogFileSummary],
     gaps: Sequence[Gap],
     log_figures: FoundIncidents,
     events: EventFigures,
 ) -> Counts:
+    """Return the numbers of everything that an audit's result counts."""
+
     def by_name(counter: Mapping[str, int]) -> dict[str, int]:
         return dict(sorted(counter.items()))
 
@@ -186,7 +189,7 @@ def _counts(
     )
 
 
-def _lines(output: Output, times: TimeRange) -> LineFigures:
+def _line_figures(output: Output, times: TimeRange) -> LineFigures:
     """Return the figures of all log lines that have a time."""
 
     def count(batches: Batches) -> Iterator[LineFigures]:

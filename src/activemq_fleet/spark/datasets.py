@@ -50,7 +50,7 @@ RunTask = Callable[[Callable[[Batches], Batches], str], "DataFrame"]
 """``DataFrame.mapInArrow``: it runs a function over the frame's batches, and takes the columns of the result as DDL."""
 
 
-def _by_size(name: str) -> dict[str, str]:
+def _file_size_settings(name: str) -> dict[str, str]:
     """Return settings with which each task of the last shuffle writes one file of about 192 MiB.
 
     Spark's own 64 MiB a task would make files of 13 MiB of ``messages`` and of 3 MiB of ``deliveries``.
@@ -101,8 +101,8 @@ class Output:
         """
         rows = sf.count(sf.lit(1)).alias("rows")
         is_adaptive = self._spark.conf.get(_ADAPTIVE) == "true"  # else Spark ignores the other settings
-        with temporary_settings(self._spark, _by_size(name) if is_adaptive else {}):
-            shaped = select_columns(name, frame) if ordered else _in_order(name, select_columns(name, frame))
+        with temporary_settings(self._spark, _file_size_settings(name) if is_adaptive else {}):
+            shaped = select_columns(name, frame) if ordered else _sort_into_files(name, select_columns(name, frame))
             seen = Observation()
             shaped.observe(seen, rows).write.mode("append").option(
                 "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
@@ -252,7 +252,7 @@ def select_columns(name: str, frame: DataFrame, *more: str) -> DataFrame:
     )
 
 
-def _in_order(name: str, frame: DataFrame) -> DataFrame:
+def _sort_into_files(name: str, frame: DataFrame) -> DataFrame:
     """Return the rows in sorted partitions of about one file, with the rows of a host together as far as they fit."""
     keys = SORTED_BY[name]
     first = [key for key in keys if key in ("group", "host")] or list(keys[:1])

@@ -83,7 +83,9 @@ def read_journals(spark: SparkSession, output: Output, inputs: Inputs) -> ReadJo
         return ReadJournals(files=large, host_of=journal_hosts(large, inputs.hosts, inputs.agent_hosts))
     pair_of = {name: host.pair or name for name, host in inputs.hosts.items()}
     contents = read_binary_files(spark, paths).select("path", "content")
-    files, connections = output.write_results(contents.mapInArrow, partial(_summaries, pair_of=pair_of), [], keep=True)
+    files, connections = output.write_results(
+        contents.mapInArrow, partial(_summarize_journals, pair_of=pair_of), [], keep=True
+    )
     files = [*large, *files]
     return ReadJournals(contents, connections, files, journal_hosts(files, inputs.hosts, inputs.agent_hosts))
 
@@ -103,7 +105,7 @@ def judge_deliveries(
         for name in ("deliveries", "messages"):
             output.write_no_rows(name)
         return events, gaps
-    of_hosts = partial(_lines, epochs=epochs, host_of=journals.host_of)
+    of_hosts = partial(_key_lines_by_agent, epochs=epochs, host_of=journals.host_of)
     lines = partitioned_by_key(journals.contents.mapInArrow(as_objects(of_hosts), OBJECTS_DDL))
     findings, records = output.write_results(lines.mapInArrow, partial(_put_in_order, epochs=epochs), [], keep=True)
     gaps += [gap for gap in findings if isinstance(gap, JournalGap)]
@@ -111,16 +113,18 @@ def judge_deliveries(
     missing = {count.agent: count.records for count in findings if isinstance(count, MissingRecords)}
     subscribers = subscribers_of(change for change in findings if isinstance(change, SubscriptionChange))
     by_event = output.keep(partitioned_by_key(records))
-    parts, _ = output.write_results(by_event.mapInArrow, partial(_reach, subscribers=subscribers, missing=missing), [])
+    parts, _ = output.write_results(
+        by_event.mapInArrow, partial(_compute_reach, subscribers=subscribers, missing=missing), []
+    )
     judge = Judge(subscribers, missing, merged_reach(parts))
-    task = partial(_judge, judge=judge, times=times, horizons=horizons)
+    task = partial(_judge_events, judge=judge, times=times, horizons=horizons)
     figures, _ = output.write_results(by_event.mapInArrow, task, ["deliveries", "messages"])
     for task_figures in figures:
         events.merge(task_figures)
     return events, gaps
 
 
-def _files(batches: Batches) -> Iterator[tuple[str, str, memoryview]]:
+def _journal_files(batches: Batches) -> Iterator[tuple[str, str, memoryview]]:
     """Yield host, file (``agent/NAME``) and content of files whose paths end with HOST/agent/NAME."""
     for batch in batches:
         for path, content in zip(batch.column("path"), batch.column("content"), strict=True):
@@ -128,16 +132,20 @@ def _files(batches: Batches) -> Iterator[tuple[str, str, memoryview]]:
             yield host, f"{directory}/{name}", memoryview(content.as_buffer())
 
 
-def _summaries(batches: Batches, *, pair_of: Mapping[str, str]) -> Iterator[JournalFileSummary | KeyedObject]:
-    for host, file, content in _files(batches):
+def _summarize_journals(batches: Batches, *, pair_of: Mapping[str, str]) -> Iterator[JournalFileSummary | KeyedObject]:
+    """Yield a summary of each journal file, and its connection records with their pair as key."""
+    for host, file, content in _journal_files(batches):
         summary, connections = summarize_journal(host, file, content)
         yield summary
         if connections:
             yield KeyedObject(pair_of[host], connections)
 
 
-def _lines(batches: Batches, *, epochs: Mapping[EpochKey, Epoch], host_of: Mapping[str, str]) -> Iterator[KeyedObject]:
-    for file in _files(batches):
+def _key_lines_by_agent(
+    batches: Batches, *, epochs: Mapping[EpochKey, Epoch], host_of: Mapping[str, str]
+) -> Iterator[KeyedObject]:
+    """Yield the lines of journal files with their agent as key, in the order of the agent's records."""
+    for file in _journal_files(batches):
         yield from (KeyedObject(line.agent, line, line.place) for line in placed_lines(*file, epochs, host_of))
 
 
@@ -156,19 +164,24 @@ def _put_in_order(
     yield from gaps.in_order()
 
 
-def _records(batches: Batches) -> Iterator[OrderedRecord]:
+def _unpack_records(batches: Batches) -> Iterator[OrderedRecord]:
+    """Yield the journal records in batches of OBJECTS."""
     return (keyed.value for keyed in from_objects(batches))
 
 
-def _reach(batches: Batches, *, subscribers: Mapping[str, Subscriber], missing: Mapping[str, int]) -> Iterator[Reach]:
-    yield dict(reached_ranges(events_of(_records(batches)), subscribers, missing))
+def _compute_reach(
+    batches: Batches, *, subscribers: Mapping[str, Subscriber], missing: Mapping[str, int]
+) -> Iterator[Reach]:
+    """Yield the ranges of events that reached each subscriber, computed from one partition."""
+    yield dict(reached_ranges(events_of(_unpack_records(batches)), subscribers, missing))
 
 
-def _judge(
+def _judge_events(
     batches: Batches, *, judge: Judge, times: TimeRange, horizons: Horizons | None
 ) -> Iterator[DatasetRows | EventFigures]:
+    """Yield the rows of all deliveries and messages in one partition, and their figures."""
     figures = EventFigures(times)
-    for event in judged_events(_records(batches), judge, figures, horizons):
+    for event in judged_events(_unpack_records(batches), judge, figures, horizons):
         for delivery in event.deliveries:
             yield DatasetRows("deliveries", {**delivery._asdict(), "final": event.is_final})
         if event.outcome:

@@ -53,41 +53,41 @@ def drift(spark: SparkSession, planned: str, collected: str, out: str) -> DriftR
     """
     with Output(spark, out, kind="drift") as output, temporary_settings(spark, _SMALL_FILES):
         with phase("listing what was planned and what was collected"):
-            records = _planned(spark, planned).unionByName(_collected(spark, collected))
+            records = _read_planned_files(spark, planned).unionByName(_read_collected_files(spark, collected))
         with phase("comparing"):
-            hosts, _ = output.write_results(partitioned_by_key(records).mapInArrow, _compare, ["drift"])
+            hosts, _ = output.write_results(partitioned_by_key(records).mapInArrow, _compare_hosts, ["drift"])
         result = drift_result(hosts)
         output.write_text("drift.json", json_text(result.to_dict()))
         output.commit()
         return result
 
 
-def _planned(spark: SparkSession, planned: str) -> DataFrame:
+def _read_planned_files(spark: SparkSession, planned: str) -> DataFrame:
     """Return the records of planned files: of the output of ``plan``, else of ``render``."""
     root = uri_of(planned)
     _refuse_unreadable(planned)
     try:
         files = read(spark, planned, "files").where(sf.col("host").isNotNull())
-        return files.select("host", "path", "content", "sha256").mapInArrow(_planned_records, OBJECTS_DDL)
+        return files.select("host", "path", "content", "sha256").mapInArrow(_records_of_planned_rows, OBJECTS_DDL)
     except (InputError, AnalysisException) as error:
-        if isinstance(error, AnalysisException) and not _is_not_found(error):
+        if isinstance(error, AnalysisException) and not _is_path_not_found(error):
             raise
     hosts = f"{root}/hosts"
     none = f"{planned}: holds neither the dataset files, as plan writes it, nor hosts/, as render does"
-    return _files(spark, f"{escaped_uri_of(root)}/hosts", hosts, lambda *file: (rendered_file(*file),), none)
+    return _read_files(spark, f"{escaped_uri_of(root)}/hosts", hosts, lambda *file: (rendered_file(*file),), none)
 
 
-def _collected(spark: SparkSession, collected: str) -> DataFrame:
+def _read_collected_files(spark: SparkSession, collected: str) -> DataFrame:
     """Return the records of collected files, and of the hosts that have been collected."""
     root = uri_of(collected)
     _refuse_unreadable(collected)
     pattern = f"{escaped_uri_of(root)}/*"
     none = f"{collected}: holds no HOST/{{}}, as collect lays it down"
-    files = _files(spark, f"{pattern}/configuration", root, collected_file, none.format("configuration"))
-    return files.unionByName(_files(spark, f"{pattern}/host.json", root, collected_file, none.format("host.json")))
+    files = _read_files(spark, f"{pattern}/configuration", root, collected_file, none.format("configuration"))
+    return files.unionByName(_read_files(spark, f"{pattern}/host.json", root, collected_file, none.format("host.json")))
 
 
-def _files(
+def _read_files(
     spark: SparkSession,
     pattern: str,
     root: str,
@@ -107,29 +107,30 @@ def _files(
             for path, content in zip(*batch.columns, strict=True)
             for record in records_of(path_below(root, path.as_py()), content.as_py())
         )
-        return _key_by_host(file_records)
+        return _key_records_by_host(file_records)
 
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
         files = reader.option("ignoredPathSegmentRegex", r"^\..*\.crc$").load(pattern)
     except AnalysisException as error:
-        if not _is_not_found(error):
+        if not _is_path_not_found(error):
             raise
         raise InputError(none) from None
     return files.select("path", "content").mapInArrow(records, OBJECTS_DDL)
 
 
-def _planned_records(batches: Batches) -> Batches:
+def _records_of_planned_rows(batches: Batches) -> Batches:
     """Return records of rows of the dataset ``files``."""
     rows = (row for batch in batches for row in zip(*batch.columns, strict=True))
-    return _key_by_host(planned_file(*(value.as_py() for value in row)) for row in rows)
+    return _key_records_by_host(planned_file(*(value.as_py() for value in row)) for row in rows)
 
 
-def _key_by_host(records: Iterable[FileRecord]) -> Batches:
+def _key_records_by_host(records: Iterable[FileRecord]) -> Batches:
+    """Yield file records as OBJECTS with their host as key."""
     return to_objects(KeyedObject(record.host, record) for record in records)
 
 
-def _compare(batches: Batches) -> Iterator[DatasetRows | ComparedHost]:
+def _compare_hosts(batches: Batches) -> Iterator[DatasetRows | ComparedHost]:
     """Yield the rows of each host, and the compared host; records are grouped by host."""
     for host, objects in groupby(from_objects(batches), key=lambda keyed: keyed.key):
         records = [keyed.value for keyed in objects]
@@ -148,5 +149,5 @@ def _refuse_unreadable(path: str) -> None:
         refuse_outside_links(path)
 
 
-def _is_not_found(error: AnalysisException) -> bool:
+def _is_path_not_found(error: AnalysisException) -> bool:
     return "PATH_NOT_FOUND" in str(error.getCondition())

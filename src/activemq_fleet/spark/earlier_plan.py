@@ -55,12 +55,12 @@ class EarlierPlan:
         self._groups = read(self._spark, self._since, "brokers").join(self._kept, "host", "left_semi").select("group")
         output.write("changes", self._changed_files(output.read_written("files")))
         for name in DATASETS if unchanged else ():
-            output.write(name, self._rows(name, "left_semi"), ordered=True)
+            output.write(name, self._earlier_rows(name, "left_semi"), ordered=True)
 
     def _changed_files(self, computed: DataFrame) -> DataFrame:
         before, now = (
             frame.select("host", "path", sf.coalesce("host", sf.lit("")).alias("of"), sf.col("sha256").alias(which))
-            for frame, which in ((self._rows("files", "left_anti"), "before"), (computed, "now"))
+            for frame, which in ((self._earlier_rows("files", "left_anti"), "before"), (computed, "now"))
         )
         op = sf.when(sf.col("before").isNull(), "added").when(sf.col("now").isNull(), "removed").otherwise("changed")
         return (
@@ -77,7 +77,7 @@ class EarlierPlan:
         files = read(self._spark, out, "files").where(sf.col("path") == ACTIVEMQ_XML).select("host")
         return blocking, read(self._spark, out, "brokers").join(files, "host", "left_anti").count()
 
-    def _rows(self, name: str, how: str) -> DataFrame:
+    def _earlier_rows(self, name: str, how: str) -> DataFrame:
         """Return the earlier dataset's rows that are taken over (left_semi), or that are not (left_anti)."""
         before = read(self._spark, self._since, name)
         rows = before.where("host is not null").join(self._kept, "host", how)

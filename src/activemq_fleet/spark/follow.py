@@ -59,7 +59,7 @@ def audit_after_changes(
     """
     root = _local_directory(logs)
     with Output(spark, out):
-        pass  # an OUT that is not ours is refused before any work
+        pass  # an OUT of another program is refused before any work
     with _lock_output(out):
         watch = _Watch(root, quiet=QUIET_SECONDS if until_idle is None else min(QUIET_SECONDS, until_idle))
         while until_idle is None or not watch.is_idle(until_idle):
@@ -70,7 +70,7 @@ def audit_after_changes(
                         watch.read_fingerprints()
                         continue
                 elif until_idle is not None:
-                    list_inputs(spark, logs, inventory_hosts)  # raises InputError, which says what is not there
+                    list_inputs(spark, logs, inventory_hosts)  # raises InputError, which names what is missing
                 watch.record_audit(fingerprints)
             elif until_idle != 0:
                 time.sleep(every)
@@ -79,7 +79,7 @@ def audit_after_changes(
 
 @dataclass(slots=True)
 class _Watch:
-    """The files below ``root``: their fingerprints, and since when they have not changed."""
+    """A watch on the files below ``root``: their fingerprints, and the times of the last change and audit."""
 
     root: Path
     quiet: float
@@ -101,7 +101,7 @@ class _Watch:
             self.fingerprints, self._changed = fingerprints, now
 
     def record_audit(self, fingerprints: Mapping[str, FileFingerprint]) -> None:
-        """Record that an audit of files with these fingerprints was written, and start the idle time anew."""
+        """Record that an audit of files with these fingerprints was written, and restart the idle time."""
         self._published = fingerprints
         self._since = self._changed = time.monotonic()
 
@@ -125,7 +125,7 @@ def _audit_once(
     inventory_hosts: Mapping[str, Host] | None,
     skew: timedelta,
 ) -> bool:
-    """Audit, and return whether OUT was replaced: not where a log file was rolled meanwhile, and may be read twice."""
+    """Run an audit and return whether OUT was replaced; it is not if a log file was rolled and may be read twice."""
     try:
         inputs, absent = with_inventory_hosts(list_inputs(spark, logs, inventory_hosts), inventory_hosts)
         with Output(spark, out) as output, temporary_settings(spark, shuffle_settings(spark, inputs)):

@@ -96,8 +96,8 @@ def find_incidents(
     ``logs``: the summaries of all log files; ``connections``: OBJECTS with agents' ConnectionRecords by pair; ``skew``:
     by how much hosts' clocks may differ; ``horizons``: until when the evidence goes, None where all rows are final.
     """
-    fleet = _fleet(inputs, horizons)
-    evidence = partitioned_by_key(_evidence(output.read_written("events"), logs, fleet))
+    fleet = _describe_fleet(inputs, horizons)
+    evidence = partitioned_by_key(_evidence_frame(output.read_written("events"), logs, fleet))
     pairs, findings = output.write_results(
         evidence.mapInArrow, partial(_find_in_logs, fleet=fleet), ["bridges"], keep=True
     )
@@ -111,7 +111,7 @@ def find_incidents(
     if connections is not None:
         witnessed = witnessed.unionByName(connections)
     reporting = frozenset(name for pair in pairs for name in pair.reporting_names)
-    task = partial(_find_incidents, fleet=fleet, skew=skew, reporting=reporting)
+    task = partial(_find_incidents_of_pairs, fleet=fleet, skew=skew, reporting=reporting)
     figures, _ = output.write_results(partitioned_by_key(witnessed).mapInArrow, task, ["incidents"])
     log_figures = FoundIncidents(spans=[span for pair in pairs for span in pair.spans])
     for task_figures in figures:
@@ -121,7 +121,8 @@ def find_incidents(
     return log_figures
 
 
-def _fleet(inputs: Inputs, horizons: Horizons | None) -> _Fleet:
+def _describe_fleet(inputs: Inputs, horizons: Horizons | None) -> _Fleet:
+    """Return the hosts, nodes and planned work of an audit by pair."""
     logs = {file.host for file in inputs.files_of_kind("log")}
     journals = {file.host for file in inputs.files_of_kind("journal")}
     fleet = _Fleet({name: host.pair or name for name, host in inputs.hosts.items()}, horizons)
@@ -135,7 +136,7 @@ def _fleet(inputs: Inputs, horizons: Horizons | None) -> _Fleet:
     return fleet
 
 
-def _evidence(events: DataFrame, logs: Sequence[LogFileSummary], fleet: _Fleet) -> DataFrame:
+def _evidence_frame(events: DataFrame, logs: Sequence[LogFileSummary], fleet: _Fleet) -> DataFrame:
     """Return evidence and logged periods in the dataset ``events`` as OBJECTS by pair."""
     file_order = {(log.host, log.file): log.order for log in logs}
     text = sf.substring(sf.concat_ws("\n", "message", "stack"), 1, TEXT).alias("text")
@@ -143,12 +144,13 @@ def _evidence(events: DataFrame, logs: Sequence[LogFileSummary], fleet: _Fleet) 
     # Only the time of other records is passed on.
     chosen = sf.when(sf.col("kind").isin(sorted(KINDS)), record).alias("record")
     timed = events.where("time IS NOT NULL").select("host", "time", chosen)
-    return timed.mapInArrow(as_objects(partial(_evidence_by_pair, file_order=file_order, fleet=fleet)), OBJECTS_DDL)
+    return timed.mapInArrow(as_objects(partial(_key_evidence_by_pair, file_order=file_order, fleet=fleet)), OBJECTS_DDL)
 
 
-def _evidence_by_pair(
+def _key_evidence_by_pair(
     batches: Batches, *, file_order: Mapping[tuple[str, str], int], fleet: _Fleet
 ) -> Iterator[KeyedObject]:
+    """Yield the evidence and logged periods of each pair with the pair as key."""
     for batch in batches:
         rows = batch.filter(batch.column("record").is_valid()).to_pylist()
         records = ({**row["record"], "host": row["host"], "time": row["time"]} for row in rows)
@@ -160,11 +162,11 @@ def _evidence_by_pair(
 
 
 def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | _PairSummary | KeyedObject]:
-    """Yield the bridges and the summary of each pair, and the findings of its logs for ``_find_incidents``."""
+    """Yield the bridges and the summary of each pair, and the findings of its logs for ``_find_incidents_of_pairs``."""
     for pair, objects in groupby(from_objects(batches), key=lambda keyed: keyed.key):
         findings = findings_of_logs(fleet.nodes[pair], chain.from_iterable(keyed.value for keyed in objects))
         for bridge in findings.bridges:
-            row = _row("bridges", bridge) | {"final": fleet.is_final(bridge.ended, [bridge.host])}
+            row = _dataset_row("bridges", bridge) | {"final": fleet.is_final(bridge.ended, [bridge.host])}
             yield DatasetRows("bridges", row)
         bridges = BridgeFigures()
         bridges.add(findings.bridges)
@@ -184,9 +186,10 @@ def _address_losses(batches: Batches, *, hosts_by_name: Mapping[str, set[str]], 
                 yield KeyedObject(*lost)
 
 
-def _find_incidents(
+def _find_incidents_of_pairs(
     batches: Batches, *, fleet: _Fleet, skew: timedelta, reporting: frozenset[str]
 ) -> Iterator[DatasetRows | IncidentFigures]:
+    """Yield the rows of the incidents of each pair in one partition, and their figures."""
     figures = IncidentFigures()
     for pair, objects in groupby(from_objects(batches), key=lambda keyed: keyed.key):
         findings, witnesses = findings_of_logs(fleet.nodes.get(pair, ()), ()), list[Any]()
@@ -198,12 +201,12 @@ def _find_incidents(
         operations = fleet.operations.get(pair, [])
         for incident in incidents_of_pair(findings, witnesses, skew, operations, reporting):
             is_final = fleet.is_final(incident.ended, fleet.hosts.get(incident.pair or incident.host, ()))
-            row = _row("incidents", incident) | {"incident": incident.id, "final": is_final}
+            row = _dataset_row("incidents", incident) | {"incident": incident.id, "final": is_final}
             yield DatasetRows("incidents", row)
             figures.add(incident)
     yield figures
 
 
-def _row(dataset: str, row_source: object) -> dict[str, Any]:
+def _dataset_row(dataset: str, row_source: object) -> dict[str, Any]:
     """Return a row of a dataset from an object with attributes of its columns' names; others are absent."""
     return {name: getattr(row_source, name, None) for name in SCHEMAS[dataset].names}

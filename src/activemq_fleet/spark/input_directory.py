@@ -32,31 +32,32 @@ def refuse_outside_links(path: str) -> None:
     directory = local_path(path)
     if directory is not None and directory.is_dir():
         real = os.path.realpath(directory)
-        for entry, is_below_link in _entries(str(directory), below_link=False):
-            _check(entry, real, is_below_link)
+        for entry, is_below_link in _walk_entries(str(directory), below_link=False):
+            _check_entry(entry, real, is_below_link)
 
 
-def _entries(directory: str, *, below_link: bool) -> Iterator[tuple[os.DirEntry[str], bool]]:
-    """Every entry below a directory, and whether a link to a directory was followed on the way to it."""
+def _walk_entries(directory: str, *, below_link: bool) -> Iterator[tuple[os.DirEntry[str], bool]]:
+    """Yield each entry below a directory, and whether a link to a directory was followed to reach it."""
     with os.scandir(directory) as entries:
         for entry in entries:
             yield entry, below_link
             if _is_directory(entry) and not (entry.is_symlink() and below_link):
-                yield from _entries(entry.path, below_link=below_link or entry.is_symlink())
+                yield from _walk_entries(entry.path, below_link=below_link or entry.is_symlink())
 
 
-def _check(entry: os.DirEntry[str], root: str, is_below_link: bool) -> None:
+def _check_entry(entry: os.DirEntry[str], root: str, is_below_link: bool) -> None:
+    """Raise InputError for a link that leads outside, a link below a followed link, or a special file."""
     if entry.is_symlink():
         real = os.path.realpath(entry.path)
         if not _is_below(real, root):
-            raise _leads_out(entry.path, real)
+            raise _outside_link_error(entry.path, real)
         if is_below_link and _is_directory(entry):
             name = printable(entry.path)
             raise InputError(f"{name} is a link to a directory below another such link: put the directory itself there")
     try:
-        special = _special(entry.stat().st_mode)
+        special = _special_file_kind(entry.stat().st_mode)
     except OSError:
-        return  # it went away meanwhile, or is a link to nothing
+        return  # it was removed meanwhile, or is a link to nothing
     if special:
         raise InputError(f"{printable(entry.path)} is {special}: remove it")
 
@@ -72,10 +73,11 @@ def _is_below(path: str, root: str) -> bool:
     return path == root or path.startswith(f"{root.rstrip('/')}/")
 
 
-def _leads_out(path: str, real: str) -> InputError:
+def _outside_link_error(path: str, real: str) -> InputError:
     where = f"out of the directory, to {printable(real)}"
     return InputError(f"{printable(path)} is a link {where}: put the file itself there, or remove it")
 
 
-def _special(mode: int) -> str:
+def _special_file_kind(mode: int) -> str:
+    """Return the name of the kind of a FIFO, socket or device by its mode; empty for other files."""
     return next((kind for is_kind, kind in _SPECIAL if is_kind(mode)), "")

@@ -108,7 +108,7 @@ def list_inputs(spark: SparkSession, logs: str, inventory_hosts: Mapping[str, Ho
     """
     refuse_outside_links(logs)
     root = uri_of(logs)
-    listed, contents = _listed(spark, root, logs)
+    listed, contents = _list_files(spark, root, logs)
     files = tuple(sorted(listed, key=lambda file: (file.host, file.file)))
     if not any(file.kind in ("log", "journal") for file in files):
         raise InputError(
@@ -132,12 +132,13 @@ def inputs_of(
     names = sorted({file.host for file in files})
     hosts = {
         name: _with_operations(
-            _host(name, contents.get((name, HOST_FILE)), inventory_hosts or {}), contents.get((name, OPERATIONS_FILE))
+            _read_host(name, contents.get((name, HOST_FILE)), inventory_hosts or {}),
+            contents.get((name, OPERATIONS_FILE)),
         )
         for name in names
     }
     problems = [f"{name}: {problem}" for name in names for problem in hosts[name].problems]
-    problems += [*_absent(files, hosts), *_too_large(files)]
+    problems += [*_problems_of_missing_files(files, hosts), *_problems_of_large_files(files)]
     agent_hosts = {host.agent: name for name, host in (inventory_hosts or {}).items() if host.agent}
     return Inputs(root, files, hosts, tuple(problems), agent_hosts)
 
@@ -175,7 +176,7 @@ def read_binary_files(spark: SparkSession, paths: Sequence[str], **options: str)
         return spark.read.format("binaryFile").options(**options).load([escaped_uri_of(path) for path in paths])
 
 
-def _listed(spark: SparkSession, root: str, logs: str) -> tuple[list[InputFile], dict[tuple[str, str], bytes]]:
+def _list_files(spark: SparkSession, root: str, logs: str) -> tuple[list[InputFile], dict[tuple[str, str], bytes]]:
     """Return the files, and the contents of host.json and operations.jsonl by host and file name."""
     from pyspark.sql import functions as sf
 
@@ -211,21 +212,24 @@ def file_kind(file: str) -> FileKind:
     return "host" if file == HOST_FILE else "operations" if file == OPERATIONS_FILE else "other"
 
 
-def _host(name: str, content: bytes | None, inventory_hosts: Mapping[str, Host]) -> Host:
+def _read_host(name: str, content: bytes | None, inventory_hosts: Mapping[str, Host]) -> Host:
+    """Return a host by its host.json, else by the inventory, with the problems of its files."""
     problems: list[str] = []
     if content is not None:
         try:
             known = parse_json(content)
             if not isinstance(known, dict):
                 raise ValueError("it is not an object")
-            return _checked(_from_file(name, known), problems)
+            return _with_valid_time_zone(_host_of_file(name, known), problems)
         except ValueError as error:
             problems.append(f"{HOST_FILE} is no JSON object that can be used ({error}): it was not read")
     else:
         problems.append(f"no {HOST_FILE}")
     if name in inventory_hosts:
-        return _checked(inventory_hosts[name], [f"{problems[-1]}: the inventory tells group, release and time zone"])
-    return _checked(Host(name), [f"{problems[-1]}: its times are taken for UTC, its release is not known"])
+        return _with_valid_time_zone(
+            inventory_hosts[name], [f"{problems[-1]}: the inventory tells group, release and time zone"]
+        )
+    return _with_valid_time_zone(Host(name), [f"{problems[-1]}: its times are taken for UTC, its release is not known"])
 
 
 def _with_operations(host: Host, content: bytes | None) -> Host:
@@ -235,7 +239,9 @@ def _with_operations(host: Host, content: bytes | None) -> Host:
     return replace(host, operations=operations, problems=(*host.problems, *problems))
 
 
-def _from_file(name: str, known: Mapping[str, Any]) -> Host:
+def _host_of_file(name: str, known: Mapping[str, Any]) -> Host:
+    """Return the host that the content of host.json describes."""
+
     def text(key: str) -> str | None:
         value = known.get(key)
         return printable(value[:_LONGEST_TEXT]) if isinstance(value, str) and value else None
@@ -249,13 +255,14 @@ def _from_file(name: str, known: Mapping[str, Any]) -> Host:
         text("group"),
         text("pair"),
         text("store"),
-        _generations(known.get("generations")),
-        _risks(known.get("risk_records")),
+        _parse_generations(known.get("generations")),
+        _parse_risks(known.get("risk_records")),
         problems,
     )
 
 
-def _generations(rows: Any) -> tuple[tuple[int, float], ...]:
+def _parse_generations(rows: Any) -> tuple[tuple[int, float], ...]:
+    """Return number and time of each generation of a fenced store in host.json; malformed rows are left out."""
     generations = []
     for row in rows if isinstance(rows, list) else ():
         number, made = (row.get("number"), row.get("made")) if isinstance(row, dict) else (None, None)
@@ -264,7 +271,7 @@ def _generations(rows: Any) -> tuple[tuple[int, float], ...]:
     return tuple(generations)
 
 
-def _risks(rows: Any) -> tuple[StoreRisk, ...]:
+def _parse_risks(rows: Any) -> tuple[StoreRisk, ...]:
     """Return the newest 100 records that host.json has of the host's store; what is no record is left out."""
     risks = []
     for row in rows if isinstance(rows, list) else ():
@@ -276,7 +283,7 @@ def _risks(rows: Any) -> tuple[StoreRisk, ...]:
     return tuple(sorted(risks, key=lambda risk: risk.time)[-_MOST_RISKS:])
 
 
-def _checked(host: Host, problems: list[str]) -> Host:
+def _with_valid_time_zone(host: Host, problems: list[str]) -> Host:
     """Return the host with a time zone that exists, and with ``problems`` before its own."""
     problems = [*problems, *host.problems]
     try:
@@ -286,13 +293,13 @@ def _checked(host: Host, problems: list[str]) -> Host:
     return replace(host, problems=tuple(problems))
 
 
-def _absent(files: Iterable[InputFile], hosts: Mapping[str, Host]) -> list[str]:
+def _problems_of_missing_files(files: Iterable[InputFile], hosts: Mapping[str, Host]) -> list[str]:
     """Return a line for each host without a log and a journal."""
     there = {file.host for file in files if file.kind in ("log", "journal")}
     return [f"{name}: no log and no journal" for name in hosts if name not in there]
 
 
-def _too_large(files: Iterable[InputFile]) -> list[str]:
+def _problems_of_large_files(files: Iterable[InputFile]) -> list[str]:
     """Return a line for each host.json and operations.jsonl that is too large to be read."""
     what_to_do = {
         "operations": f"the planned work on it is not known: keep the newest lines, tail -n 4000 {OPERATIONS_FILE}",

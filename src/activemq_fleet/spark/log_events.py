@@ -54,7 +54,7 @@ def scan_logs(
     """
     # One core for a Spark elsewhere: how many tasks run there at a time is not known.
     partitions = partition_files(files, is_read_as_one_row, cores_of(spark.conf.get("spark.master", None) or ""))
-    places = _places(spark, inputs, [file for file in files if file.host not in partitions.whole_hosts])
+    places = _find_places(spark, inputs, [file for file in files if file.host not in partitions.whole_hosts])
 
     def log_of(file: InputFile) -> LogFile:
         host = inputs.hosts[file.host]
@@ -62,9 +62,14 @@ def scan_logs(
         return LogFile(file.host, file.file, source, file.compressed, places.get(file.path))
 
     frames = [
-        _of_files(spark, {file.path: log_of(file) for file in chosen}, through, schema) for chosen in partitions.files
+        _scan_whole_files(spark, {file.path: log_of(file) for file in chosen}, through, schema)
+        for chosen in partitions.files
     ]
-    frames += [_of_lines(spark, file, log_of(file), through, schema) for file in files if not is_read_as_one_row(file)]
+    frames += [
+        _scan_file_by_lines(spark, file, log_of(file), through, schema)
+        for file in files
+        if not is_read_as_one_row(file)
+    ]
     return (
         reduce(lambda frame, other_frame: frame.unionAll(other_frame), frames)
         if frames
@@ -77,7 +82,7 @@ def is_read_as_one_row(file: InputFile) -> bool:
     return file.size <= (_WHOLE_PACKED if file.compressed else _WHOLE)
 
 
-def _of_files(
+def _scan_whole_files(
     spark: SparkSession, logs: Mapping[str, LogFile], through: Callable[[Batches], Batches], schema: StructType | str
 ) -> DataFrame:
     """Read whole files in one partition. The function carries their metadata, so that no join is needed."""
@@ -104,10 +109,10 @@ def _events_of_files(batches: Batches, logs: Mapping[str, LogFile]) -> Batches:
     for _, files in groupby(
         read, key=lambda read_file: (read_file[0].host, read_file[0].file if read_file[0].place else "")
     ):
-        yield from _in_schema(events_of_host(list(files)))
+        yield from _select_event_columns(events_of_host(list(files)))
 
 
-def _of_lines(
+def _scan_file_by_lines(
     spark: SparkSession,
     file: InputFile,
     log: LogFile,
@@ -118,21 +123,21 @@ def _of_lines(
     size = None if file.compressed else file.size
 
     def scan(batches: Batches) -> Batches:
-        return through(_in_schema(events_of_file(log, pieces_of_lines(batches, size))))
+        return through(_select_event_columns(events_of_file(log, pieces_of_lines(batches, size))))
 
     lines = spark.read.option("lineSep", "\n").text(escaped_uri_of(file.path))
     return lines.select(sf.col("value").cast("binary").alias("line")).mapInArrow(scan, schema)
 
 
-def _in_schema(batches: Iterable[pa.RecordBatch]) -> Batches:
+def _select_event_columns(batches: Iterable[pa.RecordBatch]) -> Batches:
     return (batch.select(EVENTS_SCHEMA.names) for batch in batches)
 
 
-def _places(spark: SparkSession, inputs: Inputs, files: Collection[InputFile]) -> dict[str, Place]:
+def _find_places(spark: SparkSession, inputs: Inputs, files: Collection[InputFile]) -> dict[str, Place]:
     """Return the places of files of hosts whose files several tasks read, by path. Reads the files' beginnings."""
     counts = Counter(file.host for file in files)
     several = [file for file in files if counts[file.host] > 1]
-    beginnings = _beginnings(spark, several)
+    beginnings = _read_beginnings(spark, several)
     places = {file.path: Place() for file in files}
     for name, host_files in groupby(sorted(several, key=lambda file: file.host), key=lambda file: file.host):
         host, paths = inputs.hosts[name], {file.file: file.path for file in host_files}
@@ -143,16 +148,18 @@ def _places(spark: SparkSession, inputs: Inputs, files: Collection[InputFile]) -
     return places
 
 
-def _beginnings(spark: SparkSession, files: Sequence[InputFile]) -> dict[str, Beginning]:
+def _read_beginnings(spark: SparkSession, files: Sequence[InputFile]) -> dict[str, Beginning]:
+    """Return the first bytes and the first record of each log file, by path."""
     if not files:
         return {}
     read = read_binary_files(spark, [file.path for file in files])
     part = sf.substring("content", 1, BEGINNING).alias("part")
-    rows = read.select("path", part).mapInArrow(_first_records, _BEGINNINGS).toArrow().to_pylist()
+    rows = read.select("path", part).mapInArrow(_parse_beginnings, _BEGINNINGS).toArrow().to_pylist()
     return {row["path"]: Beginning(row["head"], row["first"]) for row in rows}
 
 
-def _first_records(batches: Batches) -> Batches:
+def _parse_beginnings(batches: Batches) -> Batches:
+    """Yield path, first bytes and first record of each file in batches of paths and beginnings."""
     for batch in batches:
         paths, parts = (column.to_pylist() for column in batch.columns)
         beginnings = [

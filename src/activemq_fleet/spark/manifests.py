@@ -59,14 +59,14 @@ class HadoopTarget:
         self._before: dict[str, set[str]] = {}
         self._earlier: dict[str, Any] = {}
         self._names: list[str] = []
-        self._texts: dict[str, str] = {}
+        self._read_texts: dict[str, str] = {}
 
     def check_replaceable(self, kind: str) -> None:
         """Raise InputError unless the output path is absent, empty, or an earlier result of the job ``kind``."""
-        files = _list(self._spark, self.out)
+        files = _list_files(self._spark, self.out)
         if not files:
             return
-        text = _newest(self._spark, self.out)
+        text = _newest_manifest(self._spark, self.out)
         if text is None:
             raise InputError(f"{self.out}: is not empty and was not written by {kind}; choose another path")
         self._earlier = check_manifest(self.out, kind, text)
@@ -78,7 +78,7 @@ class HadoopTarget:
         """Return the URI of a dataset's directory, which may hold files of earlier runs."""
         path = f"{self.out}/{name}"
         if name not in self._before:
-            self._before[name] = set(_list(self._spark, path))
+            self._before[name] = set(_list_files(self._spark, path))
             self._names.append(name)
         return path
 
@@ -87,24 +87,25 @@ class HadoopTarget:
 
     def written_files(self, name: str) -> list[str]:
         """Return the Parquet files of a dataset that this run wrote, without those of earlier runs."""
-        new = set(_list(self._spark, self.dataset_path(name))) - self._before[name]
+        new = set(_list_files(self._spark, self.dataset_path(name))) - self._before[name]
         return sorted(path for path in new if path.endswith(".parquet"))
 
     def write_text(self, name: str, text: str) -> None:
         """Remember a text file's content, which ``commit`` writes as ``NAME/part-….txt``."""
-        self._texts[name] = text
+        self._read_texts[name] = text
 
     def commit(self, manifest: Mapping[str, Any]) -> None:
         """Write the remembered texts, and last the manifest, which lists the files of this run by dataset."""
         files = {
-            name: sorted(set(_list(self._spark, f"{self.out}/{name}")) - self._before[name]) for name in self._names
+            name: sorted(set(_list_files(self._spark, f"{self.out}/{name}")) - self._before[name])
+            for name in self._names
         }
         run = int(self._earlier.get("run", 0)) + 1
-        for name, text in self._texts.items():
-            before = set(_list(self._spark, f"{self.out}/{name}"))
-            _append(self._spark, f"{self.out}/{name}", text)
-            files[name] = sorted(set(_list(self._spark, f"{self.out}/{name}")) - before)
-        _append(self._spark, f"{self.out}/{MANIFEST}", json_text({**manifest, "run": run, "files": files}))
+        for name, text in self._read_texts.items():
+            before = set(_list_files(self._spark, f"{self.out}/{name}"))
+            _append_text(self._spark, f"{self.out}/{name}", text)
+            files[name] = sorted(set(_list_files(self._spark, f"{self.out}/{name}")) - before)
+        _append_text(self._spark, f"{self.out}/{MANIFEST}", json_text({**manifest, "run": run, "files": files}))
 
     def discard(self) -> None:
         """Do nothing: readers ignore files that are not in the manifest."""
@@ -114,7 +115,7 @@ def listed_files(spark: SparkSession, out: str, name: str) -> list[str]:
     """Return the files of the dataset ``name`` that the newest manifest of ``out`` lists.
     Raises InputError without any.
     """
-    text = _newest(spark, out)
+    text = _newest_manifest(spark, out)
     if text is None:
         raise InputError(f"{out}: holds no {MANIFEST}: it was not written by activemq-fleet, or not to its end")
     files: list[str] = json.loads(text).get("files", {}).get(name, [])
@@ -123,25 +124,26 @@ def listed_files(spark: SparkSession, out: str, name: str) -> list[str]:
     return files
 
 
-def _newest(spark: SparkSession, out: str) -> str | None:
+def _newest_manifest(spark: SparkSession, out: str) -> str | None:
     """Return the text of the manifest with the highest ``run``; None when there is none."""
     path = f"{out}/{MANIFEST}"
-    if not _list(spark, path):
+    if not _list_files(spark, path):
         return None
-    texts: list[str] = [row["value"] for row in _texts(spark, escaped_uri_of(path)).collect()]
+    texts: list[str] = [row["value"] for row in _read_texts(spark, escaped_uri_of(path)).collect()]
     return max(texts, key=lambda text: int(json.loads(text).get("run", 0)))
 
 
-def _texts(spark: SparkSession, path: str) -> DataFrame:
+def _read_texts(spark: SparkSession, path: str) -> DataFrame:
     return spark.read.text(path, wholetext=True)
 
 
-def _append(spark: SparkSession, path: str, text: str) -> None:
+def _append_text(spark: SparkSession, path: str, text: str) -> None:
+    """Add a file with ``text`` to the directory ``path``."""
     frame = spark.createDataFrame([(text.removesuffix("\n"),)], "value string").coalesce(1)
     frame.write.mode("append").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").text(path)
 
 
-def _list(spark: SparkSession, path: str) -> list[str]:
+def _list_files(spark: SparkSession, path: str) -> list[str]:
     """Return the URIs of all files below a path; none when there is no such path."""
     from pyspark.errors import AnalysisException
 

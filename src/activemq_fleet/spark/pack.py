@@ -78,7 +78,7 @@ def pack_environment(output: Path, python_prefix: str | None = None) -> PackedEn
         site = f"lib/{_PYTHON}/site-packages"
         for name in distributions.values():
             environment.files += [
-                venv_pack.core.File(str(source), f"{site}/{target}") for source, target in _files(name)
+                venv_pack.core.File(str(source), f"{site}/{target}") for source, target in _files_of_distribution(name)
             ]
         archive = Path(directory) / output.name
         environment.pack(output=str(archive), compress_level=_COMPRESSION)
@@ -139,7 +139,7 @@ def _normalized_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _files(installed: Distribution) -> Iterator[tuple[Path, str]]:
+def _files_of_distribution(installed: Distribution) -> Iterator[tuple[Path, str]]:
     """Yield every file of a distribution below site-packages: its path here, and its path in the archive."""
     for file in installed.files or ():
         target = file.as_posix()

@@ -63,11 +63,11 @@ def read_hosts(spark: SparkSession, path: str, form: str = "auto") -> HostRecord
         raise InputError(f"{path}: there is no such file or directory")
     where = path if local_input is None else uri_of(local_input)
     if form == "auto":
-        form = _form_of(spark, where, path)
+        form = _detect_form(spark, where, path)
     if form == "lines":
         return HostRecords(spark.read.text(where).select(sf.col("value").alias("text")), "line", lines=local_input)
     if form == "ansible":
-        return _listed(spark, where, path)
+        return _read_inventory_listing(spark, where, path)
     if form == "parquet":
         frame = spark.read.parquet(where)
     else:
@@ -75,15 +75,16 @@ def read_hosts(spark: SparkSession, path: str, form: str = "auto") -> HostRecord
     if not set(frame.columns) & set(HOST_KEYS):
         raise InputError(f"{path}: has no column host; it has {', '.join(frame.columns[:10]) or 'none at all'}")
     return HostRecords(
-        frame.select(sf.to_json(sf.struct(*(_quoted(name) for name in frame.columns))).alias("text")), "table"
+        frame.select(sf.to_json(sf.struct(*(_quoted_column(name) for name in frame.columns))).alias("text")), "table"
     )
 
 
-def _quoted(name: str) -> Column:
+def _quoted_column(name: str) -> Column:
     return sf.col(f"`{name.replace('`', '``')}`")
 
 
-def _form_of(spark: SparkSession, where: str, path: str) -> str:
+def _detect_form(spark: SparkSession, where: str, path: str) -> str:
+    """Return the form of the hosts by the file's suffix, else by its first line."""
     lower = path.rstrip("/").lower()
     for suffix, form in _SUFFIXES.items():
         if lower.endswith((suffix, f"{suffix}.gz")):
@@ -93,10 +94,10 @@ def _form_of(spark: SparkSession, where: str, path: str) -> str:
         raise InputError(f"{path}: is empty; it must hold hosts and their variables")
     if lines[0].startswith("PAR1"):
         return "parquet"
-    return "lines" if _is_record(lines[0]) else "ansible"
+    return "lines" if _is_host_record(lines[0]) else "ansible"
 
 
-def _is_record(line: str) -> bool:
+def _is_host_record(line: str) -> bool:
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):
@@ -104,7 +105,7 @@ def _is_record(line: str) -> bool:
     return isinstance(document, dict) and any(isinstance(document.get(key), str) for key in HOST_KEYS)
 
 
-def _listed(spark: SparkSession, where: str, path: str) -> HostRecords:
+def _read_inventory_listing(spark: SparkSession, where: str, path: str) -> HostRecords:
     """Return the hosts of ``ansible-inventory --list`` with those of ROLE_GROUPS that they are in, also by children."""
     rows: list[tuple[str, str, list[str], int]] = []
     for row in spark.read.text(where, wholetext=True).toArrow()["value"].to_pylist():
@@ -112,10 +113,10 @@ def _listed(spark: SparkSession, where: str, path: str) -> HostRecords:
             rows += listed_hosts(row)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
-    return HostRecords(_frame_of(spark, rows), "listed")
+    return HostRecords(_frame_of_rows(spark, rows), "listed")
 
 
-def _frame_of(spark: SparkSession, rows: Sequence[tuple[str, str, Sequence[str], int]]) -> DataFrame:
+def _frame_of_rows(spark: SparkSession, rows: Sequence[tuple[str, str, Sequence[str], int]]) -> DataFrame:
     columns = zip(*rows, strict=True) if rows else ((),) * len(_ROWS)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, _ROWS, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=_ROWS))
@@ -133,4 +134,4 @@ def hosts_of_inventory(spark: SparkSession, data: InventoryData) -> HostRecords:
         (host, variables_to_json(variables), roles.get(host, []), positions.get(host, 0))
         for host, variables in data.hosts.items()
     ]
-    return HostRecords(_frame_of(spark, rows), "given", data.warnings)
+    return HostRecords(_frame_of_rows(spark, rows), "given", data.warnings)

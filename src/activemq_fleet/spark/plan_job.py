@@ -85,7 +85,7 @@ def plan(
     ``tell`` is called with lines of progress, ``warn`` with warnings. Raises FleetError for variables that ``check`` or
     ``render`` would refuse, and leaves ``out`` as it was.
     """
-    with Output(spark, out, kind="plan") as output, temporary_settings(spark, _settings(options)):
+    with Output(spark, out, kind="plan") as output, temporary_settings(spark, _spark_settings(options)):
         hosts, division = _read_hosts(output, source, options.today)
         for warning in (*source.warnings, *division.warnings):
             warn(warning)
@@ -101,14 +101,14 @@ def plan(
             largest=options.largest,
             earlier=earlier.fingerprints() if earlier else {},
         )
-        components = hosts.mapInArrow(partial(_with_components, division=division), OBJECTS_DDL)
-        by_component = partitioned_by_key(components, _tasks(spark, division.brokers))
-        task, files = partial(_compute, context=context), -(-division.brokers // _BROKERS_A_FILE)
+        components = hosts.mapInArrow(partial(_replace_keys_by_components, division=division), OBJECTS_DDL)
+        by_component = partitioned_by_key(components, _number_of_tasks(spark, division.brokers))
+        task, files = partial(_compute_components, context=context), -(-division.brokers // _BROKERS_A_FILE)
         totals, _ = output.write_results(by_component.mapInArrow, task, DATASETS, ordered=True, files=files)
-        return _finish(output, totals, earlier, tell)
+        return _commit_plan(output, totals, earlier, tell)
 
 
-def _settings(options: PlanOptions) -> dict[str, str]:
+def _spark_settings(options: PlanOptions) -> dict[str, str]:
     # Adaptive execution makes a job of each stage: of 100 brokers 3 jobs with 8 tasks, without it 2 with 6. With an
     # earlier output whole datasets are joined, in as many partitions as Spark sees fit.
     return {} if options.since else {"spark.sql.adaptive.enabled": "false"}
@@ -138,7 +138,7 @@ def _facts_and_hosts(batches: Batches, *, form: str, pattern: str | None) -> Ite
         if text is None or not text.strip():
             continue
         try:
-            record = _record(form, text, row.get("host") or "", row.get("groups") or ())
+            record = _read_host_record(form, text, row.get("host") or "", row.get("groups") or ())
             facts, variables = host_facts(record, row.get("position") or 0, pattern)
         except InputError as error:
             host, variables = row.get("host") or "", None
@@ -150,7 +150,8 @@ def _facts_and_hosts(batches: Batches, *, form: str, pattern: str | None) -> Ite
             yield KeyedObject(key, ComponentHost(facts.host, variables, facts.position, *roles))
 
 
-def _record(form: str, text: str, host: str, groups: Iterable[str]) -> HostRecord:
+def _read_host_record(form: str, text: str, host: str, groups: Iterable[str]) -> HostRecord:
+    """Return the host in a row of the input of any form."""
     if form == "listed":
         return read_listed_host(host, text, groups)
     if form == "given":
@@ -158,14 +159,14 @@ def _record(form: str, text: str, host: str, groups: Iterable[str]) -> HostRecor
     return read_record(text, cells=form == "table")
 
 
-def _with_components(batches: Batches, *, division: Division) -> Batches:
+def _replace_keys_by_components(batches: Batches, *, division: Division) -> Batches:
     """Yield OBJECTS with the component in place of the ``component_key``."""
     for batch in batches:
         components = [division.component_of[key] for key in batch.column("key").to_pylist()]
         yield batch.set_column(0, OBJECTS.field("key"), pa.array(components, pa.string()))
 
 
-def _tasks(spark: SparkSession, brokers: int) -> int:
+def _number_of_tasks(spark: SparkSession, brokers: int) -> int:
     """Return the number of tasks: on this machine, where each writes files, a multiple of the cores; else one for each
     1,000 brokers.
 
@@ -178,7 +179,7 @@ def _tasks(spark: SparkSession, brokers: int) -> int:
     return files if is_local(master) else max(files, -(-brokers // _BROKERS_A_TASK))
 
 
-def _compute(batches: Batches, *, context: PlanContext) -> Iterator[DatasetRows | ComponentRows]:
+def _compute_components(batches: Batches, *, context: PlanContext) -> Iterator[DatasetRows | ComponentRows]:
     """Yield the rows of components, and each component without its rows; hosts are grouped by component."""
     for component, hosts in groupby(from_objects(batches), key=lambda keyed: keyed.key):
         in_order = sorted((keyed.value for keyed in hosts), key=lambda host: (host.host, host.position))
@@ -188,7 +189,9 @@ def _compute(batches: Batches, *, context: PlanContext) -> Iterator[DatasetRows 
             yield from (DatasetRows(name, row) for row in rows)
 
 
-def _finish(output: Output, totals: list[ComponentRows], earlier: EarlierPlan | None, report: Report) -> PlanResult:
+def _commit_plan(
+    output: Output, totals: list[ComponentRows], earlier: EarlierPlan | None, report: Report
+) -> PlanResult:
     """Add the rows of an earlier output, and commit. Raises InputError for the first error of any component."""
     if errors := [computed.error for computed in totals if computed.error is not None]:
         raise InputError(min(errors))

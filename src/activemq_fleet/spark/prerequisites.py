@@ -61,7 +61,7 @@ def check_reachable(url: str) -> None:
         return
     problems = []
     for address in re.split(r"[;/]", url.partition("://")[2])[0].split(","):
-        problem = _problem(scheme, address)
+        problem = _connection_problem(scheme, address)
         if not problem:
             return
         problems.append(problem)
@@ -69,7 +69,8 @@ def check_reachable(url: str) -> None:
     raise SparkProblem(f"{what} {url.partition(';')[0]} is not reached: {'; '.join(problems)}")
 
 
-def _problem(scheme: str, address: str) -> str:
+def _connection_problem(scheme: str, address: str) -> str:
+    """Return why an address does not accept a TCP connection; empty if it accepts one."""
     try:
         parts = urlsplit(f"//{address}")
         host, port = parts.hostname, parts.port or _PORTS[scheme]

@@ -87,23 +87,23 @@ def translate_spark_errors(scratch: ScratchDirectory) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if _has_lost_java(error):
-            raise SparkProblem(_last_words(scratch.spark_log)) from error
-        if not _is_sparks(error):
+        if _has_java_ended(error):
+            raise SparkProblem(_explain_java_end(scratch.spark_log)) from error
+        if not _is_spark_error(error):
             raise
         text = error_text(error)
-        if "JAVA_GATEWAY_EXITED" in text:  # all that pyspark knows; Java's own words are in the log
+        if "JAVA_GATEWAY_EXITED" in text:  # pyspark has no details; the log has Java's message
             text = scratch.spark_log
-        raise SparkProblem(_full_disk(scratch.path) if _FULL.search(text) else error_message(text)) from error
+        raise SparkProblem(_explain_full_disk(scratch.path) if _FULL.search(text) else error_message(text)) from error
 
 
-def _is_sparks(error: Exception) -> bool:
-    names = _kinds(error)
+def _is_spark_error(error: Exception) -> bool:
+    names = _class_names(error)
     return not names & set(_BUGS) and bool(names & {"PySparkException", "Py4JError", "RpcError"})
 
 
-def _kinds(error: Exception) -> set[str]:
-    """Return the names of the error's class and its bases: Spark's are not imported for it."""
+def _class_names(error: Exception) -> set[str]:
+    """Return the names of the error's class and its bases, so that Spark's classes need not be imported."""
     return {kind.__name__ for kind in type(error).__mro__}
 
 
@@ -116,8 +116,9 @@ def java_status() -> int | None:
     return status
 
 
-def _has_lost_java(error: Exception) -> bool:
-    if not _kinds(error) & {"ConnectionError", "Py4JNetworkError"}:
+def _has_java_ended(error: Exception) -> bool:
+    """Return whether an error is a lost connection to a JVM that has ended."""
+    if not _class_names(error) & {"ConnectionError", "Py4JNetworkError"}:
         return False
     deadline = time.monotonic() + _ENDING
     while (status := java_status()) is None and time.monotonic() < deadline:
@@ -125,7 +126,8 @@ def _has_lost_java(error: Exception) -> bool:
     return status is not None
 
 
-def _last_words(log: str) -> str:
+def _explain_java_end(log: str) -> str:
+    """Return one line that explains why Java ended during the job."""
     if "OutOfMemoryError" in log:
         return error_message(log)
     status = java_status() or 0
@@ -153,7 +155,7 @@ def error_message(text: str) -> str:
     return f"Spark failed: {_PACKAGES.sub('', cause)[:500]}"
 
 
-def _full_disk(scratch: Path) -> str:
+def _explain_full_disk(scratch: Path) -> str:
     """Return a line that names the full disk: that of Spark's temporary files where it has less than 32 MiB."""
     if shutil.disk_usage(scratch).free < _SPARE:
         return f"the disk is full that has Spark's temporary files, {scratch}: set TMPDIR, or --conf spark.local.dir"

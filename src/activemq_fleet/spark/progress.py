@@ -113,7 +113,7 @@ def show_progress(spark: SparkSession, *, remote: bool, enabled: bool | None) ->
     is_terminal = sys.stderr.isatty()
     progress = Progress(sys.stderr, enabled=is_terminal if enabled is None else enabled, is_terminal=is_terminal)
     _current, before = progress, _current
-    watched = _watched_remote if remote else _watched
+    watched = _watch_remote_session if remote else _watch_status_tracker
     try:
         with watched(spark, progress):
             yield
@@ -122,7 +122,7 @@ def show_progress(spark: SparkSession, *, remote: bool, enabled: bool | None) ->
 
 
 @contextmanager
-def _watched(spark: SparkSession, progress: Progress) -> Iterator[None]:
+def _watch_status_tracker(spark: SparkSession, progress: Progress) -> Iterator[None]:
     """Update progress twice a second from the status tracker of this process's session."""
     tracker = spark.sparkContext.statusTracker()
     over = threading.Event()
@@ -130,7 +130,7 @@ def _watched(spark: SparkSession, progress: Progress) -> Iterator[None]:
     def watch() -> None:
         while not over.wait(_EVERY):
             try:
-                progress.update(_tasks(tracker))
+                progress.update(_count_tasks(tracker))
             except Exception:  # noqa: BLE001 -- the job itself reports what happened to Spark
                 return
 
@@ -143,7 +143,7 @@ def _watched(spark: SparkSession, progress: Progress) -> Iterator[None]:
         watcher.join(timeout=10)
 
 
-def _tasks(tracker: Any) -> TaskCounts:
+def _count_tasks(tracker: Any) -> TaskCounts:
     stages = [info for info in map(tracker.getStageInfo, tracker.getActiveStageIds()) if info is not None]
     return TaskCounts(
         done=sum(stage.numCompletedTasks for stage in stages),
@@ -153,7 +153,7 @@ def _tasks(tracker: Any) -> TaskCounts:
 
 
 @contextmanager
-def _watched_remote(spark: SparkSession, progress: Progress) -> Iterator[None]:
+def _watch_remote_session(spark: SparkSession, progress: Progress) -> Iterator[None]:
     """Update progress from what the server of Spark Connect reports."""
 
     def handle(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:

@@ -62,7 +62,7 @@ class ScratchDirectory:
 def scratch_directory() -> Iterator[ScratchDirectory]:
     """Yield a new temporary directory and remove it at the block's end; also remove those that killed sessions left."""
     parent = Path(tempfile.gettempdir())
-    _remove_abandoned(parent)
+    _remove_abandoned_directories(parent)
     path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -73,14 +73,15 @@ def scratch_directory() -> Iterator[ScratchDirectory]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _remove_abandoned(parent: Path) -> None:
+def _remove_abandoned_directories(parent: Path) -> None:
+    """Remove the directories of this user's sessions that were killed."""
     for path in parent.glob(f"{_PREFIX}*"):
         try:
             if path.stat().st_uid != os.getuid():
                 continue
             lock = os.open(path / _LOCK, os.O_RDWR)
         except OSError:
-            continue  # somebody else is faster, or has not got as far as its lock
+            continue  # another process removed it, or has not locked it yet
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path, ignore_errors=True)

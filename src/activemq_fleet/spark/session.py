@@ -54,7 +54,7 @@ def session(name: str, options: SessionOptions) -> Iterator[SparkSession]:
             # Inside, because what went wrong has to be asked of a JVM that is still there.
             with translate_spark_errors(scratch):
                 check_archives(archives_of(options))
-                spark = _connect(name, remote, options) if remote else _launch(name, options, scratch)
+                spark = _connect_remotely(name, remote, options) if remote else _launch_spark(name, options, scratch)
                 running.append(spark)
                 with show_progress(spark, remote=bool(remote), enabled=options.progress):
                     _check_workers_if_remote(spark, remote=bool(remote))
@@ -64,10 +64,11 @@ def session(name: str, options: SessionOptions) -> Iterator[SparkSession]:
                 spark.interruptAll()
             raise
         finally:
-            _end(running, classic=not remote)
+            _end_sessions(running, classic=not remote)
 
 
-def _connect(name: str, remote: str, options: SessionOptions) -> SparkSession:
+def _connect_remotely(name: str, remote: str, options: SessionOptions) -> SparkSession:
+    """Return a session of the Spark Connect server at ``remote``."""
     check_reachable(remote)
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from pyspark.sql import SparkSession
@@ -81,7 +82,8 @@ def _connect(name: str, remote: str, options: SessionOptions) -> SparkSession:
     return spark
 
 
-def _launch(name: str, options: SessionOptions, scratch: ScratchDirectory) -> SparkSession:
+def _launch_spark(name: str, options: SessionOptions, scratch: ScratchDirectory) -> SparkSession:
+    """Start Spark from this process and return its session."""
     if not _SUBMITTED:  # else there is a JVM already
         os.environ["JAVA_HOME"] = str(java_home())
     master = master_of(options)
@@ -121,7 +123,8 @@ def _check_workers_if_remote(spark: SparkSession, *, remote: bool) -> None:
         check_workers(spark)
 
 
-def _end(running: list[SparkSession], *, classic: bool) -> None:
+def _end_sessions(running: list[SparkSession], *, classic: bool) -> None:
+    """Stop the sessions, and the JVM that this process launched."""
     if not classic or java_status() is None:
         for spark in running:
             spark.stop()
@@ -130,7 +133,7 @@ def _end(running: list[SparkSession], *, classic: bool) -> None:
 
 
 def _end_java() -> None:
-    """End the JVM that pyspark launched: it holds the scratch directory, and would serve the next session."""
+    """Stop the JVM that pyspark launched; it uses the scratch directory, and the next session would reuse it."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway

@@ -111,7 +111,7 @@ def settings_of(options: SessionOptions, master: str | None, scratch: Path) -> d
         settings |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
     if options.archives and not is_local(master):
         settings["spark.archives"] = ",".join(archives_of(options))
-    return _merged(settings, options.conf)
+    return _merge_settings(settings, options.conf)
 
 
 @contextmanager
@@ -130,7 +130,7 @@ def temporary_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterat
                 spark.conf.set(key, old)
 
 
-def _merged(defaults: Mapping[str, str], configured: Mapping[str, str]) -> dict[str, str]:
+def _merge_settings(defaults: Mapping[str, str], configured: Mapping[str, str]) -> dict[str, str]:
     """Return the defaults overridden by the configured settings; Java's options are joined."""
     merged = {**defaults, **configured}
     if _JAVA in configured:

@@ -58,7 +58,7 @@ class LocalTarget:
             raise InputError(f"{self.out}: another run is writing it, into {self.staged}; wait for its end") from None
         self._lock = lock
         for entry in self.staged.iterdir():
-            _remove(entry)
+            _remove_entry(entry)
 
     def dataset_path(self, name: str) -> str:
         """Return the ``file:`` URI of a dataset's directory in ``OUT.staged``."""
@@ -120,7 +120,7 @@ def finish_replacement(out: Path) -> None:
             os.rename(old, out / name)
 
 
-def _remove(entry: Path) -> None:
+def _remove_entry(entry: Path) -> None:
     if entry.is_dir() and not entry.is_symlink():
         shutil.rmtree(entry)
     else:

@@ -113,7 +113,7 @@ def written_by_worker(
     def write(batches: Batches) -> Iterator[Any]:
         parts: dict[str, _Part] = {}
         try:
-            for dataset, batch, label in _batches(task(batches), schemas):
+            for dataset, batch, label in _batches_by_dataset(task(batches), schemas):
                 if dataset is None:
                     yield batch
                     continue
@@ -141,7 +141,7 @@ def as_columns(task: Task, schemas: Mapping[str, pa.Schema]) -> Callable[[Batche
     whole = pa.schema(fields)
 
     def rows(batches: Batches) -> Batches:
-        for dataset, batch, _ in _batches(task(batches), schemas):
+        for dataset, batch, _ in _batches_by_dataset(task(batches), schemas):
             given = next(to_objects([batch])) if dataset is None else batch
             columns = {field.name: pa.nulls(given.num_rows, field.type) for field in whole}
             if dataset is None:
@@ -153,7 +153,9 @@ def as_columns(task: Task, schemas: Mapping[str, pa.Schema]) -> Callable[[Batche
     return rows
 
 
-def _batches(results: Iterator[Any], schemas: Mapping[str, pa.Schema]) -> Iterator[tuple[str | None, Any, str]]:
+def _batches_by_dataset(
+    results: Iterator[Any], schemas: Mapping[str, pa.Schema]
+) -> Iterator[tuple[str | None, Any, str]]:
     """Yield dataset, batch in its schema, and part of a task's rows, and (None, object, "") for other objects."""
     waiting: dict[str, list[Mapping[str, Any]]] = {}
     for task_output in results:

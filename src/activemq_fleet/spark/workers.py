@@ -18,7 +18,7 @@ _NEEDED = ("activemq_fleet", "activemq_fleet.spark", "lxml", "jinja2", "pydantic
 
 def check_workers(spark: SparkSession) -> None:
     """Raise SparkProblem when an executor's Python lacks this package, or has another version of it."""
-    frame = spark.range(0, _TASKS, numPartitions=_TASKS).mapInArrow(_probe(_NEEDED), _SCHEMA)
+    frame = spark.range(0, _TASKS, numPartitions=_TASKS).mapInArrow(_module_probe(_NEEDED), _SCHEMA)
     for row in frame.collect():
         if row["missing"]:
             raise SparkProblem(f"{row['python']} on the workers has no module {row['missing']}: {PACK}")
@@ -26,7 +26,9 @@ def check_workers(spark: SparkSession) -> None:
             raise SparkProblem(f"the workers have activemq-fleet {row['fleet']}, this is {__version__}: {PACK}")
 
 
-def _probe(needed: tuple[str, ...]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _module_probe(needed: tuple[str, ...]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Return a task that reports the executor's Python, its version of this package, and the first missing module."""
+
     def probe(batches: Iterator[Any]) -> Iterator[Any]:
         # A function inside a function travels by value: it runs where the package is not.
         import importlib
