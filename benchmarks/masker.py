@@ -6,7 +6,7 @@ import statistics
 import time
 from dataclasses import dataclass
 
-from activemq_fleet.node.masking import KnownSecrets, Secret, mask
+from activemq_fleet.node.masking import KnownSecret, KnownSecrets, mask
 from tests.unit.hostile_texts import AROUND, PIECES, hostile
 
 SIZE = 1_000_000
@@ -54,7 +54,9 @@ def _median(text: str) -> float:
 
 
 def _seconds(text: str) -> float:
-    known = KnownSecrets(Secret(f"only-measured-{number}", f"activemq_secret_{number}") for number in range(SECRETS))
+    known = KnownSecrets(
+        KnownSecret(f"only-measured-{number}", f"activemq_secret_{number}") for number in range(SECRETS)
+    )
     began = time.process_time()
     mask("conf/any", text, known)
     return time.process_time() - began

@@ -21,10 +21,10 @@ from typing import Any
 
 from lxml import etree
 
-from activemq_fleet.adopt import Adopted, Document, adopt, read_sources
+from activemq_fleet.adopt import Adopted, AdoptedDocument, adopt, read_sources
 from activemq_fleet.adopt.equal_meaning import directories_of, has_no_meaning, means_the_same
 from activemq_fleet.adopt.secrets import is_password
-from activemq_fleet.adopt.xml_diff import XmlElement, differences, walk, xml_element_of
+from activemq_fleet.adopt.xml_diff import ComparedElement, differences, walk, xml_element_of
 from activemq_fleet.errors import FleetError
 from activemq_fleet.naming import Naming
 from activemq_fleet.releases import Release
@@ -118,7 +118,7 @@ def _is_readable(path: Path) -> bool:
     return True
 
 
-def _ratio(file: str, document: Document, adopted: Adopted) -> Ratio:
+def _ratio(file: str, document: AdoptedDocument, adopted: Adopted) -> Ratio:
     broker = adopted.fleet.broker(document.host)
     bare = replace(broker, settings=broker.settings.model_copy(update={"xml_fragments": ()}))
     plain = xml_element_of(etree.fromstring(activemq_xml(bare), xml_parser()))
@@ -133,7 +133,7 @@ def _ratio(file: str, document: Document, adopted: Adopted) -> Ratio:
         element, _, last = one.path.rpartition("/")
         lost = 1
         if last.startswith("@") or last == "text()":
-            node = XmlElement(path.rpartition("/")[0].rpartition("/")[2], {})
+            node = ComparedElement(path.rpartition("/")[0].rpartition("/")[2], {})
             if is_password(last.removeprefix("@")) and (one.rendered or "").startswith("${activemq."):
                 continue  # it is in the inventory's secrets
             if means_the_same(node, last.removeprefix("@"), one.original or "", one.rendered or "", directories):
@@ -158,7 +158,7 @@ def _ratio(file: str, document: Document, adopted: Adopted) -> Ratio:
     return ratio
 
 
-def _broker_of(root: XmlElement) -> XmlElement:
+def _broker_of(root: ComparedElement) -> ComparedElement:
     return next(child for child in root.children if child.name == "broker")
 
 

@@ -119,7 +119,11 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
             "the writes to an agent's store that one commit makes durable",
             f"{_AGENT}store.transaction:Transaction",
         ),
-        Word("canary", "a message that an agent sends to itself to prove that its link works", f"{_AGENT}link:Link"),
+        Word(
+            "canary",
+            "a message that an agent sends to itself to prove that its link works",
+            f"{_AGENT}link:AgentConnection",
+        ),
         Word("verdict", "delivered, duplicate, stuck, lost or indeterminate: of one event", "audit.deliveries:Verdict"),
     ),
     "Audits": (

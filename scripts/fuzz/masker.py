@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from random import Random
 
-from activemq_fleet.node.masking import KnownSecrets, Secret, mask, mask_text
+from activemq_fleet.node.masking import KnownSecret, KnownSecrets, mask, mask_text
 from tests.unit.hostile_texts import PIECES
 from tests.unit.masking_forms import ANYTHING, FILES, READABLE, WORD, WORDS
 
@@ -84,7 +84,7 @@ def generate(random: Random, samples: Sequence[bytes]) -> bytes:
 def run(data: bytes) -> str:
     """What went wrong with one record; empty for nothing."""
     path, text, repeats = json.loads(data)
-    known = KnownSecrets([Secret("fuzzed-Secret1", "activemq_x")])
+    known = KnownSecrets([KnownSecret("fuzzed-Secret1", "activemq_x")])
     began = time.process_time()
     once = mask(path, text, known) if path else mask_text(text, known)
     seconds = time.process_time() - began

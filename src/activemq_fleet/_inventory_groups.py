@@ -43,7 +43,7 @@ def group_brokers(inventory: Any, loader: Any, sources: Sequence[str], options: 
     ``options`` are those of the plugin's file. Raises InputError for an option and a variable that differ, and for what
     ``Naming`` refuses; AnsibleError for a file of variables that cannot be read.
     """
-    variables = _Variables(inventory, loader, sources)
+    variables = _GroupedVariables(inventory, loader, sources)
     everyone = variables.variables_of_groups([inventory.groups["all"]])
     for option, variable in OPTIONS.items():
         option_value, variable_value = options.get(option), everyone.get(variable)
@@ -76,7 +76,7 @@ def group_brokers(inventory: Any, loader: Any, sources: Sequence[str], options: 
     return GroupedBrokers(tuple(identities), tuple(unclear), tuple(nearly))
 
 
-class _Variables:
+class _GroupedVariables:
     """The variables of hosts and groups, those of group_vars and host_vars included, in the order of Ansible."""
 
     def __init__(self, inventory: Any, loader: Any, sources: Sequence[str]) -> None:

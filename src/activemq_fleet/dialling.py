@@ -34,7 +34,7 @@ class Dialler(NamedTuple):
     has_certificate: bool
 
 
-class Listener(NamedTuple):
+class BrokerListener(NamedTuple):
     """A transport connector and the broker it belongs to."""
 
     broker: Broker
@@ -71,7 +71,7 @@ class Refusal:
 
 
 def refusal_of(
-    dialler: Dialler, listener: Listener, *, tls: bool, protocol: str = "openwire", user: str | None = None
+    dialler: Dialler, listener: BrokerListener, *, tls: bool, protocol: str = "openwire", user: str | None = None
 ) -> Refusal | None:
     """Return the first reason for which a listener refuses a connection, or None where it accepts.
 
@@ -148,14 +148,14 @@ class Listeners:
         for label, named_brokers in by_label.items():
             if len({broker.address.lower() for broker in named_brokers}) == 1:
                 self._named.setdefault(label, named_brokers)
-        self._at: dict[Address, Listener] = {}
+        self._at: dict[Address, BrokerListener] = {}
         for name, named_brokers in self._named.items():
             for broker in named_brokers:
                 for connector in broker.connectors:
                     if connector.name != "replication":
-                        self._at.setdefault((name, connector.port), Listener(broker, connector))
+                        self._at.setdefault((name, connector.port), BrokerListener(broker, connector))
 
-    def listener_at(self, host: str, port: int) -> Listener | None:
+    def listener_at(self, host: str, port: int) -> BrokerListener | None:
         """Return the connector that listens at a host and port, or None where no broker of the fleet does."""
         return self._at.get((host.lower(), port))
 

@@ -37,7 +37,7 @@ _END = r"(?:\.|$)"
 
 
 @dataclass(frozen=True)
-class Proposal:
+class NamingProposal:
     """A proposed naming convention, and the identities of the host names that it makes nodes of complete pairs.
 
     ``rival`` is a convention that reads as many names, with other pairs; None where there is none.
@@ -90,14 +90,14 @@ class _Label:
         return next((at for at in reversed(range(len(self.runs))) if self.runs[at].isdigit() and at != self.mark), None)
 
 
-def propose_naming(names: Iterable[str]) -> Proposal | None:
+def propose_naming(names: Iterable[str]) -> NamingProposal | None:
     """Return the naming convention that makes the most host names nodes of complete pairs; None if
     none makes a pair.
     """
     known = list(dict.fromkeys(names))
-    best: Proposal | None = None
+    best: NamingProposal | None = None
     for naming in _candidates(known):
-        proposal = Proposal(naming, _identities_in_pairs(naming, known))
+        proposal = NamingProposal(naming, _identities_in_pairs(naming, known))
         if _names_read_by(proposal) > (_names_read_by(best) if best else (0, 0)):
             best = proposal
         elif best and best.rival is None and _names_read_by(proposal) == _names_read_by(best):
@@ -105,26 +105,26 @@ def propose_naming(names: Iterable[str]) -> Proposal | None:
     return best
 
 
-def _names_read_by(proposal: Proposal) -> tuple[int, int]:
+def _names_read_by(proposal: NamingProposal) -> tuple[int, int]:
     """Return how many names a proposal reads: first of those that name a broker, since others may be no brokers."""
     read = [identity.host for identity in proposal.identities]
     return sum(1 for host in read if _OF_SOFTWARE.search(host)), len(read)
 
 
-def propose_single_naming(names: Sequence[str], pairs: Proposal | None) -> Proposal | None:
+def propose_single_naming(names: Sequence[str], pairs: NamingProposal | None) -> NamingProposal | None:
     """Return the convention that reads most names as single brokers, each of which is node a of its own pair.
 
     None where ``pairs``, the proposal of pairs, reads as many names and does not depend on odd and even numbers.
     """
     numbered = [label for name in names if (label := _label(name)).number is not None]
-    best: Proposal | None = None
+    best: NamingProposal | None = None
     for pattern in _patterns(numbered, ()):
         inside = pattern.removeprefix("^").removesuffix(_END)
         naming = Naming(f"^(?P<pair>{inside}){_END}", stated={"node": DEFAULT_MASTER_NODE})
         identities = [identity for name in names if naming.matches(name) and (identity := naming.identify(name))]
         pair_names = {identity.pair for identity in identities}
         if len(pair_names) == len(identities) > (len(best.identities) if best else 1):
-            best = Proposal(naming, tuple(identities))
+            best = NamingProposal(naming, tuple(identities))
     sure = pairs and not pairs.naming.parity and len(pairs.identities) >= len(best.identities if best else ())
     return None if sure else best
 

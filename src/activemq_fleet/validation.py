@@ -12,7 +12,7 @@ from lxml import etree
 from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import InputError, SettingsError
 from activemq_fleet.findings import Finding, error
-from activemq_fleet.lint import HostFacts, Selection, host_findings, rules
+from activemq_fleet.lint import MachineFacts, Selection, host_findings, rules
 from activemq_fleet.lint.files import schema_finding, without_schema_duplicates
 from activemq_fleet.lint.fleets import FleetView, broker_findings, graph_findings
 from activemq_fleet.releases import Release
@@ -119,10 +119,10 @@ def preflight_findings(
 
     ``brokers`` are by inventory name, ``looks`` the evidence of each host.
     """
-    facts = {host: HostFacts.of(look) for host, look in looks.items()}
+    facts = {host: MachineFacts.of(look) for host, look in looks.items()}
     findings: list[Finding] = []
     for host, facts_of_host in facts.items():
-        facts_of_peer = facts.get(brokers[host].peer or "", HostFacts())
+        facts_of_peer = facts.get(brokers[host].peer or "", MachineFacts())
         findings += host_findings(brokers[host], facts_of_host, facts_of_peer)
     return waive(findings, [WaiverSettings.model_validate(dict(waiver)) for waiver in waivers])
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from activemq_fleet.lint import HostFacts, host_findings
+from activemq_fleet.lint import MachineFacts, host_findings
 from tests.hosts.brokers import look, wait_until
 from tests.hosts.debian import SOURCE, repository_of
 from tests.hosts.machines import Machine, MachinesError, Rack, UnsupportedError
@@ -126,7 +126,7 @@ def test_a_host_shows_what_the_rules_about_hosts_ask_for(program: Program, machi
     assert len(shown["interfaces"]) > 1
     assert (shown["cloud"], shown["boot"]) == (None, None)  # it is a container
     subject = facts_of_broker(HOST, "5.18.3", ha="shared-file", store_limit=1 << 30, multicast=True)
-    found = host_findings(subject, HostFacts.of(shown))
+    found = host_findings(subject, MachineFacts.of(shown))
     assert sorted(finding.rule for finding in found) == ["L006", "L025", "S013", "V012", "V017"]
 
 

@@ -19,7 +19,7 @@ import psutil
 
 from activemq_fleet import artifacts
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.layout import Layout
+from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.log_tail import LOG, LogTail
 from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.lab.port_reservation import PortReservations
@@ -78,7 +78,7 @@ class Ground:
     """A directory, a block of loopback addresses, and the brokers planted there; none is left at the end."""
 
     def __init__(self, directory: Path) -> None:
-        self.layout = Layout(directory.resolve())
+        self.layout = LabLayout(directory.resolve())
         self._claims = PortReservations()
         self._block = 0
 

@@ -13,7 +13,7 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.node.config.probe_account import Login
-from activemq_fleet.node.probe.connector_probe import Answer, probe_connector
+from activemq_fleet.node.probe.connector_probe import ProbeAnswer, probe_connector
 from activemq_fleet.node.state.broker_state import gather_broker_state
 from activemq_fleet.topology.access import probe_password_of
 from tests.integration.conftest import LabOf
@@ -79,7 +79,7 @@ def test_lab_of_max_uncommitted_network_does_not_come_up(lab_of: LabOf, tmp_path
     assert [(answer.answered, answer.returned) for answer in answers.values() if answer] == [(False, False)] * 2
 
 
-def probed(protocol: str, address: Address, login: Login) -> Answer | None:
+def probed(protocol: str, address: Address, login: Login) -> ProbeAnswer | None:
     """Return the outcome of a probe of a broker that greets; None of one that does not yet."""
     answer = probe_connector(protocol, address, login)
     return answer if answer.greeted else None

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from activemq_fleet.node.config.probe_account import Login
-from activemq_fleet.node.probe.connector_probe import Answer, probe_connector
+from activemq_fleet.node.probe.connector_probe import ProbeAnswer, probe_connector
 from tests.integration.planted import STOMP, Ground, document
 
 FLOODERS = 4
@@ -34,7 +34,7 @@ def test_flood_on_the_topic_of_probes_does_not_outlast_the_deadline(ground: Grou
                 sent[0] += 1
 
     flooders = [threading.Thread(target=flood, daemon=True) for _ in range(FLOODERS)]
-    answers: list[Answer] = []
+    answers: list[ProbeAnswer] = []
     probing = threading.Thread(
         target=lambda: answers.append(probe_connector("stomp", address, Login(), PROBE_TIMEOUT)), daemon=True
     )

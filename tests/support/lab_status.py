@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from activemq_fleet.lab.fleet_status import lab_fleet, lab_status
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.layout import Layout
+from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.status import FleetStatus
 from activemq_fleet.status.selection import select_hosts
 
 
 def read_lab_status(lab: Lab) -> FleetStatus:
-    fleet = lab_fleet(Layout(lab.directory))
+    fleet = lab_fleet(LabLayout(lab.directory))
     hosts = select_hosts(fleet)
     return lab_status(fleet, hosts, hosts, timeout=20)
 

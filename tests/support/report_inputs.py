@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from activemq_fleet.audit.deliveries import Outcome
+from activemq_fleet.audit.deliveries import DeliveryOutcome
 from activemq_fleet.audit.evidence import Incident
 from activemq_fleet.audit.report_figures import (
     BridgeFigures,
@@ -63,9 +63,9 @@ def make_picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: f
     lines.add(pa.RecordBatch.from_pydict(logged))
     for number in range(100):
         handled = time_after(1 + 0.002 * number)
-        events.add(Outcome(f"d-{number}", "t", "delivered", "handled", time_after(1), handled, ["s"]), [])
-    events.add(Outcome("b", "t", "delivered", "handled", time_after(3), time_after(2), ["s"]), [])
-    events.add(Outcome(f"e-{text}", f"t-{text}", "lost", text, None, None, []), [])
+        events.add(DeliveryOutcome(f"d-{number}", "t", "delivered", "handled", time_after(1), handled, ["s"]), [])
+    events.add(DeliveryOutcome("b", "t", "delivered", "handled", time_after(3), time_after(2), ["s"]), [])
+    events.add(DeliveryOutcome(f"e-{text}", f"t-{text}", "lost", text, None, None, []), [])
     events.silences.add(Silence(f"s-{text}", time_after(40), 4.2))
     names = [f"h{number}-{text}" for number in range(hosts)]
     shown = [ShownHost(name, f"p{n // 2}-{text}", (Span(name, "active", NOON, None),)) for n, name in enumerate(names)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.lab.layout import Layout
+from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.loopback_overlay import Software, assign_addresses
 from activemq_fleet.lab.state import LabState
 from activemq_fleet.topology import Fleet, build_fleet
@@ -29,8 +29,8 @@ def fleet_of(hosts: dict[str, dict[str, Any]], **groups: list[str]) -> Fleet:
     return build_fleet(hosts, groups)
 
 
-def surroundings(fleet: Fleet, directory: str | Path = "/lab", *, whole: bool = False) -> tuple[Layout, LabState]:
+def surroundings(fleet: Fleet, directory: str | Path = "/lab", *, whole: bool = False) -> tuple[LabLayout, LabState]:
     """Where a lab of the fleet lies, and its state before it has variables."""
     software = {broker.release.text: Software("/software", whole) for broker in fleet.brokers}
     addresses = assign_addresses(fleet, BLOCK)
-    return Layout(Path(directory)), LabState(BLOCK, "seed", "/java/bin/java", addresses, software, {}, {})
+    return LabLayout(Path(directory)), LabState(BLOCK, "seed", "/java/bin/java", addresses, software, {}, {})

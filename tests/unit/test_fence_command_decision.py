@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from activemq_fleet.node.fence.decision import Action, CommandFence, FenceEvidence, Step, claim_in_place
+from activemq_fleet.node.fence.decision import Action, CommandFence, FenceEvidence, GuardStep, claim_in_place
 
 MOST_CLAIMS, MOST_THEFTS, MOST_CRASHES = 4, 3, 3
 
@@ -22,7 +22,7 @@ class Host:
     """A host: its guard (None while none runs), what that decided and has not done yet, whether its broker writes."""
 
     fence: CommandFence | None = None
-    step: Step | None = None
+    step: GuardStep | None = None
     writes: bool = False
 
 
@@ -79,7 +79,7 @@ def following(world: World, decide: type[CommandFence], *, fences: bool) -> Iter
 
 
 def carried_out(
-    world: World, freed: World, index: int, host: Host, fence: CommandFence, step: Step, *, fences: bool
+    world: World, freed: World, index: int, host: Host, fence: CommandFence, step: GuardStep, *, fences: bool
 ) -> Iterator[World]:
     done, everything = replace(host, step=None), range(1, len(world.claims) + 1)
     if step.action is Action.WAIT:
@@ -129,17 +129,17 @@ def test_a_command_that_says_it_fenced_a_host_and_did_not_is_found_out() -> None
 class TrustsItsLock(CommandFence):
     """Claims once it has the lock, whoever wrote before."""
 
-    def next_step(self, evidence: FenceEvidence) -> Step:
+    def next_step(self, evidence: FenceEvidence) -> GuardStep:
         step = super().next_step(evidence)
-        return Step(Action.CLAIM, step.number + 1) if step.action is Action.FENCE else step
+        return GuardStep(Action.CLAIM, step.number + 1) if step.action is Action.FENCE else step
 
 
 class GoesOnWithItsClaim(CommandFence):
     """Serves by an earlier claim of its node, as a guard with generations does."""
 
-    def next_step(self, evidence: FenceEvidence) -> Step:
+    def next_step(self, evidence: FenceEvidence) -> GuardStep:
         if self.serves is None and evidence.holds_lock and evidence.highest and evidence.highest.node == self.node:
-            return Step(Action.ADMIT, evidence.number)
+            return GuardStep(Action.ADMIT, evidence.number)
         return super().next_step(evidence)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from activemq_fleet.node.fence.decision import Action, Claim, Fence, FenceEvidence, Step
+from activemq_fleet.node.fence.decision import Action, Claim, Fence, FenceEvidence, GuardStep
 
 MOST_CLAIMS, MOST_THEFTS, MOST_CRASHES = 3, 3, 2
 NODES = ("a", "b")
@@ -27,7 +27,7 @@ class Host:
     """
 
     fence: Fence | None = None
-    step: Step | None = None
+    step: GuardStep | None = None
     broker: int | None = None
     copied: int = 0
 
@@ -97,7 +97,7 @@ def following(world: World, decide: type[Fence], most_claims: int = MOST_CLAIMS)
             yield from (world for world in after if len(world.claims) <= most_claims)
 
 
-def carried_out(world: World, freed: World, index: int, host: Host, fence: Fence, step: Step) -> Iterator[World]:
+def carried_out(world: World, freed: World, index: int, host: Host, fence: Fence, step: GuardStep) -> Iterator[World]:
     """The decision may be old: the guard may have been frozen since its look."""
     done = replace(host, step=None)
     match step.action:
@@ -167,16 +167,16 @@ def test_generation_in_force_never_has_two_writers_in_any_interleaving(worlds: s
 class TrustsItsLock(Fence):
     """Goes on with the generation in force, whoever claimed it, once it has the lock: as a broker without a guard."""
 
-    def next_step(self, evidence: FenceEvidence) -> Step:
+    def next_step(self, evidence: FenceEvidence) -> GuardStep:
         if self.serves is None and evidence.holds_lock and evidence.highest:
-            return Step(Action.ADMIT, evidence.number)
+            return GuardStep(Action.ADMIT, evidence.number)
         return super().next_step(evidence)
 
 
 class TrustsItsNode(Fence):
     """Goes on with the generation that its node claimed, though its end is recorded."""
 
-    def next_step(self, evidence: FenceEvidence) -> Step:
+    def next_step(self, evidence: FenceEvidence) -> GuardStep:
         return super().next_step(replace(evidence, has_ended=False))
 
 

@@ -16,8 +16,8 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import 
     remaining_messages,
 )
 from ansible_collections.activemq.fleet.plugins.module_utils.node.process.system_accounts import (
-    Account,
     AccountError,
+    SystemAccount,
     run_as,
 )
 
@@ -128,4 +128,4 @@ def test_a_file_cut_short_while_it_is_read_ends_the_child_alone() -> None:
         path = write(store, *(add(f"m{one}") for one in range(1000)), each=1000)
         os.chown(path, BROKER, BROKER)
         with pytest.raises(AccountError, match="its process was ended by signal 7"):
-            run_as(Account(BROKER, BROKER), read_cut)
+            run_as(SystemAccount(BROKER, BROKER), read_cut)

@@ -19,7 +19,7 @@ from activemq_fleet.logs import BrokerRun
 from activemq_fleet.node import timeouts
 from activemq_fleet.node.judge import STATES, BrokerState, Evidence, judge
 from activemq_fleet.node.log.broker_log import Phase
-from activemq_fleet.node.probe.connector_probe import Answer
+from activemq_fleet.node.probe.connector_probe import ProbeAnswer
 from activemq_fleet.node.process.proc import Process
 from tests.support.lab_hosts import make_lab_hosts
 from tests.unit.lab_fleets import PAIR
@@ -27,19 +27,19 @@ from tests.unit.lab_fleets import PAIR
 ROOT = Path(__file__).resolve().parents[2]
 ALIVE = Process(42, 1.0, "S", ("java",))
 FROZEN = replace(ALIVE, state="T")
-SERVES = Answer(True, True, "CONNECTED, and gave a message back over STOMP", greeted=True)
-REFUSES = Answer(False, None, "refuses connections")
-SILENT = Answer(False, False, "accepts connections and says nothing for 5 s")
-HOLDS_BACK = Answer(False, False, "CONNECTED over STOMP, and then says nothing for 5 s", greeted=True)
-FAILS = Answer(False, False, "answers SEND over STOMP with an error: wrong", greeted=True, failed=True)
-LACKS_RIGHT = Answer(True, None, "answers over STOMP and refuses the probe: not authorized", greeted=True)
-GREETS = Answer(True, None, "greets in OpenWire", greeted=True)
-CLOSES = Answer(False, None, "ConnectionResetError: the connection was closed", failed=True)
-FOREIGN = Answer(False, None, "the account with uid 1234 answers at 127.0.0.1:1883: no login was sent")
+SERVES = ProbeAnswer(True, True, "CONNECTED, and gave a message back over STOMP", greeted=True)
+REFUSES = ProbeAnswer(False, None, "refuses connections")
+SILENT = ProbeAnswer(False, False, "accepts connections and says nothing for 5 s")
+HOLDS_BACK = ProbeAnswer(False, False, "CONNECTED over STOMP, and then says nothing for 5 s", greeted=True)
+FAILS = ProbeAnswer(False, False, "answers SEND over STOMP with an error: wrong", greeted=True, failed=True)
+LACKS_RIGHT = ProbeAnswer(True, None, "answers over STOMP and refuses the probe: not authorized", greeted=True)
+GREETS = ProbeAnswer(True, None, "greets in OpenWire", greeted=True)
+CLOSES = ProbeAnswer(False, None, "ConnectionResetError: the connection was closed", failed=True)
+FOREIGN = ProbeAnswer(False, None, "the account with uid 1234 answers at 127.0.0.1:1883: no login was sent")
 PHASES = ("begin", "waiting", "starting", "attached", "started", "stopping", "stopped", "failed", "unknown")
 
 
-def evidence(found: Process | None, phase: str, *answers: Answer, **more: Any) -> Evidence:
+def evidence(found: Process | None, phase: str, *answers: ProbeAnswer, **more: Any) -> Evidence:
     named = {f"connector{number}": answer for number, answer in enumerate(answers)}
     has_started = more.pop("has_started", phase == "started")
     return Evidence(found, Phase(phase, "a record", has_started=has_started), named, **more)

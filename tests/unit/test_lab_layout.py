@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.layout import Layout, layout_for, write_file
+from activemq_fleet.lab.layout import LabLayout, layout_for, write_file
 
 
 @pytest.fixture(autouse=True)
@@ -53,18 +53,18 @@ def test_a_directory_that_brokers_could_not_be_given_is_refused(tmp_path: Path, 
 
 
 def test_the_directory_is_private(tmp_path: Path) -> None:
-    Layout(tmp_path / "lab").make()
+    LabLayout(tmp_path / "lab").make()
     assert stat.S_IMODE((tmp_path / "lab").stat().st_mode) == 0o700
 
 
 def test_a_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(LabError, match="--dir"):
-        Layout(tmp_path / "file" / "lab").make()
+        LabLayout(tmp_path / "file" / "lab").make()
 
 
 def test_two_commands_do_not_work_on_one_lab_at_once(tmp_path: Path) -> None:
-    layout = Layout(tmp_path / "lab")
+    layout = LabLayout(tmp_path / "lab")
     with layout.locked(), pytest.raises(LabError, match="another command"), layout.locked():
         pass
     with layout.locked():

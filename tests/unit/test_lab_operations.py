@@ -8,27 +8,27 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.audit.operation_records import Operation, operations_of
-from activemq_fleet.lab.layout import Layout
+from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.operations import record_operation
 
 A, B, NEW = "orders-mq01-a", "orders-mq01-b", "orders-mq02-a"
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> Layout:
+def layout(tmp_path: Path) -> LabLayout:
     """A lab in which something was installed for two of three hosts."""
     for host in (A, B):
-        Layout(tmp_path).base(host).mkdir(parents=True)
-    return Layout(tmp_path)
+        LabLayout(tmp_path).base(host).mkdir(parents=True)
+    return LabLayout(tmp_path)
 
 
-def read(layout: Layout, host: str) -> tuple[Operation, ...]:
+def read(layout: LabLayout, host: str) -> tuple[Operation, ...]:
     found, problems = operations_of(host, layout.operations_file(host).read_bytes())
     assert problems == ()
     return found
 
 
-def test_begin_and_end_are_on_every_host_of_the_work_also_when_it_fails(layout: Layout) -> None:
+def test_begin_and_end_are_on_every_host_of_the_work_also_when_it_fails(layout: LabLayout) -> None:
     said: list[str] = []
     with pytest.raises(RuntimeError), record_operation(layout, (A, B, NEW), "lab stop", said.append):
         raise RuntimeError
@@ -40,7 +40,7 @@ def test_begin_and_end_are_on_every_host_of_the_work_also_when_it_fails(layout: 
     assert said == []
 
 
-def test_what_cannot_be_written_down_is_done_all_the_same_and_told(layout: Layout) -> None:
+def test_what_cannot_be_written_down_is_done_all_the_same_and_told(layout: LabLayout) -> None:
     layout.operations_file(A).mkdir()
     said: list[str] = []
     with record_operation(layout, (A,), "lab stop", said.append):

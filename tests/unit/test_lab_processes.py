@@ -14,7 +14,7 @@ import pytest
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.layout import Layout
+from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.lab.processes import ProcessRun
 from activemq_fleet.lab.readiness import is_port_taken
@@ -25,44 +25,44 @@ STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); 
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> Iterator[Layout]:
-    made = Layout(tmp_path / "lab")
+def layout(tmp_path: Path) -> Iterator[LabLayout]:
+    made = LabLayout(tmp_path / "lab")
     made.make()
     yield made
     processes.end(processes.lab_processes(made), grace=0)
 
 
-def launch(layout: Layout, script: str = SLEEP, host: str = "a", mark: str | None = None) -> ProcessRun:
+def launch(layout: LabLayout, script: str = SLEEP, host: str = "a", mark: str | None = None) -> ProcessRun:
     command = [sys.executable, "-c", script, mark or f"{MARK}{layout.directory}"]
     return processes.launch(layout, host, command, {"ACTIVEMQ_BASE": "/b"}, layout.base(host), "v1")
 
 
-def living(layout: Layout, run: ProcessRun) -> psutil.Process:
+def living(layout: LabLayout, run: ProcessRun) -> psutil.Process:
     process = processes.find_process(layout, run)
     assert process is not None
     return process
 
 
-def test_what_was_started_is_found_again_from_the_disk(layout: Layout) -> None:
+def test_what_was_started_is_found_again_from_the_disk(layout: LabLayout) -> None:
     run = launch(layout)
     again = processes.last_run(layout, "a")
     assert again == run
     assert living(layout, again).pid == run.pid
 
 
-def test_a_broker_leads_a_session_of_its_own(layout: Layout) -> None:
+def test_a_broker_leads_a_session_of_its_own(layout: LabLayout) -> None:
     run = launch(layout)
     assert os.getsid(run.pid) == os.getpgid(run.pid) == run.pid
 
 
-def test_a_broker_has_the_environment_and_the_umask_of_its_unit(layout: Layout) -> None:
+def test_a_broker_has_the_environment_and_the_umask_of_its_unit(layout: LabLayout) -> None:
     process = living(layout, launch(layout))
     status = Path(f"/proc/{process.pid}/status").read_text()
     assert process.environ()["ACTIVEMQ_BASE"] == "/b"
     assert next(line for line in status.splitlines() if line.startswith("Umask")).split()[1] == "0027"
 
 
-def test_a_killed_process_is_gone_and_leaves_no_zombie(layout: Layout) -> None:
+def test_a_killed_process_is_gone_and_leaves_no_zombie(layout: LabLayout) -> None:
     run = launch(layout)
     processes.end([living(layout, run)], grace=0)
     assert processes.find_process(layout, run) is None
@@ -80,14 +80,14 @@ ctypes.CDLL(None).pthread_exit(None)
 """
 
 
-def test_a_process_ends_with_its_last_thread_and_so_do_its_ports(layout: Layout) -> None:
+def test_a_process_ends_with_its_last_thread_and_so_do_its_ports(layout: LabLayout) -> None:
     process = living(layout, launch(layout, LINGERING))
     port = int(_wait_for_output(layout))
     processes.end([process], grace=60)
     assert not is_port_taken(("127.0.0.1", port))
 
 
-def test_children_of_a_broker_die_with_it(layout: Layout) -> None:
+def test_children_of_a_broker_die_with_it(layout: LabLayout) -> None:
     run = launch(layout, f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {SLEEP!r}]); {SLEEP}")
     process = living(layout, run)
     wait_until(process.children, "the process has a child", pause=0.02)
@@ -96,7 +96,7 @@ def test_children_of_a_broker_die_with_it(layout: Layout) -> None:
     assert not psutil.wait_procs(children, timeout=60)[1]
 
 
-def test_the_ports_of_a_killed_guards_broker_are_free_afterwards(layout: Layout) -> None:
+def test_the_ports_of_a_killed_guards_broker_are_free_afterwards(layout: LabLayout) -> None:
     """A broker with much memory takes longer to end than its guard."""
     broker = (
         "import mmap, socket, time\n"
@@ -110,26 +110,26 @@ def test_the_ports_of_a_killed_guards_broker_are_free_afterwards(layout: Layout)
     assert not is_port_taken(("127.0.0.1", port))
 
 
-def test_a_process_of_another_start_time_is_not_ours(layout: Layout) -> None:
+def test_a_process_of_another_start_time_is_not_ours(layout: LabLayout) -> None:
     run = launch(layout)
     assert processes.find_process(layout, replace(run, created=run.created - 60)) is None
 
 
-def test_a_process_without_the_labs_mark_is_not_ours(layout: Layout) -> None:
+def test_a_process_without_the_labs_mark_is_not_ours(layout: LabLayout) -> None:
     run = launch(layout, mark="-Dactivemq.fleet.lab=/another")
     assert processes.find_process(layout, run) is None
     os.killpg(run.pid, signal.SIGKILL)
     os.waitpid(run.pid, 0)
 
 
-def test_a_process_that_ignores_sigterm_is_killed(layout: Layout) -> None:
+def test_a_process_that_ignores_sigterm_is_killed(layout: LabLayout) -> None:
     run = launch(layout, STUBBORN)
     _wait_for_output(layout)
     processes.end([living(layout, run)], grace=0.2)
     assert processes.find_process(layout, run) is None
 
 
-def test_a_frozen_process_is_told_from_one_that_works(layout: Layout) -> None:
+def test_a_frozen_process_is_told_from_one_that_works(layout: LabLayout) -> None:
     process = living(layout, launch(layout))
     assert not processes.is_frozen(process)
     processes.set_frozen(process, True)
@@ -139,7 +139,7 @@ def test_a_frozen_process_is_told_from_one_that_works(layout: Layout) -> None:
 
 
 def test_a_frozen_process_is_killed_without_waiting_for_the_grace_period(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
+    layout: LabLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It cannot heed SIGTERM: the first signal that it gets is SIGKILL."""
     process = living(layout, launch(layout))
@@ -156,13 +156,13 @@ def test_a_frozen_process_is_killed_without_waiting_for_the_grace_period(
     assert signals[0] == (process.pid, signal.SIGKILL)
 
 
-def test_strays_are_found_by_their_mark_alone(layout: Layout) -> None:
+def test_strays_are_found_by_their_mark_alone(layout: LabLayout) -> None:
     run = launch(layout)
     processes.delete_run(layout, "a")
     assert [process.pid for process in processes.lab_processes(layout)] == [run.pid]
 
 
-def test_a_run_begins_where_the_log_ended(layout: Layout) -> None:
+def test_a_run_begins_where_the_log_ended(layout: LabLayout) -> None:
     data = layout.base("a")
     data.mkdir(parents=True)
     (data / "activemq.log").write_text("before\n")
@@ -170,20 +170,20 @@ def test_a_run_begins_where_the_log_ended(layout: Layout) -> None:
     assert (run.log_inode, run.log_offset) == ((data / "activemq.log").stat().st_ino, 7)
 
 
-def test_a_program_that_is_not_there_is_one_line(layout: Layout) -> None:
+def test_a_program_that_is_not_there_is_one_line(layout: LabLayout) -> None:
     with pytest.raises(LabError, match="a: /no/java cannot be started: No such file"):
         processes.launch(layout, "a", ["/no/java"], {}, layout.base("a"), "v1")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", json.dumps({"host": "a"})])
-def test_a_record_that_cannot_be_read_is_none(layout: Layout, content: str) -> None:
+def test_a_record_that_cannot_be_read_is_none(layout: LabLayout, content: str) -> None:
     layout.runs.mkdir()
     (layout.runs / "a.json").write_text(content)
     assert processes.last_run(layout, "a") is None
 
 
 def test_options_of_the_users_environment_do_not_reach_a_broker(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
+    layout: LabLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xmx8g")
     run = launch(layout, "import os, time; print(sorted(os.environ), flush=True); time.sleep(60)")
@@ -191,7 +191,7 @@ def test_options_of_the_users_environment_do_not_reach_a_broker(
     assert subprocess.run(["kill", "-0", str(run.pid)], check=False).returncode == 0
 
 
-def _wait_for_output(layout: Layout) -> str:
+def _wait_for_output(layout: LabLayout) -> str:
     console = layout.base("a") / "console.log"
     wait_until(lambda: console.read_text() != "", "the process has printed a line", pause=0.02)
     return console.read_text()

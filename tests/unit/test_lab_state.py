@@ -15,7 +15,7 @@ from activemq_fleet.errors import ArtifactError, LabError
 from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import state as module
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.layout import Layout, write_file
+from activemq_fleet.lab.layout import LabLayout, write_file
 from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.settings.encrypted import EncryptedValue
 from tests.unit.lab_fleets import PAIR, variables
@@ -35,41 +35,41 @@ def software(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path / "lab")
+def layout(tmp_path: Path) -> LabLayout:
+    return LabLayout(tmp_path / "lab")
 
 
-def prepare(layout: Layout, hosts: dict[str, dict[str, Any]]) -> module.LabState:
+def prepare(layout: LabLayout, hosts: dict[str, dict[str, Any]]) -> module.LabState:
     data = InventoryData(hosts, {})
     return module.prepare(layout, data, PortReservations(layout.directory.parent / "claims"), lambda _line: None)[0]
 
 
-def test_what_is_saved_is_what_was_prepared(layout: Layout) -> None:
+def test_what_is_saved_is_what_was_prepared(layout: LabLayout) -> None:
     assert module.load(layout) is None
     prepared = prepare(layout, variables())
     assert module.load(layout) == prepared
 
 
-def test_everything_with_secrets_is_private(layout: Layout) -> None:
+def test_everything_with_secrets_is_private(layout: LabLayout) -> None:
     prepare(layout, variables())
     files = [layout.state, *layout.host_vars.iterdir()]
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
     assert stat.S_IMODE(layout.directory.stat().st_mode) == 0o700
 
 
-def test_preparing_again_changes_nothing(layout: Layout) -> None:
+def test_preparing_again_changes_nothing(layout: LabLayout) -> None:
     first = prepare(layout, variables(network_password=EncryptedValue("x")))
     assert prepare(layout, variables(network_password=EncryptedValue("x"))) == first
 
 
-def test_a_host_that_left_the_inventory_leaves_the_layer(layout: Layout) -> None:
+def test_a_host_that_left_the_inventory_leaves_the_layer(layout: LabLayout) -> None:
     prepare(layout, variables(*PAIR, "archive-mq01-a.example.com", ha="none"))
     prepare(layout, variables())
     assert {path.stem for path in layout.host_vars.iterdir()} == set(PAIR)
 
 
 def test_status_says_that_the_lab_is_that_of_another_inventory(
-    layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    layout: LabLayout, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, other = tmp_path / "own.yml", tmp_path / "other.yml"
     module.prepare(layout, InventoryData(variables(), {}), PortReservations(tmp_path / "claims"), print, [str(own)])
@@ -83,7 +83,7 @@ def test_status_says_that_the_lab_is_that_of_another_inventory(
         assert len(shown.err.splitlines()) == bool(said)
 
 
-def test_a_lab_of_before_inventories_were_kept_is_read(layout: Layout) -> None:
+def test_a_lab_of_before_inventories_were_kept_is_read(layout: LabLayout) -> None:
     prepare(layout, variables())
     known = json.loads(layout.state.read_text())
     del known["sources"]
@@ -98,7 +98,7 @@ def test_a_full_disk_is_named(small_disk: Path) -> None:
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
-def test_a_file_of_another_version_is_one_line_and_prepared_anew(layout: Layout) -> None:
+def test_a_file_of_another_version_is_one_line_and_prepared_anew(layout: LabLayout) -> None:
     prepare(layout, variables())
     layout.state.write_text(json.dumps({"format": 0}))
     with pytest.raises(LabError, match="cannot be read"):
@@ -107,13 +107,13 @@ def test_a_file_of_another_version_is_one_line_and_prepared_anew(layout: Layout)
     assert module.load(layout) is not None
 
 
-def test_a_fleet_with_errors_is_refused_with_the_first_of_them(layout: Layout) -> None:
+def test_a_fleet_with_errors_is_refused_with_the_first_of_them(layout: LabLayout) -> None:
     with pytest.raises(LabError, match=r"T002 .* is alone in pair"):
         prepare(layout, variables(A))
     assert not layout.directory.exists()
 
 
-def test_errors_of_the_rules_are_told_and_the_fleet_can_be_tried_all_the_same(layout: Layout) -> None:
+def test_errors_of_the_rules_are_told_and_the_fleet_can_be_tried_all_the_same(layout: LabLayout) -> None:
     told: list[str] = []
     data = InventoryData(variables(broker_attributes={"deleteAllMessagesOnStartup": "true"}), {})
     module.prepare(layout, data, PortReservations(layout.directory.parent / "claims"), told.append)
@@ -121,7 +121,7 @@ def test_errors_of_the_rules_are_told_and_the_fleet_can_be_tried_all_the_same(la
     assert [line.partition(": a take-over")[0] for line in told] == [f"warning: L020 {A}", f"warning: L020 {B}"]
 
 
-def test_jars_do_where_a_distribution_does_not_come(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jars_do_where_a_distribution_does_not_come(layout: LabLayout, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_release: object, progress: object) -> None:
         raise ArtifactError("no network")
 
@@ -131,7 +131,7 @@ def test_jars_do_where_a_distribution_does_not_come(layout: Layout, monkeypatch:
     assert prepared.hosts[A]["activemq_console"] is False
 
 
-def test_a_release_that_cannot_be_had_is_refused(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_that_cannot_be_had_is_refused(layout: LabLayout, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_release: object, progress: object) -> None:
         raise ArtifactError("the jars of 6.3.1 cannot be had: no network")
 
@@ -162,7 +162,7 @@ def _inventory(tmp_path: Path) -> Iterator[Path]:
     yield source
 
 
-def test_the_layer_wins_over_the_inventorys_own_host_variables(tmp_path: Path, layout: Layout) -> None:
+def test_the_layer_wins_over_the_inventorys_own_host_variables(tmp_path: Path, layout: LabLayout) -> None:
     with _inventory(tmp_path) as source:
         prepared = prepare(layout, read_inventory([str(source)]).hosts)
         layered = read_inventory([str(source), str(layout.inventory)])

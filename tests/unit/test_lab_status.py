@@ -7,7 +7,7 @@ import pytest
 
 from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
 from activemq_fleet.lab.loopback_overlay import assign_addresses
-from activemq_fleet.lab.status import Bridge, HostStatus, bridges_of, status_of
+from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of, status_of
 from activemq_fleet.logs import BrokerRun, parse
 from activemq_fleet.topology import Fleet
 from tests.log_reading import logger_of
@@ -31,7 +31,7 @@ def up(local: str, remote: str, peer: str) -> str:
     return f"Network connection between vm://{local} and {remote} ({peer}) has been established."
 
 
-def bridges(fleet: Fleet, host: str, *messages: str) -> tuple[Bridge, ...]:
+def bridges(fleet: Fleet, host: str, *messages: str) -> tuple[RunningBridge, ...]:
     text = "".join(
         f"2026-03-01 10:00:00,000 | INFO  | {message} | {logger_of(message)} | main\n" for message in messages
     )

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from activemq_fleet.deployment import files_of
 from activemq_fleet.node import masking
 from activemq_fleet.node.masking import (
+    KnownSecret,
     KnownSecrets,
-    Secret,
     mask,
     mask_data,
     mask_text,
@@ -100,7 +100,7 @@ ALONE = [
 
 @pytest.mark.parametrize(("path", "line"), ALONE)
 def test_a_known_secret_shows_its_variable(path: str, line: str) -> None:
-    known = KnownSecrets([Secret(CANARY, "activemq_x.password")])
+    known = KnownSecrets([KnownSecret(CANARY, "activemq_x.password")])
     text = f"first line\n{line.replace('{}', CANARY).replace('{{', '{').replace('}}', '}')}\nlast"
 
     masked = mask(f"conf/{path}", text, known)
@@ -130,7 +130,7 @@ def test_what_is_no_secret_stays(path: str, text: str) -> None:
 
 
 def test_a_plain_word_is_masked_where_a_password_stands_and_left_elsewhere() -> None:
-    known = KnownSecrets([Secret("activemq", "activemq_users[0].password")])
+    known = KnownSecrets([KnownSecret("activemq", "activemq_users[0].password")])
 
     assert mask("credentials.properties", "a.password=activemq\n", known) == "a.password=@activemq_users[0].password@\n"
     assert mask_text("org.apache.activemq started", known) == "org.apache.activemq started"
@@ -138,14 +138,16 @@ def test_a_plain_word_is_masked_where_a_password_stands_and_left_elsewhere() -> 
 
 
 def test_a_known_secret_is_found_in_any_text_and_in_other_escapes() -> None:
-    known = KnownSecrets([Secret(r"p\=ss<1> &2", "activemq_x")])
+    known = KnownSecrets([KnownSecret(r"p\=ss<1> &2", "activemq_x")])
 
     for text in (r"p\=ss<1> &2", "p=ss<1> &2", "p=ss&lt;1&gt; &amp;2", "p%3Dss%3C1%3E%20%262"):
         assert mask_text(f"the log says {text} here", known) == "the log says @activemq_x@ here"
 
 
 def test_two_variables_with_one_value_are_told_apart_by_their_place() -> None:
-    known = KnownSecrets([Secret(CANARY, "activemq_a", "one.password="), Secret(CANARY, "activemq_b", "two.password=")])
+    known = KnownSecrets(
+        [KnownSecret(CANARY, "activemq_a", "one.password="), KnownSecret(CANARY, "activemq_b", "two.password=")]
+    )
 
     masked = mask("credentials.properties", f"one.password={CANARY}\ntwo.password={CANARY}\n", known)
 
@@ -153,7 +155,7 @@ def test_two_variables_with_one_value_are_told_apart_by_their_place() -> None:
 
 
 def test_a_changed_secret_that_begins_like_a_known_one_shows_nothing_of_itself() -> None:
-    known = KnownSecrets([Secret(CANARY, "activemq_x")])
+    known = KnownSecrets([KnownSecret(CANARY, "activemq_x")])
 
     assert mask("credentials.properties", f"a.password={CANARY}-more\n", known) == "a.password=@secret@\n"
 

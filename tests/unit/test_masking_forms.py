@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from activemq_fleet.logs.kinds import kind, kinds
-from activemq_fleet.node.masking import LINE_LENGTH, UNKNOWN, KnownSecrets, Secret, mask, mask_text, mask_words
+from activemq_fleet.node.masking import LINE_LENGTH, UNKNOWN, KnownSecret, KnownSecrets, mask, mask_text, mask_words
 from tests.unit.hostile_texts import AROUND, PIECES, hostile
 from tests.unit.masking_forms import ANYTHING, FILES, PHRASES, READABLE, WORD, WORDS
 from tests.work import QUADRATIC, growth_of_time
@@ -145,7 +145,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_known_secret_is_found_in_every_escape(form: str) -> None:
-    known = KnownSecrets([Secret(KNOWN.replace("\\", "\\\\"), "activemq_x")])
+    known = KnownSecrets([KnownSecret(KNOWN.replace("\\", "\\\\"), "activemq_x")])
 
     assert mask_text(f"it was <{FORMS[form]}> there", known) == "it was <@activemq_x@> there"
 
@@ -158,7 +158,7 @@ def test_a_known_secret_is_found_in_base64_wherever_it_begins(before: str, url_s
     for after in ("", "x", "xy", "xyz and more"):
         text = encode(f"{before}{secret}{after}".encode()).decode()
 
-        masked = mask_text(f"sent {text} there", KnownSecrets([Secret(secret, "activemq_x")]))
+        masked = mask_text(f"sent {text} there", KnownSecrets([KnownSecret(secret, "activemq_x")]))
 
         shown = masked.removeprefix("sent ").removesuffix(" there").replace("@activemq_x@", "").replace(UNKNOWN, "")
         assert len(shown) <= len(text) - len(secret) * 4 // 3
@@ -166,7 +166,7 @@ def test_a_known_secret_is_found_in_base64_wherever_it_begins(before: str, url_s
 
 
 def test_a_short_known_secret_is_named_where_a_password_stands() -> None:
-    known = KnownSecrets([Secret("admin", "activemq_users[0].password")])
+    known = KnownSecrets([KnownSecret("admin", "activemq_users[0].password")])
 
     assert (
         mask_text("tried password=admin, user=admin", known)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.activemq.fleet.plugins.module_utils.node.state import operation_record
-from ansible_collections.activemq.fleet.plugins.module_utils.node.textfile import Sample, text_of
+from ansible_collections.activemq.fleet.plugins.module_utils.node.textfile import MetricSample, text_of
 
 from activemq_fleet.artifacts import metrics_exporter
 from activemq_fleet.errors import ArtifactError, SettingsError
@@ -184,7 +184,7 @@ def test_dashboards_are_json_with_every_panel_inside_the_grid() -> None:
 
 
 def test_a_text_file_escapes_what_a_label_may_hold() -> None:
-    text = text_of([Sample("a_total", "counter", "what", 2, {"x": 'q"\\\n'})], {"host": "h"}).decode()
+    text = text_of([MetricSample("a_total", "counter", "what", 2, {"x": 'q"\\\n'})], {"host": "h"}).decode()
     assert text == '# HELP a_total what\n# TYPE a_total counter\na_total{host="h",x="q\\"\\\\\\n"} 2\n'
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.operations.health import Node, Problem, node_of, problems_of
+from activemq_fleet.operations.health import Node, PairProblem, node_of, problems_of
 from tests.support.facts_of_brokers import facts_of_broker
 
 PAIR = "orders-mq01"
@@ -34,11 +34,13 @@ ACTIVE = Node(
 STANDBY = replace(ACTIVE, host=B, role="slave", state="standby", how="process 7 lives and its log says: locked")
 
 
-def problems(active: dict[str, Any] | None = None, standby: dict[str, Any] | None = None, **more: Any) -> list[Problem]:
+def problems(
+    active: dict[str, Any] | None = None, standby: dict[str, Any] | None = None, **more: Any
+) -> list[PairProblem]:
     return problems_of([replace(ACTIVE, **(active or {})), replace(STANDBY, **(standby or {}))], **more)
 
 
-def only(found: list[Problem]) -> Problem:
+def only(found: list[PairProblem]) -> PairProblem:
     assert len(found) == 1, [str(problem) for problem in found]
     return found[0]
 

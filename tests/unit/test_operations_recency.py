@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.operations.recency import ResyncRefused, Store, choose_store, differences
+from activemq_fleet.operations.recency import NodeStore, ResyncRefused, choose_store, differences
 from tests.unit.pure_pairs import ATTACHED, MASTER, SAW_SLAVE, SERVED, SLAVE, master, run, slave
 
 WAITED = run("11:00:00")
 
 
-def winner(a: Store, b: Store) -> str:
+def winner(a: NodeStore, b: NodeStore) -> str:
     return choose_store(a, b).winner
 
 
@@ -162,7 +162,7 @@ def test_the_operator_may_decide_and_is_told_what_is_left_in_the_backup() -> Non
 
 def test_a_store_that_was_not_read_decides_nothing() -> None:
     with pytest.raises(ResyncRefused, match="was not read"):
-        choose_store(Store(MASTER, "master", seen=False), slave(""))
+        choose_store(NodeStore(MASTER, "master", seen=False), slave(""))
 
 
 def test_a_slave_that_is_a_copy_differs_in_nothing() -> None:
@@ -184,7 +184,7 @@ def test_a_slave_that_holds_what_it_took_alone_is_no_copy() -> None:
 EVENTS = ("send", "take", "master dies", "slave dies", "both die")
 
 
-def _live(events: list[str]) -> tuple[Store, Store, set[int], set[int]]:
+def _live(events: list[str]) -> tuple[NodeStore, NodeStore, set[int], set[int]]:
     """Records of both journals after these events; then what must not be lost, and what was delivered."""
     a, b, number = ["|"], ["|"], 0
     alive = {"a", "b"}

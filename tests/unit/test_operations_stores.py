@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from activemq_fleet.operations import RefusalError
-from activemq_fleet.operations.stores import SharedStore, stores_to_mark
+from activemq_fleet.operations.stores import ObservedSharedStore, stores_to_mark
 
 
-def seen(host: str, **more: Any) -> SharedStore:
+def seen(host: str, **more: Any) -> ObservedSharedStore:
     values = {"exists": True, "mounted": True, "used": False} | more
-    return SharedStore(host=host, pair="x-mq01", directory="/srv/x", **values)
+    return ObservedSharedStore(host=host, pair="x-mq01", directory="/srv/x", **values)
 
 
-def stores(*looks: SharedStore) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+def stores(*looks: ObservedSharedStore) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
     """The stores to mark, and what is refused."""
     try:
         return stores_to_mark(looks, {"x-mq01": 2}), ()
@@ -45,7 +45,7 @@ def test_a_store_that_both_see_marked_is_fine() -> None:
         ((seen("a", marked=()), seen("b", marked=())), "a: /srv/x is the store of nobody"),
     ],
 )
-def test_a_store_in_doubt_is_not_touched(looks: tuple[SharedStore, ...], problem: str) -> None:
+def test_a_store_in_doubt_is_not_touched(looks: tuple[ObservedSharedStore, ...], problem: str) -> None:
     claims, problems = stores(*looks)
     assert claims == {}
     assert len(problems) == 1

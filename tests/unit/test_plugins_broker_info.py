@@ -35,9 +35,9 @@ from tests.waiting import PATIENCE, wait_until, within
 
 ALIVE = Process(42, 1.0, "S", ("java",))
 FROZEN = dataclasses.replace(ALIVE, state="T")
-SERVES = probe.Answer(True, True, "CONNECTED, and gave a message back over STOMP")
-REFUSES = probe.Answer(False, None, "refuses connections")
-SILENT = probe.Answer(False, False, "accepts connections and says nothing for 5 s")
+SERVES = probe.ProbeAnswer(True, True, "CONNECTED, and gave a message back over STOMP")
+REFUSES = probe.ProbeAnswer(False, None, "refuses connections")
+SILENT = probe.ProbeAnswer(False, False, "accepts connections and says nothing for 5 s")
 
 
 def record(message: str, when: str = "2026-11-21 05:22:44") -> str:
@@ -346,7 +346,7 @@ def test_a_connector_that_refuses_clients_without_a_certificate_answers_by_tls_a
         )
         untold = probe.probe_connector(scheme, ("127.0.0.1", port), probe.Login("probe", "made-up"))
 
-    assert told == probe.Answer(True, None, "answers over TLS, and refuses a client without a certificate")
+    assert told == probe.ProbeAnswer(True, None, "answers over TLS, and refuses a client without a certificate")
     assert not untold.answered
 
 

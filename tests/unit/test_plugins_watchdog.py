@@ -30,18 +30,18 @@ from tests.log_reading import logger_of
 
 ALIVE = Process(42, 1.0, "S", ("java",))
 FROZEN = replace(ALIVE, state="T")
-SERVES = probe.Answer(True, True, "CONNECTED, and gave a message back over STOMP", greeted=True)
-GREETS = probe.Answer(True, None, "greets in OpenWire", greeted=True)
-NO_LOGIN = probe.Answer(True, None, "CONNACK 5: answers over MQTT and refuses the account", greeted=True)
-FULL = probe.Answer(False, False, "CONNECTED over STOMP, and then says nothing for 5 s", greeted=True)
-CLOSED = probe.Answer(False, None, "refuses connections")
-SILENT = probe.Answer(False, False, "accepts connections and says nothing for 5 s")
+SERVES = probe.ProbeAnswer(True, True, "CONNECTED, and gave a message back over STOMP", greeted=True)
+GREETS = probe.ProbeAnswer(True, None, "greets in OpenWire", greeted=True)
+NO_LOGIN = probe.ProbeAnswer(True, None, "CONNACK 5: answers over MQTT and refuses the account", greeted=True)
+FULL = probe.ProbeAnswer(False, False, "CONNECTED over STOMP, and then says nothing for 5 s", greeted=True)
+CLOSED = probe.ProbeAnswer(False, None, "refuses connections")
+SILENT = probe.ProbeAnswer(False, False, "accepts connections and says nothing for 5 s")
 
 
 def kind(
     process: Process | None,
     phase: str,
-    *answers: probe.Answer,
+    *answers: probe.ProbeAnswer,
     known: bool = False,
     slave: bool | None = None,
     listens: bool = False,
@@ -85,7 +85,7 @@ def kind(
 def test_what_a_look_shows(
     process: Process | None,
     phase: str,
-    answers: tuple[probe.Answer, ...],
+    answers: tuple[probe.ProbeAnswer, ...],
     known: bool,
     slave: bool | None,
     expected: str,
@@ -104,14 +104,14 @@ ANSWERS = st.lists(st.sampled_from([SERVES, GREETS, NO_LOGIN, FULL, CLOSED, SILE
     st.sampled_from([None, True, False]),
 )
 def test_broker_without_ports_and_without_start_in_log_is_never_hung(
-    process: Process, phase: str, answers: list[probe.Answer], known: bool, slave: bool | None
+    process: Process, phase: str, answers: list[probe.ProbeAnswer], known: bool, slave: bool | None
 ) -> None:
     assert kind(process, phase, *answers, known=known, slave=slave) != "hung"
 
 
 @given(st.sampled_from(["started", "unknown"]), ANSWERS, st.booleans())
 def test_a_broker_that_greets_on_any_connector_is_never_hung(
-    phase: str, answers: list[probe.Answer], known: bool
+    phase: str, answers: list[probe.ProbeAnswer], known: bool
 ) -> None:
     expected = any(answer is SILENT for answer in answers) and not any(answer.greeted for answer in answers)
     assert (kind(ALIVE, phase, *answers, known=known) == "hung") == (expected and (known or phase == "started"))

@@ -17,7 +17,7 @@ import pytest
 from activemq_fleet.node.config.broker_configuration import read_deployed
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.config.versions import Layout
-from activemq_fleet.node.probe.connector_probe import Answer, probe_connector
+from activemq_fleet.node.probe.connector_probe import ProbeAnswer, probe_connector
 from activemq_fleet.node.probe.round_trips import watch_addresses
 from activemq_fleet.node.state.broker_state import gather_broker_state
 from tests.unit.attackers import BROKER, STRANGER, common_directory, needs_root, owned_directory
@@ -299,7 +299,7 @@ def test_probe_ends_whatever_a_listener_sends(scheme: str, act: Callable[[socket
         reached.set()
         act(client)
 
-    answers: list[Answer] = []
+    answers: list[ProbeAnswer] = []
     with serving(act_once) as address:
         thread = threading.Thread(
             target=lambda: answers.append(probe_connector(scheme, address, Login("u", "p"), 1.0)), daemon=True

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.releases import Release, known_lines, releases_with
 from activemq_fleet.releases._data import load_release_data, load_schema_spans
-from activemq_fleet.releases._spans import Span, parse_version
+from activemq_fleet.releases._spans import VersionSpan, parse_version
 
 MEASURED = ["5.5.1", "5.6.0", "5.7.0", "5.8.0", "5.11.4", "5.15.16", "5.16.7", "5.17.6", "5.18.3", "6.2.7", "6.3.1"]
 
 
 def includes(span: str, release: str) -> bool:
-    return Span.parse(span).includes(parse_version(release))
+    return VersionSpan.parse(span).includes(parse_version(release))
 
 
 def test_a_known_patch_is_itself_and_warns_of_nothing() -> None:

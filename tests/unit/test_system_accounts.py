@@ -14,8 +14,8 @@ import pytest
 from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untrusted_paths import UntrustedPathError
 from ansible_collections.activemq.fleet.plugins.module_utils.node.process.system_accounts import (
-    Account,
     AccountError,
+    SystemAccount,
     account_for,
     named_account,
     own_account,
@@ -24,7 +24,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.process.system
 
 from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
 
-ACCOUNT = Account(BROKER, BROKER)
+ACCOUNT = SystemAccount(BROKER, BROKER)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.store import Clock, Store
-from activemq_agent.store.files import sync
+from activemq_agent.store.state_directory import sync
 
 DIRECTORY = "agent"
 """Name of the journal's directory below the state directory."""

@@ -65,7 +65,8 @@ Open = Callable[[int, int, Callable[[Any], None]], Session]
 
 
 class LinkOptions(TypedDict, total=False):
-    """The options of a ``Link``: ``draw`` returns random numbers in [0, 1), ``numbers`` yields connection numbers.
+    """The options of an ``AgentConnection``: ``draw`` returns random numbers in [0, 1), ``numbers`` yields connection
+    numbers.
 
     The links of an agent share ``numbers``, as they write one journal. ``open_session`` takes the network's place.
     """
@@ -75,7 +76,7 @@ class LinkOptions(TypedDict, total=False):
     open_session: Open
 
 
-class Link:
+class AgentConnection:
     """The agent's MQTT connection, moved to the other broker when one fails, and tested by canaries (messages to
     itself).
 
@@ -134,7 +135,7 @@ class Link:
         self._fruitless = 0  # connections in a row whose canaries were acknowledged, and never came
 
     def put(self, item: Any) -> None:
-        """Queue an object for ``Link.turn`` to yield. May be called from any thread."""
+        """Queue an object for ``AgentConnection.turn`` to yield. May be called from any thread."""
         self._queue.put(item)
 
     def start(self) -> None:

@@ -23,7 +23,7 @@ from activemq_agent.agent_topics import LARGEST_CANARY, barrier_topic, canary_to
 from activemq_agent.connecting import Down, Up
 from activemq_agent.connection_events import Message, Puback, Suback
 from activemq_agent.identity import add_event_id
-from activemq_agent.link import Link, LinkOptions
+from activemq_agent.link import AgentConnection, LinkOptions
 from activemq_agent.logs import Log
 from activemq_agent.store import Outgoing, Sent
 
@@ -99,7 +99,7 @@ class Publisher:
         self.last_turn = clock()
         """Time of the loop's last turn, by ``clock``."""
         self._config, self._store, self._log, self._clock = config, store, log, clock
-        self.link = Link(config, "publisher", store=store, log=log, clock=clock, **options)
+        self.link = AgentConnection(config, "publisher", store=store, log=log, clock=clock, **options)
         self._used: dict[str, None] = {}  # prefixes since the start, for barriers
         self._woken = False
         self._up = False

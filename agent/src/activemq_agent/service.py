@@ -30,7 +30,7 @@ from activemq_agent.subscribing import Subscriber
 
 if TYPE_CHECKING:
     from activemq_agent.config import Config
-    from activemq_agent.link import Link
+    from activemq_agent.link import AgentConnection
 
 LOOK = 1.0
 """Seconds between two checks of the parts."""
@@ -305,7 +305,7 @@ class Service:
             closing.join(FAREWELL)
 
 
-def _link_status(link: Link) -> dict[str, Any]:
+def _link_status(link: AgentConnection) -> dict[str, Any]:
     return {
         "broker": link.broker,
         "brokers": list(link.names),

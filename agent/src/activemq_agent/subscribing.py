@@ -25,9 +25,9 @@ from activemq_agent.agent_topics import LARGEST_BARRIER, concrete_topic, is_barr
 from activemq_agent.connecting import Down, Up
 from activemq_agent.connection_events import Message, Suback
 from activemq_agent.identity import event_id_in
-from activemq_agent.link import Link, LinkOptions
+from activemq_agent.link import AgentConnection, LinkOptions
 from activemq_agent.logs import Log
-from activemq_agent.store import Receipt
+from activemq_agent.store import StoredReceipt
 from activemq_agent.store.inbox import lane_of
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Subscriber:
         """Time of the loop's last turn, by ``clock``."""
         self._config, self._store, self._log, self._clock = config, store, log, clock
         self._on_stored = on_stored
-        self.link = Link(config, "subscriber", store=store, log=log, clock=clock, **options)
+        self.link = AgentConnection(config, "subscriber", store=store, log=log, clock=clock, **options)
         self._pending_filters: dict[int, str] = {}  # filter by packet number
         self._lanes: dict[str, _Lane] = {}
         self._ask_at: float | None = None
@@ -230,7 +230,7 @@ class Subscriber:
         """Call ``handle`` in the loop's thread once the store has answered."""
         future.add_done_callback(lambda done: self.link.put(partial(handle, message, done)))
 
-    def _stored(self, message: Message, future: Future[Receipt]) -> None:
+    def _stored(self, message: Message, future: Future[StoredReceipt]) -> None:
         """Process the store's answer for a message; answers come in the order in which messages were offered."""
         name = lane_of(message.topic, self._config.topics)
         lane = self._lanes.get(name)
@@ -252,7 +252,7 @@ class Subscriber:
             self.received += 1
             self._on_stored(name)
 
-    def _receipt(self, future: Future[Receipt]) -> Receipt | None:
+    def _receipt(self, future: Future[StoredReceipt]) -> StoredReceipt | None:
         """Return the store's receipt for a message, or None if the store could not write."""
         try:
             return future.result()

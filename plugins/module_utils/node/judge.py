@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from .log.broker_log import UNKNOWN, Phase
-from .probe.connector_probe import Answer
+from .probe.connector_probe import ProbeAnswer
 from .process.proc import Process
 
 BrokerState = Literal["active", "unhealthy", "standby", "starting", "stopped", "hung"]
@@ -34,7 +34,7 @@ class Evidence:
 
     process: Process | None
     phase: Phase = UNKNOWN
-    answers: Mapping[str, Answer] = field(default_factory=dict)
+    answers: Mapping[str, ProbeAnswer] = field(default_factory=dict)
     pure: bool = False
     listens: bool = False
     holds_lock: bool = False
@@ -105,7 +105,7 @@ def judge(evidence: Evidence) -> Conclusion:
     return Conclusion("starting", f"{lives}, no connector answers, and {logged}")
 
 
-def _spoken_answers(evidence: Evidence) -> list[tuple[str, Answer]]:
+def _spoken_answers(evidence: Evidence) -> list[tuple[str, ProbeAnswer]]:
     """Return name and answer of the connectors at which the broker spoke or failed, the decisive one first.
 
     A message that came back decides, then an error, then what answers without a message.

@@ -14,7 +14,7 @@ DIRECTORY = "activemq-fleet"
 
 
 @dataclass(frozen=True)
-class Sample:
+class MetricSample:
     """One value of a Prometheus metric: name, type (gauge or counter), meaning, value, and labels."""
 
     name: str
@@ -24,7 +24,7 @@ class Sample:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-def text_of(samples: Iterable[Sample], labels: Mapping[str, str]) -> bytes:
+def text_of(samples: Iterable[MetricSample], labels: Mapping[str, str]) -> bytes:
     """Return metric values in Prometheus' text format, grouped by name; ``labels`` are added to each value's own
     labels.
     """

@@ -10,14 +10,14 @@ from __future__ import annotations
 from activemq_fleet.adopt.adoption import Adopted, adopt
 from activemq_fleet.adopt.agents import read_agents
 from activemq_fleet.adopt.inventory_writer import MARK, is_unchanged
-from activemq_fleet.adopt.sources import Document, read_addresses, read_sources
+from activemq_fleet.adopt.sources import AdoptedDocument, read_addresses, read_sources
 from activemq_fleet.adopt.xml_diff import Difference
 
 __all__ = [
     "MARK",
     "Adopted",
+    "AdoptedDocument",
     "Difference",
-    "Document",
     "adopt",
     "is_unchanged",
     "read_addresses",

@@ -22,9 +22,9 @@ from activemq_fleet.adopt.profiles import propose_own_directories, propose_profi
 from activemq_fleet.adopt.properties import PLACEHOLDER
 from activemq_fleet.adopt.proposal import Proposal, is_default
 from activemq_fleet.adopt.secrets import value_for_model, with_masked_passwords, without_passwords
-from activemq_fleet.adopt.sources import Document
+from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.waivers import FindingsOf, propose_waivers
-from activemq_fleet.adopt.xml_diff import Difference, XmlElement, differences, xml_element_of
+from activemq_fleet.adopt.xml_diff import ComparedElement, Difference, differences, xml_element_of
 from activemq_fleet.naming import Naming
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.credentials import credentials
@@ -57,7 +57,7 @@ class Adopted:
 
 
 def adopt(
-    documents: Sequence[Document],
+    documents: Sequence[AdoptedDocument],
     naming: Naming,
     findings: FindingsOf = lambda fleet, _documents: fleet.findings,
     agents: Sequence[AgentFile] = (),
@@ -124,13 +124,13 @@ def _differences_of_documents(proposal: Proposal, fleet: Fleet) -> Iterator[Diff
         yield from differences(document.host, document.original, rendered, with_masked_passwords)
 
 
-def _render_document_tree(broker: Broker) -> XmlElement:
+def _render_document_tree(broker: Broker) -> ComparedElement:
     return xml_element_of(XmlDocument(activemq_xml(broker)).tree)
 
 
 def _propose_instances(proposal: Proposal) -> None:
     """Choose instance names and console ports for brokers that share a machine, and need own directories and units."""
-    machines: dict[str, list[Document]] = defaultdict(list)
+    machines: dict[str, list[AdoptedDocument]] = defaultdict(list)
     for document in proposal.documents:
         machines[proposal[document.host].get("address", document.host).lower()].append(document)
     for address, neighbours in machines.items():

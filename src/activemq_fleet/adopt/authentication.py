@@ -8,8 +8,8 @@ from activemq_fleet.adopt.brokers import accounts_of
 from activemq_fleet.adopt.network_connectors import network_connectors
 from activemq_fleet.adopt.profiles import master_connector
 from activemq_fleet.adopt.proposal import Proposal, Variables
-from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.xml_diff import XmlElement
+from activemq_fleet.adopt.sources import AdoptedDocument
+from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.lint.security import ADMITS_ANYONE
 
 _SIMPLE = "simpleAuthenticationPlugin"
@@ -35,12 +35,12 @@ def propose_authentication(proposal: Proposal) -> None:
         proposal[document.host]["authentication"] = "custom" if plugins or bridges_log_in else "none"
 
 
-def login_plugins(document: Document) -> list[str]:
+def login_plugins(document: AdoptedDocument) -> list[str]:
     """Return the names of the plugins in an activemq.xml that may require clients to log in."""
     return [node.name for node in _login_nodes(document)]
 
 
-def _login_nodes(document: Document) -> list[XmlElement]:
+def _login_nodes(document: AdoptedDocument) -> list[ComparedElement]:
     return [node for node in document.broker.children_of("plugins") if node.name not in ADMITS_ANYONE]
 
 
@@ -55,7 +55,7 @@ def note_authentication(proposal: Proposal) -> None:
         proposal.note(named, text)
 
 
-def _authentication_note(document: Document, variables: Variables) -> str:
+def _authentication_note(document: AdoptedDocument, variables: Variables) -> str:
     if variables["authentication"] == "none":
         return (
             "asks nobody for a login, as before (activemq_authentication: none); activemq_authentication: simple "
@@ -72,7 +72,7 @@ def _authentication_note(document: Document, variables: Variables) -> str:
     )
 
 
-def _login_elements_text(document: Document) -> str:
+def _login_elements_text(document: AdoptedDocument) -> str:
     texts = []
     for node in _login_nodes(document):
         known = next((f' {name}="{node.get(name)}"' for name in ("configuration", "id", "class") if node.get(name)), "")

@@ -11,8 +11,8 @@ from typing import Any
 from activemq_fleet.adopt.equal_meaning import opens_jmx
 from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_of
 from activemq_fleet.adopt.secrets import contains_password, holds_secret
-from activemq_fleet.adopt.sources import Document, imported_names
-from activemq_fleet.adopt.xml_diff import XmlElement, is_console_import
+from activemq_fleet.adopt.sources import AdoptedDocument, imported_names
+from activemq_fleet.adopt.xml_diff import ComparedElement, is_console_import
 from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_USER
 from activemq_fleet.render.activemq_xml import memory_limit
 from activemq_fleet.settings.broker import Settings
@@ -33,7 +33,7 @@ _LIMITS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class AdoptedListener:
     """A transportConnector that an entry of ``activemq_connectors`` can express."""
 
     name: str
@@ -73,7 +73,7 @@ def propose_brokers(proposal: Proposal) -> None:
         _propose_management(proposal, document)
 
 
-def _propose_beans(proposal: Proposal, document: Document) -> None:
+def _propose_beans(proposal: Proposal, document: AdoptedDocument) -> None:
     """Propose what shipped files contain besides the broker: imports, the bean of hawtio's log view, shutdown hooks."""
     host, release = document.host, document.release
     console = {node.get("resource") for node in document.root.children if is_console_import(node)}
@@ -91,7 +91,7 @@ def _propose_beans(proposal: Proposal, document: Document) -> None:
             proposal.note([host], f"logQuery is left out: release {release.text} has not its class and would not start")
 
 
-def _propose_imported_files(proposal: Proposal, document: Document, imports: Sequence[str]) -> None:
+def _propose_imported_files(proposal: Proposal, document: AdoptedDocument, imports: Sequence[str]) -> None:
     """Propose the imported files as ``activemq_extra_files``, except those in which a password is in clear text."""
     host, missing, secret = document.host, [], []
     extra: list[dict[str, str]] = []
@@ -117,7 +117,7 @@ def _propose_imported_files(proposal: Proposal, document: Document, imports: Seq
         proposal.note([host], f"imports {', '.join(missing)}: put what is not in the release into activemq_extra_files")
 
 
-def _note_key_stores(proposal: Proposal, document: Document) -> None:
+def _note_key_stores(proposal: Proposal, document: AdoptedDocument) -> None:
     """Add a note for key stores with paths inside the installation, which a new installation does not have."""
     context = document.broker.find("sslContext/sslContext")
     paths = [context.get(name) for name in ("keyStore", "trustStore")] if context else []
@@ -129,7 +129,7 @@ def _note_key_stores(proposal: Proposal, document: Document) -> None:
         )
 
 
-def _propose_management(proposal: Proposal, document: Document) -> None:
+def _propose_management(proposal: Proposal, document: AdoptedDocument) -> None:
     """Propose ``activemq_jmx`` where the file opens a port for JMX."""
     context = document.broker.find("managementContext/managementContext")
     if context is None or document.broker.get("useJmx") == "false" or not opens_jmx(context, document.release):
@@ -147,7 +147,7 @@ def _propose_management(proposal: Proposal, document: Document) -> None:
         proposal.set(document.host, "jmx", {"port": value["port"]} if "port" in value else {})
 
 
-def _propose_limits(proposal: Proposal, document: Document) -> None:
+def _propose_limits(proposal: Proposal, document: AdoptedDocument) -> None:
     for name, path in _LIMITS.items():
         usage = document.broker.find(f"systemUsage/systemUsage/{path}")
         default = (
@@ -162,7 +162,7 @@ def _propose_limits(proposal: Proposal, document: Document) -> None:
             proposal.set(document.host, name, limit)
 
 
-def _propose_connectors(proposal: Proposal, documents: Sequence[Document]) -> None:
+def _propose_connectors(proposal: Proposal, documents: Sequence[AdoptedDocument]) -> None:
     listeners_by_host = {document.host: list(_listeners(proposal, document)) for document in documents}
     for document in documents:
         host, listeners = document.host, listeners_by_host[document.host]
@@ -187,7 +187,7 @@ def _propose_connectors(proposal: Proposal, documents: Sequence[Document]) -> No
                         proposal[document.host][name] = proposal[master.host][name]
 
 
-def _listeners(proposal: Proposal, document: Document) -> Iterator[Listener]:
+def _listeners(proposal: Proposal, document: AdoptedDocument) -> Iterator[AdoptedListener]:
     names = Counter(node.get("name") for node in transport_connectors(document))
     announced_by_default = _connector_announced_by_default(document)
     if document.broker.find("services/masterConnector") and proposal.profile(document.host).replicates:
@@ -207,7 +207,7 @@ def _listeners(proposal: Proposal, document: Document) -> Iterator[Listener]:
                 "connectors", [{"name": "a", "scheme": "tcp", "port": 1, "attributes": {attribute: value}}]
             )
         }
-        listener = Listener(name, scheme, bind.strip("[]"), int(port), options, attributes)
+        listener = AdoptedListener(name, scheme, bind.strip("[]"), int(port), options, attributes)
         if scheme not in document.release.schemes or scheme == "vm":
             continue
         secret = any(holds_secret(option, value) for option, value in options.items())
@@ -217,7 +217,7 @@ def _listeners(proposal: Proposal, document: Document) -> Iterator[Listener]:
             yield listener
 
 
-def _connector_announced_by_default(document: Document) -> XmlElement | None:
+def _connector_announced_by_default(document: AdoptedDocument) -> ComparedElement | None:
     """Return the transportConnector whose ``discoveryUri`` a rendered broker with multicast discovery has anyway.
 
     That is the first one for OpenWire, where it alone announces the broker; None in all other cases.
@@ -231,7 +231,7 @@ def _connector_announced_by_default(document: Document) -> XmlElement | None:
     return first if announced == [first] else None
 
 
-def transport_connectors(document: Document) -> list[XmlElement]:
+def transport_connectors(document: AdoptedDocument) -> list[ComparedElement]:
     """Return every transportConnector element of an activemq.xml."""
     return document.broker.find_all("transportConnectors/transportConnector")
 
@@ -241,7 +241,9 @@ def _options(query: str) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _propose_tls(proposal: Proposal, document: Document, listeners: list[Listener]) -> list[Listener]:
+def _propose_tls(
+    proposal: Proposal, document: AdoptedDocument, listeners: list[AdoptedListener]
+) -> list[AdoptedListener]:
     """Propose ``activemq_tls`` where a connector uses TLS; return the connectors without the options it adds."""
     context = document.broker.find("sslContext/sslContext")
     release = document.release
@@ -269,7 +271,7 @@ def _propose_tls(proposal: Proposal, document: Document, listeners: list[Listene
     ]
 
 
-def _propose_offset(proposal: Proposal, listeners_by_host: Mapping[str, Sequence[Listener]]) -> None:
+def _propose_offset(proposal: Proposal, listeners_by_host: Mapping[str, Sequence[AdoptedListener]]) -> None:
     """Propose ``activemq_port_offset`` for the node of a pair whose ports all exceed its peer's by the same number."""
     if len(listeners_by_host) != 2 or not all(listeners_by_host.values()):
         return
@@ -283,12 +285,12 @@ def _propose_offset(proposal: Proposal, listeners_by_host: Mapping[str, Sequence
         proposal.set(high, "port_offset", offsets.pop())
 
 
-def accounts_of(document: Document) -> list[XmlElement]:
+def accounts_of(document: AdoptedDocument) -> list[ComparedElement]:
     """Return every authenticationUser element of an activemq.xml."""
     return document.broker.find_all("plugins/simpleAuthenticationPlugin/users/authenticationUser")
 
 
-def groups_of(node: XmlElement, attribute: str = "groups") -> list[str]:
+def groups_of(node: ComparedElement, attribute: str = "groups") -> list[str]:
     """Return the group names that an attribute lists: of an authenticationUser, or a right of an authorizationEntry.
 
     The group of the probe account is left out: the account and its rights are rendered for every broker.
@@ -355,7 +357,7 @@ def propose_acl(proposal: Proposal) -> None:
         proposal[host]["acl"] = reduced[host] if reduced[host] and same else entries
 
 
-def _permission(node: XmlElement) -> dict[str, Any] | None:
+def _permission(node: ComparedElement) -> dict[str, Any] | None:
     kinds = [kind for kind in ("queue", "topic") if kind in node.attributes]
     if len(kinds) != 1:
         return None

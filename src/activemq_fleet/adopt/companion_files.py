@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from activemq_fleet.adopt.proposal import Proposal
-from activemq_fleet.adopt.sources import Document
+from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.render.service import java_options
 from activemq_fleet.topology import Fleet
@@ -86,9 +86,9 @@ def _heap_in(environment: str) -> str | None:
     return None
 
 
-def _environment(document: Document) -> str:
+def _environment(document: AdoptedDocument) -> str:
     return _first_companion_text(document, ("bin/", "etc/"))
 
 
-def _first_companion_text(document: Document, beginnings: tuple[str, ...]) -> str:
+def _first_companion_text(document: AdoptedDocument, beginnings: tuple[str, ...]) -> str:
     return next((text for path, text in document.other_files.items() if path.startswith(beginnings)), "")

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_of
 from activemq_fleet.adopt.secrets import holds_secret
-from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.xml_diff import XmlElement
+from activemq_fleet.adopt.sources import AdoptedDocument
+from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.releases import Release
 from activemq_fleet.render.elements import destination_policies
 from activemq_fleet.settings.destination_policies import DestinationPolicy
@@ -67,7 +67,7 @@ def propose_elements(proposal: Proposal) -> None:
             proposal.set(document.host, "scheduler", {"directory": directory} if directory else True)
 
 
-def _set_list(proposal: Proposal, document: Document, name: str, values: list[Any]) -> bool:
+def _set_list(proposal: Proposal, document: AdoptedDocument, name: str, values: list[Any]) -> bool:
     """Propose those of the values that are valid together; return whether there are any."""
     accepted = values
     if not is_valid_value(name, values):
@@ -79,7 +79,7 @@ def _set_list(proposal: Proposal, document: Document, name: str, values: list[An
     return bool(accepted) and proposal.set(document.host, name, accepted)
 
 
-def _stores_by_destination(document: Document) -> dict[str, Any]:
+def _stores_by_destination(document: AdoptedDocument) -> dict[str, Any]:
     """Return the value of ``activemq_kahadb`` for an mKahaDB; {} without one, or where the variable takes not all."""
     node = document.broker.find("persistenceAdapter/mKahaDB")
     filtered = node.find_all("filteredPersistenceAdapters/filteredKahaDB") if node else []
@@ -93,7 +93,7 @@ def _stores_by_destination(document: Document) -> dict[str, Any]:
     return {"by_destination": entries, **({"transaction_journal": journal} if journal else {})}
 
 
-def _propose_usage(proposal: Proposal, document: Document) -> None:
+def _propose_usage(proposal: Proposal, document: AdoptedDocument) -> None:
     """Propose ``activemq_usage`` where the file has more than the three limits in bytes that other variables set."""
     usage = document.broker.find("systemUsage/systemUsage")
     value = _variable_value(usage, UsageSettings, document.release) if usage else None
@@ -160,7 +160,7 @@ def _comparable(element: Any) -> tuple[Any, ...]:
     return element.name, frozenset(element.attributes), frozenset(map(_comparable, element.children))
 
 
-def _propose_plugins(proposal: Proposal, document: Document) -> None:
+def _propose_plugins(proposal: Proposal, document: AdoptedDocument) -> None:
     nodes = {node.name: node for node in document.broker.children_of("plugins")}
     value: dict[str, Any] = {}
     for key, field in PluginSettings.model_fields.items():
@@ -179,7 +179,7 @@ def _propose_plugins(proposal: Proposal, document: Document) -> None:
         proposal.set(document.host, "plugins", value)
 
 
-def _redelivery_keys(node: XmlElement, release: Release) -> dict[str, Any] | None:
+def _redelivery_keys(node: ComparedElement, release: Release) -> dict[str, Any] | None:
     """Return the keys of a redeliveryPlugin, those of the map inside it as its own."""
     plugin_keys = {
         key: yaml_value_of(node.get(name))
@@ -210,11 +210,11 @@ def _model_of(annotation: Any) -> type[XmlBean] | None:
     return next((model for part in get_args(annotation) if (model := _model_of(part))), None)
 
 
-def _variable_values(nodes: Iterable[XmlElement], model: type[XmlBean], release: Release) -> list[Any]:
+def _variable_values(nodes: Iterable[ComparedElement], model: type[XmlBean], release: Release) -> list[Any]:
     return [value for node in nodes if (value := _variable_value(node, model, release)) is not None]
 
 
-def _variable_value(node: XmlElement, model: type[XmlBean], release: Release, *, bare: bool = False) -> Any:
+def _variable_value(node: ComparedElement, model: type[XmlBean], release: Release, *, bare: bool = False) -> Any:
     """Return the value of a variable for an element in its shortest form, without what the model does not accept.
 
     None where the model accepts nothing of it. ``bare``: without the destination that it applies to.
@@ -235,7 +235,7 @@ def _variable_value(node: XmlElement, model: type[XmlBean], release: Release, *,
     return _shorten_value(value)
 
 
-def _first_keys(node: XmlElement, model: type[XmlBean]) -> dict[str, Any] | None:
+def _first_keys(node: ComparedElement, model: type[XmlBean]) -> dict[str, Any] | None:
     """Return the keys that identify a bean or its destination; None for an element that the model does not describe."""
     if issubclass(model, TypedBean):
         kinds = {element: kind for kind, element in model.ELEMENTS.items()}
@@ -251,7 +251,7 @@ def _first_keys(node: XmlElement, model: type[XmlBean]) -> dict[str, Any] | None
     return {}
 
 
-def _field_value(node: XmlElement, field: str, annotation: Any, model: type[XmlBean], release: Release) -> Any:
+def _field_value(node: ComparedElement, field: str, annotation: Any, model: type[XmlBean], release: Release) -> Any:
     try:
         written = model.PROPERTIES.get(field) or release.attribute_for(node.name, field)
     except KeyError:
@@ -295,13 +295,13 @@ def _shorten_value(value: dict[str, Any]) -> Any:
     return value
 
 
-def _destination_name(node: XmlElement) -> str | None:
+def _destination_name(node: ComparedElement) -> str | None:
     if node.name not in ("queue", "topic") or set(node.attributes) != {"physicalName"}:
         return None
     return node.get("physicalName") if node.name == "queue" else f"topic://{node.get('physicalName')}"
 
 
-def _named_destination(node: XmlElement, model: type[NamedDestination]) -> Any:
+def _named_destination(node: ComparedElement, model: type[NamedDestination]) -> Any:
     """Return a destination as text, or with the selector of a filteredDestination; None for anything else."""
     if node.name == "filteredDestination" and "selector" in model.model_fields:
         kinds = [kind for kind in ("queue", "topic") if node.get(kind)]

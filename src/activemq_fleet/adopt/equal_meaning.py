@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from activemq_fleet.adopt.xml_diff import UNNAMED_BRIDGE, XmlElement
+from activemq_fleet.adopt.xml_diff import UNNAMED_BRIDGE, ComparedElement
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.node.protocols import protocol_of
 from activemq_fleet.releases import Release
@@ -19,12 +19,12 @@ _DIRECTORY = re.compile(r"\$\{activemq\.(base|data)\}")
 _SAME_CLIENT = re.compile(r"\bnio(\+ssl)?://")
 
 
-def with_names(root: XmlElement) -> XmlElement:
+def with_names(root: ComparedElement) -> ComparedElement:
     """Return a document in which unnamed connectors and networkConnectors have the names that ActiveMQ gives them."""
     taken = {child.get("name") for child in root.children}
     numbers: dict[str, int] = {}
 
-    def name_of(node: XmlElement) -> str:
+    def name_of(node: ComparedElement) -> str:
         if node.name == "networkConnector":
             return UNNAMED_BRIDGE
         name = kind = protocol_of(node.get("uri").partition(":")[0]) or "connector"
@@ -72,7 +72,9 @@ def directories_of(base: str, instance: str) -> dict[str, str]:
     return {"base": home, "data": f"{home}/data"}
 
 
-def means_the_same(node: XmlElement, name: str, original: str, rendered: str, directories: Mapping[str, str]) -> bool:
+def means_the_same(
+    node: ComparedElement, name: str, original: str, rendered: str, directories: Mapping[str, str]
+) -> bool:
     """Return whether two values of an XML attribute have the same effect on a broker."""
     if original == rendered:
         return True
@@ -96,12 +98,12 @@ def means_the_same(node: XmlElement, name: str, original: str, rendered: str, di
     return False
 
 
-def opens_jmx(context: XmlElement, release: Release) -> bool:
+def opens_jmx(context: ComparedElement, release: Release) -> bool:
     """Return whether a managementContext opens a JMX port; up to 5.14 it does so by default."""
     return boolean_of(context.get("createConnector", "false" if release.within("5.15.0") else "true")) is True
 
 
-def has_no_meaning(node: XmlElement, name: str, release: Release, rendered: XmlElement | None = None) -> bool:
+def has_no_meaning(node: ComparedElement, name: str, release: Release, rendered: ComparedElement | None = None) -> bool:
     """Return whether an XML attribute may be missing in the rendered file because it has no effect of its own."""
     if node.name.endswith("Usage") and name == "name":
         return True  # a label: the broker gives each usage one

@@ -20,10 +20,10 @@ from activemq_fleet.adopt.secrets import (
     is_password,
     with_secret_labels,
 )
-from activemq_fleet.adopt.sources import Document
+from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import (
     XSI,
-    XmlElement,
+    ComparedElement,
     is_console_import,
     placeholder_settings,
     replaces_placeholders,
@@ -50,7 +50,7 @@ class _Skip:
     release: Release
 
 
-def propose_fragments(proposal: Proposal, document: Document, rendered: XmlElement) -> None:
+def propose_fragments(proposal: Proposal, document: AdoptedDocument, rendered: ComparedElement) -> None:
     """Propose the broker attributes and XML fragments of one host for what no variable expresses.
 
     ``rendered`` is the host's document as rendered from variables alone, without fragments.
@@ -83,7 +83,7 @@ def propose_fragments(proposal: Proposal, document: Document, rendered: XmlEleme
         proposal[document.host].setdefault("xml_fragments", []).extend(fragments)
 
 
-def _note_placeholder_settings(proposal: Proposal, document: Document, node: XmlElement) -> None:
+def _note_placeholder_settings(proposal: Proposal, document: AdoptedDocument, node: ComparedElement) -> None:
     """Add a note about the settings of a bean that replaces placeholders which the rendered bean does not have."""
     lost = sorted(placeholder_settings(node).keys() - _SETTINGS_OF_LOCATION)
     if lost:
@@ -94,7 +94,7 @@ def _note_placeholder_settings(proposal: Proposal, document: Document, node: Xml
         )
 
 
-def _propose_attributes(proposal: Proposal, document: Document, rendered: XmlElement) -> None:
+def _propose_attributes(proposal: Proposal, document: AdoptedDocument, rendered: ComparedElement) -> None:
     attributes: dict[str, Any] = dict(proposal[document.host].get("broker_attributes", {}))
     for name, value in document.broker.attributes.items():
         if name in _OUR_OWN:
@@ -113,25 +113,27 @@ def _propose_attributes(proposal: Proposal, document: Document, rendered: XmlEle
         proposal[document.host]["broker_attributes"] = attributes
 
 
-def _propose_master_connector(proposal: Proposal, document: Document, uri: str) -> None:
+def _propose_master_connector(proposal: Proposal, document: AdoptedDocument, uri: str) -> None:
     """Propose a fragment for the slave of a pure pair whose ``masterConnectorURI`` has placeholders.
 
     Without it the slave would serve clients. BrokerService makes a MasterConnector of the attribute's value.
     """
-    node = XmlElement(f"{{{CORE}}}masterConnector", {"remoteURI": uri})
-    services = XmlElement(f"{{{CORE}}}services", {}, "", (node,))
+    node = ComparedElement(f"{{{CORE}}}masterConnector", {"remoteURI": uri})
+    services = ComparedElement(f"{{{CORE}}}services", {}, "", (node,))
     fragments = proposal[document.host].setdefault("xml_fragments", [])
     fragments.append(_fragment_entry(proposal, document, services, None))
 
 
-def _fragment_entry(proposal: Proposal, document: Document, node: XmlElement, parent: str | None) -> dict[str, Any]:
+def _fragment_entry(
+    proposal: Proposal, document: AdoptedDocument, node: ComparedElement, parent: str | None
+) -> dict[str, Any]:
     safe = with_secret_labels(_with_references(node, proposal, document), proposal.secrets)
     safe = _with_schema_locations(safe, _schema_locations(document))
     entry: dict[str, Any] = {"parent": parent} if parent else {}
     return {**entry, "xml": TemplatedText(to_xml(safe))}
 
 
-def _schema_locations(document: Document) -> dict[str, str]:
+def _schema_locations(document: AdoptedDocument) -> dict[str, str]:
     """Return the address of each namespace's schema that the document names on its root element or its broker."""
     addresses: dict[str, str] = {}
     for node in (document.original, document.broker):
@@ -141,7 +143,7 @@ def _schema_locations(document: Document) -> dict[str, str]:
     return addresses
 
 
-def _with_schema_locations(node: XmlElement, addresses: Mapping[str, str]) -> XmlElement:
+def _with_schema_locations(node: ComparedElement, addresses: Mapping[str, str]) -> ComparedElement:
     """Return the element with the address of the schema on each element of a namespace other than Spring's and ours.
 
     The root element of a rendered file names the schemas of these two alone, and the broker needs the others.
@@ -155,13 +157,13 @@ def _with_schema_locations(node: XmlElement, addresses: Mapping[str, str]) -> Xm
     return replace(node, attributes={_SCHEMA_LOCATION: " ".join(words), **node.attributes})
 
 
-def _with_references(node: XmlElement, proposal: Proposal, document: Document) -> XmlElement:
+def _with_references(node: ComparedElement, proposal: Proposal, document: AdoptedDocument) -> ComparedElement:
     """Return the element with ``${activemq…}`` references for the passwords of accounts that the inventory holds."""
     variables = proposal[document.host]
     network_user = variables.get("network_username")
     users = {user["name"] for user in variables.get("users", [])}
 
-    def with_references(node: XmlElement) -> XmlElement:
+    def with_references(node: ComparedElement) -> ComparedElement:
         name = node.get("userName") or node.get("username")
         attributes = dict(node.attributes)
         if name and is_clear_text_password("password", node.get("password")):
@@ -174,7 +176,7 @@ def _with_references(node: XmlElement, proposal: Proposal, document: Document) -
     return with_references(node)
 
 
-def _remove_skipped(node: XmlElement, skip: _Skip) -> XmlElement | None:
+def _remove_skipped(node: ComparedElement, skip: _Skip) -> ComparedElement | None:
     """Return the element without the children in ``skip``; None where no child is left."""
     if not any(id(child) in skip.elements for child in node.children):
         return node
@@ -182,12 +184,12 @@ def _remove_skipped(node: XmlElement, skip: _Skip) -> XmlElement | None:
     return replace(node, children=children) if children else None
 
 
-def _missing_in_property(original: XmlElement, rendered: XmlElement, skip: _Skip) -> XmlElement | None:
+def _missing_in_property(original: ComparedElement, rendered: ComparedElement, skip: _Skip) -> ComparedElement | None:
     """Return the parts of a property element that the rendered one lacks, at any depth; None where it lacks nothing."""
     missing = []
     unmatched = Counter(child.comparison_key for child in rendered.children)
     rights = {_rights_key(other) for other in rendered.children}
-    joined: dict[object, XmlElement] = {}
+    joined: dict[object, ComparedElement] = {}
     for other in rendered.children:
         joined.setdefault(_joining_key(other, rendered), other)
     for child in original.children:
@@ -204,14 +206,14 @@ def _missing_in_property(original: XmlElement, rendered: XmlElement, skip: _Skip
         if missing_child is not None:
             missing.append(missing_child)
     attributes = _changed_attributes(original, rendered, skip)
-    return XmlElement(original.tag, attributes, "", tuple(missing)) if missing or attributes else None
+    return ComparedElement(original.tag, attributes, "", tuple(missing)) if missing or attributes else None
 
 
-def _rights_key(node: XmlElement) -> tuple[str, str]:
+def _rights_key(node: ComparedElement) -> tuple[str, str]:
     return node.get("queue"), node.get("topic")
 
 
-def _missing_in_bean(original: XmlElement, rendered: XmlElement, skip: _Skip) -> XmlElement | None:
+def _missing_in_bean(original: ComparedElement, rendered: ComparedElement, skip: _Skip) -> ComparedElement | None:
     """Return the attributes and properties of a bean that the rendered one lacks; None where it lacks nothing."""
     missing = []
     for child in original.children:
@@ -225,10 +227,10 @@ def _missing_in_bean(original: XmlElement, rendered: XmlElement, skip: _Skip) ->
     key_attributes = {
         name: original.get(name) for name in TOLD_APART_BY.get(original.name, ()) if name in original.attributes
     }
-    return XmlElement(original.tag, {**key_attributes, **attributes}, "", tuple(missing))
+    return ComparedElement(original.tag, {**key_attributes, **attributes}, "", tuple(missing))
 
 
-def _changed_attributes(original: XmlElement, rendered: XmlElement, skip: _Skip) -> dict[str, str]:
+def _changed_attributes(original: ComparedElement, rendered: ComparedElement, skip: _Skip) -> dict[str, str]:
     return {
         name: value
         for name, value in original.attributes.items()
@@ -243,7 +245,7 @@ def _changed_attributes(original: XmlElement, rendered: XmlElement, skip: _Skip)
     }
 
 
-def _joining_key(node: XmlElement, parent: XmlElement) -> object:
+def _joining_key(node: ComparedElement, parent: ComparedElement) -> object:
     """Return a value that is equal for two beans of which ``render.fragments`` would merge one into the other.
 
     None for a bean that is never merged.

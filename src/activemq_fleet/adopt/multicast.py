@@ -9,13 +9,13 @@ from activemq_fleet.adopt.brokers import transport_connectors
 from activemq_fleet.adopt.equal_meaning import multicast_parts
 from activemq_fleet.adopt.network_connectors import network_connector_attributes, network_connectors
 from activemq_fleet.adopt.proposal import Proposal, is_valid_value, yaml_value_of
-from activemq_fleet.adopt.sources import Document
+from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.topology.links import MULTICAST_TTL
 
 
 def propose_multicast(proposal: Proposal) -> set[str]:
     """Propose multicast discovery for groups in which all brokers use it alike; return the names of these groups."""
-    groups: dict[str, list[Document]] = defaultdict(list)
+    groups: dict[str, list[AdoptedDocument]] = defaultdict(list)
     for document in proposal.documents:
         groups[document.identity.group].append(document)
     fitting = set()
@@ -38,7 +38,7 @@ def propose_multicast(proposal: Proposal) -> set[str]:
     return fitting
 
 
-def _multicast_variables(proposal: Proposal, document: Document) -> dict[str, Any] | None:
+def _multicast_variables(proposal: Proposal, document: AdoptedDocument) -> dict[str, Any] | None:
     """Return the variables that render a broker's multicast connector; None as a value leaves the default. Return None
     where the file has no such connector, or several.
     """

@@ -11,8 +11,8 @@ from activemq_fleet.addresses import join
 from activemq_fleet.adopt.profiles import dialled_master_address
 from activemq_fleet.adopt.proposal import Proposal, is_valid_value
 from activemq_fleet.adopt.secrets import with_masked_passwords
-from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.xml_diff import XmlElement
+from activemq_fleet.adopt.sources import AdoptedDocument
+from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.network.connectors import NetworkConnector, read_network_connector
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.settings.network import SplitTtl
@@ -34,7 +34,7 @@ class ReplaceableBridge:
     """
 
     name: str
-    node: XmlElement
+    node: ComparedElement
     kind: Literal["static", "failover", "masterslave"]
     addresses: tuple[tuple[str, int], ...]
     duplex: bool
@@ -61,12 +61,12 @@ class ReplaceableBridge:
         return [("ssl://" if tls else "") + join(*address) for address in self.addresses]
 
 
-def network_connectors(document: Document) -> list[XmlElement]:
+def network_connectors(document: AdoptedDocument) -> list[ComparedElement]:
     """Return every networkConnector element of an activemq.xml."""
     return document.broker.find_all("networkConnectors/networkConnector")
 
 
-def replaceable_bridges(document: Document) -> Iterator[ReplaceableBridge]:
+def replaceable_bridges(document: AdoptedDocument) -> Iterator[ReplaceableBridge]:
     """Yield the networkConnectors that ``activemq_links`` can express and whose name is unique in the file."""
     nodes = network_connectors(document)
     names = Counter(node.get("name") for node in nodes)
@@ -76,7 +76,7 @@ def replaceable_bridges(document: Document) -> Iterator[ReplaceableBridge]:
             yield _replaceable_bridge(node, connector)
 
 
-def why_not_replaceable(node: XmlElement) -> str:
+def why_not_replaceable(node: ComparedElement) -> str:
     """Return which attribute or child of a networkConnector ``activemq_links`` cannot express, as text."""
     return _inexpressible_part(read_network_connector(with_masked_passwords(node))) or "has a name that another one has"
 
@@ -106,7 +106,7 @@ def _inexpressible_part(connector: NetworkConnector) -> str:
     return ""
 
 
-def _replaceable_bridge(node: XmlElement, connector: NetworkConnector) -> ReplaceableBridge:
+def _replaceable_bridge(node: ComparedElement, connector: NetworkConnector) -> ReplaceableBridge:
     uri = Uri.read(connector.uri)
     kind: Literal["static", "failover", "masterslave"] = "failover" if any(uri.find("failover")) else "static"
     if uri.scheme == "masterslave":
@@ -132,7 +132,7 @@ def _ttl(connector: NetworkConnector) -> Ttl:
     return SplitTtl(consumer=consumer, message=message) if connector.has_split_ttl else consumer
 
 
-def replays(document: Document) -> bool:
+def replays(document: AdoptedDocument) -> bool:
     """Return whether a policy in an activemq.xml lets messages go back over bridges (networkBridgeFilterFactory)."""
     entries = document.broker.find_all("destinationPolicy/policyMap/policyEntries/policyEntry")
     return any(entry.find("networkBridgeFilterFactory") for entry in entries)
@@ -150,7 +150,7 @@ def ttl_as_setting(ttl: Ttl) -> int | dict[str, int]:
     return ttl.model_dump() if isinstance(ttl, SplitTtl) else ttl
 
 
-def network_connector_attributes(node: XmlElement) -> tuple[tuple[str, str], ...]:
+def network_connector_attributes(node: ComparedElement) -> tuple[tuple[str, str], ...]:
     """Return the optional attributes of a networkConnector that ``activemq_links`` can set, as (name, value)."""
     return tuple(
         (name, value)
@@ -192,7 +192,7 @@ def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) ->
     for host, address in known_addresses.items():
         addresses_by_host[host][address] += 1
     by_name = _host_by_name(proposal.documents)
-    unknown: list[tuple[ReplaceableBridge, Document]] = []
+    unknown: list[tuple[ReplaceableBridge, AdoptedDocument]] = []
     for document in proposal.documents:
         for bridge in replaceable_bridges(document):
             owners = [by_name.get(host.lower()) for host, _ in bridge.addresses]
@@ -219,7 +219,7 @@ def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) ->
 
 
 def _addresses_on_one_machine(
-    proposal: Proposal, unknown: Iterable[tuple[ReplaceableBridge, Document]]
+    proposal: Proposal, unknown: Iterable[tuple[ReplaceableBridge, AdoptedDocument]]
 ) -> Iterator[tuple[str, str]]:
     """Yield (host, dialled address) of brokers that share a machine: one dials the other at its own loopback address.
 
@@ -271,7 +271,7 @@ def _port(variables: Mapping[str, object]) -> int | None:
     return None
 
 
-def _host_by_name(documents: Iterable[Document]) -> dict[str, str]:
+def _host_by_name(documents: Iterable[AdoptedDocument]) -> dict[str, str]:
     """Return the host by lower-case full name and by lower-case first label, where the label is unique."""
     labels = Counter(document.identity.host.lower() for document in documents)
     host_by_label = {d.identity.host.lower(): d.host for d in documents if labels[d.identity.host.lower()] == 1}
@@ -281,7 +281,7 @@ def _host_by_name(documents: Iterable[Document]) -> dict[str, str]:
 class BrokersByAddress:
     """A lookup of the broker that is dialled at an address, in a proposed fleet."""
 
-    def __init__(self, fleet: Fleet, documents: Sequence[Document]) -> None:
+    def __init__(self, fleet: Fleet, documents: Sequence[AdoptedDocument]) -> None:
         self._names = _host_by_name(documents)
         self._brokers: dict[str, list[Broker]] = defaultdict(list)
         for broker in fleet.brokers:

@@ -27,7 +27,7 @@ from activemq_fleet.adopt.network_user import NEW_USER, propose_network_user, wi
 from activemq_fleet.adopt.profiles import master_connector, store_path
 from activemq_fleet.adopt.properties import whose_address
 from activemq_fleet.adopt.proposal import Proposal, is_default, is_valid_value, yaml_value_of
-from activemq_fleet.adopt.sources import Document
+from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.settings.fields import option_text
 from activemq_fleet.topology import Broker, Fleet, Link
 
@@ -82,12 +82,12 @@ class _Network:
     def _without_links(self, topology: str = "none") -> Fleet:
         return self.proposal.fleet(topology=topology, links=None, pair_links=None)
 
-    def _documents_without_multicast(self) -> list[Document]:
+    def _documents_without_multicast(self) -> list[AdoptedDocument]:
         return [document for document in self.proposal.documents if document.identity.group not in self.multicast]
 
     def _sort_bridges(self) -> None:
         addresses = BrokersByAddress(self.base, self.proposal.documents)
-        by_unit: dict[str, list[Document]] = defaultdict(list)
+        by_unit: dict[str, list[AdoptedDocument]] = defaultdict(list)
         for document in self.proposal.documents:
             by_unit[self.base.broker(document.host).unit].append(document)
         self.links, self.pair_links = [], {}
@@ -106,7 +106,9 @@ class _Network:
             if len(linked) == 1:
                 self.reasons[linked[0], self.pair_links.pop(linked[0]).name] = _UNEQUAL
 
-    def _target_unit(self, addresses: BrokersByAddress, document: Document, bridge: ReplaceableBridge) -> str | None:
+    def _target_unit(
+        self, addresses: BrokersByAddress, document: AdoptedDocument, bridge: ReplaceableBridge
+    ) -> str | None:
         """Return the unit that a bridge dials, or None with the reason recorded where no link can replace the bridge.
 
         A bridge to the peer that the variable ``activemq_pair_links`` makes is recorded in ``pair_links``.
@@ -135,7 +137,7 @@ class _Network:
         self.reasons[document.host, bridge.name] = reason
         return None
 
-    def _outside_target(self, document: Document, bridge: ReplaceableBridge, why: str) -> str | None:
+    def _outside_target(self, document: AdoptedDocument, bridge: ReplaceableBridge, why: str) -> str | None:
         """Return a name for the target of a bridge outside of the inventory, and note ``why`` it is needed."""
         if not is_valid_value("links", [{"from": "a", "to": "b", "addresses": bridge.dialled_addresses}]):
             self.reasons[document.host, bridge.name] = why
@@ -162,7 +164,7 @@ class _Network:
         return f"; they are one pair ({brokers[0].pair}) by name{named}, so that it does not show that they share it"
 
     def _add_link(
-        self, unit: str, documents: Sequence[Document], by_host: dict[str, tuple[ReplaceableBridge, str]]
+        self, unit: str, documents: Sequence[AdoptedDocument], by_host: dict[str, tuple[ReplaceableBridge, str]]
     ) -> None:
         """Add the link that replaces a unit's bridges of one name, or the reason where its brokers' bridges differ."""
         hosts = [document.host for document in documents]

@@ -9,8 +9,8 @@ from collections.abc import Collection, Sequence
 from activemq_fleet.adopt.equal_meaning import expanded
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.secrets import holds_secret
-from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, XmlElement
+from activemq_fleet.adopt.sources import AdoptedDocument
+from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, ComparedElement
 from activemq_fleet.errors import InputError
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.profiles import NONE, PURE, SHARED_FILE, SHARED_JDBC
@@ -65,7 +65,7 @@ def propose_profiles(proposal: Proposal, shared: Collection[str] = ()) -> None:
             _propose_name(proposal, document)
 
 
-def _note_missing_store_marker(proposal: Proposal, pair: str, documents: Sequence[Document]) -> None:
+def _note_missing_store_marker(proposal: Proposal, pair: str, documents: Sequence[AdoptedDocument]) -> None:
     """Add a note that an adopted store needs its marker, which a store of activemq.fleet already has."""
     if any(document.preferred is None for document in documents):
         proposal.note(
@@ -75,24 +75,24 @@ def _note_missing_store_marker(proposal: Proposal, pair: str, documents: Sequenc
         )
 
 
-def master_connector(document: Document) -> XmlElement | None:
+def master_connector(document: AdoptedDocument) -> ComparedElement | None:
     """Return the masterConnector element with which a pure slave dials its master, or None."""
     return document.broker.find("services/masterConnector")
 
 
-def dialled_master_address(document: Document) -> tuple[str, int] | None:
+def dialled_master_address(document: AdoptedDocument) -> tuple[str, int] | None:
     """Return the (host, port) at which a pure slave dials its master, or None."""
     connector = master_connector(document)
     dialled = Uri.read(connector.get("remoteURI")).transports if connector else ()
     return next(((transport.host, transport.port) for transport in dialled if transport.host and transport.port), None)
 
 
-def _is_pure(documents: Sequence[Document]) -> bool:
+def _is_pure(documents: Sequence[AdoptedDocument]) -> bool:
     slaves = [document for document in documents if master_connector(document)]
     return len(slaves) == 1 and all(document.release.has_pure_master_slave for document in documents)
 
 
-def _propose_pure(proposal: Proposal, documents: Sequence[Document]) -> None:
+def _propose_pure(proposal: Proposal, documents: Sequence[AdoptedDocument]) -> None:
     slave, master = sorted(documents, key=lambda document: master_connector(document) is None)
     for document in documents:
         proposal[document.host]["ha"] = PURE.name
@@ -112,23 +112,23 @@ def _propose_pure(proposal: Proposal, documents: Sequence[Document]) -> None:
             proposal.set(document.host, "replication_port", dialled[1])
 
 
-def _only_for_slaves(connector: XmlElement) -> bool:
+def _only_for_slaves(connector: ComparedElement) -> bool:
     """Return whether only slaves use a connector; one that clients use, too, is kept."""
     return "discoveryUri" not in connector.attributes and connector.get("name") not in ("openwire", "default")
 
 
-def _store(document: Document) -> XmlElement | None:
+def _store(document: AdoptedDocument) -> ComparedElement | None:
     adapter = document.broker.find("persistenceAdapter")
     return adapter.children[0] if adapter and adapter.children else None
 
 
-def store_path(document: Document) -> str:
+def store_path(document: AdoptedDocument) -> str:
     """Return the directory of a KahaDB store as the file has it, "" for any other store."""
     store = _store(document)
     return store.get("directory") if store is not None and store.name in _KAHADB else ""
 
 
-def _same_directory(documents: Sequence[Document]) -> bool:
+def _same_directory(documents: Sequence[AdoptedDocument]) -> bool:
     """Return whether both nodes use one absolute KahaDB directory that is evidently shared.
 
     Evidence is an equal broker name, a configured lock on both nodes, or a path where shared storage is usually
@@ -145,7 +145,7 @@ def _same_directory(documents: Sequence[Document]) -> bool:
     return len(names) == 1 or locked or bool(_SHARED_PATH.search(directories.pop()))
 
 
-def _store_that_may_be_shared(pair: str, documents: Sequence[Document]) -> tuple[str, str] | None:
+def _store_that_may_be_shared(pair: str, documents: Sequence[AdoptedDocument]) -> tuple[str, str] | None:
     """Return what the nodes of a pair may share and what to do then; None where they surely share nothing."""
     stores = [store for document in documents if (store := _store(document))]
     if len(stores) == len(documents) and all(store.name == "jdbcPersistenceAdapter" for store in stores):
@@ -156,7 +156,7 @@ def _store_that_may_be_shared(pair: str, documents: Sequence[Document]) -> tuple
     return f"the store {paths.pop()}", f"adopt again with --shared-store {pair}"
 
 
-def _propose_lock(proposal: Proposal, document: Document, locker: str, acquire: int, keepalive: int) -> None:
+def _propose_lock(proposal: Proposal, document: AdoptedDocument, locker: str, acquire: int, keepalive: int) -> None:
     """Propose the intervals in ms of the store's lock where they differ from the defaults ``acquire``, ``keepalive``.
 
     ``locker`` is the name of the element that configures the lock.
@@ -170,12 +170,12 @@ def _propose_lock(proposal: Proposal, document: Document, locker: str, acquire: 
     _propose_interval(proposal, document, "lock_keepalive_interval", store.get("lockKeepAlivePeriod"), keepalive)
 
 
-def _propose_interval(proposal: Proposal, document: Document, name: str, text: str, default: int) -> None:
+def _propose_interval(proposal: Proposal, document: AdoptedDocument, name: str, text: str, default: int) -> None:
     if text.isascii() and text.isdigit() and int(text) != default:
         proposal.set(document.host, name, int(text))
 
 
-def _propose_store(proposal: Proposal, document: Document) -> None:
+def _propose_store(proposal: Proposal, document: AdoptedDocument) -> None:
     store = _store(document)
     if store is None or store.name not in _KAHADB:
         return
@@ -213,14 +213,14 @@ def propose_own_directories(proposal: Proposal) -> None:
         )
 
 
-def _propose_name(proposal: Proposal, document: Document) -> None:
+def _propose_name(proposal: Proposal, document: AdoptedDocument) -> None:
     shared = proposal.profile(document.host).shares_store
     name = document.broker.get("brokerName")
     if name != (document.identity.pair if shared else document.identity.host):
         proposal.set(document.host, "broker_name", name)
 
 
-def data_source(document: Document) -> XmlElement | None:
+def data_source(document: AdoptedDocument) -> ComparedElement | None:
     """Return the data source bean of a JDBC store if ``activemq_jdbc`` can express it, otherwise None."""
     store = _store(document)
     if store is None or store.name != "jdbcPersistenceAdapter" or not document.release.has_lockers:
@@ -231,7 +231,7 @@ def data_source(document: Document) -> XmlElement | None:
     return beans[0] if beans and needed <= bean_properties(beans[0]).keys() else None
 
 
-def bean_properties(bean: XmlElement) -> dict[str, str]:
+def bean_properties(bean: ComparedElement) -> dict[str, str]:
     """Return the properties of a Spring bean, name to value."""
     return {
         child.get("name"): child.get("value") or next((value.normalized_text for value in child.children), "")
@@ -240,12 +240,12 @@ def bean_properties(bean: XmlElement) -> dict[str, str]:
     }
 
 
-def _same_database(documents: Sequence[Document]) -> bool:
+def _same_database(documents: Sequence[AdoptedDocument]) -> bool:
     beans = [data_source(document) for document in documents]
     return None not in beans and len({bean_properties(bean)["url"] for bean in beans if bean}) == 1
 
 
-def _propose_jdbc(proposal: Proposal, documents: Sequence[Document]) -> None:
+def _propose_jdbc(proposal: Proposal, documents: Sequence[AdoptedDocument]) -> None:
     proposed = all(_propose_database(proposal, document) for document in documents)
     for document in documents:
         proposal[document.host]["ha"] = SHARED_JDBC.name if proposed else NONE.name
@@ -256,7 +256,7 @@ def _propose_jdbc(proposal: Proposal, documents: Sequence[Document]) -> None:
         _propose_lock(proposal, document, "lease-database-locker", 10_000, 5000)
 
 
-def _propose_database(proposal: Proposal, document: Document) -> bool:
+def _propose_database(proposal: Proposal, document: AdoptedDocument) -> bool:
     bean = data_source(document)
     if bean is None or holds_secret("url", bean_properties(bean)["url"]):
         return False

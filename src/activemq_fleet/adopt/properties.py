@@ -10,7 +10,7 @@ from pathlib import Path
 from lxml import etree
 
 from activemq_fleet.adopt.companion_reader import CompanionFiles
-from activemq_fleet.adopt.xml_diff import XmlElement
+from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.schema import LONGEST_VALUE
@@ -89,7 +89,7 @@ def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], fi
         raise InputError(f"{file}: a value of --properties has a character that XML cannot hold: remove it") from None
 
 
-def with_placeholder_defaults(node: XmlElement) -> XmlElement:
+def with_placeholder_defaults(node: ComparedElement) -> ComparedElement:
     """Return an element whose networkConnectors and transportConnectors, at any depth, have placeholders' own defaults.
 
     Without one a host name made of the placeholder's stands in a networkConnector's URI, below ``UNKNOWN_HOST``, for

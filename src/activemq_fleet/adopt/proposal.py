@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from activemq_fleet.adopt.equal_meaning import directories_of
-from activemq_fleet.adopt.secrets import Secrets, value_for_model
-from activemq_fleet.adopt.sources import Document
-from activemq_fleet.adopt.xml_diff import XmlElement
+from activemq_fleet.adopt.secrets import FoundPasswords, value_for_model
+from activemq_fleet.adopt.sources import AdoptedDocument
+from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.errors import shorten_list
 from activemq_fleet.naming import Naming
 from activemq_fleet.profiles import PROFILES, Profile
@@ -29,18 +29,18 @@ class Proposal:
     no XML fragment may restore them.
     """
 
-    documents: tuple[Document, ...]
+    documents: tuple[AdoptedDocument, ...]
     naming: Naming
     variables: dict[str, Variables]
     agents: dict[str, Variables] = field(default_factory=dict)
     """Variables of hosts that run an agent, by host."""
-    secrets: Secrets = field(default_factory=Secrets)
+    secrets: FoundPasswords = field(default_factory=FoundPasswords)
     notes: list[str] = field(default_factory=list)
     _noted: set[str] = field(default_factory=set)
     replaced_elements: set[int] = field(default_factory=set)
 
     @classmethod
-    def from_documents(cls, documents: Sequence[Document], naming: Naming) -> Proposal:
+    def from_documents(cls, documents: Sequence[AdoptedDocument], naming: Naming) -> Proposal:
         """Return a proposal of variables that holds nothing but naming and the release of every host."""
         common = {"naming_parity": naming.parity} if naming.parity else {}
         common |= naming.stated
@@ -76,9 +76,9 @@ class Proposal:
         if mark != self.naming.preferred_node:
             self.set(host, "master_node", mark)
 
-    def pairs(self) -> dict[str, list[Document]]:
+    def pairs(self) -> dict[str, list[AdoptedDocument]]:
         """Return the existing activemq.xml files of each pair by the pair's name, in the order of their nodes."""
-        documents_by_pair: dict[str, list[Document]] = {}
+        documents_by_pair: dict[str, list[AdoptedDocument]] = {}
         for document in sorted(self.documents, key=lambda d: (d.identity.pair, d.identity.node)):
             documents_by_pair.setdefault(document.identity.pair, []).append(document)
         return documents_by_pair
@@ -104,7 +104,7 @@ class Proposal:
             self._noted.add(line)
             self.notes.append(line)
 
-    def exclude_from_fragments(self, *nodes: XmlElement | None) -> None:
+    def exclude_from_fragments(self, *nodes: ComparedElement | None) -> None:
         """Keep the given XML elements out of the proposed fragments."""
         self.replaced_elements |= {id(node) for node in nodes if node is not None}
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from activemq_fleet.adopt.xml_diff import XmlElement, xml_element_of
+from activemq_fleet.adopt.xml_diff import ComparedElement, xml_element_of
 from activemq_fleet.inventory_yaml import quote_for_jinja
 from activemq_fleet.node.masking import is_secret_name, mask
 from activemq_fleet.schema import UnreadableError, parse
@@ -76,7 +76,7 @@ class TemplatedText:
 
 
 @dataclass
-class Secrets:
+class FoundPasswords:
     """The passwords found in existing files by label: each different value of a name has a label of its own."""
 
     _labels: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -125,7 +125,7 @@ def _is_reference(value: str) -> bool:
 
 def holds_secret(name: str, value: str) -> bool:
     """Return whether an attribute is a password in clear text or contains one, as a URI may."""
-    return with_masked_passwords(XmlElement("", {name: value})).get(name) != value
+    return with_masked_passwords(ComparedElement("", {name: value})).get(name) != value
 
 
 def contains_password(path: str, text: str) -> bool:
@@ -141,15 +141,15 @@ def contains_password(path: str, text: str) -> bool:
     return labelled.comparison_key != node.comparison_key or mask(f"{path}.xml", text) != text
 
 
-def with_masked_passwords(node: XmlElement) -> XmlElement:
+def with_masked_passwords(node: ComparedElement) -> ComparedElement:
     """Return an XML element with ``***`` in place of every password in clear text."""
     return _replace_passwords(node, lambda _node, _name, _value: MASK)
 
 
-def with_secret_labels(node: XmlElement, secrets: Secrets) -> XmlElement:
+def with_secret_labels(node: ComparedElement, secrets: FoundPasswords) -> ComparedElement:
     """Return an XML element with a marked label in place of every password in clear text."""
 
-    def label(element: XmlElement, name: str, value: str) -> str:
+    def label(element: ComparedElement, name: str, value: str) -> str:
         owner = element.get("username") or element.get("userName") or element.get("id")
         secret = secrets.secret_for(owner or f"{element.name}-{name}", value, f"{name} of <{element.name}>")
         return f"{_OPEN}{secret.label}{_CLOSE}"
@@ -158,8 +158,8 @@ def with_secret_labels(node: XmlElement, secrets: Secrets) -> XmlElement:
 
 
 def _replace_passwords(
-    node: XmlElement, by: Callable[[XmlElement, str, str], str], *, below_secret: bool = False
-) -> XmlElement:
+    node: ComparedElement, by: Callable[[ComparedElement, str, str], str], *, below_secret: bool = False
+) -> ComparedElement:
     """Return the element with each password in clear text replaced by what ``by(element, name, value)`` returns."""
     secret_here = below_secret or any(is_password(node.get(name)) for name in ("name", "key"))
 
@@ -183,7 +183,7 @@ def _replace_passwords(
     )
 
 
-def _replace_in_text(text: str, node: XmlElement, by: Callable[[XmlElement, str, str], str]) -> str:
+def _replace_in_text(text: str, node: ComparedElement, by: Callable[[ComparedElement, str, str], str]) -> str:
     """Return a text whose passwords inside URIs, ``?password=x`` and ``//user:x@host``, are replaced through ``by``."""
     if "=" not in text and "@" not in text:
         return text
@@ -195,7 +195,7 @@ def _replace_in_text(text: str, node: XmlElement, by: Callable[[XmlElement, str,
     return _IN_URI.sub(hide, text)
 
 
-def without_passwords(name: str, value: Any, secrets: Secrets) -> Any:
+def without_passwords(name: str, value: Any, secrets: FoundPasswords) -> Any:
     """Return a variable's value with a reference in place of every password in clear text, at any depth."""
     if isinstance(value, dict):
         return {key: without_passwords(str(key), item, secrets) for key, item in value.items()}
@@ -206,10 +206,10 @@ def without_passwords(name: str, value: Any, secrets: Secrets) -> Any:
     if is_clear_text_password(name, value):
         return secrets.secret_for(name, value, f"{name} of a variable")
 
-    def label(_node: XmlElement, kind: str, password: str) -> str:
+    def label(_node: ComparedElement, kind: str, password: str) -> str:
         return f"{_OPEN}{secrets.secret_for(kind, password, f'password inside {name}').label}{_CLOSE}"
 
-    marked = _replace_in_text(value, XmlElement("", {}), label)
+    marked = _replace_in_text(value, ComparedElement("", {}), label)
     return value if marked == value else TemplatedText(marked)
 
 

@@ -18,7 +18,7 @@ from activemq_fleet.adopt.properties import (
     resolve_placeholders,
     with_placeholder_defaults,
 )
-from activemq_fleet.adopt.xml_diff import XmlElement, xml_element_of
+from activemq_fleet.adopt.xml_diff import ComparedElement, xml_element_of
 from activemq_fleet.errors import InputError, ReleaseError
 from activemq_fleet.grouping import inventory_groups
 from activemq_fleet.naming import Identity, Naming
@@ -39,18 +39,18 @@ _PRIVATE = re.compile("[\ue000\ue001]")
 
 
 @dataclass(frozen=True)
-class Document:
+class AdoptedDocument:
     """An existing activemq.xml and the host it belongs to; ``broker`` is the element ``<broker>`` in ``root``."""
 
     host: str
     identity: Identity
     release: Release
     file: str
-    root: XmlElement
-    broker: XmlElement
+    root: ComparedElement
+    broker: ComparedElement
     content: bytes
     """The document with the values of known placeholders, as XML."""
-    original: XmlElement
+    original: ComparedElement
     """The document as it is, where ``root`` has names for connectors that have none, and hosts for placeholders."""
     preferred: bool | None = None
     """True for the preferred master where the file says so; None where it says nothing."""
@@ -64,7 +64,7 @@ class Document:
 
 def read_sources(
     arguments: Sequence[str], releases: Sequence[str], naming: Naming, properties: Sequence[str] = ()
-) -> list[Document]:
+) -> list[AdoptedDocument]:
     """Return the activemq.xml files that ``HOST=FILE``, file and directory arguments name, sorted by host.
 
     ``releases`` are ``X`` (for all hosts) or ``HOST=X``; a host without one has the release that the comment of a file
@@ -150,7 +150,7 @@ def _release_by_host(arguments: Sequence[str], hosts: Mapping[str, Path]) -> dic
     return chosen
 
 
-def read_addresses(arguments: Sequence[str], documents: Sequence[Document]) -> dict[str, str]:
+def read_addresses(arguments: Sequence[str], documents: Sequence[AdoptedDocument]) -> dict[str, str]:
     """Return the address of each host, by host, from ``HOST=ADDRESS`` arguments.
 
     Raises InputError for a host without a file and for an invalid address.
@@ -170,7 +170,7 @@ def read_addresses(arguments: Sequence[str], documents: Sequence[Document]) -> d
 
 def _document(
     host: str, path: Path, root: Path | None, release: str | None, naming: Naming, properties: Mapping[str, str]
-) -> Document:
+) -> AdoptedDocument:
     identity = naming.identify(host) if naming.matches(host) else None
     if identity is None or not _HOST.fullmatch(host):
         raise InputError(
@@ -184,7 +184,7 @@ def _document(
     rendered_mark = _OURS.search(content)
     if release is None and rendered_mark is None:
         raise InputError(f"{path}: does not say which release reads it: add --release {host}=5.18.3, or which it is")
-    return Document(
+    return AdoptedDocument(
         host=host,
         identity=identity,
         release=_release(release or (rendered_mark[2].decode() if rendered_mark else ""), path),
@@ -220,7 +220,7 @@ def _read(path: Path, root: Path | None, properties: Mapping[str, str]) -> tuple
     return content, element
 
 
-def imported_names(root: XmlElement) -> list[str]:
+def imported_names(root: ComparedElement) -> list[str]:
     """Return what an activemq.xml imports: paths below its directory, without the forms that stand for the directory.
 
     Resources elsewhere are returned as they are.
@@ -266,8 +266,8 @@ def _no_broker_message(root: str, number: int) -> str:
     return f"has no <broker> of {CORE}: it is of a release before 5.3, or no activemq.xml"
 
 
-def _refuse_doubles(documents: Iterable[Document]) -> None:
-    seen: dict[tuple[str, str], Document] = {}
+def _refuse_doubles(documents: Iterable[AdoptedDocument]) -> None:
+    seen: dict[tuple[str, str], AdoptedDocument] = {}
     for document in documents:
         other = seen.setdefault((document.identity.pair, document.identity.node), document)
         if other is not document:

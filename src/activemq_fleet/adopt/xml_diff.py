@@ -46,7 +46,7 @@ Direction = Literal["rendered adds", "rendered lacks", "differs"]
 
 
 @dataclass(frozen=True, eq=False)
-class XmlElement:
+class ComparedElement:
     """An XML element as an immutable value; ``tag`` and attribute names are ``{namespace}local``, as in lxml.
 
     ``text`` is the text before the first child, ``tail`` the text behind the element, both with their white space.
@@ -55,7 +55,7 @@ class XmlElement:
     tag: str
     attributes: Mapping[str, str]
     text: str = ""
-    children: tuple[XmlElement, ...] = ()
+    children: tuple[ComparedElement, ...] = ()
     tail: str = ""
 
     @property
@@ -68,7 +68,7 @@ class XmlElement:
         """The attributes by their name in lxml, for readers that take elements of either kind."""
         return self.attributes
 
-    def __iter__(self) -> Iterator[XmlElement]:
+    def __iter__(self) -> Iterator[ComparedElement]:
         return iter(self.children)
 
     @property
@@ -101,18 +101,18 @@ class XmlElement:
         """Return the value of an XML attribute that has no namespace, or ``default``."""
         return self.attributes.get(name, default)
 
-    def find_all(self, path: str) -> list[XmlElement]:
+    def find_all(self, path: str) -> list[ComparedElement]:
         """Return the elements in ActiveMQ's namespace at a path such as ``plugins/simpleAuthenticationPlugin``."""
         elements = [self]
         for name in path.split("/"):
             elements = [child for node in elements for child in node.children if child.tag == f"{{{CORE}}}{name}"]
         return elements
 
-    def find(self, path: str) -> XmlElement | None:
+    def find(self, path: str) -> ComparedElement | None:
         """Return the first element in ActiveMQ's namespace at a path, or None."""
         return next(iter(self.find_all(path)), None)
 
-    def children_of(self, path: str) -> tuple[XmlElement, ...]:
+    def children_of(self, path: str) -> tuple[ComparedElement, ...]:
         """Return the children of the first element in ActiveMQ's namespace at a path; none where it is absent."""
         element = self.find(path)
         return element.children if element else ()
@@ -134,7 +134,7 @@ class Difference:
     rendered: str | None
 
 
-def xml_element_of(element: etree._Element) -> XmlElement:
+def xml_element_of(element: etree._Element) -> ComparedElement:
     """Return an lxml element and all its descendants as an XmlElement, without comments."""
     attributes = {
         str(name): " ".join(str(value).split()) if str(name) == f"{{{XSI}}}schemaLocation" else str(value)
@@ -148,23 +148,26 @@ def xml_element_of(element: etree._Element) -> XmlElement:
         else:
             texts[-1] += child.tail or ""  # type: ignore[unreachable] # lxml-stubs: a comment's tag is a function
     behind = tuple(replace(child, tail=tail) for child, tail in zip(children, texts[1:], strict=True))
-    return XmlElement(str(element.tag), attributes, texts[0], behind)
+    return ComparedElement(str(element.tag), attributes, texts[0], behind)
 
 
 def differences(
-    host: str, original: XmlElement, rendered: XmlElement, hidden: Callable[[XmlElement], XmlElement]
+    host: str,
+    original: ComparedElement,
+    rendered: ComparedElement,
+    hidden: Callable[[ComparedElement], ComparedElement],
 ) -> list[Difference]:
     """Return every difference between an existing activemq.xml and the one rendered from the proposed inventory.
 
     ``hidden`` returns a document with its secrets masked: secrets are compared and never shown.
     """
-    shown: dict[int, XmlElement] = {}
+    shown: dict[int, ComparedElement] = {}
     for tree in (original, rendered):
         shown |= {id(node): same for node, same in zip(walk(tree), walk(hidden(tree)), strict=True)}
     return list(_Comparison(host, shown).of(original.name, original, rendered))
 
 
-def walk(node: XmlElement) -> Iterator[XmlElement]:
+def walk(node: ComparedElement) -> Iterator[ComparedElement]:
     """Yield an XML element and all inside it, in the order of the document."""
     yield node
     for child in node.children:
@@ -174,10 +177,10 @@ def walk(node: XmlElement) -> Iterator[XmlElement]:
 @dataclass(frozen=True, slots=True)
 class _Comparison:
     host: str
-    shown: Mapping[int, XmlElement]
+    shown: Mapping[int, ComparedElement]
     """Each element, by ``id``, as it may be shown."""
 
-    def of(self, path: str, original: XmlElement, rendered: XmlElement) -> Iterator[Difference]:
+    def of(self, path: str, original: ComparedElement, rendered: ComparedElement) -> Iterator[Difference]:
         if original.comparison_key == rendered.comparison_key:
             return
         yield from self._attribute_differences(path, original, rendered)
@@ -192,7 +195,9 @@ class _Comparison:
         if original.has_ordered_children and rendered.has_ordered_children:
             yield from self._order_differences(path, pairs, steps, rendered)
 
-    def _attribute_differences(self, path: str, original: XmlElement, rendered: XmlElement) -> Iterator[Difference]:
+    def _attribute_differences(
+        self, path: str, original: ComparedElement, rendered: ComparedElement
+    ) -> Iterator[Difference]:
         before, after = self.shown[id(original)], self.shown[id(rendered)]
         for name in sorted({**original.attributes, **rendered.attributes}):
             if original.attributes.get(name) != rendered.attributes.get(name):
@@ -204,9 +209,9 @@ class _Comparison:
     def _order_differences(
         self,
         path: str,
-        pairs: Sequence[tuple[XmlElement, XmlElement]],
+        pairs: Sequence[tuple[ComparedElement, ComparedElement]],
         steps: Mapping[int, str],
-        rendered: XmlElement,
+        rendered: ComparedElement,
     ) -> Iterator[Difference]:
         places = {id(after): position for position, (_, after) in enumerate(pairs)}
         followed = [places[id(child)] for child in rendered.children if id(child) in places]
@@ -221,13 +226,13 @@ class _Comparison:
 
 
 def _pair_children(
-    originals: Sequence[XmlElement], rendered: Sequence[XmlElement]
-) -> tuple[list[tuple[XmlElement, XmlElement]], list[XmlElement], list[XmlElement]]:
+    originals: Sequence[ComparedElement], rendered: Sequence[ComparedElement]
+) -> tuple[list[tuple[ComparedElement, ComparedElement]], list[ComparedElement], list[ComparedElement]]:
     """Return the matching (original, rendered) children in the original's order, and the unmatched of both sides."""
-    answers: dict[int, XmlElement] = {}
+    answers: dict[int, ComparedElement] = {}
     left = list(rendered)
     for same in (lambda node: node.comparison_key, _identity, _listening_address):
-        waiting: dict[Any, deque[XmlElement]] = defaultdict(deque)
+        waiting: dict[Any, deque[ComparedElement]] = defaultdict(deque)
         for node in left:
             waiting[same(node)].append(node)
         for node in originals:
@@ -239,7 +244,7 @@ def _pair_children(
     return pairs, [node for node in originals if id(node) not in answers], left
 
 
-def _identity(node: XmlElement) -> tuple[str, ...]:
+def _identity(node: ComparedElement) -> tuple[str, ...]:
     if replaces_placeholders(node):
         return BEANS, PLACEHOLDERS
     if is_console_import(node):
@@ -249,12 +254,12 @@ def _identity(node: XmlElement) -> tuple[str, ...]:
     return node.tag, *(node.get(name) for name in _TOLD_APART_BY.get(node.name, ()))
 
 
-def _listening_address(node: XmlElement) -> object:
+def _listening_address(node: ComparedElement) -> object:
     """Return a value that is equal for transportConnectors with the same address; unique for any other element."""
     return (node.tag, node.get("uri").partition("?")[0]) if node.name == "transportConnector" else id(node)
 
 
-def replaces_placeholders(node: XmlElement) -> bool:
+def replaces_placeholders(node: ComparedElement) -> bool:
     """Return whether an XML element is a bean that replaces ``${name}``, as one of every rendered file does.
 
     A bean for placeholders with another prefix, such as ``@{name}``, does not.
@@ -266,7 +271,7 @@ def replaces_placeholders(node: XmlElement) -> bool:
     return placeholder_settings(node).get("placeholderPrefix", _DEFAULT_PREFIX) == _DEFAULT_PREFIX
 
 
-def placeholder_settings(node: XmlElement) -> dict[str, str]:
+def placeholder_settings(node: ComparedElement) -> dict[str, str]:
     """Return the properties of a bean that replaces placeholders, name to value."""
     settings = {
         name.rpartition("}")[2]: value for name, value in node.attributes.items() if name not in ("class", "id", "name")
@@ -281,12 +286,12 @@ def placeholder_settings(node: XmlElement) -> dict[str, str]:
     return settings
 
 
-def is_console_import(node: XmlElement) -> bool:
+def is_console_import(node: ComparedElement) -> bool:
     """Return whether an XML element is the import of the web console's Jetty file."""
     return node.tag == f"{{{BEANS}}}import" and "jetty" in node.get("resource")
 
 
-def _path_steps(siblings: Iterable[XmlElement]) -> dict[int, str]:
+def _path_steps(siblings: Iterable[ComparedElement]) -> dict[int, str]:
     """Return the last part of the path of each of the elements below one element, by ``id``."""
     siblings = list(siblings)
     total = Counter(node.tag for node in siblings)
@@ -307,7 +312,7 @@ def _prefixed(name: str) -> str:
     return f"{_WITH_PREFIX.get(namespace, 'ns')}:{local}" if namespace else local
 
 
-def to_xml(node: XmlElement, *, indent: int | None = 0) -> str:
+def to_xml(node: ComparedElement, *, indent: int | None = 0) -> str:
     """Return an XML element as text, for a parent whose default namespace is ActiveMQ's.
 
     ``indent`` is the nesting level of the first line; None writes everything on one line.
@@ -315,7 +320,7 @@ def to_xml(node: XmlElement, *, indent: int | None = 0) -> str:
     return ("" if indent is None else "\n").join(_xml_lines(node, CORE, indent))
 
 
-def _xml_lines(node: XmlElement, around: str, indent: int | None) -> Iterator[str]:
+def _xml_lines(node: ComparedElement, around: str, indent: int | None) -> Iterator[str]:
     namespace = node.tag.removeprefix("{").rpartition("}")[0]
     space = "  " * (indent or 0)
     start = f"<{node.name}" + (f' xmlns="{attribute(namespace)}"' if namespace != around else "")

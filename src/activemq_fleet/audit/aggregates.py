@@ -18,7 +18,7 @@ _PARTS = 8  # of a power of two of milliseconds, by which durations are counted
 _T = TypeVar("_T")
 
 
-class Sample(NamedTuple):
+class SortedSample(NamedTuple):
     """A sorted sample of numbers, evenly spaced among all; ``seen`` is the number of all.
     Few numbers are kept whole.
     """
@@ -27,14 +27,14 @@ class Sample(NamedTuple):
     values: tuple[float, ...]
 
 
-def sample_of(numbers: Sequence[float] | NDArray[np.int64]) -> Sample:
+def sample_of(numbers: Sequence[float] | NDArray[np.int64]) -> SortedSample:
     """Return a sample of numbers, which holds the smallest and the largest of them."""
     ordered = np.sort(numbers)
     places = np.linspace(0, len(ordered) - 1, min(len(ordered), _MOST)).round().astype(np.int64)
-    return Sample(len(ordered), tuple(ordered[places].tolist()))
+    return SortedSample(len(ordered), tuple(ordered[places].tolist()))
 
 
-def quantiles(samples: Iterable[Sample], shares: Sequence[float]) -> list[float]:
+def quantiles(samples: Iterable[SortedSample], shares: Sequence[float]) -> list[float]:
     """Return the quantiles of all samples' numbers for ``shares`` (0 to 1), which ascend; empty without numbers."""
     weighted = sorted((value, sample.seen / len(sample.values)) for sample in samples for value in sample.values)
     total = round(sum(weight for _, weight in weighted))

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from activemq_fleet.audit.evidence import LogEvidence, LoggedPeriod
-from activemq_fleet.logs import BrokerRun, Event, Record
+from activemq_fleet.logs import BrokerRun, LogEvent, ParsedRecord
 from activemq_fleet.logs.broker_run import REACTIONS
 
 End = Literal["open", "silent", "stopped", "lost_lock", "store", "failed"]
@@ -200,10 +200,10 @@ class _RunReader:
             term.was_active_before = True
 
 
-def event_of(seen: LogEvidence) -> Event:
+def event_of(seen: LogEvidence) -> LogEvent:
     """Return log evidence as a log event, from which a broker run is computed."""
-    record = Record(seen.sequence, seen.at, "", "", "", seen.thread)
-    return Event(seen.kind, record, seen.fields)
+    record = ParsedRecord(seen.sequence, seen.at, "", "", "", seen.thread)
+    return LogEvent(seen.kind, record, seen.fields)
 
 
 def _ends_run(seen: LogEvidence, phase: str, before: str, term: ObservedRun) -> bool:

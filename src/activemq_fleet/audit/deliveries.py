@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.audit.event_records import Event, PublishedEvent, Receipt
-from activemq_fleet.audit.reached_ranges import EventRange, Reach, Subscriber, Subscription, proved_prefix
+from activemq_fleet.audit.reached_ranges import EventRange, Reach, SubscribedRanges, Subscription, proved_prefix
 
 Verdict = Literal["lost", "stuck", "indeterminate", "duplicate", "delivered"]
 
@@ -30,7 +30,7 @@ class Delivery(NamedTuple):
     attempts: int
 
 
-class Outcome(NamedTuple):
+class DeliveryOutcome(NamedTuple):
     """The verdict on an event over all its subscribers; ``handled_by`` names the subscribers
     that handled it, sorted.
     """
@@ -55,7 +55,7 @@ class _Stream:
     topics: dict[str, dict[int, EventRange]] = field(default_factory=dict)
     barriers: dict[str, dict[int, EventRange]] = field(default_factory=dict)
 
-    def during(self, subscriber: Subscriber, subscription: Subscription) -> EventRange:
+    def during(self, subscriber: SubscribedRanges, subscription: Subscription) -> EventRange:
         """Return the smallest and largest SEQ and position of the events that arrived during a subscription."""
         event_range = EventRange()
         begin = subscriber.changes_before(subscription.begin)
@@ -71,7 +71,7 @@ class Judge:
 
     def __init__(
         self,
-        subscribers: Mapping[str, Subscriber],
+        subscribers: Mapping[str, SubscribedRanges],
         missing: Mapping[str, int],
         reach: Reach,
         subscribed_before_events: Collection[str] = (),
@@ -101,7 +101,7 @@ class Judge:
             if name in subscribers
         }
 
-    def outcomes_of(self, events: Iterable[Event]) -> Iterator[tuple[Outcome | None, list[Delivery]]]:
+    def outcomes_of(self, events: Iterable[Event]) -> Iterator[tuple[DeliveryOutcome | None, list[Delivery]]]:
         """Yield for each event its outcome (None for a barrier) and its deliveries to subscribers."""
         for event in events:
             deliveries = [
@@ -115,7 +115,7 @@ class Judge:
             deliveries += self._missed_deliveries(event)
             worst = min(deliveries, key=_gravity, default=None)
             yield (
-                Outcome(
+                DeliveryOutcome(
                     event.event_id,
                     event.topic,
                     worst.verdict if worst else "indeterminate",

@@ -12,7 +12,7 @@ from activemq_fleet.audit import advice
 from activemq_fleet.audit.broker_runs import ObservedRun
 from activemq_fleet.audit.evidence import Incident, LogEvidence, PairNode, incident_of, seconds_between, short_name
 from activemq_fleet.audit.log_evidence import FAILED, FORWARDED, FRAME, REFUSED, STARTS_FAILED, STORE, TWICE
-from activemq_fleet.audit.logged_bridges import Bridge, bridges_of, link_name
+from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_of, link_name
 
 STARTS = 3
 """The number of failed starts in a row that make an incident."""
@@ -367,7 +367,7 @@ def _refused_frames(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator
                 yield _incident_of_series(node, series, "refused_frames", cause, advice.FRAMES)
 
 
-def _bridges_from_both_ends(node: PairNode, bridges: Sequence[Bridge]) -> Iterator[Incident]:
+def _bridges_from_both_ends(node: PairNode, bridges: Sequence[LoggedBridge]) -> Iterator[Incident]:
     """Yield incidents of duplex links that both ends started and no log reports: up to 5.7 both bridges can stay up."""
     links: dict[tuple[str, str], list[tuple[datetime, datetime, str]]] = {}
     for bridge in bridges:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from activemq_fleet.audit.deliveries import Judge, Outcome
+from activemq_fleet.audit.deliveries import DeliveryOutcome, Judge
 from activemq_fleet.audit.event_records import events_of
 from activemq_fleet.audit.journal_lines import JournalFileSummary, ParsedLine, epochs_of_files
 from activemq_fleet.audit.journals import (
@@ -23,7 +23,7 @@ from activemq_fleet.audit.reached_ranges import reached_ranges, subscribers_of
 class JudgedJournals(NamedTuple):
     """The result of judging journals: the outcome of every event but barriers, the records in order, and the gaps."""
 
-    outcomes: list[Outcome]
+    outcomes: list[DeliveryOutcome]
     records: list[OrderedRecord]
     gaps: list[JournalGap]
 

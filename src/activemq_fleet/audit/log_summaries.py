@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from activemq_fleet.audit.aggregates import Sample, sample_of
+from activemq_fleet.audit.aggregates import SortedSample, sample_of
 from activemq_fleet.logs.log_files import LINES
 
 _DIGITS = re.compile(r"\d+")
@@ -34,7 +34,7 @@ class LogFileSummary:
     first_unread: int | None = None
     last: int | None = None
     problems: set[str] = field(default_factory=set)
-    times: list[Sample] = field(default_factory=list)
+    times: list[SortedSample] = field(default_factory=list)
 
     @classmethod
     def of(cls, batch: pa.RecordBatch) -> LogFileSummary:
@@ -63,5 +63,5 @@ class LogFileSummary:
     @classmethod
     def from_dict(cls, known: Mapping[str, Any]) -> LogFileSummary:
         """Return the summary that ``to_dict`` turned into a mapping. Raises TypeError for another mapping."""
-        times = [Sample(seen, tuple(values)) for seen, values in known["times"]]
+        times = [SortedSample(seen, tuple(values)) for seen, values in known["times"]]
         return cls(**{**known, "problems": set(known["problems"]), "times": times})

@@ -20,7 +20,7 @@ _FAILED = frozenset({"NET-START-FAIL", "NET-REMOTE-URI-ERR", "NET-REMOTE-ERR", "
 
 
 @dataclass(slots=True)
-class Bridge:
+class LoggedBridge:
     """A row of the dataset ``bridges``: a period in which a bridge was up, or a link that never came up.
 
     ``state``: up at the end of the log, down, or failed where the link never came up. ``direction``: ``out`` where this
@@ -95,7 +95,7 @@ def _addresses_in(uri: str) -> set[tuple[str, int]]:
     return {(host, int(port)) for host, port in _ADDRESS.findall(uri)}
 
 
-def bridges_of(seen: Iterable[LogEvidence]) -> list[Bridge]:
+def bridges_of(seen: Iterable[LogEvidence]) -> list[LoggedBridge]:
     """Return a host's bridges over time from its log evidence, in the order of the log."""
     reader = _BridgeReader()
     for record in seen:
@@ -108,11 +108,11 @@ class _BridgeReader:
     """A reader of a host's log evidence that collects the host's bridges."""
 
     def __init__(self) -> None:
-        self.bridges: list[Bridge] = []
+        self.bridges: list[LoggedBridge] = []
         self._story = BrokerRun()
         self._links = _Links()
-        self._up: dict[str, Bridge] = {}
-        self._last: dict[tuple[str | None, ...], Bridge] = {}
+        self._up: dict[str, LoggedBridge] = {}
+        self._last: dict[tuple[str | None, ...], LoggedBridge] = {}
         self._passive: list[str] = []
 
     def take(self, seen: LogEvidence) -> None:
@@ -146,7 +146,7 @@ class _BridgeReader:
         # The log shows an address that this host dialled in the same form as the address of a broker that dialled it.
         passive = up.responder and (up.remote_host, up.remote_port) not in self._links.dialled
         link, direction = (self._next_accepted_link(), "in") if passive else (self._links.of(up), "out")
-        bridge = Bridge(seen.host, link, up.peer, direction, seen.at)
+        bridge = LoggedBridge(seen.host, link, up.peer, direction, seen.at)
         self._up[local] = bridge
         self.bridges.append(bridge)
 
@@ -168,14 +168,14 @@ class _BridgeReader:
             self._last[_bridge_key(bridge)] = bridge
         self._up.clear()
 
-    def _record_end(self, bridge: Bridge, at: datetime, cause: str) -> None:
+    def _record_end(self, bridge: LoggedBridge, at: datetime, cause: str) -> None:
         """Set the end of a bridge; count it as a flap of its link where it was up for a moment only."""
         key = _bridge_key(bridge)
         known = self._last.get(key)
         if bridge.began is not None and at - bridge.began <= _ALIVE:
             self.bridges.remove(bridge)
             if known is None:
-                known = self._last[key] = Bridge(bridge.host, bridge.link, bridge.peer, bridge.direction, None)
+                known = self._last[key] = LoggedBridge(bridge.host, bridge.link, bridge.peer, bridge.direction, None)
                 known.state, known.rebuilt = "failed", False
                 self.bridges.append(known)
             known.flaps += 1
@@ -187,7 +187,7 @@ class _BridgeReader:
         bridge.ended, bridge.state, bridge.cause, bridge.rebuilt = at, "down", cause, False
         self._last[key] = bridge
 
-    def _mark_predecessor_rebuilt(self, bridge: Bridge, known: Bridge | None) -> None:
+    def _mark_predecessor_rebuilt(self, bridge: LoggedBridge, known: LoggedBridge | None) -> None:
         if known is not None and not known.rebuilt:
             known.rebuilt, known.back, known.back_peer = True, bridge.began, bridge.peer
 
@@ -204,7 +204,7 @@ class _BridgeReader:
             self._mark_predecessor_rebuilt(bridge, self._last.get(_bridge_key(bridge)))
 
 
-def _bridge_key(bridge: Bridge) -> tuple[str | None, ...]:
+def _bridge_key(bridge: LoggedBridge) -> tuple[str | None, ...]:
     """Return the key that a bridge shares with its successor. Incoming links of several peers may share a name."""
     return (bridge.link, bridge.direction, bridge.peer if bridge.direction == "in" else None)
 

@@ -30,7 +30,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
+class _OperationRecord:
     kind: str
     run: str
     operation: str
@@ -47,12 +47,12 @@ def operations_of(host: str, content: bytes) -> tuple[tuple[Operation, ...], tup
     return tuple(_pair_records(host, records))[-_KEPT:], problems
 
 
-def _pair_records(host: str, records: list[_Record]) -> Iterable[Operation]:
+def _pair_records(host: str, records: list[_OperationRecord]) -> Iterable[Operation]:
     """Yield the operation of each begin and the end of its run; the last of several begins goes with the first end.
 
     A begin without an end is planned until the next run begins, and for ``UNENDED`` at most.
     """
-    ends: dict[int, _Record] = {}
+    ends: dict[int, _OperationRecord] = {}
     begun: dict[str, list[int]] = {}
     for number, record in enumerate(records):
         if record.kind == "begin":
@@ -67,13 +67,15 @@ def _pair_records(host: str, records: list[_Record]) -> Iterable[Operation]:
             yield Operation(host, record.operation, record.by, record.at, ended)
 
 
-def _parse_record(line: bytes) -> _Record | None:
+def _parse_record(line: bytes) -> _OperationRecord | None:
     """Return the record in a line; None if the line has no record of an operation."""
     try:
         fields: Any = parse_json(line)
         at = datetime.fromisoformat(fields["ts"])
         kind, run, operation, by = (str(fields[name]) for name in ("kind", "run", "operation", "by"))
-        record = _Record(kind, run, printable(operation)[:_LONGEST], printable(by)[:_LONGEST], at.astimezone(UTC))
+        record = _OperationRecord(
+            kind, run, printable(operation)[:_LONGEST], printable(by)[:_LONGEST], at.astimezone(UTC)
+        )
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
     return record if at.tzinfo and at.year < _LAST_YEAR and record.kind in ("begin", "end") else None

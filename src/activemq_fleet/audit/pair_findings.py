@@ -16,7 +16,7 @@ from activemq_fleet.audit.evidence import SKEW, ConnectionLoss, Incident, LogEvi
 from activemq_fleet.audit.host_incidents import host_incidents
 from activemq_fleet.audit.journal_lines import ConnectionRecord
 from activemq_fleet.audit.log_evidence import OF_LINKS, evidence_in
-from activemq_fleet.audit.logged_bridges import Bridge, bridges_of
+from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_of
 from activemq_fleet.audit.operation_records import Operation
 from activemq_fleet.audit.pair_incidents import pair_incidents
 from activemq_fleet.audit.state_spans import Span, spans_of
@@ -39,7 +39,7 @@ class PairFindings:
     nodes: Sequence[PairNode]
     runs: dict[str, list[ObservedRun]] = field(default_factory=dict)
     incidents: list[Incident] = field(default_factory=list)
-    bridges: list[Bridge] = field(default_factory=list)
+    bridges: list[LoggedBridge] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     names: dict[str, set[str]] = field(default_factory=dict)
 

@@ -88,7 +88,7 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscriber:
+class SubscribedRanges:
     """A subscriber's subscriptions, and the sorted journal positions at which any of them began or ended."""
 
     subscriptions: list[Subscription]
@@ -99,11 +99,11 @@ class Subscriber:
         return bisect_left(self.changes, place)
 
 
-def subscribers_of(changes: Iterable[SubscriptionChange]) -> dict[str, Subscriber]:
+def subscribers_of(changes: Iterable[SubscriptionChange]) -> dict[str, SubscribedRanges]:
     """Return subscribers with their subscriptions, by name; a filter that is subscribed again
     continues its subscription.
     """
-    subscribers: dict[str, Subscriber] = {}
+    subscribers: dict[str, SubscribedRanges] = {}
     in_order = sorted(changes, key=lambda change: (change.subscriber, change.filter, change.place))
     for name, of_agent in groupby(in_order, key=lambda change: change.subscriber):
         subscriptions, places = list[Subscription](), set[int]()
@@ -118,12 +118,12 @@ def subscribers_of(changes: Iterable[SubscriptionChange]) -> dict[str, Subscribe
                 begin = change.place if change.is_subscribed else None
             if begin is not None:
                 subscriptions.append(Subscription(wanted, begin, None))
-        subscribers[name] = Subscriber(subscriptions, sorted(places))
+        subscribers[name] = SubscribedRanges(subscriptions, sorted(places))
     return subscribers
 
 
 def reached_ranges(
-    events: Iterable[Event], subscribers: Mapping[str, Subscriber], missing: Mapping[str, int]
+    events: Iterable[Event], subscribers: Mapping[str, SubscribedRanges], missing: Mapping[str, int]
 ) -> Iterator[tuple[RangeKey, EventRange]]:
     """Yield ranges of the events that reached each subscriber from each publisher's epoch, each with its key.
 
@@ -144,7 +144,7 @@ def _range_keys(
     receipt: Receipt,
     copy: PublishedEvent,
     stream: Stream,
-    subscribers: Mapping[str, Subscriber],
+    subscribers: Mapping[str, SubscribedRanges],
     missing: Mapping[str, int],
 ) -> Iterator[RangeKey]:
     """Yield the keys of the ranges that a received event belongs to."""

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from activemq_fleet.audit.advice import IncidentKind
-from activemq_fleet.audit.aggregates import Durations, Sample, TopItems, quantiles
-from activemq_fleet.audit.deliveries import Delivery, Outcome
+from activemq_fleet.audit.aggregates import Durations, SortedSample, TopItems, quantiles
+from activemq_fleet.audit.deliveries import Delivery, DeliveryOutcome
 from activemq_fleet.audit.evidence import Incident
-from activemq_fleet.audit.logged_bridges import Bridge
+from activemq_fleet.audit.logged_bridges import LoggedBridge
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability
 from activemq_fleet.audit.state_spans import Span
 from activemq_fleet.audit.verdict_words import WORST
@@ -78,7 +78,7 @@ def incident_gravity(incident: Incident) -> tuple[Any, ...]:
     return _GRAVEST.index(incident.kind), incident.ended or _BEGINNING_OF_TIME, incident.id
 
 
-def event_gravity(outcome: Outcome) -> tuple[int, str]:
+def event_gravity(outcome: DeliveryOutcome) -> tuple[int, str]:
     """Return the sort key of an event's outcome: the worst verdict first, then the event id."""
     return WORST.index(outcome.verdict), outcome.event_id
 
@@ -110,7 +110,7 @@ class TimeRange:
         return (moment - self.began) // _MICROSECOND // (self.step // _MICROSECOND)
 
 
-def time_range(times: Iterable[Sample], others: Iterable[datetime | None]) -> TimeRange:
+def time_range(times: Iterable[SortedSample], others: Iterable[datetime | None]) -> TimeRange:
     """Return the period from the first to the last event, by samples of their times
     (microseconds), and of ``others``.
     """
@@ -175,13 +175,13 @@ def shown_hosts(
     return hosts, len(ordered) - len(chosen)
 
 
-def shown_bridges(bridges: Iterable[Bridge]) -> Iterator[ShownBridge]:
+def shown_bridges(bridges: Iterable[LoggedBridge]) -> Iterator[ShownBridge]:
     """Yield one summary for each link of a host; ``bridges`` must hold all bridges of the hosts that it names."""
 
-    def link_of(bridge: Bridge) -> tuple[str, str, str]:
+    def link_of(bridge: LoggedBridge) -> tuple[str, str, str]:
         return bridge.host, bridge.link or "", bridge.direction
 
-    def began(bridge: Bridge) -> datetime:
+    def began(bridge: LoggedBridge) -> datetime:
         return bridge.began or _BEGINNING_OF_TIME
 
     for _, of_link in groupby(sorted(bridges, key=link_of), key=link_of):
@@ -213,7 +213,7 @@ class BridgeFigures:
         self.counts: Counter[str] = Counter()
         self.links = TopItems[ShownBridge](MOST_BRIDGES, bridge_badness)
 
-    def add(self, bridges: Iterable[Bridge]) -> None:
+    def add(self, bridges: Iterable[LoggedBridge]) -> None:
         """Count all bridges of some hosts."""
         bridges = list(bridges)
         self.counts.update(map(bridge_state, bridges))
@@ -225,7 +225,7 @@ class BridgeFigures:
         self.links.merge(other.links)
 
 
-def bridge_state(bridge: Bridge) -> str:
+def bridge_state(bridge: LoggedBridge) -> str:
     """Return the state by which a bridge is counted: ``not rebuilt`` for one that broke for
     good, else its own state.
     """
@@ -319,12 +319,12 @@ class EventFigures:
     def __init__(self, of: TimeRange) -> None:
         self.messages: Counter[str] = Counter()
         self.deliveries: Counter[str] = Counter()
-        self.worst = TopItems[Outcome](MOST_EVENTS, event_gravity)
+        self.worst = TopItems[DeliveryOutcome](MOST_EVENTS, event_gravity)
         self.silences = TopItems[Silence](MOST_SILENCES, silence_length)
         self._range = of
         self._slices: dict[int, EventSlice] = {}
 
-    def add(self, outcome: Outcome | None, deliveries: Iterable[Delivery]) -> None:
+    def add(self, outcome: DeliveryOutcome | None, deliveries: Iterable[Delivery]) -> None:
         """Count an event with its deliveries; ``outcome`` is None for a barrier."""
         self.deliveries.update(delivery.verdict for delivery in deliveries)
         if outcome is None:

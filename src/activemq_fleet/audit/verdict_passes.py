@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from activemq_fleet.audit.deliveries import Delivery, Judge, Outcome
+from activemq_fleet.audit.deliveries import Delivery, DeliveryOutcome, Judge
 from activemq_fleet.audit.event_records import events_of
 from activemq_fleet.audit.finality import Horizons
 from activemq_fleet.audit.journal_lines import is_of_host, parsed_lines
@@ -95,7 +95,7 @@ def merged_reach(parts: Iterable[Reach]) -> Reach:
 class JudgedEvent(NamedTuple):
     """The outcome of an event (None for a barrier), its deliveries, and whether both are final."""
 
-    outcome: Outcome | None
+    outcome: DeliveryOutcome | None
     deliveries: list[Delivery]
     is_final: bool
 

@@ -13,7 +13,7 @@ from activemq_fleet.node.printable import aligned, counted, printable_json
 from activemq_fleet.node.text_lines import split_lines
 
 if TYPE_CHECKING:
-    from activemq_fleet.naming_proposal import Proposal
+    from activemq_fleet.naming_proposal import NamingProposal
 
 Rows = list[dict[str, Any]]
 
@@ -114,14 +114,14 @@ def _by_origin(origins: Mapping[str, str]) -> dict[str, list[str]]:
     return parts_by_origin
 
 
-def _proposal_object(proposal: Proposal) -> dict[str, Any]:
+def _proposal_object(proposal: NamingProposal) -> dict[str, Any]:
     return {
         "variables": proposal.variables(),
         "hosts": [{"host": identity.name, **identity.to_dict()} for identity in proposal.identities],
     }
 
 
-def _text(rows: Rows, proposal: Proposal | None) -> list[str]:
+def _text(rows: Rows, proposal: NamingProposal | None) -> list[str]:
     lines = _table(rows)
     unread = [row["host"] for row in rows if not (row["broker"] or row["problem"])]
     if proposal is None:
@@ -146,7 +146,7 @@ def _text(rows: Rows, proposal: Proposal | None) -> list[str]:
     return lines
 
 
-def _standalone_text(alone: Proposal | None) -> list[str]:
+def _standalone_text(alone: NamingProposal | None) -> list[str]:
     if alone is None:
         return []
     from activemq_fleet.inventory_yaml import write_plain_variables

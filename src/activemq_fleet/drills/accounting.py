@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from activemq_fleet.audit.deliveries import Outcome
+from activemq_fleet.audit.deliveries import DeliveryOutcome
 from activemq_fleet.audit.journal_lines import ParsedLine
 from activemq_fleet.audit.journals import EpochKey, JournalGap, JournalLine
 from activemq_fleet.audit.judged_journals import judge_journals
@@ -114,7 +114,7 @@ def account_for_events(
     )
 
 
-def _verdict(outcome: Outcome | None, is_known: bool, publisher_has_gaps: bool) -> tuple[EventVerdict, str]:
+def _verdict(outcome: DeliveryOutcome | None, is_known: bool, publisher_has_gaps: bool) -> tuple[EventVerdict, str]:
     if outcome and (is_known or outcome.handled_by):
         return outcome.verdict, outcome.reason
     return ("indeterminate", PUBLISHER_GAP) if publisher_has_gaps else ("lost", _UNKNOWN)

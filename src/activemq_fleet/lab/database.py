@@ -15,7 +15,7 @@ import psutil
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.layout import Layout, write_file
+from activemq_fleet.lab.layout import LabLayout, write_file
 from activemq_fleet.lab.loopback_overlay import (
     DATABASE_PORT,
     DATABASE_USER,
@@ -42,7 +42,7 @@ class Database:
     Every method raises LabError, in one line, for what cannot be done.
     """
 
-    def __init__(self, layout: Layout, state: LabState) -> None:
+    def __init__(self, layout: LabLayout, state: LabState) -> None:
         self._layout = layout
         self.directory = layout.directory / "database"
         self._data = self.directory / "data"

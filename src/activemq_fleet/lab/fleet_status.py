@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection
 from typing import Any
 
-from activemq_fleet.lab.layout import Layout
+from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.state import load_existing
 from activemq_fleet.node.process.proc import BASE, proc_text, process_ids
 from activemq_fleet.node.state.broker_status import gather_broker_status
@@ -21,7 +21,7 @@ _ONE = 0.1
 """Seconds that a well broker takes at most, of which the deadline grows where many share this machine."""
 
 
-def lab_fleet(layout: Layout) -> Fleet:
+def lab_fleet(layout: LabLayout) -> Fleet:
     """Return the fleet of a lab with the brokers' own host names. Raises LabError where there is no lab."""
     return load_existing(layout).fleet()
 

@@ -16,7 +16,7 @@ import psutil
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.layout import Layout
+from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.log_tail import LOG, LogTail, explain_failed_run
 from activemq_fleet.lab.loopback_overlay import Software
 from activemq_fleet.lab.polling import poll
@@ -54,7 +54,7 @@ class BrokerSnapshot:
 class Hosts:
     """The brokers of a lab, with their processes, logs and files. May be used from several threads."""
 
-    def __init__(self, layout: Layout, state: LabState) -> None:
+    def __init__(self, layout: LabLayout, state: LabState) -> None:
         self.layout = layout
         self.lab = state
         self.fleet: Fleet = state.fleet()

@@ -14,7 +14,7 @@ from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import loopback_overlay, processes
 from activemq_fleet.lab.database import Database
 from activemq_fleet.lab.install import install
-from activemq_fleet.lab.layout import Layout, layout_for, resolve_sources
+from activemq_fleet.lab.layout import LabLayout, layout_for, resolve_sources
 from activemq_fleet.lab.loopback_overlay import Substitution
 from activemq_fleet.lab.monitoring import Monitoring, find_programs
 from activemq_fleet.lab.operations import record_operation
@@ -40,7 +40,7 @@ class Lab(ReadOnlyLab):
 
     def __init__(
         self,
-        layout: Layout,
+        layout: LabLayout,
         read: Callable[[], InventoryData] | None = None,
         *,
         sources: Sequence[str] = (),

@@ -20,7 +20,7 @@ PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
 
 
-class Layout:
+class LabLayout:
     """The paths of one lab, all below ``directory``.
 
     ``state`` is the file with the lab's addresses, variables and software; ``inventory`` the layer for
@@ -76,7 +76,7 @@ class Layout:
             os.close(descriptor)
 
 
-def layout_for(sources: Sequence[str], directory: Path | str | None = None) -> Layout:
+def layout_for(sources: Sequence[str], directory: Path | str | None = None) -> LabLayout:
     """Return the paths of the lab in ``directory``, by default a directory derived from the inventory sources.
 
     The default is in the user's state directory.
@@ -89,7 +89,7 @@ def layout_for(sources: Sequence[str], directory: Path | str | None = None) -> L
         check_path(str(chosen))
     except ValueError as error:
         raise LabError(f"{chosen}: a lab's directory {error}: choose another with --dir") from None
-    return Layout(chosen)
+    return LabLayout(chosen)
 
 
 def resolve_sources(sources: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from activemq_fleet.lab.processes import ProcessRun
-from activemq_fleet.logs import BrokerRun, Parser, Record, last_error, parse
+from activemq_fleet.logs import BrokerRun, ParsedRecord, Parser, last_error, parse
 from activemq_fleet.node.log.broker_log import printed_error
 
 LOG = "activemq.log"
@@ -47,7 +47,7 @@ class LogTail:
             yield self._decoder.decode(content)
 
 
-def records_of(data: Path, run: ProcessRun) -> list[Record]:
+def records_of(data: Path, run: ProcessRun) -> list[ParsedRecord]:
     """Return all log records of one run of a broker, with their stack traces."""
     return list(parse("".join(LogTail(data, run).read_text())))
 

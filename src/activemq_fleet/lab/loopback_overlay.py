@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.layout import Layout
+from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.settings.broker import PREFIX, JdbcSettings
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Agent, Broker, Fleet
@@ -118,7 +118,7 @@ def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None =
 
 
 def overlay(
-    fleet: Fleet, hosts: Variables, layout: Layout, state: LabState, heap: str = HEAP, *, metrics: bool = False
+    fleet: Fleet, hosts: Variables, layout: LabLayout, state: LabState, heap: str = HEAP, *, metrics: bool = False
 ) -> dict[str, dict[str, Any]]:
     """Return the variables that the lab sets in place of the inventory's, for each broker and agent, by host.
 
@@ -192,7 +192,12 @@ def fleet_for_clients(fleet: Fleet, addresses: Mapping[str, str]) -> Fleet:
 
 
 def _broker(
-    broker: Broker, variables: Mapping[str, Any], layout: Layout, state: LabState, ports: Mapping[str, int], heap: str
+    broker: Broker,
+    variables: Mapping[str, Any],
+    layout: LabLayout,
+    state: LabState,
+    ports: Mapping[str, int],
+    heap: str,
 ) -> dict[str, Any]:
     settings, address = broker.settings, state.addresses[broker.host]
     instance = layout.base(broker.host) / settings.instance
@@ -257,7 +262,7 @@ def _network(broker: Broker, variables: Mapping[str, Any], ports: Mapping[str, i
     return own
 
 
-def _limits(broker: Broker, variables: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
+def _limits(broker: Broker, variables: Mapping[str, Any], layout: LabLayout) -> dict[str, Any]:
     """Return the variables that keep a broker's memory, its archive and its delayed messages within the lab."""
     settings, own = broker.settings, dict[str, Any]()
     data = layout.base(broker.host) / settings.instance / "data"
@@ -300,7 +305,7 @@ def _jdbc(broker: Broker, jdbc: JdbcSettings, state: LabState) -> dict[str, Any]
     }
 
 
-def _agent(agent: Agent, layout: Layout) -> dict[str, Any]:
+def _agent(agent: Agent, layout: LabLayout) -> dict[str, Any]:
     base = layout.base(agent.host)
     return {
         "activemq_agent_user": getpass.getuser(),

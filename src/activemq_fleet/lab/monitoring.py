@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from activemq_fleet.addresses import Address, join
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.layout import Layout, write_file
+from activemq_fleet.lab.layout import LabLayout, write_file
 from activemq_fleet.lab.loopback_overlay import PROGRAM_MARK, database_address
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.readiness import require_free_port
@@ -50,7 +50,7 @@ class Monitoring:
     Every method raises LabError, in one line, for what cannot be done.
     """
 
-    def __init__(self, layout: Layout, state: LabState) -> None:
+    def __init__(self, layout: LabLayout, state: LabState) -> None:
         self._layout = layout
         self._state = state
         self._host = database_address(state.block)

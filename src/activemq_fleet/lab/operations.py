@@ -8,14 +8,14 @@ import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
-from activemq_fleet.lab.layout import Layout
+from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.state import operation_record
 
 
 @contextmanager
 def record_operation(
-    layout: Layout,
+    layout: LabLayout,
     hosts: Collection[str],
     operation: str,
     progress: Callable[[str], None],

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.layout import Layout, write_file
+from activemq_fleet.lab.layout import LabLayout, write_file
 from activemq_fleet.lab.loopback_overlay import process_marks
 from activemq_fleet.lab.polling import poll
 
@@ -50,7 +50,7 @@ class ProcessRun:
 
 
 def launch(
-    layout: Layout, host: str, command: Sequence[str], variables: Mapping[str, str], data: Path, version: str
+    layout: LabLayout, host: str, command: Sequence[str], variables: Mapping[str, str], data: Path, version: str
 ) -> ProcessRun:
     """Start a broker in a process session of its own, record the process in a file, and return the record.
 
@@ -109,7 +109,7 @@ def _log_mark(log: Path) -> tuple[int, int]:
     return status.st_ino, status.st_size
 
 
-def last_run(layout: Layout, host: str) -> ProcessRun | None:
+def last_run(layout: LabLayout, host: str) -> ProcessRun | None:
     """Return the record of a host's last broker process, which may have ended; None if the host was never started."""
     try:
         return ProcessRun(**json.loads((layout.runs / f"{host}.json").read_bytes()))
@@ -117,18 +117,18 @@ def last_run(layout: Layout, host: str) -> ProcessRun | None:
         return None
 
 
-def running_process(layout: Layout, name: str) -> psutil.Process | None:
+def running_process(layout: LabLayout, name: str) -> psutil.Process | None:
     """Return the process that a lab last launched under a name, a host's or a program's; None after its end."""
     run = last_run(layout, name)
     return find_process(layout, run) if run else None
 
 
-def delete_run(layout: Layout, host: str) -> None:
+def delete_run(layout: LabLayout, host: str) -> None:
     """Delete the record of a host's last broker process."""
     (layout.runs / f"{host}.json").unlink(missing_ok=True)
 
 
-def find_process(layout: Layout, run: ProcessRun) -> psutil.Process | None:
+def find_process(layout: LabLayout, run: ProcessRun) -> psutil.Process | None:
     """Return the process of a broker's run while it lives; None after its end."""
     _reap(run.pid)
     try:
@@ -159,12 +159,12 @@ def is_frozen(process: psutil.Process) -> bool:
         return False
 
 
-def lab_processes(layout: Layout) -> list[psutil.Process]:
+def lab_processes(layout: LabLayout) -> list[psutil.Process]:
     """Return every process of a lab that runs now, found by the lab's mark on its command line."""
     return [process for process in psutil.process_iter() if _is_ours(layout, process)]
 
 
-def _is_ours(layout: Layout, process: psutil.Process) -> bool:
+def _is_ours(layout: LabLayout, process: psutil.Process) -> bool:
     try:
         is_own = set(process.uids()) == {os.getuid()}  # anybody may bear the mark
         marks = process_marks(layout.directory)

@@ -11,11 +11,11 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import loopback_overlay
 from activemq_fleet.lab.hosts import Hosts
-from activemq_fleet.lab.layout import Layout
+from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.readiness import credentials_of
 from activemq_fleet.lab.state import load_existing
-from activemq_fleet.lab.status import Bridge, HostStatus, bridges_of, status_of
+from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of, status_of
 from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.node.fence.store_access import two_masters
 from activemq_fleet.node.judge import BrokerState
@@ -29,7 +29,7 @@ class ReadOnlyLab:
     Times are in seconds. Every method raises LabError, in one line, for what cannot be done.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: LabLayout) -> None:
         self._layout = layout
 
     @property
@@ -86,7 +86,7 @@ class ReadOnlyLab:
         """Return whether the process of a broker runs, or that of its guard."""
         return self._hosts.is_alive(self.fleet.broker(host))
 
-    def bridges(self, host: str) -> tuple[Bridge, ...]:
+    def bridges(self, host: str) -> tuple[RunningBridge, ...]:
         """Return the bridges that the log of a broker's current run shows as established; () for a stopped broker."""
         broker = self.fleet.broker(host)
         snapshot = self._hosts.observe(broker)
@@ -128,14 +128,14 @@ class ReadOnlyLab:
                 f"{broker.host} is {self.state(host)}, not {state}, after {timeout:g} s: {self._hosts.failure(broker)}"
             )
 
-    def wait_bridge(self, host: str, to: str, timeout: float = LAB_READY) -> Bridge:
+    def wait_bridge(self, host: str, to: str, timeout: float = LAB_READY) -> RunningBridge:
         """Wait until broker ``host`` has a bridge that it dialled to host ``to``; return the bridge.
 
         Raises LabError after ``timeout`` seconds.
         """
         target = self.fleet.broker(to).host
 
-        def found() -> Bridge | None:
+        def found() -> RunningBridge | None:
             return next((b for b in self.bridges(host) if b.remote_host == target and not b.responder), None)
 
         bridge = poll(found, timeout)

@@ -11,14 +11,14 @@ from activemq_fleet.lab.loopback_overlay import LAB_USER
 from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.probe import connector_probe
-from activemq_fleet.node.probe.connector_probe import Answer
+from activemq_fleet.node.probe.connector_probe import ProbeAnswer
 from activemq_fleet.node.protocols import is_encrypted, protocol_of, supports_round_trip
 from activemq_fleet.node.timeouts import LAB_PROBE
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Broker
 
 
-def probe_broker(broker: Broker, address: str, *, timeout: float = LAB_PROBE) -> dict[str, Answer]:
+def probe_broker(broker: Broker, address: str, *, timeout: float = LAB_PROBE) -> dict[str, ProbeAnswer]:
     """Probe one connector of a broker, as the modules on hosts do; return ``{name of the connector: answer}``.
 
     STOMP is preferred, then MQTT, over which a message must come back; then any other connector. Returns an empty

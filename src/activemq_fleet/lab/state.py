@@ -15,7 +15,7 @@ from activemq_fleet.artifacts import Progress
 from activemq_fleet.errors import FleetError, LabError
 from activemq_fleet.inventory import InventoryData
 from activemq_fleet.lab import loopback_overlay as over
-from activemq_fleet.lab.layout import Layout, write_file
+from activemq_fleet.lab.layout import LabLayout, write_file
 from activemq_fleet.lab.loopback_overlay import Software, Substitution
 from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.releases import Release
@@ -54,13 +54,13 @@ class LabState:
         """Return the fleet with the brokers' own host names, which only their JVMs can resolve."""
         return build_fleet(self.hosts, self.groups)
 
-    def save(self, layout: Layout) -> None:
+    def save(self, layout: LabLayout) -> None:
         """Write the state as JSON to the layout's state file, readable by its owner alone."""
         text = json.dumps({"format": _FORMAT, **asdict(self)}, indent=1, default=str)
         write_file(layout.state, text + "\n")
 
 
-def load_existing(layout: Layout) -> LabState:
+def load_existing(layout: LabLayout) -> LabState:
     """Return the state stored in a lab's directory. Raises LabError where there is none, or one of another version."""
     state = load(layout)
     if state is None:
@@ -68,7 +68,7 @@ def load_existing(layout: Layout) -> LabState:
     return state
 
 
-def load(layout: Layout) -> LabState | None:
+def load(layout: LabLayout) -> LabState | None:
     """Return the state stored in a lab's directory, or None if there is none.
 
     Raises LabError for a file that another version wrote.
@@ -88,7 +88,7 @@ def load(layout: Layout) -> LabState | None:
 
 
 def prepare(
-    layout: Layout,
+    layout: LabLayout,
     data: InventoryData,
     claims: PortReservations,
     progress: Progress,
@@ -147,7 +147,7 @@ def _tell_findings(fleet: Fleet, progress: Progress) -> None:
         progress(f"warning: {finding.to_line()}")
 
 
-def _software(text: str, layout: Layout, progress: Progress) -> Software:
+def _software(text: str, layout: LabLayout, progress: Progress) -> Software:
     release = Release.of(text)
     try:
         home = artifacts.distribution_for(release, progress=progress)
@@ -169,7 +169,7 @@ def _software(text: str, layout: Layout, progress: Progress) -> Software:
     return Software(str(library.parent), whole=False)
 
 
-def _write(layout: Layout, state: LabState, own: Mapping[str, Mapping[str, Any]]) -> None:
+def _write(layout: LabLayout, state: LabState, own: Mapping[str, Mapping[str, Any]]) -> None:
     fleet = state.fleet()
     write_file(layout.names, over.jvm_hosts_file(fleet, state.addresses))
     layer: dict[str, Any] = {"all": {"hosts": {host: {} for host in own}}}

@@ -18,7 +18,7 @@ from activemq_fleet.topology import Broker
 
 
 @dataclass(frozen=True, slots=True)
-class Bridge:
+class RunningBridge:
     """A running bridge of a broker, from the broker's log.
 
     ``link`` is the name of the networkConnector, of either end, and empty where it is unknown. ``peer`` is the
@@ -51,7 +51,7 @@ class HostStatus:
     state: BrokerState
     pid: int | None
     uptime: int | None
-    bridges: tuple[Bridge, ...]
+    bridges: tuple[RunningBridge, ...]
     breaking: tuple[str, ...] = ()
 
     @property
@@ -88,7 +88,7 @@ def _breaking(hosts: Hosts, broker: Broker, snapshot: BrokerSnapshot) -> tuple[s
     return tuple(str(bridge["peer"]) for bridge in repeatedly_broken_bridges(records, time.time()))
 
 
-def bridges_of(hosts: Hosts, broker: Broker, broker_run: BrokerRun) -> tuple[Bridge, ...]:
+def bridges_of(hosts: Hosts, broker: Broker, broker_run: BrokerRun) -> tuple[RunningBridge, ...]:
     """Return the bridges established in a broker's run, with the inventory's names for the brokers
     at their far ends.
     """
@@ -99,7 +99,7 @@ def bridges_of(hosts: Hosts, broker: Broker, broker_run: BrokerRun) -> tuple[Bri
         link = _responding(hosts, broker, bridge) if bridge.responder else _link(broker, bridge)
         dialled = address, bridge.remote_port
         found.append(
-            Bridge(link, bridge.peer, dialled, remote.host if remote else None, bridge.responder, bridge.since)
+            RunningBridge(link, bridge.peer, dialled, remote.host if remote else None, bridge.responder, bridge.since)
         )
     return tuple(found)
 

@@ -9,7 +9,7 @@ from activemq_fleet.errors import LinksDownError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.database import Database
 from activemq_fleet.lab.hosts import Hosts
-from activemq_fleet.lab.layout import Layout, write_file
+from activemq_fleet.lab.layout import LabLayout, write_file
 from activemq_fleet.lab.links import Links
 from activemq_fleet.lab.startup import Progress, Startup, check_pair
 from activemq_fleet.node.fence.in_place import unfence
@@ -83,7 +83,7 @@ def end_brokers(hosts: Hosts, brokers: Iterable[Broker]) -> int:
     return len(living)
 
 
-def write_clients(layout: Layout, client_fleet: Fleet) -> None:
+def write_clients(layout: LabLayout, client_fleet: Fleet) -> None:
     """Write clients' files with loopback addresses: ``clients/GROUP/…``, and ``clients/HOST/…`` of agents."""
     for path, content in render_clients(client_fleet).items():
         write_file(layout.directory / path, content, 0o644)

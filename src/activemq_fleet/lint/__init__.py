@@ -9,13 +9,13 @@ from __future__ import annotations
 from activemq_fleet.lint.engine import FAMILIES, Example, Rule, rules
 from activemq_fleet.lint.files import ReleaseView, file_findings, release_findings
 from activemq_fleet.lint.fleets import fleet_findings
-from activemq_fleet.lint.hosts import HostFacts, host_findings
+from activemq_fleet.lint.hosts import MachineFacts, host_findings
 from activemq_fleet.lint.selection import Selection
 
 __all__ = [
     "FAMILIES",
     "Example",
-    "HostFacts",
+    "MachineFacts",
     "ReleaseView",
     "Rule",
     "Selection",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.dialling import Dialler, Listener, Refusal, dialler_of_agent, refusal_of
+from activemq_fleet.dialling import BrokerListener, Dialler, Refusal, dialler_of_agent, refusal_of
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleet_clients import client_uris
@@ -174,7 +174,7 @@ def client_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
     yield from _client_list_problems(view)
 
 
-_RefusedListener = tuple[Listener, Refusal]
+_RefusedListener = tuple[BrokerListener, Refusal]
 
 
 def _refusal_sentence(refused_listener: _RefusedListener, dialler: str) -> str:

@@ -12,7 +12,7 @@ from activemq_fleet.lint.engine import applicable_rules, findings_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostFacts:
+class MachineFacts:
     """The observed facts about one machine; None or empty means unknown, and no lint rule reports unknown facts."""
 
     java: int | None = None
@@ -44,7 +44,7 @@ class HostFacts:
     """The kernel's id of this boot: two hosts with one id are one machine, or containers of one."""
 
     @classmethod
-    def of(cls, evidence: Mapping[str, Any]) -> HostFacts:
+    def of(cls, evidence: Mapping[str, Any]) -> MachineFacts:
         """Return the facts about a machine that the preflight's Ansible module gathered; unknown keys are ignored."""
         names = {field.name for field in fields(cls)}
         known: dict[str, Any] = {
@@ -60,8 +60,8 @@ class HostView:
     """The input of lint rules about machines: a broker, its machine, and the machine of its peer."""
 
     broker: BrokerFacts
-    facts: HostFacts = field(default_factory=HostFacts)
-    peer: HostFacts = field(default_factory=HostFacts)
+    facts: MachineFacts = field(default_factory=MachineFacts)
+    peer: MachineFacts = field(default_factory=MachineFacts)
     """The machine of the pair's other node; all *not known* where no evidence was gathered there."""
 
     @property
@@ -75,10 +75,10 @@ class HostView:
         return self.broker.directory or "the store"
 
 
-_UNKNOWN = HostFacts()
+_UNKNOWN = MachineFacts()
 
 
-def host_findings(broker: BrokerFacts, facts: HostFacts, peer: HostFacts = _UNKNOWN) -> tuple[Finding, ...]:
+def host_findings(broker: BrokerFacts, facts: MachineFacts, peer: MachineFacts = _UNKNOWN) -> tuple[Finding, ...]:
     """Return the findings of the host rules about a broker, its machine, and its peer's machine."""
     view = HostView(broker, facts, peer)
     applying = applicable_rules("host", broker.release)

@@ -27,7 +27,7 @@ _LOGINS = {
 _CONSOLE_ACCOUNT = ("activemq.username", "activemq.password")
 
 
-class Entry(NamedTuple):
+class PropertyEntry(NamedTuple):
     """One line of a properties file beside activemq.xml: the position of its name, and its value in clear text."""
 
     file: str
@@ -41,13 +41,15 @@ class Entry(NamedTuple):
         return Problem(message, file=self.file, line=self.line, column=self.column, severity=None if used else "info")
 
 
-def properties_entries(document: Document, file: str) -> list[Entry]:
+def properties_entries(document: Document, file: str) -> list[PropertyEntry]:
     """Return the ``name=value`` lines (or with ``:`` or a space) of a file beside activemq.xml; [] without the file."""
     entries = []
     for number, line in enumerate(document.other_files.get(file, b"").decode(errors="replace").split("\n"), 1):
         match = _LINE.fullmatch(line)
         if match:
-            entries.append(Entry(file, number, match.start(1) + 1, match[1], _SHIPPED_TEXTS.get(match[2], match[2])))
+            entries.append(
+                PropertyEntry(file, number, match.start(1) + 1, match[1], _SHIPPED_TEXTS.get(match[2], match[2]))
+            )
     return entries
 
 
@@ -127,7 +129,9 @@ def _broker_account_problems(document: Document) -> Iterator[Problem]:
         yield password_entry.problem(message, used=False)
 
 
-def _resolve_reference(node: Element, attribute: str, properties: dict[str, Entry]) -> tuple[str, Entry | None]:
+def _resolve_reference(
+    node: Element, attribute: str, properties: dict[str, PropertyEntry]
+) -> tuple[str, PropertyEntry | None]:
     """Return an attribute's value with its placeholder resolved, and the properties line it comes from, or None."""
     text = node.get(attribute)
     match = _PLACEHOLDER.fullmatch(text.strip())

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from activemq_fleet.logs.broker_run import BridgeUp, BrokerRun, Phase, last_error
-from activemq_fleet.logs.grammar import Parser, Record, parse
-from activemq_fleet.logs.kinds import Event, classify, kind
+from activemq_fleet.logs.grammar import ParsedRecord, Parser, parse
+from activemq_fleet.logs.kinds import LogEvent, classify, kind
 
-__all__ = ["BridgeUp", "BrokerRun", "Event", "Parser", "Phase", "Record", "classify", "kind", "last_error", "parse"]
+__all__ = [
+    "BridgeUp",
+    "BrokerRun",
+    "LogEvent",
+    "ParsedRecord",
+    "Parser",
+    "Phase",
+    "classify",
+    "kind",
+    "last_error",
+    "parse",
+]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from activemq_fleet.logs.grammar import Record
-from activemq_fleet.logs.kinds import Event, classify
+from activemq_fleet.logs.grammar import ParsedRecord
+from activemq_fleet.logs.kinds import LogEvent, classify
 
 Phase = Literal["starting", "waiting", "attached", "started", "stopping", "stopped", "failed"]
 
@@ -80,7 +80,7 @@ class BrokerRun:
         """The bridges that are established and have not stopped since, oldest first."""
         return tuple(self._bridges.values())
 
-    def read(self, records: Iterable[Record]) -> BrokerRun:
+    def read(self, records: Iterable[ParsedRecord]) -> BrokerRun:
         """Apply the next log records, in order, and return this broker run."""
         for record in records:
             event = classify(record, REACTIONS)
@@ -88,17 +88,17 @@ class BrokerRun:
                 self.apply(event)
         return self
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: LogEvent) -> None:
         """Apply the next log event to the state; kinds of events without effect on it are ignored."""
         react = REACTIONS.get(event.kind)
         if react is not None:
             react(self, event)
 
-    def _enter(self, phase: Phase, event: Event) -> None:
+    def _enter(self, phase: Phase, event: LogEvent) -> None:
         if phase != self.phase or self.since is None:
             self.phase, self.since = phase, event.record.time
 
-    def _begin(self, event: Event) -> None:
+    def _begin(self, event: LogEvent) -> None:
         self._clear()
         self._slave = self.promoted = self.lost_slave = False
         self._enter("starting", event)
@@ -109,39 +109,39 @@ class BrokerRun:
         self._responders.clear()
         self._ended.clear()
 
-    def _got_lock(self, event: Event) -> None:
+    def _got_lock(self, event: LogEvent) -> None:
         if self.phase == "waiting":
             self._enter("starting", event)
 
-    def _started(self, event: Event) -> None:
+    def _started(self, event: LogEvent) -> None:
         self.has_started = True
         self._enter("attached" if self._slave else "started", event)
 
-    def _dial_master(self, event: Event) -> None:
+    def _dial_master(self, event: LogEvent) -> None:
         self._slave = True
 
-    def _attached(self, event: Event) -> None:
+    def _attached(self, event: LogEvent) -> None:
         self.has_started = True
         self._enter("attached", event)
 
-    def _no_master(self, event: Event) -> None:
+    def _no_master(self, event: LogEvent) -> None:
         self._slave = False
 
-    def _promoted(self, event: Event) -> None:
+    def _promoted(self, event: LogEvent) -> None:
         self._slave, self.promoted, self.has_started = False, True, True
         self._enter("started", event)
 
-    def _slave_failed(self, event: Event) -> None:
+    def _slave_failed(self, event: LogEvent) -> None:
         self.lost_slave = True
 
-    def _stopped(self, event: Event) -> None:
+    def _stopped(self, event: LogEvent) -> None:
         self._clear()
         self._enter("stopped", event)
 
-    def _listen(self, event: Event) -> None:
+    def _listen(self, event: LogEvent) -> None:
         self.listening = (*self.listening, event.fields["uri"])
 
-    def _bridge_up(self, event: Event) -> None:
+    def _bridge_up(self, event: LogEvent) -> None:
         match = _REMOTE.fullmatch(event.fields["remote"])
         name, address, port = match.group("name", "address", "port") if match else ("", None, "0")
         self._bridges[event.fields["local"]] = BridgeUp(
@@ -154,12 +154,12 @@ class BrokerRun:
             since=event.record.time,
         )
 
-    def _bridge_error(self, event: Event) -> None:
+    def _bridge_error(self, event: LogEvent) -> None:
         bridge = self._bridges.pop(event.fields["local"], None)
         if bridge is not None:
             self._ended[bridge.peer] += 1  # its "stopped" names only the peer
 
-    def _bridge_down(self, event: Event) -> None:
+    def _bridge_down(self, event: LogEvent) -> None:
         peer = event.fields["peer"]
         if self._ended[peer]:
             self._ended[peer] -= 1
@@ -168,16 +168,16 @@ class BrokerRun:
         if oldest is not None:
             del self._bridges[oldest]
 
-    def _duplex_up(self, event: Event) -> None:
+    def _duplex_up(self, event: LogEvent) -> None:
         link, _, broker_id = event.fields["duplexId"].partition("@")
         self._responders[link] = broker_id == "null"
 
 
-def _into(phase: Phase) -> Callable[[BrokerRun, Event], None]:
+def _into(phase: Phase) -> Callable[[BrokerRun, LogEvent], None]:
     return lambda run, event: run._enter(phase, event)
 
 
-REACTIONS: dict[str, Callable[[BrokerRun, Event], None]] = {
+REACTIONS: dict[str, Callable[[BrokerRun, LogEvent], None]] = {
     "LIFE-STORE-CHOSEN": BrokerRun._begin,
     "LOCK-FILE-WAIT": _into("waiting"),
     "LOCK-FILE-WAIT-OLD": _into("waiting"),
@@ -219,12 +219,12 @@ REACTIONS: dict[str, Callable[[BrokerRun, Event], None]] = {
 """How a BrokerRun reacts to each kind of event; other kinds do not affect its state."""
 
 
-def last_error(records: Iterable[Record]) -> str:
+def last_error(records: Iterable[ParsedRecord]) -> str:
     """Return in one line the last error of a log with its root cause; without errors, the last warning.
 
     Returns "" where the log holds neither.
     """
-    worst: Record | None = None
+    worst: ParsedRecord | None = None
     for record in records:
         if record.level in ("ERROR", "FATAL") or (record.level == "WARN" and (worst is None or worst.level == "WARN")):
             worst = record

@@ -21,7 +21,7 @@ from activemq_fleet.logs.classifier import KINDS, UNKNOWN, Classifier, classifie
 from activemq_fleet.logs.grammar import CONSOLE_START, START
 from activemq_fleet.logs.kinds import CLIENT_THREAD, kind
 from activemq_fleet.logs.layout import Bounds, console_bounds, file_bounds
-from activemq_fleet.logs.zones import Clock
+from activemq_fleet.logs.zones import ZoneClock
 
 SCHEMA = pa.schema(
     [
@@ -71,7 +71,7 @@ class Scanner:
 
     def __init__(self, source: Source, line: int = 1) -> None:
         self.line = line
-        self._clock = Clock(source.zone)
+        self._clock = ZoneClock(source.zone)
         self._kinds = classifier(source.release)
 
     def scan(self, chunk: bytes | memoryview, after: bytes = b"") -> Iterator[pa.RecordBatch]:
@@ -169,7 +169,7 @@ def _per_event(problems: list[tuple[int, str]], lines: NDArray[np.int64]) -> pa.
     return pa.array(found, pa.string())
 
 
-def _columns(text: bytes, bounds: Bounds, clock: Clock, kinds: Classifier) -> list[pa.Array]:
+def _columns(text: bytes, bounds: Bounds, clock: ZoneClock, kinds: Classifier) -> list[pa.Array]:
     """Return the columns from ``time`` to ``parsed`` of a piece."""
     edges = bounds.edges
     offsets = np.append(edges.ravel(), len(text) if not len(edges) else bounds.end).astype(np.int32)

@@ -61,7 +61,7 @@ def read(text: str) -> RecordFields:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ParsedRecord:
     """One record of a broker's log, with its time, level, message and stack trace.
 
     ``line`` is the number of its first line, from 1. ``time`` is the local time of the broker's host, without a zone,
@@ -93,23 +93,23 @@ class Parser:
         self._begun_at = 0
         self._lines: list[str] = []
 
-    def feed(self, text: str) -> list[Record]:
+    def feed(self, text: str) -> list[ParsedRecord]:
         """Parse the next piece of the log, which may end anywhere; return the records that it completes."""
         lines = (self._rest + text).split("\n")
         self._rest = lines.pop()
         return self.feed_lines(lines)
 
-    def feed_lines(self, lines: Iterable[str]) -> list[Record]:
+    def feed_lines(self, lines: Iterable[str]) -> list[ParsedRecord]:
         """Parse the next lines of the log, with or without line ends; return the records that they complete."""
         return [record for line in lines for record in self._take(line.removesuffix("\n").removesuffix("\r"))]
 
-    def close(self) -> list[Record]:
+    def close(self) -> list[ParsedRecord]:
         """End the log, and return the records that its end completes."""
         done = self.feed_lines([self._rest]) if self._rest else []
         self._rest = ""
         return [*done, *self._finish()]
 
-    def _take(self, line: str) -> Iterator[Record]:
+    def _take(self, line: str) -> Iterator[ParsedRecord]:
         self._number += 1
         if _START.match(line):
             yield from self._finish()
@@ -123,16 +123,16 @@ class Parser:
         if read("\n".join(self._lines)).whole:
             yield from self._finish()
 
-    def _finish(self) -> Iterator[Record]:
+    def _finish(self) -> Iterator[ParsedRecord]:
         if not self._lines:
             return
         parts = read("\n".join(self._lines))
         self._lines = []
         time = datetime.strptime(parts.time, "%Y-%m-%d %H:%M:%S,%f")
-        yield Record(self._begun_at, time, parts.level, parts.message, parts.logger, parts.thread, parts.stack)
+        yield ParsedRecord(self._begun_at, time, parts.level, parts.message, parts.logger, parts.thread, parts.stack)
 
 
-def parse(source: str | Iterable[str]) -> Iterator[Record]:
+def parse(source: str | Iterable[str]) -> Iterator[ParsedRecord]:
     """Yield the records of a whole log, given as a text or as its lines, with or without line ends."""
     parser = Parser()
     for line in source.split("\n") if isinstance(source, str) else source:

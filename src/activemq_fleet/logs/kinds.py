@@ -16,7 +16,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from activemq_fleet.logs.grammar import Record
+from activemq_fleet.logs.grammar import ParsedRecord
 
 _FILES = ("kinds.json", "kinds_extra.json")
 CLIENT_THREAD = re.compile(r"ActiveMQ (?:NIO Worker|Transport: \w[\w+.-]*:///)|qtp\d")
@@ -54,11 +54,11 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class LogEvent:
     """A log record of a known kind, with the values that its message names; absent values are left out."""
 
     kind: str
-    record: Record
+    record: ParsedRecord
     fields: Mapping[str, str]
 
 
@@ -80,7 +80,7 @@ def kind(id_: str) -> Kind:
     return Kind(id_, re.compile(entry["regex"]), entry["releases"], frozenset(entry.get("classes", ())))
 
 
-def classify(record: Record, among: Iterable[str] | None = None) -> Event | None:
+def classify(record: ParsedRecord, among: Iterable[str] | None = None) -> LogEvent | None:
     """Return a log record as an event of the first kind (in ``among``, or of all) that its message matches, or None.
 
     Returns None where no kind matches, or where the record's class or thread does not write the first match.
@@ -91,5 +91,5 @@ def classify(record: Record, among: Iterable[str] | None = None) -> Event | None
             if not kind(id_).is_written_by(record.logger, record.thread):
                 return None
             named = {key: value for key, value in match.groupdict().items() if value is not None}
-            return Event(id_, record, named)
+            return LogEvent(id_, record, named)
     return None

@@ -14,7 +14,7 @@ import numpy as np
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.logs.chunks import unpacked_pieces
 from activemq_fleet.logs.event_batches import Source, bytes_before_first_record
-from activemq_fleet.logs.zones import Clock
+from activemq_fleet.logs.zones import ZoneClock
 from activemq_fleet.releases import Release
 
 _NAME = re.compile(r"activemq\.log(?:[.-](?P<suffix>.+?))?(?:\.gz)?")
@@ -138,7 +138,7 @@ def _second(first: str | None, zone: str) -> int | None:
         local = calendar.timegm(time.strptime((first or "")[:19], "%Y-%m-%d %H:%M:%S"))
     except ValueError:
         return None
-    return int(Clock(zone).utc(np.array([local]))[0])
+    return int(ZoneClock(zone).utc(np.array([local]))[0])
 
 
 def _counts_up(release: str | None) -> bool:

@@ -47,7 +47,7 @@ def zone_of(name: str) -> ZoneInfo | timezone:
         raise InputError(f"time zone {name!r} is not known: name one as in Europe/Berlin, UTC or +02:00") from None
 
 
-class Clock:
+class ZoneClock:
     """A converter from the local times of one log to UTC; the log must be converted piece after piece, in order.
 
     The hour that an autumn night has twice is resolved by order: times count as the second hour from where the log

@@ -94,7 +94,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class PairProblem:
     """A reason why no node of a pair may be restarted, upgraded or stopped now; one line for the operator.
 
     ``patience``: seconds within which the problem may pass by itself.
@@ -129,7 +129,7 @@ def node_of(broker: BrokerFacts, evidence: Mapping[str, Any]) -> Node:
 
 def problems_of(
     nodes: Sequence[Node], *, window: float = 0.0, settle: float = SETTLE, upgrade: bool = False
-) -> list[Problem]:
+) -> list[PairProblem]:
     """Return the reasons why no node of a pair (or a single broker) may be restarted or stopped now; empty if none.
 
     ``window`` is the time in seconds within which the evidence was collected. With ``upgrade`` a release
@@ -143,35 +143,37 @@ def problems_of(
     return found
 
 
-def _runs(node: Node, settle: float) -> Iterator[Problem]:
+def _runs(node: Node, settle: float) -> Iterator[PairProblem]:
     kill = f"systemctl kill -s KILL {node.unit_name}"
     if node.is_coming_up:
         see = f"see journalctl -u {node.unit_name}"
-        yield Problem(node.host, f"does not come up ({node.how}): {see}", settle + _RETURN)
+        yield PairProblem(node.host, f"does not come up ({node.how}): {see}", settle + _RETURN)
     elif node.state == "stopped":
         see = f"see why in journalctl -u {node.unit_name}, then systemctl start {node.unit_name}"
-        yield Problem(node.host, f"is stopped ({node.how}): {see}")
+        yield PairProblem(node.host, f"is stopped ({node.how}): {see}")
     elif node.state == "starting":
         see = f"see {node.base}/data/activemq.log, put right what it waits for, or {kill}"
-        yield Problem(node.host, f"is neither active nor standby, it is starting ({node.how}): {see}", settle)
+        yield PairProblem(node.host, f"is neither active nor standby, it is starting ({node.how}): {see}", settle)
     elif node.state == "hung":
         what = "it holds the lock if it was active, so that nobody takes over; "
         patience = _BLINK if node.frozen else HUNG
-        yield Problem(node.host, f"is hung ({node.how}): {what}end it with {kill}, systemd starts it again", patience)
+        yield PairProblem(
+            node.host, f"is hung ({node.how}): {what}end it with {kill}, systemd starts it again", patience
+        )
 
 
-def _is_ours(node: Node, _settle: float) -> Iterator[Problem]:
+def _is_ours(node: Node, _settle: float) -> Iterator[PairProblem]:
     if node.service != "systemd":
-        yield Problem(
+        yield PairProblem(
             node.host, f"activemq_service is {node.service}: only brokers that systemd runs can be restarted from here"
         )
         return
     unit = node.unit or {}
     if unit.get("LoadState", "loaded") != "loaded":
-        yield Problem(node.host, f"its unit {node.unit_name} is {unit['LoadState']}: run the playbook site first")
+        yield PairProblem(node.host, f"its unit {node.unit_name} is {unit['LoadState']}: run the playbook site first")
     main = unit.get("MainPID")
     if node.pid is not None and main is not None and main not in (str(node.pid), str(node.guard)):
-        yield Problem(
+        yield PairProblem(
             node.host,
             f"process {node.pid} was not started by {node.unit_name}, so systemd cannot restart it: "
             f"end that process and systemctl start {node.unit_name}",
@@ -179,19 +181,19 @@ def _is_ours(node: Node, _settle: float) -> Iterator[Problem]:
         )
 
 
-def _configuration(node: Node, _settle: float) -> Iterator[Problem]:
+def _configuration(node: Node, _settle: float) -> Iterator[PairProblem]:
     if node.version is None or not node.complete:
         what = "no configuration of ours is in force" if node.version is None else "the configuration is not complete"
-        yield Problem(node.host, f"{what} below {node.base}: run the playbook site first")
+        yield PairProblem(node.host, f"{what} below {node.base}: run the playbook site first")
     if node.drift:
         more = f" and {len(node.drift) - 3} more" if len(node.drift) > 3 else ""
-        yield Problem(
+        yield PairProblem(
             node.host,
             f"{', '.join(node.drift[:3])}{more}: a restart would read that; put the change into the inventory "
             "and run the playbook site, which also takes it back",
         )
     if node.restart_required and node.previous_intact is False:
-        yield Problem(
+        yield PairProblem(
             node.host,
             f"would start with a new configuration, and {node.previous or 'the one that it runs with'} is no longer "
             f"whole below {node.base}/versions, so there is no way back: run the playbook site with the inventory "
@@ -199,65 +201,65 @@ def _configuration(node: Node, _settle: float) -> Iterator[Problem]:
         )
 
 
-def _room(node: Node, _settle: float) -> Iterator[Problem]:
+def _room(node: Node, _settle: float) -> Iterator[PairProblem]:
     for directory, free in sorted((node.free or {}).items()):
         if free < MIN_FREE_BYTES:
-            yield Problem(
+            yield PairProblem(
                 node.host,
                 f"{directory} has {free >> 20} MiB left, less than {MIN_FREE_BYTES >> 20}: make room, or the "
                 "broker may not come back",
             )
 
 
-def _store(node: Node, settle: float) -> Iterator[Problem]:
+def _store(node: Node, settle: float) -> Iterator[PairProblem]:
     if not node.profile.shares_store_directory or node.store is None or node.pid is None:
         return
     if node.store_access:
-        yield Problem(
+        yield PairProblem(
             node.host,
             f"could not take the lock of {node.store}, though its log says that it waits for it: {node.store_access}: "
             "put the share or its owner right",
             min(settle, HUNG),
         )
     elif node.store_marker is None:
-        yield Problem(
+        yield PairProblem(
             node.host,
             f"{node.store} has no marker, so the unit would not start again: see whether the share is mounted, "
             "then run the playbook site",
         )
     elif node.pair not in node.store_marker:
         named = (node.store_marker or ("nobody",))[0]
-        yield Problem(node.host, f"{node.store} is the store of {named}, not of {node.pair}: mount the right one")
+        yield PairProblem(node.host, f"{node.store} is the store of {named}, not of {node.pair}: mount the right one")
 
 
-def _release(node: Node) -> Iterator[Problem]:
+def _release(node: Node) -> Iterator[PairProblem]:
     # A package of the system brings its release itself, and a restart is what then puts it in force.
     if not node.is_packaged and node.release and node.wanted and node.release != node.wanted:
-        yield Problem(
+        yield PairProblem(
             node.host,
             f"runs {node.release}, and the inventory says {node.wanted}: that is an upgrade and no restart: "
             "run the playbook upgrade, or set activemq_release to what runs",
         )
 
 
-def _who_serves(nodes: Sequence[Node], settle: float) -> Iterator[Problem]:
+def _who_serves(nodes: Sequence[Node], settle: float) -> Iterator[PairProblem]:
     active = [node for node in nodes if node.is_serving]
     guarded = [node for node in nodes if node.guard]
     if guarded and (both := two_masters({node.host: node.generation_access for node in nodes})):
         text = f"{both}: stop the one without clients at once, and keep a copy of {guarded[0].store}"
-        yield Problem(guarded[0].host, text, _BLINK)
+        yield PairProblem(guarded[0].host, text, _BLINK)
     elif guarded and len(active) > 1:
         yield from _serves_from_an_old_generation(active)
     elif len(active) > 1:
         names = " and ".join(node.host for node in active)
-        yield Problem(
+        yield PairProblem(
             active[0].host,
             f"{names} are both active: they do not share one lock; stop the one without clients at once, and see "
             "whether both have the same store",
             _BLINK,
         )
     if not active and all(node.state == "standby" for node in nodes):
-        yield Problem(
+        yield PairProblem(
             nodes[0].host,
             f"nobody is active, and {' and '.join(node.host for node in nodes)} wait for the lock: somebody else "
             f"holds it: look for who has {nodes[0].store or 'the lease'} open",
@@ -265,11 +267,11 @@ def _who_serves(nodes: Sequence[Node], settle: float) -> Iterator[Problem]:
         )
 
 
-def _serves_from_an_old_generation(active: Sequence[Node]) -> Iterator[Problem]:
+def _serves_from_an_old_generation(active: Sequence[Node]) -> Iterator[PairProblem]:
     writers = writers_in_force({node.host: node.generation_access for node in active})
     for node in active:
         if node.host not in writers:
-            yield Problem(
+            yield PairProblem(
                 node.host,
                 f"serves from generation {node.generation}, which is no longer in force: its guard ends it at its next "
                 f"look; if it does not, systemctl kill --signal=KILL {node.unit_name}",
@@ -277,25 +279,25 @@ def _serves_from_an_old_generation(active: Sequence[Node]) -> Iterator[Problem]:
             )
 
 
-def _one_store(nodes: Sequence[Node]) -> Iterator[Problem]:
+def _one_store(nodes: Sequence[Node]) -> Iterator[PairProblem]:
     marked = [node for node in nodes if node.profile.shares_store_directory and node.pair in (node.store_marker or ())]
     if len({node.store_marker for node in marked}) > 1:
-        yield Problem(
+        yield PairProblem(
             marked[1].host, f"does not see the store that {marked[0].host} sees in {marked[1].store}: mount one share"
         )
 
 
-def _clocks(nodes: Sequence[Node], window: float) -> Iterator[Problem]:
+def _clocks(nodes: Sequence[Node], window: float) -> Iterator[PairProblem]:
     known = [(node.clock, node.host) for node in nodes if node.clock is not None]
     if len(known) < 2 or not nodes[0].profile.has_database_lease:
         return
     (early, behind), (late, ahead) = min(known), max(known)
     if late - early - window > _SKEW:
-        yield Problem(
+        yield PairProblem(
             behind,
             f"its clock is {late - early - window:.0f} s or more behind that of {ahead}, and a lease counts on both: "
             "synchronise the clocks",
         )
 
 
-_OF_NODES: tuple[Callable[[Node, float], Iterator[Problem]], ...] = (_runs, _is_ours, _configuration, _room, _store)
+_OF_NODES: tuple[Callable[[Node, float], Iterator[PairProblem]], ...] = (_runs, _is_ours, _configuration, _room, _store)

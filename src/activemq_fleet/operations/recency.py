@@ -58,7 +58,7 @@ class LoggedRun:
 
 
 @dataclass(frozen=True)
-class Store:
+class NodeStore:
     """The store of one node of a pure pair, as its journal and the broker's log show it.
 
     ``order`` is every record of the journal: kind and key, oldest first. ``live`` maps the key of each message or
@@ -79,7 +79,7 @@ class Store:
     runs: tuple[LoggedRun, ...] = ()
 
     @classmethod
-    def of(cls, host: str, role: str, evidence: Mapping[str, Any]) -> Store:
+    def of(cls, host: str, role: str, evidence: Mapping[str, Any]) -> NodeStore:
         """Return the store of a node from the result of ``activemq.fleet.store_info``."""
         numbers = [number for number, _ in evidence["files"]]
         return from_mappings(
@@ -185,7 +185,7 @@ class StoreChoice:
     reasons: tuple[str, ...]
 
 
-def choose_store(master: Store, slave: Store, chosen: str | None = None) -> StoreChoice:
+def choose_store(master: NodeStore, slave: NodeStore, chosen: str | None = None) -> StoreChoice:
     """Return which of the two stores of a pure pair is to be kept; ``chosen`` is the operator's own decision.
 
     Raises ResyncRefused, with what to look at, when the evidence is not enough.
@@ -207,7 +207,7 @@ def choose_store(master: Store, slave: Store, chosen: str | None = None) -> Stor
     return _judge_contents(master, slave)
 
 
-def differences(master: Store, slave: Store) -> str:
+def differences(master: NodeStore, slave: NodeStore) -> str:
     """Return in a sentence how the store of an attached slave differs from its master's; empty for an exact copy.
 
     A message on its way is no difference: the slave has it first. Neither is what the master took
@@ -231,7 +231,7 @@ def differences(master: Store, slave: Store) -> str:
     return " and ".join(found)
 
 
-def _chosen(master: Store, slave: Store, chosen: str) -> StoreChoice:
+def _chosen(master: NodeStore, slave: NodeStore, chosen: str) -> StoreChoice:
     winner, loser = (master, slave) if chosen == master.host else (slave, master)
     if winner.was_never_used:
         raise ResyncRefused(
@@ -243,7 +243,7 @@ def _chosen(master: Store, slave: Store, chosen: str) -> StoreChoice:
     return StoreChoice(chosen, False, (f"activemq_resync_from says {chosen}{left}",))
 
 
-def _judge_empty(master: Store, slave: Store) -> StoreChoice:
+def _judge_empty(master: NodeStore, slave: NodeStore) -> StoreChoice:
     if slave.was_never_used:
         return StoreChoice(master.host, False, (f"the store of {slave.host} has never held anything",))
     if slave.served:
@@ -256,7 +256,7 @@ def _judge_empty(master: Store, slave: Store) -> StoreChoice:
     )
 
 
-def _judge_contents(master: Store, slave: Store) -> StoreChoice:
+def _judge_contents(master: NodeStore, slave: NodeStore) -> StoreChoice:
     only_master, cleaned_slave = _unknown(master, slave)
     only_slave, cleaned_master = _unknown(slave, master)
     done_master = _done(master, slave) + cleaned_master
@@ -288,7 +288,7 @@ def _more(winner: str, loser: str, only: int, done: int) -> tuple[str, ...]:
     )
 
 
-def _unknown(store: Store, other: Store) -> tuple[list[int], int]:
+def _unknown(store: NodeStore, other: NodeStore) -> tuple[list[int], int]:
     """Return the keys of the records of what is still in a store and of which the other has never heard.
 
     Second, how many were left out because the other must have delivered them and cleaned up: it
@@ -307,7 +307,7 @@ def _unknown(store: Store, other: Store) -> tuple[list[int], int]:
     return left, len(missing) - len(left)
 
 
-def _shared(store: Store, other: Store) -> tuple[int, int]:
+def _shared(store: NodeStore, other: NodeStore) -> tuple[int, int]:
     """Return the first and last index of the records that were in the other store too, whatever it holds now."""
     service = store.last_service
     start = store.start_position(service) if service else None
@@ -319,7 +319,7 @@ def _shared(store: Store, other: Store) -> tuple[int, int]:
     return (start, last)
 
 
-def _done(store: Store, other: Store) -> int:
+def _done(store: NodeStore, other: NodeStore) -> int:
     """Return how many messages the other store still has that this one has delivered."""
     return sum(
         1
@@ -328,7 +328,7 @@ def _done(store: Store, other: Store) -> int:
     )
 
 
-def _is_in_flight(master: Store, slave: Store, only_slave: Collection[int]) -> bool:
+def _is_in_flight(master: NodeStore, slave: NodeStore, only_slave: Collection[int]) -> bool:
     """Return whether what only an attached slave has can be what its master had not acknowledged yet."""
     service = master.last_service
     if service is None or not service.attached:
@@ -337,7 +337,7 @@ def _is_in_flight(master: Store, slave: Store, only_slave: Collection[int]) -> b
     return not places or (min(places) >= 0 and slave.count_starts_after(places) == 0 and len(places) <= _IN_FLIGHT)
 
 
-def _refused(master: Store, slave: Store, why: str) -> ResyncRefused:
+def _refused(master: NodeStore, slave: NodeStore, why: str) -> ResyncRefused:
     return ResyncRefused(
         f"{master.host} and {slave.host}: it cannot be told whose store is the newer one: {why}. Look at both "
         "logs (who said 'Master Failed', who took clients last), decide yourself, and run again with "

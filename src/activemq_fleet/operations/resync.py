@@ -16,7 +16,7 @@ from typing import Any
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.judge import SERVING
-from activemq_fleet.operations.recency import ResyncRefused, Store, StoreChoice, choose_store, differences
+from activemq_fleet.operations.recency import NodeStore, ResyncRefused, StoreChoice, choose_store, differences
 from activemq_fleet.operations.requests import Decision, Request, Step, from_mappings, operation
 
 _INACTIVE = ("", "inactive", "failed")
@@ -35,7 +35,7 @@ class PureNode:
     ``unfinished``: a copy was put in place only half. ``obstacle`` says why its store cannot be replaced.
     """
 
-    store: Store
+    store: NodeStore
     state: str
     unit: str = ""
     phase: str = ""
@@ -48,7 +48,7 @@ class PureNode:
     obstacle: str = ""
 
     @classmethod
-    def of(cls, store: Store, broker: Mapping[str, Any], look: Mapping[str, Any], needed: int = 0) -> PureNode:
+    def of(cls, store: NodeStore, broker: Mapping[str, Any], look: Mapping[str, Any], needed: int = 0) -> PureNode:
         """Return the node from results of ``broker_info`` and ``store_info``; ``needed``: bytes of the peer's store."""
         obstacle = look["obstacle"]
         if not obstacle and look["free"] < needed + _SPARE:
@@ -253,5 +253,5 @@ def _node(request: Request, host: str, peer: str) -> PureNode:
     broker, stores = request.brokers[host], request.options["stores"]
     if broker.service != "systemd":
         raise InputError(f"{host}: activemq_service is {broker.service}, and resync stops and starts by systemd")
-    store = Store.of(host, broker.role, stores[host])
+    store = NodeStore.of(host, broker.role, stores[host])
     return PureNode.of(store, request.evidence[host], stores[host], stores[peer]["allocated"])

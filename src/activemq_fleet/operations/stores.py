@@ -17,7 +17,7 @@ from activemq_fleet.render.service import STORE_MARKER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharedStore:
+class ObservedSharedStore:
     """The shared store of a pair, as observed on one of its hosts.
 
     ``marked`` holds the lines of the marker, None where there is none. ``mounted``: the directory,
@@ -36,13 +36,13 @@ class SharedStore:
     fence: str = "none"
 
 
-def stores_to_mark(stores: Iterable[SharedStore], sizes: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
+def stores_to_mark(stores: Iterable[ObservedSharedStore], sizes: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
     """Return hosts by pair for each unmarked store: first the host that writes the marker, then those that check it.
 
     ``sizes`` is the number of nodes of each pair. Raises RefusalError with one line for each pair whose store may not
     be used.
     """
-    pairs: dict[str, list[SharedStore]] = defaultdict(list)
+    pairs: dict[str, list[ObservedSharedStore]] = defaultdict(list)
     for store in sorted(stores, key=lambda store: (store.pair, store.host)):
         pairs[store.pair].append(store)
     problems = [text for pair, seen in pairs.items() if (text := _problem(pair, seen, sizes[pair]))]
@@ -51,7 +51,7 @@ def stores_to_mark(stores: Iterable[SharedStore], sizes: Mapping[str, int]) -> d
     return {pair: tuple(store.host for store in seen) for pair, seen in pairs.items() if seen[0].marked is None}
 
 
-def _problem(pair: str, seen: Sequence[SharedStore], size: int) -> str | None:
+def _problem(pair: str, seen: Sequence[ObservedSharedStore], size: int) -> str | None:
     marked = [store for store in seen if store.marked is not None]
     for store in marked:
         if pair not in (store.marked or ()):
@@ -95,7 +95,7 @@ def decide_stores(request: Request) -> Decision:
     brokers = request.brokers
     stores = [
         from_mappings(
-            SharedStore,
+            ObservedSharedStore,
             observed,
             host=host,
             pair=brokers[host].pair,

@@ -10,7 +10,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
-from activemq_fleet.releases._spans import Span, Version
+from activemq_fleet.releases._spans import Version, VersionSpan
 
 _NUMBERS = ("bridge_reconnect_attempts", "kahadb_version", "kahadb_reads", "store_openwire")
 
@@ -48,15 +48,15 @@ class ReleaseData:
     jars: frozenset[str]
     schemas: frozenset[str]
     distributions: frozenset[str]
-    has: Mapping[str, Span]
-    choices: Mapping[str, Mapping[str, Span]]
-    sets: Mapping[str, Mapping[str, Span]]
-    jar_properties: Mapping[str, Mapping[str, Span]]
+    has: Mapping[str, VersionSpan]
+    choices: Mapping[str, Mapping[str, VersionSpan]]
+    sets: Mapping[str, Mapping[str, VersionSpan]]
+    jar_properties: Mapping[str, Mapping[str, VersionSpan]]
     one_jar: Mapping[str, str]
     no_jar_schemes: frozenset[str]
     no_jar_amqp: frozenset[str]
-    dead: Mapping[str, Span]
-    advisories: tuple[tuple[Advisory, Span, Span], ...]
+    dead: Mapping[str, VersionSpan]
+    advisories: tuple[tuple[Advisory, VersionSpan, VersionSpan], ...]
 
     def newest(self, line: str) -> str:
         """Return the newest known release of a release line such as 5.18."""
@@ -114,17 +114,17 @@ class ReleaseData:
         }
 
 
-def _last_choice(options: Mapping[str, Span], version: Version) -> str | None:
+def _last_choice(options: Mapping[str, VersionSpan], version: Version) -> str | None:
     return next((value for value, span in reversed([*options.items()]) if span.includes(version)), None)
 
 
-def _spans(table: Mapping[str, str]) -> dict[str, Span]:
-    return {name: Span.parse(text) for name, text in table.items()}
+def _spans(table: Mapping[str, str]) -> dict[str, VersionSpan]:
+    return {name: VersionSpan.parse(text) for name, text in table.items()}
 
 
-def _advisory(fixed: str, since: str = "5.3.0", **about: str) -> tuple[Advisory, Span, Span]:
-    span = Span.parse(fixed)
-    return Advisory(fixed_in=span.texts(), **about), Span.parse(since), span
+def _advisory(fixed: str, since: str = "5.3.0", **about: str) -> tuple[Advisory, VersionSpan, VersionSpan]:
+    span = VersionSpan.parse(fixed)
+    return Advisory(fixed_in=span.texts(), **about), VersionSpan.parse(since), span
 
 
 def _read_toml(name: str) -> dict[str, Any]:
@@ -189,8 +189,8 @@ def load_bean_classes() -> Mapping[str, BeanClass]:
 class SchemaSpans:
     """The spans of ActiveMQ versions in which the elements and attributes of ``activemq.xsd`` exist."""
 
-    elements: Mapping[str, Span]
-    attributes: Mapping[str, Mapping[str, Span]]
+    elements: Mapping[str, VersionSpan]
+    attributes: Mapping[str, Mapping[str, VersionSpan]]
 
 
 @cache
@@ -201,5 +201,5 @@ def load_schema_spans() -> SchemaSpans:
     return SchemaSpans(_by_name(raw["elements"]), tables)
 
 
-def _by_name(spans: Mapping[str, str]) -> dict[str, Span]:
-    return {name: Span.parse(text) for text, names in spans.items() for name in names.split()}
+def _by_name(spans: Mapping[str, str]) -> dict[str, VersionSpan]:
+    return {name: VersionSpan.parse(text) for text, names in spans.items() for name in names.split()}

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.releases._data import Advisory, ReleaseData, load_release_data, load_schema_spans
 from activemq_fleet.releases._schemas import LocalSchemas, local_schemas
-from activemq_fleet.releases._spans import Span, Version, parse_version
+from activemq_fleet.releases._spans import Version, VersionSpan, parse_version
 
 _RELEASE = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,4})", re.ASCII)
 _LINE = re.compile(r"(\d{1,3})(?:\.(\d{1,3}))?", re.ASCII)
@@ -283,7 +283,7 @@ def _spellings(element: str) -> dict[str, list[str]]:
 
 @lru_cache(maxsize=1 << 14)
 def _within(span: str, data_release: str) -> bool:
-    return Span.parse(span).includes(parse_version(data_release))
+    return VersionSpan.parse(span).includes(parse_version(data_release))
 
 
 @lru_cache(maxsize=512)

@@ -11,7 +11,7 @@ from importlib.resources import files
 from itertools import chain
 from typing import Any
 
-from activemq_fleet.releases._spans import Span, Version
+from activemq_fleet.releases._spans import Version, VersionSpan
 
 BEANS = "http://www.springframework.org/schema/beans"
 CORE = "http://activemq.apache.org/schema/core"
@@ -106,13 +106,13 @@ def _pair(text: str) -> SpringVersion:
 def local_schemas(version: Version) -> LocalSchemas:
     """Return the XML schemas in the jars of the release with this version; reads the data file on first use."""
     spring = _data()["spring"]
-    newest = [name for name, span in spring["newest"].items() if Span.parse(span).includes(version)]
-    core = (versions.split() for span, versions in _data()["core"].items() if Span.parse(span).includes(version))
+    newest = [name for name, span in spring["newest"].items() if VersionSpan.parse(span).includes(version)]
+    core = (versions.split() for span, versions in _data()["core"].items() if VersionSpan.parse(span).includes(version))
     return LocalSchemas(
         core=frozenset(chain.from_iterable(core)),
         spring=_pair(newest[-1]) if newest else (2, 5),
-        https=Span.parse(spring["https"]).includes(version),
-        one_for_all=Span.parse(spring["one_for_all"]).includes(version),
+        https=VersionSpan.parse(spring["https"]).includes(version),
+        one_for_all=VersionSpan.parse(spring["one_for_all"]).includes(version),
         since={name: _pair(text) for text, names in spring["since"].items() for name in names.split()},
     )
 

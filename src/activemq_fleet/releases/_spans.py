@@ -13,7 +13,7 @@ def parse_version(text: str) -> Version:
     return major, minor, patch
 
 
-class Span(NamedTuple):
+class VersionSpan(NamedTuple):
     """The versions that have a feature: periods, each from its first version in every branch up to an end.
 
     One floor a maintained branch: a fix in 5.18.4 and 6.1.0 is in 5.19 but not in 6.0, which
@@ -23,7 +23,7 @@ class Span(NamedTuple):
     periods: tuple[tuple[tuple[Version, ...], Version | None], ...]
 
     @classmethod
-    def parse(cls, text: str) -> Span:
+    def parse(cls, text: str) -> VersionSpan:
         """Return the span of versions that a text describes: ``"5.17.7 5.18.4 6.1.0"`` or ``"5.3.0 !5.8.0"``."""
         periods: list[tuple[tuple[Version, ...], Version | None]] = []
         floors: tuple[Version, ...] = ()

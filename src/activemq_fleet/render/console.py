@@ -55,7 +55,7 @@ _NOBODY = "Nobody can use it: activemq_users has no user in the group admins."
 SECRET_FILES = frozenset({"conf/jetty-realm.properties", "conf/users.properties"})
 
 
-class _Rule(NamedTuple):
+class _AccessRule(NamedTuple):
     """One path of the server and the roles that may use it."""
 
     id: str
@@ -134,13 +134,13 @@ def _template_variables(broker: Broker) -> dict[str, Any]:
 
 
 @cache
-def _rules(jaas: bool) -> tuple[_Rule, ...]:
+def _rules(jaas: bool) -> tuple[_AccessRule, ...]:
     """Return the rules of the console's paths. Jetty applies only the longest path that matches, so each has roles."""
     admin, user = ("admins", "users") if jaas else ("admin", "user")
     return (
-        _Rule("consoleRuleAdmin", "/admin/*", (admin,)),
-        _Rule("consoleRuleApi", "/api/*", (admin,)),
-        _Rule("consoleRuleRest", "/*", (admin, user)),
+        _AccessRule("consoleRuleAdmin", "/admin/*", (admin,)),
+        _AccessRule("consoleRuleApi", "/api/*", (admin,)),
+        _AccessRule("consoleRuleRest", "/*", (admin, user)),
     )
 
 

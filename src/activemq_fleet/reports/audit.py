@@ -27,7 +27,7 @@ _WITHOUT_ACTIVE = frozenset({"takeover", "demotion", "failed_takeover"})  # inci
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ChartSection:
     """A titled section of charts in a report, with a ``note`` of a sentence or more; a section without charts is not
     shown.
 
@@ -273,7 +273,7 @@ def _latency_note(picture: Picture) -> str:
 
 
 SECTIONS = (
-    Section(
+    ChartSection(
         "What the fleet did",
         _timeline_note,
         (timeline_chart,),
@@ -288,8 +288,8 @@ SECTIONS = (
             ("silence", "errors"),
         ),
     ),
-    Section("How long events took", _latency_note, (flow_chart, latency_chart)),
-    Section(
+    ChartSection("How long events took", _latency_note, (flow_chart, latency_chart)),
+    ChartSection(
         "How long nothing was handled",
         lambda _: "The longest times in which a subscriber handled nothing, by its own clock; lines are take-overs.",
         (silences_chart,),

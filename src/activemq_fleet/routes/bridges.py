@@ -147,7 +147,7 @@ class Network:
         self._written = written
         self._as_planned = as_planned
         self._listeners = dialling.Listeners(fleet.brokers)
-        self._announced: dict[tuple[str, str], list[dialling.Listener]] = {}
+        self._announced: dict[tuple[str, str], list[dialling.BrokerListener]] = {}
         self.steady: set[str] = set()
         """Pairs whose bridges are the same whichever node is active."""
         for broker in fleet.brokers:
@@ -161,7 +161,7 @@ class Network:
         for connector in broker.connectors:
             if connector.discovery_uri and connector.name != "replication":
                 announced = self._announced.setdefault(multicast_of(connector.discovery_uri), [])
-                announced.append(dialling.Listener(broker, connector))
+                announced.append(dialling.BrokerListener(broker, connector))
 
     def _resolve(self, broker: Broker) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:
         resolved = []

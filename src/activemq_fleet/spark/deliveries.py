@@ -31,7 +31,7 @@ from activemq_fleet.audit.journals import (
     SubscriptionChange,
     gaps_of_absent_journals,
 )
-from activemq_fleet.audit.reached_ranges import Reach, Subscriber, reached_ranges, subscribers_of
+from activemq_fleet.audit.reached_ranges import Reach, SubscribedRanges, reached_ranges, subscribers_of
 from activemq_fleet.audit.report_figures import EventFigures, Silence, TimeRange
 from activemq_fleet.audit.verdict_passes import findings_in_order, judged_events, merged_reach, placed_lines
 from activemq_fleet.spark.datasets import Output
@@ -170,7 +170,7 @@ def _unpack_records(batches: Batches) -> Iterator[OrderedRecord]:
 
 
 def _compute_reach(
-    batches: Batches, *, subscribers: Mapping[str, Subscriber], missing: Mapping[str, int]
+    batches: Batches, *, subscribers: Mapping[str, SubscribedRanges], missing: Mapping[str, int]
 ) -> Iterator[Reach]:
     """Yield the ranges of events that reached each subscriber, computed from one partition."""
     yield dict(reached_ranges(events_of(_unpack_records(batches)), subscribers, missing))

@@ -31,18 +31,18 @@ Moment = Annotated[float, Field(strict=True, ge=0, le=_LAST_SECOND)]
 Flag = Annotated[bool, Field(strict=True)]
 
 
-class _Part(BaseModel):
+class _EvidencePart(BaseModel):
     """Values of the types that our modules return. Keys that no rule reads are left out: declare what a rule reads."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
 
-class _Limit(_Part):
+class _Limit(_EvidencePart):
     percent: Number | None = None
     limit: Number | None = None
 
 
-class _Queue(_Part):
+class _Queue(_EvidencePart):
     name: Text
     messages: Number
     consumers: Number
@@ -50,13 +50,13 @@ class _Queue(_Part):
     largest: Number = 0
 
 
-class _Bridge(_Part):
+class _Bridge(_EvidencePart):
     link: Text
     peer: Text
     responder: Flag
 
 
-class _Usage(_Part):
+class _UsageEvidence(_EvidencePart):
     store: _Limit
     memory: _Limit
     temp: _Limit
@@ -69,30 +69,30 @@ class _Usage(_Part):
     whole: Flag = True
 
 
-class _NoUsage(_Part):
+class _NoUsage(_EvidencePart):
     """The usage of a broker that has none: an empty mapping."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
-class _Certificate(_Part):
+class _Certificate(_EvidencePart):
     name: Text
     ends: Annotated[float, Field(strict=True, ge=-_LAST_SECOND, le=_LAST_SECOND)] | None
     error: Text
 
 
-class _Record(_Part):
+class _OperationEvidence(_EvidencePart):
     level: Text
     message: Text
 
 
-class _Breaking(_Part):
+class _Breaking(_EvidencePart):
     peer: Text
     count: Number
     error: Text | None = None
 
 
-class _Broker(_Part):
+class _BrokerEvidence(_EvidencePart):
     state: BrokerState | None
     how: Text
     frozen: Flag | None = None
@@ -111,16 +111,16 @@ class _Broker(_Part):
     drift: list[Text] | None = None
     restart_reasons: list[Text] | None = None
     free: dict[Text, Number] | None = None
-    usage: _NoUsage | _Usage | None = None
+    usage: _NoUsage | _UsageEvidence | None = None
     usage_error: Text | None = None
-    records: list[_Record] = []
+    records: list[_OperationEvidence] = []
     breaking_bridges: list[_Breaking] | None = None
     deployed: dict[Text, Text] | None = None
     certificates: list[_Certificate] | None = None
     message_returned: Flag | None = None
 
 
-class _Outbox(_Part):
+class _Outbox(_EvidencePart):
     outbox_rows: Number | None = None
     outbox_bytes: Number | None = None
     oldest_age: Decimal | None = None
@@ -128,7 +128,7 @@ class _Outbox(_Part):
     quarantined: Number | None = None
 
 
-class _Agent(_Part):
+class _Agent(_EvidencePart):
     state: Literal["running", "stopped"] | None
     how: Text
     damage: Text | None = None
@@ -139,16 +139,16 @@ class _Agent(_Part):
     certificates: list[_Certificate] | None = None
 
 
-class _HAProxy(_Part):
+class _HAProxy(_EvidencePart):
     state: Text | None
     answers: Flag
 
 
-class _Keepalived(_Part):
+class _Keepalived(_EvidencePart):
     state: Text | None
 
 
-class _Balancer(_Part):
+class _Balancer(_EvidencePart):
     haproxy: _HAProxy
     keepalived: _Keepalived
     addresses: dict[Text, Flag | None]
@@ -160,9 +160,9 @@ def typed_evidence(fleet: Fleet, evidence: Mapping[str, Any]) -> dict[str, dict[
     A part that cannot be used has the state None, and the reason as ``how``. A part that the fleet does not have on a
     host is left out.
     """
-    parts: dict[str, dict[str, type[_Part]]] = {}
+    parts: dict[str, dict[str, type[_EvidencePart]]] = {}
     for broker in fleet.brokers:
-        parts.setdefault(broker.host, {})["broker"] = _Broker
+        parts.setdefault(broker.host, {})["broker"] = _BrokerEvidence
     for agent in fleet.agents:
         parts.setdefault(agent.host, {})["agent"] = _Agent
     for balancer in fleet.balancers:
@@ -170,7 +170,7 @@ def typed_evidence(fleet: Fleet, evidence: Mapping[str, Any]) -> dict[str, dict[
     return {host: _typed_host(parts[host], returned) for host, returned in evidence.items() if host in parts}
 
 
-def _typed_host(parts: Mapping[str, type[_Part]], returned: Any) -> dict[str, Any]:
+def _typed_host(parts: Mapping[str, type[_EvidencePart]], returned: Any) -> dict[str, Any]:
     if not isinstance(returned, Mapping):
         return {part: _unusable("it is no mapping") for part in parts}
     typed: dict[str, Any] = {}

@@ -20,7 +20,7 @@ from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_PASSWORD
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.encrypted import EncryptedValue
-from activemq_fleet.topology.links import Network
+from activemq_fleet.topology.links import PlannedNetwork
 from activemq_fleet.topology.model.balancer import Balancer
 from activemq_fleet.topology.model.broker import Account, Broker, Permission
 from activemq_fleet.topology.model.fleet import Agent
@@ -55,7 +55,7 @@ def agent_name(agent: Agent) -> str:
 
 
 def add_links_and_accounts(
-    brokers: Iterable[Broker], network: Network, agents: Sequence[Agent], balancers: Sequence[Balancer]
+    brokers: Iterable[Broker], network: PlannedNetwork, agents: Sequence[Agent], balancers: Sequence[Balancer]
 ) -> tuple[Broker, ...]:
     """Return the brokers with links, accounts and permissions."""
     agents_by_group: dict[str, list[Agent]] = defaultdict(list)

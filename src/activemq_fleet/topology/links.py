@@ -117,7 +117,7 @@ def _planned_link_between(a: Unit, b: Unit, *, duplex: bool, meshed: bool = Fals
     return PlannedLink(a.name, b.name, duplex, f"{a.name}-to-{b.name}", meshed=meshed)
 
 
-def plan_network(brokers: Sequence[Broker], rest: WholeInventory | None) -> tuple[Network, list[Finding]]:
+def plan_network(brokers: Sequence[Broker], rest: WholeInventory | None) -> tuple[PlannedNetwork, list[Finding]]:
     """Return the network of the links that ``activemq_topology`` and ``activemq_links`` plan, and the findings T007."""
     units = units_of(brokers)
     by_group: dict[str, list[Unit]] = defaultdict(list)
@@ -141,7 +141,7 @@ def plan_network(brokers: Sequence[Broker], rest: WholeInventory | None) -> tupl
                 near = difflib.get_close_matches(name, known, n=1)
                 variable = f"activemq_links[{position}].{key}"
                 findings.append(unknown_end(host, variable, name, near[0] if near else "", sorted(known)))
-    return Network.of(units, plans), findings
+    return PlannedNetwork.of(units, plans), findings
 
 
 def _configured_links(brokers: Sequence[Broker], rest: WholeInventory | None) -> dict[LinkSettings, tuple[str, int]]:
@@ -170,7 +170,7 @@ def unknown_end(host: str, variable: str, name: str, near: str, known: Sequence[
 
 
 @dataclass(frozen=True)
-class Network:
+class PlannedNetwork:
     """The planned links of a fleet, and the graph that they and the groups with multicast discovery make.
 
     ``plans`` are by source unit, ``multicast_groups`` maps a group that uses multicast discovery to its units, and
@@ -187,7 +187,7 @@ class Network:
     pure_mesh: Mapping[str, bool]
 
     @classmethod
-    def of(cls, units: Mapping[str, Unit], plans: Sequence[PlannedLink]) -> Network:
+    def of(cls, units: Mapping[str, Unit], plans: Sequence[PlannedLink]) -> PlannedNetwork:
         """Return the network that planned links make of pairs and single brokers, with its connected components
         and their longest paths.
         """
@@ -273,7 +273,7 @@ def hops_from(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
     return hops
 
 
-def _links(broker: Broker, network: Network) -> Iterator[Link]:
+def _links(broker: Broker, network: PlannedNetwork) -> Iterator[Link]:
     """Yield the links of one broker, without those to pairs that have no port that bridges can dial."""
     if broker.group in network.multicast_groups:
         yield _multicast_link(broker)
@@ -319,7 +319,7 @@ def _pair_link(broker: Broker, peer: str, address: Address) -> Link:
     )
 
 
-def _link_to_unit(broker: Broker, plan: PlannedLink, target: Unit, network: Network) -> Link:
+def _link_to_unit(broker: Broker, plan: PlannedLink, target: Unit, network: PlannedNetwork) -> Link:
     """Return the link of one broker to a pair or single broker of the inventory."""
     scheme = next(node.openwire.scheme for node in target.brokers if node.openwire)
     link = _planned_link(broker, plan, target.addresses, scheme, network)
@@ -327,7 +327,7 @@ def _link_to_unit(broker: Broker, plan: PlannedLink, target: Unit, network: Netw
     return replace(link, destination_filter=_FILTER_FOR_OLD) if is_filtered else link
 
 
-def _link_outside(broker: Broker, plan: PlannedLink, network: Network) -> Link:
+def _link_outside(broker: Broker, plan: PlannedLink, network: PlannedNetwork) -> Link:
     """Return the link of one broker to brokers outside of the inventory, whose addresses its entry names."""
     dialled = [parse_url(text) for text in plan.entry.addresses] if plan.entry else []
     scheme = "ssl" if any(tls for _, tls in dialled) else "tcp"
@@ -335,7 +335,7 @@ def _link_outside(broker: Broker, plan: PlannedLink, network: Network) -> Link:
 
 
 def _planned_link(
-    broker: Broker, plan: PlannedLink, addresses: tuple[Address, ...], scheme: str, network: Network
+    broker: Broker, plan: PlannedLink, addresses: tuple[Address, ...], scheme: str, network: PlannedNetwork
 ) -> Link:
     settings, entry = broker.settings, plan.entry or _NO_ENTRY
     kind = _kind_of(broker, addresses)
@@ -371,7 +371,7 @@ def _kind_of(broker: Broker, addresses: Sequence[Address]) -> LinkKind:
     return broker.discovery
 
 
-def _default_ttl(broker: Broker, network: Network) -> int | SplitTtl:
+def _default_ttl(broker: Broker, network: PlannedNetwork) -> int | SplitTtl:
     """Return the TTL of a link for which none is set: no limit in a mesh, else the network's longest path."""
     if network.pure_mesh[broker.unit] and broker.release.has_consumer_ttl:
         return SplitTtl()

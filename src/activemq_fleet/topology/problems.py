@@ -11,7 +11,7 @@ from activemq_fleet.findings import Finding, error
 from activemq_fleet.node.config.probe_account import PROBE_USER
 from activemq_fleet.settings.encrypted import may_equal
 from activemq_fleet.topology import name_problems
-from activemq_fleet.topology.links import Network
+from activemq_fleet.topology.links import PlannedNetwork
 from activemq_fleet.topology.metrics_problems import agent_metrics_findings, metrics_findings
 from activemq_fleet.topology.model.balancer import Balancer
 from activemq_fleet.topology.model.broker import Broker
@@ -99,7 +99,7 @@ _CREDENTIALS: tuple[tuple[str, _Question, str], ...] = (
 
 
 def topology_findings(
-    brokers: Sequence[Broker], network: Network, agents: Sequence[Agent], balancers: Sequence[Balancer]
+    brokers: Sequence[Broker], network: PlannedNetwork, agents: Sequence[Agent], balancers: Sequence[Balancer]
 ) -> Iterator[Finding]:
     """Yield the findings that only the whole inventory shows: about names, ports, pairs, groups, links and accounts."""
     by_pair: dict[str, list[Broker]] = defaultdict(list)
@@ -236,7 +236,7 @@ def instance_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
             )
 
 
-def network_findings(network: Network) -> Iterator[Finding]:
+def network_findings(network: PlannedNetwork) -> Iterator[Finding]:
     """Yield the findings T008, T009 and T014 about the two ends of links: credentials, and a listener for OpenWire."""
     for plan in (plan for plans in network.plans.values() for plan in plans):
         if not plan.leads_outside:

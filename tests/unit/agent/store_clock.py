@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from activemq_agent.store import Clock, Incoming, Limits, Receipt, Sent, Store
+from activemq_agent.store import Clock, Incoming, Limits, Sent, Store, StoredReceipt
 
 
 @dataclass
@@ -53,7 +53,7 @@ def acknowledge(store: Store, *places: int, proved: bool, conn: int = 0, mid: in
     store.queue_acknowledged([Sent(place, conn, mid, "b") for place in places], proved).result()
 
 
-def receive(store: Store, topic: str, payload: bytes, *, conn: int = 1) -> Receipt:
+def receive(store: Store, topic: str, payload: bytes, *, conn: int = 1) -> StoredReceipt:
     """Store a message and return its receipt."""
     return store.received_later(topic, payload, broker="b", conn=conn).result()
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from activemq_fleet.audit.logged_bridges import Bridge, bridges_of
+from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_of
 from tests.unit.audit.broker_logs import NOON, C, log
 
 STARTS = ("0 chosen", "1 dial", "1 connector", "2 started")
 
 
-def bridges(*lines: str) -> list[Bridge]:
+def bridges(*lines: str) -> list[LoggedBridge]:
     return bridges_of(log(C, *STARTS, *lines))
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from activemq_fleet.audit.aggregates import Durations
-from activemq_fleet.audit.deliveries import Outcome
+from activemq_fleet.audit.deliveries import DeliveryOutcome
 from activemq_fleet.audit.report_figures import (
     BridgeFigures,
     EventFigures,
@@ -73,7 +73,7 @@ def test_a_report_of_the_largest_fleet_stays_small() -> None:
     spans = tuple(Span("h" * 60, "active" if n % 2 else "standby", time_after(n), time_after(n + 1)) for n in range(80))
     big = make_picture("x" * 200, incidents=300, seconds=240)
     for number in range(240):
-        big.events.add(Outcome("e", "t", "delivered", "handled", NOON, time_after(number), ["s"]), [])
+        big.events.add(DeliveryOutcome("e", "t", "delivered", "handled", NOON, time_after(number), ["s"]), [])
         big.bridges.links.add(*big.bridges.links.in_order()[:1])
     hosts = [ShownHost(f"host-{n}.example.com", f"p{n // 2}", spans) for n in range(160)]
     full = replace(big, hosts=hosts)
@@ -135,7 +135,9 @@ def test_figures_of_parts_of_the_events_add_up_to_those_of_all() -> None:
     first_half, second_half, both = (EventFigures(TimeRange(NOON, time_after(90))) for _ in range(3))
     for number in range(200):
         handled = time_after(number * 0.45) if number % 7 else None
-        outcome = Outcome(f"{number}", "t", "stuck" if number % 5 else "delivered", "", time_after(0), handled, [])
+        outcome = DeliveryOutcome(
+            f"{number}", "t", "stuck" if number % 5 else "delivered", "", time_after(0), handled, []
+        )
         for figures in (first_half if number % 3 else second_half, both):
             figures.add(outcome, [])
     first_half.merge(second_half)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.dialling import Dialler, Listener, Listeners, refusal_of
+from activemq_fleet.dialling import BrokerListener, Dialler, Listeners, refusal_of
 from activemq_fleet.explain.route import explain_route
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
@@ -67,7 +67,7 @@ def test_tls_over_nio_of_old_releases_asks_nobody(release: str, kind: str) -> No
     fleet = two_groups({"connectors": [connector], "tls": STORES}, release=release)
     broker = fleet.broker("south-mq01-a")
     nothing = Dialler(has_authority=False, has_certificate=False)
-    refusal = refusal_of(nothing, Listener(broker, broker.connectors[0]), tls=True)
+    refusal = refusal_of(nothing, BrokerListener(broker, broker.connectors[0]), tls=True)
     assert refusal is not None
     assert refusal.kind == kind
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from activemq_fleet.deployment import MetricsFacts
-from activemq_fleet.lint import HostFacts, Rule, host_findings, rules
+from activemq_fleet.lint import MachineFacts, Rule, host_findings, rules
 from activemq_fleet.lint.engine import Example
 from tests.support.facts_of_brokers import facts_of_broker
 
@@ -25,7 +25,7 @@ def found(example: Example) -> set[str]:
     if "metrics" in settings:
         settings["metrics"] = MetricsFacts(**{"jar": "", "keystore": None, "labels": {}, **settings["metrics"]})
     subject = facts_of_broker("orders-mq01-a", example.release, **{"install": "archive", **settings})
-    facts, peer = (HostFacts.of(given.get(name) or {}) for name in ("facts", "peer"))
+    facts, peer = (MachineFacts.of(given.get(name) or {}) for name in ("facts", "peer"))
     return {finding.rule for finding in host_findings(subject, facts, peer)}
 
 
@@ -42,13 +42,13 @@ def test_the_example_that_is_silent_is(one: Rule, example: Example) -> None:
 @pytest.mark.parametrize("ha", ["shared-file", "shared-jdbc", "pure", "none"])
 def test_nothing_is_said_about_what_is_not_known(ha: str) -> None:
     subject = facts_of_broker("a", "5.7.0", ha=ha, multicast=True)
-    assert host_findings(subject, HostFacts()) == ()
+    assert host_findings(subject, MachineFacts()) == ()
 
 
 def test_a_local_lock_is_no_mistake_where_the_store_is_the_brokers_own() -> None:
-    facts = HostFacts(store_filesystem="nfs", store_mount_options=("vers=3", "nolock"))
+    facts = MachineFacts(store_filesystem="nfs", store_mount_options=("vers=3", "nolock"))
     assert host_findings(facts_of_broker("a", "5.7.0", ha="pure"), facts) == ()
 
 
 def test_evidence_may_hold_more_than_the_rules_know() -> None:
-    assert HostFacts.of({"java": 17, "colour": "green", "user": None}) == HostFacts(java=17)
+    assert MachineFacts.of({"java": 17, "colour": "green", "user": None}) == MachineFacts(java=17)

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.audit.aggregates import Sample
+from activemq_fleet.audit.aggregates import SortedSample
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.spark.event_cache import EventCache, file_fingerprints, has_replaced_files, host_fingerprint
 from activemq_fleet.spark.inputs import Host
 from activemq_fleet.spark.task_results import WrittenPart
 
 HOST = Host("a", "UTC", "5.18.3")
-SUMMARY = LogFileSummary("a", "activemq.log", 0, rows=1, last=7, problems={"N invalid bytes"}, times=[Sample(1, (7,))])
+SUMMARY = LogFileSummary(
+    "a", "activemq.log", 0, rows=1, last=7, problems={"N invalid bytes"}, times=[SortedSample(1, (7,))]
+)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 from activemq_agent.agent_errors import Refused
 from activemq_agent.identity import event_id_in
-from activemq_agent.store.rows import Receipt, is_whole, size_of
+from activemq_agent.store.rows import StoredReceipt, is_whole, size_of
 from activemq_agent.store.schema import ID_TABLES
 from activemq_agent.store.transaction import Transaction
 
@@ -48,7 +48,7 @@ def lane_of(topic: str, filters: tuple[str, ...]) -> str:
 
 def store_message(
     transaction: Transaction, topic: str, payload: bytes, broker: str, conn: int, head: bool = True
-) -> Receipt:
+) -> StoredReceipt:
     """Store a received message in the inbox unless it is a duplicate or there is no room; return which of these.
 
     A lane that had no room takes nothing until its oldest message that was not stored is offered again with ``head``:
@@ -59,7 +59,7 @@ def store_message(
     if event_id is not None and _is_known(transaction, event_id):
         transaction.record("duplicate", event_id=event_id, topic=topic, broker=broker, conn=conn)
         counters.duplicates += 1
-        return Receipt(0, event_id, duplicate=True)
+        return StoredReceipt(0, event_id, duplicate=True)
     size, lane = size_of(topic, payload), lane_of(topic, limits.filters)
     if head:
         counters.barred.discard(lane)
@@ -70,12 +70,12 @@ def store_message(
         or counters.lanes[lane] >= limits.topic_rows
     ):
         counters.barred.add(lane)
-        return Receipt(0, event_id, full=True)
+        return StoredReceipt(0, event_id, full=True)
     counters.rx += 1
     transaction.insert("inbox", (counters.rx, event_id, topic, payload, transaction.now), 0, lane)
     counters.lanes[lane] += 1
     _record(transaction, "received", counters.rx, event_id, topic, broker=broker, conn=conn)
-    return Receipt(counters.rx, event_id)
+    return StoredReceipt(counters.rx, event_id)
 
 
 def _is_known(transaction: Transaction, event_id: str) -> bool:

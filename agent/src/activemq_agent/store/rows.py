@@ -75,7 +75,7 @@ class Sent(NamedTuple):
     broker: str
 
 
-class Receipt(NamedTuple):
+class StoredReceipt(NamedTuple):
     """The result of storing a received message; ``rx`` is its position in the inbox, 0 if it was not stored.
 
     A ``duplicate`` was stored before and may be acknowledged; a message that found the inbox ``full`` must not be.

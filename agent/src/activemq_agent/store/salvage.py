@@ -20,7 +20,6 @@ from typing import Any
 
 from activemq_agent.printable import counted
 from activemq_agent.store.damage import read_wal
-from activemq_agent.store.files import sync
 from activemq_agent.store.rows import is_whole
 from activemq_agent.store.schema import (
     ANCHOR,
@@ -33,6 +32,7 @@ from activemq_agent.store.schema import (
     create,
     is_machine_failure,
 )
+from activemq_agent.store.state_directory import sync
 from activemq_agent.store.transaction import insert_row, write_counters
 
 NEW = "store.db.salvaged"

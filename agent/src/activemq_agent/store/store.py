@@ -13,12 +13,12 @@ from activemq_agent.agent_errors import AgentError, Refused
 from activemq_agent.store import inbox, outbox
 from activemq_agent.store.clock import Clock
 from activemq_agent.store.damage import find_damage
-from activemq_agent.store.files import lock
 from activemq_agent.store.opening import open_database
 from activemq_agent.store.reader import Reader
-from activemq_agent.store.rows import Incoming, JournalRecord, Limits, Outgoing, Receipt, Sent, StoreCounts
+from activemq_agent.store.rows import Incoming, JournalRecord, Limits, Outgoing, Sent, StoreCounts, StoredReceipt
 from activemq_agent.store.salvage import StoreDamage, finish_interrupted_salvage, salvage
 from activemq_agent.store.schema import FILE
+from activemq_agent.store.state_directory import lock
 from activemq_agent.store.writer import Writer
 
 SWEEP = 0.5
@@ -173,7 +173,7 @@ class Store:
 
     def received_later(
         self, topic: str, payload: bytes, *, broker: str, conn: int, head: bool = True
-    ) -> Future[Receipt]:
+    ) -> Future[StoredReceipt]:
         """Queue a received message to be stored in the inbox; return a future of its receipt.
 
         Acknowledge the message to the broker unless the receipt says ``full``. ``head`` is false while an older message

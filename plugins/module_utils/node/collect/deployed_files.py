@@ -14,7 +14,7 @@ from typing import Any
 from .. import masking
 from ..config.versions import PRIVATE, Version, read_version
 from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory
-from ..masking import KnownSecrets, Secret
+from ..masking import KnownSecret, KnownSecrets
 from .bundle import TIME_IS_OVER, Bundle, open_evidence_file
 
 _LARGEST = 1 << 20
@@ -32,13 +32,13 @@ class MaskedTree:
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def known_secrets(versions: list[Version]) -> list[Secret]:
+def known_secrets(versions: list[Version]) -> list[KnownSecret]:
     """Return the secrets in installed configurations, found where planned files have ``@VARIABLE@``.
 
     The secrets of a file that was changed by hand count only if filling them into the planned text gives the very
     bytes that were deployed.
     """
-    secrets: list[Secret] = []
+    secrets: list[KnownSecret] = []
     changed = []
     for version in versions:
         for path, masked in version.masked.items():
@@ -53,12 +53,12 @@ def known_secrets(versions: list[Version]) -> list[Secret]:
     elsewhere = {secret.variable: secret.value for secret in reversed(secrets)}
     for masked, found, deployed in changed:
         # Either none of its secrets is new, or those are that other files have otherwise.
-        other = [Secret(elsewhere.get(s.variable, s.value), s.variable, s.before) for s in found]
+        other = [KnownSecret(elsewhere.get(s.variable, s.value), s.variable, s.before) for s in found]
         secrets += next((guess for guess in (found, other) if _sha256(_filled(masked, guess)) == deployed), [])
     return secrets
 
 
-def _filled(masked: str, secrets: list[Secret]) -> str:
+def _filled(masked: str, secrets: list[KnownSecret]) -> str:
     text = masked
     for secret in secrets:
         text = text.replace(f"{secret.before}@{secret.variable}@", secret.before + secret.value, 1)

@@ -73,7 +73,7 @@ class Action(Enum):
 
 
 @dataclass(frozen=True)
-class Step:
+class GuardStep:
     """A decision of a guard: an action, and the generation (numbered copy of the store) that it copies, claims or
     opens.
 
@@ -110,7 +110,7 @@ class Fence:
     built_from: int | None = None
     serves: int | None = None
 
-    def next_step(self, evidence: FenceEvidence) -> Step:
+    def next_step(self, evidence: FenceEvidence) -> GuardStep:
         """Return the next step of the guard, decided from its evidence and what it did before.
 
         The caller carries the step out, notes it with an ``after_`` method, and gathers evidence again.
@@ -118,13 +118,13 @@ class Fence:
         if self.serves is not None:
             return _keep_serving(evidence, self.serves)
         if not evidence.holds_lock:
-            return Step(Action.WAIT, evidence.number)
+            return GuardStep(Action.WAIT, evidence.number)
         claim = evidence.highest
         if claim and claim.node == self.node and not claim.is_in_place and not evidence.has_ended:
-            return Step(Action.ADMIT, evidence.number)
+            return GuardStep(Action.ADMIT, evidence.number)
         if self.built_from == evidence.number:
-            return Step(Action.CLAIM, evidence.number + 1)
-        return Step(Action.BUILD, evidence.number)
+            return GuardStep(Action.CLAIM, evidence.number + 1)
+        return GuardStep(Action.BUILD, evidence.number)
 
     def after_build(self, number: int) -> Fence:
         """Return the guard's state after it copied the store's generation ``number`` into a new one, not yet claimed.
@@ -163,7 +163,7 @@ class CommandFence:
     tried: int | None = None
     serves: int | None = None
 
-    def next_step(self, evidence: FenceEvidence) -> Step:
+    def next_step(self, evidence: FenceEvidence) -> GuardStep:
         """Return the next step of the guard, decided from its evidence and what it did before.
 
         The caller carries the step out, notes it with an ``after_`` method, and gathers evidence again.
@@ -171,14 +171,14 @@ class CommandFence:
         if self.serves is not None:
             return _keep_serving(evidence, self.serves)
         if not evidence.holds_lock:
-            return Step(Action.WAIT, evidence.number)
+            return GuardStep(Action.WAIT, evidence.number)
         # A broker without a guard holds the lock of the store itself, which no claim speaks of.
         claimant = evidence.highest.node if evidence.highest else ""
         if claimant == self.node and evidence.number == self.tried:
-            return Step(Action.ADMIT, evidence.number)
+            return GuardStep(Action.ADMIT, evidence.number)
         if claimant in ("", self.node) or evidence.has_ended:
-            return Step(Action.CLAIM, evidence.number + 1)
-        return Step(Action.FENCE, evidence.number)
+            return GuardStep(Action.CLAIM, evidence.number + 1)
+        return GuardStep(Action.FENCE, evidence.number)
 
     def after_claim(self, number: int | None = None) -> CommandFence:
         """Return the guard's state after it tried to make claim ``number``; the next evidence shows whether it
@@ -191,10 +191,10 @@ class CommandFence:
         return replace(self, serves=number)
 
 
-def _keep_serving(evidence: FenceEvidence, number: int) -> Step:
+def _keep_serving(evidence: FenceEvidence, number: int) -> GuardStep:
     if evidence.number != number:
         now = f"generation {evidence.number} was claimed" if evidence.highest else "the claims cannot be seen"
-        return Step(Action.END, number, f"generation {number} is no longer in force: {now}")
+        return GuardStep(Action.END, number, f"generation {number} is no longer in force: {now}")
     if not evidence.holds_lock:
-        return Step(Action.END, number, "the pair's lock is lost")
-    return Step(Action.STAY, number)
+        return GuardStep(Action.END, number, "the pair's lock is lost")
+    return GuardStep(Action.STAY, number)

@@ -48,7 +48,7 @@ from ..kahadb.rebuild_risk import RebuildRefusedError
 from ..kahadb.risk_records import RebuildRisk, record_risk
 from ..process.systemd import notify_systemd
 from .broker_process import ENDED, exit_status, own_command_line, say, start_broker
-from .decision import Action, Claim, CommandFence, Fence, FenceEvidence, Step, claim_in_place
+from .decision import Action, Claim, CommandFence, Fence, FenceEvidence, GuardStep, claim_in_place
 from .fence_command import FenceCommand, read_fence_command
 from .generation import Generation, link_generation, make_broker_stand_by, make_first_generation, make_generation
 from .in_place import claim_existing_store, move_aside, note_guarded_node, unfence
@@ -286,7 +286,7 @@ class Guard:
             say(f"the store cannot be seen: {error or 'it does not answer'}")
             return FenceEvidence(holds_lock=False, highest=None)
 
-    def _carry_out(self, fence: AnyFence, step: Step) -> tuple[AnyFence, float]:
+    def _carry_out(self, fence: AnyFence, step: GuardStep) -> tuple[AnyFence, float]:
         """Carry out a step; return what is known now, and the seconds until the next look."""
         if step.action is Action.WAIT:
             return self._wait(fence, step.number)

@@ -21,7 +21,7 @@ from ..files.untrusted_paths import open_directory
 from ..kahadb import journal
 from ..kahadb.index import missing_journal_files
 from ..kahadb.journal import Command, DamagedPlace, JournalEnd
-from ..kahadb.remaining_messages import Counts, RecoverySimulation
+from ..kahadb.remaining_messages import MessageCounts, RecoverySimulation
 from .shared_store import SharedStore
 
 _INDEX = ("db.data", "db.redo")
@@ -69,7 +69,7 @@ class StoreInspection:
     index: dict[str, int]
     index_lacks: tuple[str, ...]
     end: tuple[str, int]
-    counts: Counts
+    counts: MessageCounts
     damages: tuple[Damage, ...]
     damaged: int
     missing: tuple[int, ...]

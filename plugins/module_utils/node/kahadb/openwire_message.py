@@ -38,7 +38,7 @@ class StoredMessage:
     content: tuple[int, int]
 
 
-class _Reader:
+class _FrameReader:
     """A position in a frame. Raises ValueError, struct.error for what is not as the version says."""
 
     def __init__(self, frame: bytes, version: int) -> None:
@@ -107,7 +107,7 @@ def read_message(frame: bytes) -> StoredMessage:
 
 
 def _read(frame: bytes, version: int) -> StoredMessage:
-    reader = _Reader(frame, version)
+    reader = _FrameReader(frame, version)
     if _HEAD.unpack_from(frame)[0] != len(frame) - 4:
         raise ValueError("the frame's length is not its own")
     reader.nested()  # producer

@@ -27,7 +27,7 @@ MAX_RECORDS = 20_000_000
 
 
 @dataclass
-class Counts:
+class MessageCounts:
     """The numbers of messages left in a store: by queue, by (topic, subscription), and by topic.
 
     ``prepared`` are XA transactions in doubt. ``whole``: the journal was never shortened, so that every
@@ -41,7 +41,7 @@ class Counts:
     whole: bool = True
 
 
-def count_remaining(directory: str, known: Iterable[tuple[str, str]] | None = None) -> Counts:
+def count_remaining(directory: str, known: Iterable[tuple[str, str]] | None = None) -> MessageCounts:
     """Return the numbers of messages left in a kahaDB store by queue and subscription, counted from its journal.
 
     ``known``: the (topic, subscription key) pairs that exist; None: those that the journal itself knows. Raises
@@ -131,7 +131,7 @@ class RecoverySimulation:
             self._known[topic] -= {key}
             self._gone.add((topic, key))
 
-    def counts(self, existing: set[tuple[str, str]] | None = None) -> Counts:
+    def counts(self, existing: set[tuple[str, str]] | None = None) -> MessageCounts:
         """Return the numbers of messages left after the journal records applied so far.
 
         For a subscription whose making the journal no longer holds, all messages that it has not acknowledged are
@@ -146,7 +146,7 @@ class RecoverySimulation:
             if name.startswith(journal.TOPICS)
         }
         remaining = {pair: self._remaining(positions.get(pair[0], {}), pair) for pair in named}
-        return Counts(
+        return MessageCounts(
             queues={
                 name.partition(":")[2]: len(messages)
                 for name, messages in self._messages.items()

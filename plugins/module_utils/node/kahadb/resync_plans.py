@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, open_directory
 from ..foreign_data import parse_json
-from ..process.system_accounts import Account
+from ..process.system_accounts import SystemAccount
 
 DIRECTORY = "/var/lib/activemq-fleet/resync"
 _BESIDE = ".resync.json"
@@ -42,13 +42,13 @@ class ResyncPlan:
     source: str
 
 
-def write_plan(plan: ResyncPlan, account: Account) -> None:
+def write_plan(plan: ResyncPlan, account: SystemAccount) -> None:
     """Write the plan for replacing a store durably, in one step. Raises NodeError, OSError."""
     with _open(plan.store, account, make=True) as directory:
         directory.replace_file(_name(plan.store, account), json.dumps(asdict(plan)).encode() + b"\n", 0o600)
 
 
-def read_plan(store: str, account: Account) -> ResyncPlan | None:
+def read_plan(store: str, account: SystemAccount) -> ResyncPlan | None:
     """Return the plan for replacing a store that was begun and not finished, or None.
 
     Raises NodeError for a plan that is not what ``write_plan`` writes; OSError.
@@ -72,7 +72,7 @@ def read_plan(store: str, account: Account) -> ResyncPlan | None:
     raise NodeError(f"{path} cannot be read, see {store}.resync-* and {store}.before-*, and remove it")
 
 
-def has_plan(store: str, account: Account) -> bool:
+def has_plan(store: str, account: SystemAccount) -> bool:
     """Return whether replacing a store by a copy was begun and not finished: its plan is there."""
     try:
         with _open(store, account, make=False) as directory:
@@ -81,14 +81,14 @@ def has_plan(store: str, account: Account) -> bool:
         return False
 
 
-def remove_plan(store: str, account: Account) -> None:
+def remove_plan(store: str, account: SystemAccount) -> None:
     """Remove the plan for replacing a store, once the store is replaced. Raises OSError."""
     with _open(store, account, make=False) as directory:
         directory.unlink(_name(store, account))
         directory.sync()
 
 
-def untrusted_plan(store: str, account: Account) -> str:
+def untrusted_plan(store: str, account: SystemAccount) -> str:
     """Return in one line what to do about a plan file that other accounts than root could have written; empty without
     one.
 
@@ -106,13 +106,13 @@ def untrusted_plan(store: str, account: Account) -> str:
     )
 
 
-def _name(store: str, account: Account) -> str:
+def _name(store: str, account: SystemAccount) -> str:
     if account.is_own:
         return os.path.basename(store) + _BESIDE
     return hashlib.sha256(store.encode(errors="surrogateescape")).hexdigest()[:24] + ".json"
 
 
-def _open(store: str, account: Account, make: bool) -> Directory:
+def _open(store: str, account: SystemAccount, make: bool) -> Directory:
     """Open the directory in which the plan lies.
 
     Raises NodeError where another account could have put the plan there.

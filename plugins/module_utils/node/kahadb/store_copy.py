@@ -28,7 +28,7 @@ from typing import Any
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory
 from ..foreign_data import inflate_text
-from ..process.system_accounts import Account, account_for, account_to_rename_as, run_as
+from ..process.system_accounts import SystemAccount, account_for, account_to_rename_as, run_as
 from . import resync_plans, store_files
 from .resync_plans import ResyncPlan
 from .store_files import Manifest, identity
@@ -43,8 +43,8 @@ class Location:
     """The path of a store, and the accounts to act as: ``owner`` for its files, ``keeper`` for its parent directory."""
 
     store: str
-    owner: Account
-    keeper: Account
+    owner: SystemAccount
+    keeper: SystemAccount
 
     @property
     def parent(self) -> str:

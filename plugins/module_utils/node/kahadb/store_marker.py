@@ -11,7 +11,7 @@ from typing import Any
 from ..config.broker_configuration import has_messages
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, open_directory
-from ..process.system_accounts import Account, account_for, account_to_rename_as, is_account, own_account, run_as
+from ..process.system_accounts import SystemAccount, account_for, account_to_rename_as, is_account, own_account, run_as
 
 MARKER = ".activemq-fleet-pair"
 _LIMIT = 255
@@ -79,7 +79,7 @@ def claim_empty_store(directory: str, pair: str, word: str, user: str | None = N
     return True
 
 
-def _make_missing(path: str, account: Account, mode: int, owner: Account) -> None:
+def _make_missing(path: str, account: SystemAccount, mode: int, owner: SystemAccount) -> None:
     """Make the store's directory and missing ones above it, each as the account that may write in its parent."""
     parent, name = os.path.split(path)
     if not os.path.lexists(parent):

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 
 from .documents import kind_of, mask_lines, mask_markup, mask_tables
-from .known import NO_SECRETS, KnownSecrets, Secret, is_distinct, secrets_of_file
+from .known import NO_SECRETS, KnownSecret, KnownSecrets, is_distinct, secrets_of_file
 from .marks import CUT_NOTE, IS_CUT, UNKNOWN, is_reference
 from .named import mask_named_values
 from .names import is_secret_name
@@ -32,8 +32,8 @@ __all__ = [
     "LINE_LENGTH",
     "NO_SECRETS",
     "UNKNOWN",
+    "KnownSecret",
     "KnownSecrets",
-    "Secret",
     "is_distinct",
     "is_secret_name",
     "mask",

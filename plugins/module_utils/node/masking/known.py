@@ -31,7 +31,7 @@ _XML_QUOTES = (
 
 
 @dataclass(frozen=True)
-class Secret:
+class KnownSecret:
     """A secret value, the name of the inventory variable that holds it, and the text before it on its line."""
 
     value: str = field(repr=False)
@@ -52,8 +52,8 @@ class KnownSecrets:
     Values are as files hold them, escapes included.
     """
 
-    def __init__(self, secrets: Iterable[Secret] = ()) -> None:
-        self._by_value: dict[str, list[Secret]] = {}
+    def __init__(self, secrets: Iterable[KnownSecret] = ()) -> None:
+        self._by_value: dict[str, list[KnownSecret]] = {}
         for secret in secrets:
             if secret.value:
                 self._by_value.setdefault(secret.value, []).append(secret)
@@ -194,7 +194,7 @@ def encoded_forms(value: str) -> set[str]:
     return forms
 
 
-def secrets_of_file(masked: str, content: str) -> list[Secret]:
+def secrets_of_file(masked: str, content: str) -> list[KnownSecret]:
     """Return the secrets of a file, by comparing its text with marks ``@VARIABLE@`` to the text that was deployed.
 
     Only lines that are equal but for the secrets are used.
@@ -208,5 +208,5 @@ def secrets_of_file(masked: str, content: str) -> list[Secret]:
         match = re.fullmatch(pattern, real)
         if match:
             marks = zip(match.groups(), pieces[1::2], pieces[::2])  # noqa: B905
-            secrets += [Secret(value, mark.strip("@"), before) for value, mark, before in marks if value]
+            secrets += [KnownSecret(value, mark.strip("@"), before) for value, mark, before in marks if value]
     return secrets

@@ -39,7 +39,7 @@ _RIGHT_ERROR = re.compile(r"(?i)\bnot authori[sz]ed\b|\bunauthori[sz]ed\b|\bacce
 
 
 @dataclass(frozen=True)
-class Answer:
+class ProbeAnswer:
     """The outcome of probing one connector of a broker: whether it spoke its protocol and returned a message.
 
     ``answered``: it spoke its protocol, and nothing shows that it does not serve. ``returned``: a message came back;
@@ -58,7 +58,7 @@ class Answer:
     failed: bool = False
 
 
-class Refused(Exception):
+class ProbeRefused(Exception):
     """An error: the broker refused a login, or a right that the account does not have."""
 
     def __init__(self, detail: str, *, is_login: bool) -> None:
@@ -84,7 +84,7 @@ _SILENCE = (TimeoutError, socket.timeout)
 
 def probe_listener(
     deployed: DeployedConfiguration, listener: Listener, expected: ExpectedBroker, timeout: float = PROBE
-) -> Answer:
+) -> ProbeAnswer:
     """Probe one of a broker's connectors with the account of probes, and return the outcome.
 
     A broker that refuses the account, or does not have it yet, is probed with another of its accounts.
@@ -114,7 +114,7 @@ def probe_connector(
     requires_client_certificate: bool = False,
     expected: ExpectedBroker | None = None,
     release: tuple[int, ...] = (),
-) -> Answer:
+) -> ProbeAnswer:
     """Probe one connector of a broker (connect, log in, exchange a message) and return the outcome; raises nothing.
 
     ``timeout``: seconds for the whole probe. ``requires_client_certificate``: the connector refuses clients without a
@@ -133,28 +133,28 @@ def probe_connector(
                 detail = speak(connection, login) if speak else "accepts connections"
             finally:
                 connection.exchange.close(parting=True)
-    except Refused as error:
-        return Answer(True, None, str(error), greeted=True, refused_login=error.is_login)
+    except ProbeRefused as error:
+        return ProbeAnswer(True, None, str(error), greeted=True, refused_login=error.is_login)
     except Failed as error:
-        return Answer(False, False, str(error), greeted=True, refused_login=error.may_be_login, failed=True)
+        return ProbeAnswer(False, False, str(error), greeted=True, refused_login=error.may_be_login, failed=True)
     except Blocked as error:
-        return Answer(False, False, f"{error}, and then says nothing for {timeout:g} s", greeted=True)
+        return ProbeAnswer(False, False, f"{error}, and then says nothing for {timeout:g} s", greeted=True)
     except ForeignListenerError as error:
-        return Answer(False, None, str(error.strerror))
+        return ProbeAnswer(False, None, str(error.strerror))
     except ConnectionRefusedError:
-        return Answer(False, None, "refuses connections")
+        return ProbeAnswer(False, None, "refuses connections")
     except _SILENCE:
-        return Answer(False, False, f"accepts connections and says nothing for {timeout:g} s")
+        return ProbeAnswer(False, False, f"accepts connections and says nothing for {timeout:g} s")
     except (ConnectionError, ssl.SSLError) as error:
         # Only a broker that lives completes a handshake, or refuses it by an alert.
         if requires_client_certificate and (is_agreed or "ALERT" in (getattr(error, "reason", None) or "")):
-            return Answer(True, None, "answers over TLS, and refuses a client without a certificate")
-        return Answer(False, None, f"{type(error).__name__}: {error}", failed=is_agreed)
+            return ProbeAnswer(True, None, "answers over TLS, and refuses a client without a certificate")
+        return ProbeAnswer(False, None, f"{type(error).__name__}: {error}", failed=is_agreed)
     except (OSError, ValueError, struct.error) as error:
-        return Answer(False, None, f"{type(error).__name__}: {error}")
+        return ProbeAnswer(False, None, f"{type(error).__name__}: {error}")
     if speak is None or detail == _ANSWERS_TLS:
-        return Answer(True, None, detail)
-    return Answer(True, True if supports_round_trip(scheme) else None, detail, greeted=True)
+        return ProbeAnswer(True, None, detail)
+    return ProbeAnswer(True, True if supports_round_trip(scheme) else None, detail, greeted=True)
 
 
 def _speaker_of(scheme: str, release: tuple[int, ...]) -> Callable[[BrokerConnection, Login], str] | None:
@@ -220,7 +220,7 @@ def _check_frame(frame: Frame, command: str, step: str) -> Frame:
         reason = frame.reason or "no reason given"
         kind = _LOGIN_ERROR if step == "CONNECT" else _RIGHT_ERROR
         if kind.search(reason) or "java.lang.SecurityException" in frame.body:
-            raise Refused(f"answers over STOMP and refuses the probe: {reason}", is_login=step == "CONNECT")
+            raise ProbeRefused(f"answers over STOMP and refuses the probe: {reason}", is_login=step == "CONNECT")
         raise Failed(f"answers {step} over STOMP with an error: {reason}")
     if frame.command != command:
         raise ValueError(f"it answers {frame.command[:20]!r} over STOMP")
@@ -247,7 +247,7 @@ def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int,
     exchange.send(mqtt_packet(0x10, b"\0\x04MQTT\x04" + bytes([flags]) + b"\0\x1e" + payload))
     code = _expect_packet(exchange, 2)[1]
     if code in refused_logins:
-        raise Refused(f"CONNACK {code}: answers over MQTT and refuses the account", is_login=True)
+        raise ProbeRefused(f"CONNACK {code}: answers over MQTT and refuses the account", is_login=True)
     if code:
         raise Failed(f"CONNACK {code}: answers over MQTT and refuses the connection", may_be_login=code == 3)
     with _greeted("CONNACK 0 over MQTT"):
@@ -255,7 +255,7 @@ def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int,
         if _expect_packet(exchange, 9)[2] == 0x80:
             # MQTT has one code for every reason, and the account of probes has the right.
             refusal = "CONNACK 0: answers over MQTT and refuses the subscription"
-            raise Failed(refusal) if login.is_probe_account else Refused(refusal, is_login=False)
+            raise Failed(refusal) if login.is_probe_account else ProbeRefused(refusal, is_login=False)
         exchange.send(mqtt_packet(0x30, mqtt_text(topic) + token))
         while token not in _expect_packet(exchange, 3):
             pass

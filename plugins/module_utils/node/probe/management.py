@@ -21,7 +21,7 @@ from typing import Any
 
 from ..errors import NodeError
 from ..process.proc import Process, account_of, catches_quit, group_of, process_handle, send_signal, status_field
-from ..process.system_accounts import Account, AccountError, own_account, run_as
+from ..process.system_accounts import AccountError, SystemAccount, own_account, run_as
 from .deadline_socket import DeadlineSocket
 from .jmx import JmxError, MBeanServer, object_name_properties
 
@@ -66,7 +66,7 @@ def _run_as_account_of(process: Process, timeout: float, function: typing.Callab
     """
     uid, gid = _account(process)
     # Older JVMs answer no other account, not even root.
-    account = Account(uid, gid) if os.geteuid() == 0 else own_account()
+    account = SystemAccount(uid, gid) if os.geteuid() == 0 else own_account()
     try:
         # Opened as root: a unit's user namespace hides its process from its own account outside (PrivateUsers=).
         root = os.open(f"/proc/{process.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

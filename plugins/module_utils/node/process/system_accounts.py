@@ -39,7 +39,7 @@ class AccountError(NodeError):
 
 
 @dataclass(frozen=True)
-class Account:
+class SystemAccount:
     """An operating-system account to run a function as: numeric ids, and the supplementary groups."""
 
     uid: int
@@ -58,18 +58,18 @@ class Account:
         return self.uid == os.geteuid()
 
 
-def own_account() -> Account:
+def own_account() -> SystemAccount:
     """Return the account of this process: effective user, group and supplementary groups."""
-    return Account(os.geteuid(), os.getegid(), tuple(os.getgroups()))
+    return SystemAccount(os.geteuid(), os.getegid(), tuple(os.getgroups()))
 
 
-def named_account(name: str) -> Account:
+def named_account(name: str) -> SystemAccount:
     """Return the operating-system account with a name, and its groups. Raises AccountError where there is none."""
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
         raise AccountError(f"there is no user {name} on this host") from None
-    return Account(entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(name, entry.pw_gid)))
+    return SystemAccount(entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(name, entry.pw_gid)))
 
 
 def is_account(name: str) -> bool:
@@ -81,7 +81,7 @@ def is_account(name: str) -> bool:
     return True
 
 
-def account_for(path: str, user: str | None = None) -> Account:
+def account_for(path: str, user: str | None = None) -> SystemAccount:
     """Return the account with which to read or write a path: ``user``, or the account that can change the directories
     above it.
 
@@ -108,7 +108,7 @@ def account_for(path: str, user: str | None = None) -> Account:
     return account
 
 
-def account_to_rename_as(directory: str, account: Account) -> Account:
+def account_to_rename_as(directory: str, account: SystemAccount) -> SystemAccount:
     """Return the account with which to rename names in a directory: this process's own where nobody else can write
     there.
 
@@ -121,15 +121,15 @@ def account_to_rename_as(directory: str, account: Account) -> Account:
         return account
 
 
-def _numbered(uid: int, gid: int) -> Account:
+def _numbered(uid: int, gid: int) -> SystemAccount:
     try:
         return named_account(pwd.getpwuid(uid).pw_name)
     except KeyError:
-        return Account(uid, gid)
+        return SystemAccount(uid, gid)
 
 
 def run_as(
-    account: Account,
+    account: SystemAccount,
     function: Callable[..., _T],
     *arguments: Any,
     patience: float = PATIENCE,
@@ -176,7 +176,7 @@ def run_as(
     return result
 
 
-def _run_in_child(account: Account, function: Callable[[], Any], writing: int) -> None:
+def _run_in_child(account: SystemAccount, function: Callable[[], Any], writing: int) -> None:
     """The child process: runs the function, writes the result as JSON to ``writing``, and never returns."""
     status = 1
     try:
@@ -207,7 +207,7 @@ def _close_standard_streams() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def _give_up_root(account: Account) -> None:
+def _give_up_root(account: SystemAccount) -> None:
     """Take the account's ids for good. Raises AccountError where root could be got back."""
     os.setgroups(list(account.groups))
     os.setresgid(account.gid, account.gid, account.gid)

@@ -22,7 +22,7 @@ from ..fence.store_access import directory_in_force
 from ..kahadb import remaining_messages
 from ..probe import management
 from ..process.proc import Process, find_broker
-from ..process.system_accounts import Account, account_for, run_as
+from ..process.system_accounts import SystemAccount, account_for, run_as
 
 _ATTRIBUTES = (
     *("Type", "Destination", "QueueSize", "Connection", "RemoteAddress", "ConnectorName", "RemoteBrokerName"),
@@ -61,7 +61,7 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
     return combine_counts(_view(process) if process else None, store, account)
 
 
-def _directory_in_force(store: str, account: Account) -> str:
+def _directory_in_force(store: str, account: SystemAccount) -> str:
     """Return the directory of the store's files, found as an account. Raises NodeError."""
 
     def find_directory() -> str:
@@ -77,7 +77,7 @@ def _directory_in_force(store: str, account: Account) -> str:
     return directory
 
 
-def combine_counts(view: ManagementView | None, store: str, account: Account) -> dict[str, Any]:
+def combine_counts(view: ManagementView | None, store: str, account: SystemAccount) -> dict[str, Any]:
     """Return a broker's message counts, merged from JMX and its store's journal: the higher number of both counts.
 
     ``view`` is None for a stopped broker. The journal is read as ``account``. ``certain`` is False where a subscription
@@ -113,11 +113,11 @@ def combine_counts(view: ManagementView | None, store: str, account: Account) ->
     }
 
 
-def _count(store: str, keys: set[tuple[str, str]] | None, account: Account) -> remaining_messages.Counts:
+def _count(store: str, keys: set[tuple[str, str]] | None, account: SystemAccount) -> remaining_messages.MessageCounts:
     """Return the counts of the store's journal, read as an account."""
     counts = run_as(account, _counted, store, keys)
     subscriptions = {(topic, key): number for topic, key, number in counts.pop("subscriptions")}
-    return remaining_messages.Counts(subscriptions=subscriptions, **counts)
+    return remaining_messages.MessageCounts(subscriptions=subscriptions, **counts)
 
 
 def _counted(store: str, keys: set[tuple[str, str]] | None) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from ..log import broker_log
 from ..masking import mask_text
 from ..printable import printable
 from ..probe.broker_connection import expected_of_process
-from ..probe.connector_probe import Answer, probe_listener
+from ..probe.connector_probe import ProbeAnswer, probe_listener
 from ..probe.settling import READY, Settling
 from ..process import held_by_process
 from ..process.proc import Process, find_broker, guard_of, unit_properties
@@ -182,11 +182,11 @@ def _deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
         raise NodeError(f"{layout.directory(name or '')}/conf/activemq.xml cannot be read: {error}") from None
 
 
-def _ask(deployed: DeployedConfiguration, process: Process) -> dict[str, Answer]:
+def _ask(deployed: DeployedConfiguration, process: Process) -> dict[str, ProbeAnswer]:
     """Probe the connectors, those that support a round trip first; stop at the first that is silent."""
     expected = expected_of_process(process)
     order = sorted(deployed.listeners, key=lambda listener: not supports_round_trip(listener.scheme))
-    answers: dict[str, Answer] = {}
+    answers: dict[str, ProbeAnswer] = {}
     for listener in order:
         answer = answers[listener.name] = probe_listener(deployed, listener, expected)
         if answer.returned is False and not answer.failed:

@@ -28,7 +28,7 @@ from ..install import jars
 from ..kahadb.risk_records import read_risk_records
 from ..kahadb.store_marker import read_marker
 from ..process.proc import Process, open_files, status_field, uptime
-from ..process.system_accounts import Account, AccountError, own_account, run_as
+from ..process.system_accounts import AccountError, SystemAccount, own_account, run_as
 
 MIN_FREE_BYTES = 256 << 20
 """Bytes that a broker needs where it writes, for log files and a journal file or two: with less, its next start may be
@@ -142,7 +142,7 @@ def _store_evidence(store: str, process: Process | None) -> dict[str, Any]:
             # Opened as root: who may look at a process is another question than who may open a file.
             root = os.open(f"/proc/{process.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             uid, gid = (int(status_field(process.pid, name)[1]) for name in ("Uid", "Gid"))
-            account = Account(uid, gid, tuple(map(int, status_field(process.pid, "Groups"))))
+            account = SystemAccount(uid, gid, tuple(map(int, status_field(process.pid, "Groups"))))
         try:
             return run_as(account, _read_store_evidence, store, root, patience=_PATIENCE, in_child=True)
         finally:

@@ -19,7 +19,7 @@ from contextlib import suppress
 
 from ..files.untrusted_paths import Directory, open_directory
 from ..textfile import DIRECTORY as TEXTFILES
-from ..textfile import RUN, Sample, text_of
+from ..textfile import RUN, MetricSample, text_of
 
 DIRECTORY = "/var/lib/activemq-fleet"
 FILE = "operations.jsonl"
@@ -64,8 +64,8 @@ def write_metrics(kind: str, operation: str, labels: Mapping[str, str], run: str
     """
     about = "1 while a playbook works on the broker's pair"
     samples = [
-        Sample("activemq_operation_running", "gauge", about, int(kind == "begin"), {"operation": operation}),
-        Sample("activemq_operation_changed_timestamp_seconds", "gauge", "when that changed", time.time(),
+        MetricSample("activemq_operation_running", "gauge", about, int(kind == "begin"), {"operation": operation}),
+        MetricSample("activemq_operation_changed_timestamp_seconds", "gauge", "when that changed", time.time(),
                {"operation": operation}),
     ]  # fmt: skip
     with open_directory(run) as above, _made(above, TEXTFILES, 0o755) as own:

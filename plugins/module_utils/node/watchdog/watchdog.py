@@ -33,12 +33,12 @@ from ..log import broker_log
 from ..printable import printable
 from ..probe.broker_connection import ExpectedBroker, expected_of_process
 from ..probe.certificates import certificates_of_connectors
-from ..probe.connector_probe import Answer, probe_listener, speaks_protocol_of
+from ..probe.connector_probe import ProbeAnswer, probe_listener, speaks_protocol_of
 from ..process import held_by_process
 from ..process.proc import Process, find_broker, is_in_unit, is_same, process_handle, read_process, send_signal, uptime
 from ..process.systemd import notify_systemd
 from ..protocols import supports_round_trip
-from ..textfile import Sample, text_of
+from ..textfile import MetricSample, text_of
 from ..timeouts import MISSES, PROBE, WATCH_INTERVAL
 from . import hang_detection
 
@@ -127,7 +127,7 @@ class Watchdog:
             self._read = (name, read_deployed(self._layout, name))
         return self._read[1]
 
-    def _ask(self, deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, Answer]:
+    def _ask(self, deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
         """Probe STOMP or MQTT, where a message must come back.
 
         If that fails, or failed last time, probe all connectors.
@@ -182,16 +182,18 @@ class Watchdog:
         count = self._count
         is_hung = count.kind == hang_detection.HUNG and count.times >= MISSES and now - count.since >= found.patience
         samples = [
-            Sample("activemq_watchdog_hung", "gauge", "1 while the broker hangs", int(is_hung)),
-            Sample("activemq_watchdog_kills_total", "counter", "brokers killed by this watchdog", self._kill_count),
-            Sample("activemq_watchdog_checked_timestamp_seconds", "gauge", "when it looked last", time.time()),
+            MetricSample("activemq_watchdog_hung", "gauge", "1 while the broker hangs", int(is_hung)),
+            MetricSample(
+                "activemq_watchdog_kills_total", "counter", "brokers killed by this watchdog", self._kill_count
+            ),
+            MetricSample("activemq_watchdog_checked_timestamp_seconds", "gauge", "when it looked last", time.time()),
         ]
         subscriptions = self._risks.count_subscriptions(self._read[1].store if self._read else "", now)
         if subscriptions is not None:
             meaning = "durable subscriptions that starts without a usable index put at risk, by the store's records"
-            samples.append(Sample("activemq_watchdog_subscriptions_at_risk", "gauge", meaning, subscriptions))
+            samples.append(MetricSample("activemq_watchdog_subscriptions_at_risk", "gauge", meaning, subscriptions))
         samples += [
-            Sample(
+            MetricSample(
                 "activemq_certificate_expiry_timestamp_seconds",
                 "gauge",
                 "when the certificate that a connector shows ends",
@@ -236,7 +238,7 @@ class StoreRisks:
 
 def _answers(
     listeners: Sequence[Listener], deployed: DeployedConfiguration, expected: ExpectedBroker
-) -> dict[str, Answer]:
+) -> dict[str, ProbeAnswer]:
     """Probe connectors at the same time, so that a broker that hangs takes the time of one; return answers by name."""
     if not listeners:
         return {}

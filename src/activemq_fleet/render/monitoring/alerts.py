@@ -14,7 +14,7 @@ _MUTE = " unless on (group, pair) activemq:operation"
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordingRule:
     """A Prometheus recording rule: the name of the new series, and the PromQL that computes it."""
 
     name: str
@@ -53,7 +53,7 @@ def _read_toml() -> dict[str, list[dict[str, Any]]]:
 
 
 _TABLES = _read_toml()
-RECORDS = tuple(Record(**entry) for entry in _TABLES["records"])
+RECORDS = tuple(RecordingRule(**entry) for entry in _TABLES["records"])
 ALERTS = tuple(Alert(**entry) for entry in _TABLES["alerts"])
 
 
