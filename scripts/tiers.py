@@ -45,6 +45,7 @@ CHECKS = (
     Check("time limits", [PYTHON, "-m", "scripts.check_time_limits"]),
     Check("tests", [PYTHON, "-m", "scripts.check_tests"]),
     Check("idioms", [PYTHON, "-m", "scripts.check_idioms"]),
+    Check("names", [PYTHON, "-m", "scripts.check_names"]),
     Check("install lines", [PYTHON, "-m", "scripts.check_install_lines"]),
     Check("packages", [PYTHON, "-m", "scripts.check_packages"]),
     Check("documentation", [PYTHON, "-m", "scripts.check_documentation"]),

@@ -1,0 +1,69 @@
+"""Find names that do not tell which module or class of the project is meant.
+
+    python -m scripts.check_names
+
+No more than two modules have one name, and each class has a name of its own. Ansible decides the names of modules and
+action plugins, which are the same, and of the class in a plugin.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+MOST_MODULES = 2
+"""Modules that may have one name."""
+_SOURCES = ("src", "plugins", "agent")
+_MODULES_OF_ANSIBLE = ("plugins/action", "plugins/doc_fragments", "plugins/modules")
+_CLASSES_OF_ANSIBLE = frozenset({"ActionModule", "FilterModule", "ModuleDocFragment", "TestModule"})
+
+
+def main() -> int:
+    """Print one line for each problem; exit 1 if one exists."""
+    problems = find_problems(ROOT)
+    for problem in problems:
+        print(f"names: error: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+def find_problems(root: Path) -> list[str]:
+    """Return a message for each name of too many modules, and for each name of several classes, below ``root``."""
+    modules: dict[str, list[str]] = defaultdict(list)
+    classes: dict[str, list[str]] = defaultdict(list)
+    for path in _source_files(root):
+        place = path.relative_to(root).as_posix()
+        if not path.stem.startswith("__") and not place.startswith(_MODULES_OF_ANSIBLE):
+            modules[path.stem].append(place)
+        for node in ast.walk(ast.parse(path.read_bytes(), place)):
+            if isinstance(node, ast.ClassDef) and node.name not in _CLASSES_OF_ANSIBLE:
+                classes[node.name].append(f"{place}:{node.lineno}")
+    return [
+        *_shared_names(modules, MOST_MODULES, "modules", "rename one by what it holds"),
+        *_shared_names(classes, 1, "classes", "rename the one that fewer modules use, by its meaning"),
+    ]
+
+
+def _source_files(root: Path) -> list[Path]:
+    """Return the Python files of the distributions, in order, without links, which are second names of a file."""
+    return [
+        path
+        for directory in _SOURCES
+        for path in sorted((root / directory).rglob("*.py"))
+        if not any(part.is_symlink() for part in (path, *path.parents))
+    ]
+
+
+def _shared_names(places_by_name: Mapping[str, Iterable[str]], most: int, kind: str, advice: str) -> list[str]:
+    return [
+        f"{len(places)} {kind} are named {name}: {', '.join(places)}; {advice}"
+        for name, places in sorted((name, list(places)) for name, places in places_by_name.items())
+        if len(places) > most
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
