@@ -5,9 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.log import broker_log, pure_log
-
 from activemq_fleet.logs import BrokerRun, last_error, parse
+from activemq_fleet.node.log import broker_log, pure_log
 from tests.log_reading import differences, hostile
 
 from .target import Target

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import (
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.kahadb import (
     messages,
     remaining_messages,
     store_files,
 )
-
 from tests.unit import kahadb_journals as records
 
 from .target import Target

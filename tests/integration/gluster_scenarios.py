@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.watchdog import Watchdog, _options
 
 from activemq_fleet.lab.fleet_status import lab_status
 from activemq_fleet.lab.lab import Lab
@@ -27,6 +26,7 @@ from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.fence.old_generations import uncopied_messages
 from activemq_fleet.node.fence.replay import Replay
 from activemq_fleet.node.fence.shared_store import SharedStore
+from activemq_fleet.node.watchdog.watchdog import Watchdog, _options
 from activemq_fleet.render.service import paths
 from scripts.attacks.clients import consume, sending
 from tests.integration.gluster import GlusterFS

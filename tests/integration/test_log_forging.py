@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install import runtime_configuration
-from ansible_collections.activemq.fleet.plugins.module_utils.node.log import broker_log
-from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import find_broker
-from ansible_collections.activemq.fleet.plugins.module_utils.node.state import broker_state as state
-from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog import watchdog
 
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.logs import parse
 from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
+from activemq_fleet.node.install import runtime_configuration
+from activemq_fleet.node.log import broker_log
+from activemq_fleet.node.process.proc import find_broker
+from activemq_fleet.node.state import broker_state as state
+from activemq_fleet.node.watchdog import watchdog
 from tests.integration.conftest import LabOf
 from tests.integration.forging import (
     FORGED,

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import remaining_messages
-from ansible_collections.activemq.fleet.plugins.module_utils.node.state import backlog
 
 from activemq_fleet.deployment import broker_facts
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection
+from activemq_fleet.node.kahadb import remaining_messages
+from activemq_fleet.node.state import backlog
 from activemq_fleet.operations import Request, decide
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair

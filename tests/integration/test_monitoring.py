@@ -19,11 +19,11 @@ from typing import Any
 
 import psutil
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.program import program as pack
 from pydantic import SecretStr
 
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
+from activemq_fleet.node.watchdog.program import program as pack
 from activemq_fleet.render import render
 from activemq_fleet.render.jmx_exporter import fingerprint
 from activemq_fleet.render.monitoring.dashboards import queries

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config import pending_restart
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.versions import Layout
 
 from activemq_fleet.artifacts import distribution_for
 from activemq_fleet.lab.install import install
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.loopback_overlay import Software
 from activemq_fleet.lab.stomp import Credentials, StompError
+from activemq_fleet.node.config import pending_restart
+from activemq_fleet.node.config.versions import Layout
 from activemq_fleet.releases import Release
 from tests.integration.conftest import LabOf
 from tests.stomp_clients import stomp_round_trip

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.log import broker_log
 
+from activemq_fleet.node.log import broker_log
 from tests.integration.planted import OPENWIRE, Ground, Planted, document
 from tests.situations import further
 

@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import find_broker
-from ansible_collections.activemq.fleet.plugins.module_utils.node.state.broker_state import gather_broker_state
-from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog import watchdog
 
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
+from activemq_fleet.node.process.proc import find_broker
+from activemq_fleet.node.state.broker_state import gather_broker_state
+from activemq_fleet.node.watchdog import watchdog
 from tests.integration.planted import STOMP, Ground, Planted, document, until
 from tests.situations import further
 from tests.support.watched_labs import watched_broker

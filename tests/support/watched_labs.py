@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog import watchdog
-
+from activemq_fleet.node.watchdog import watchdog
 from tests.integration.planted import Planted
 
 

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.collect import thread_dumps
-from ansible_collections.activemq.fleet.plugins.module_utils.node.process import proc as processes
 
 from activemq_fleet import deployment
+from activemq_fleet.node.collect import thread_dumps
+from activemq_fleet.node.process import proc as processes
 from activemq_fleet.render.service import paths
 from activemq_fleet.topology import build_fleet
 from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory
@@ -171,8 +171,8 @@ def test_store_inspect_of_root_reads_a_sound_store_as_its_account(place: Path) -
 
 def make_unfenced_broker(place: Path) -> Path:
     """The directory of an installed broker of 5.5.1 whose account planted a fenced store next to its own."""
-    from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File
-    from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_install import (
+    from activemq_fleet.node.config.configuration_archive import File
+    from activemq_fleet.node.install.configuration_install import (
         Owners,
         install,
     )
@@ -204,7 +204,7 @@ def make_unfenced_broker(place: Path) -> Path:
 
 COUNT = """if True:
     import json, sys
-    from ansible_collections.activemq.fleet.plugins.module_utils.node.state.backlog import count_backlog
+    from activemq_fleet.node.state.backlog import count_backlog
     print(json.dumps(count_backlog(sys.argv[1])))
 """
 
@@ -306,7 +306,7 @@ def test_a_thread_dump_holds_nothing_of_a_file_that_the_process_may_not_read(pla
 
 def test_the_release_of_an_open_jar_is_read_through_one_descriptor(place: Path) -> None:
     """A descriptor that is a device, or becomes one, is not opened."""
-    from ansible_collections.activemq.fleet.plugins.module_utils.node.install.jars import release_of_jar_at
+    from activemq_fleet.node.install.jars import release_of_jar_at
 
     device = os.open("/dev/zero", os.O_RDONLY)
     try:

@@ -17,14 +17,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.collect import bundle, host_collection, thread_dumps
-from ansible_collections.activemq.fleet.plugins.module_utils.node.collect.bundle import Bundle, open_matching_files
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_install import Owners, install
-from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import read_process
 
 from activemq_fleet.deployment import files_of
 from activemq_fleet.node import masking
+from activemq_fleet.node.collect import bundle, host_collection, thread_dumps
+from activemq_fleet.node.collect.bundle import Bundle, open_matching_files
+from activemq_fleet.node.config.configuration_archive import File
+from activemq_fleet.node.config.versions import Layout
+from activemq_fleet.node.install.configuration_install import Owners, install
+from activemq_fleet.node.process.proc import Process, read_process
 from tests.unit.fleets import fleet
 from tests.work import QUADRATIC, growth_of_time
 
@@ -48,7 +49,7 @@ class Host:
             "agent.conf": File(b"mb.urls = a:1883\n", 0o640, "mb.urls = a:1883\n"),
             "mb.password": File(f"{KNOWN}-agent\n".encode(), 0o640, "@activemq_agent_password@\n"),
         }
-        install(host_collection.Layout(f"{root}/etc.d", f"{root}/etc", ""), agent, Owners())
+        install(Layout(f"{root}/etc.d", f"{root}/etc", ""), agent, Owners())
         (self.state / "agent").mkdir(parents=True)
         self.data.mkdir(exist_ok=True)
 
@@ -285,7 +286,7 @@ def test_files_that_deadline_left_out_are_named(host: Host, monkeypatch: pytest.
         clock[0] += 2.1 if len(text) > 1 << 20 else 0
         return mask_text(text, known)
 
-    monkeypatch.setattr(host_collection.masking, "mask_text", pass_time_and_mask)
+    monkeypatch.setattr(masking, "mask_text", pass_time_and_mask)
     monkeypatch.setattr(bundle, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
     files, result = host.collect(seconds=2, megabytes=8)
@@ -407,6 +408,6 @@ def test_the_zone_is_the_jvms_before_the_hosts(
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    process = host_collection.Process(0, 0.0, "S", command)
+    process = Process(0, 0.0, "S", command)
 
     assert host_collection.timezone(process, str(tmp_path)) == expected

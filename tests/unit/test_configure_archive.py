@@ -9,10 +9,11 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File, pack, unpack
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.vendor_files import vendor_files
-from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configure import configure
+
+from activemq_fleet.node.config.configuration_archive import File, pack, unpack
+from activemq_fleet.node.config.vendor_files import vendor_files
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.install.configure import configure
 
 ROOT = Path(__file__).resolve().parents[2]
 ON_HOST = sorted(

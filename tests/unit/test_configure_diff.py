@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.difference import hide_passwords
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_install import (
+
+from activemq_fleet.node.config.configuration_archive import File
+from activemq_fleet.node.config.difference import hide_passwords
+from activemq_fleet.node.install.configuration_install import (
     Outcome,
     Owners,
     install,

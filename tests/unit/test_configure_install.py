@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.files import disk, new_files
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_install import (
+
+from activemq_fleet.node.config.configuration_archive import File
+from activemq_fleet.node.config.versions import Layout
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.files import disk, new_files
+from activemq_fleet.node.install.configuration_install import (
     Outcome,
     Owners,
     install,
     put_version_back,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.node.process import proc as process
+from activemq_fleet.node.process import proc as process
 
 Tree = Mapping[str, File]
 OLD: Tree = {
@@ -101,7 +102,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int | None], CutD
         double = CutDisk(allowed)
         monkeypatch.setattr(disk, "os", double)
         monkeypatch.setattr(new_files, "os", double)
-        monkeypatch.setattr(disk.shutil, "rmtree", double.rmtree)
+        monkeypatch.setattr(shutil, "rmtree", double.rmtree)
         return double
 
     real = shutil.rmtree
@@ -355,7 +356,7 @@ def test_a_full_disk_leaves_the_old_version_in_force(tmp_path: Path, monkeypatch
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(disk.os, "write", full)
+    monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError, match="No space left"):
         put(tmp_path, NEW)
     monkeypatch.undo()
@@ -378,7 +379,7 @@ def test_a_first_installation_owes_no_restart(tmp_path: Path) -> None:
 
 
 def test_a_restart_is_owed_until_a_broker_was_started_after_the_change(tmp_path: Path) -> None:
-    from ansible_collections.activemq.fleet.plugins.module_utils.node.config import pending_restart
+    from activemq_fleet.node.config import pending_restart
 
     first = put(tmp_path, OLD)
     put(tmp_path, NEW)

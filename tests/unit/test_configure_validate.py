@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File, pack
-from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configure import configure
+
+from activemq_fleet.node.config.configuration_archive import File, pack
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.install.configure import configure
 
 LOOK = (
     f'{sys.executable} -c \'import sys; sys.exit("good" not in open(sys.argv[1]).read() and "line 7: bad")\' %s/a.cfg'

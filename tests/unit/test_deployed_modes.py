@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File, pack, unpack
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_install import Owners, install
 
 from activemq_fleet.deployment import files_of
+from activemq_fleet.node.config.configuration_archive import File, pack, unpack
+from activemq_fleet.node.install.configuration_install import Owners, install
 from activemq_fleet.topology import build_fleet
 
 HOST = "orders-mq01-a.example.com"

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.collect.bundle import Bundle, open_matching_files
-from ansible_collections.activemq.fleet.plugins.module_utils.node.collect.host_collection import collect
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config import vendor_files
-from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untrusted_paths import (
+
+from activemq_fleet.node.collect.bundle import Bundle, open_matching_files
+from activemq_fleet.node.collect.host_collection import collect
+from activemq_fleet.node.config import vendor_files
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.files.untrusted_paths import (
     UntrustedPathError,
     open_process_file,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.node.log import broker_log
-from ansible_collections.activemq.fleet.plugins.module_utils.node.state import broker_state as state
-
+from activemq_fleet.node.log import broker_log
+from activemq_fleet.node.state import broker_state as state
 from tests.unit.attackers import BROKER, STRANGER, common_directory, do_as, doing_as, needs_root, owned_directory
 from tests.waiting import PATIENCE, within
 

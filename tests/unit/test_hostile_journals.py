@@ -7,20 +7,20 @@ import os
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untrusted_paths import UntrustedPathError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import (
+
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.files.untrusted_paths import UntrustedPathError
+from activemq_fleet.node.kahadb import (
     journal,
     messages,
     protocol_buffers,
     remaining_messages,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.node.process.system_accounts import (
+from activemq_fleet.node.process.system_accounts import (
     AccountError,
     SystemAccount,
     run_as,
 )
-
 from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
 from tests.unit.kahadb_journals import add, batch, remove, subscribe, trace, write
 from tests.work import QUADRATIC, growth_of_time

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untrusted_paths import UntrustedPathError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_install import Owners, install
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.runtime_configuration import end_of_log
 
+from activemq_fleet.node.config.configuration_archive import File
+from activemq_fleet.node.config.versions import Layout
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.files.untrusted_paths import UntrustedPathError
+from activemq_fleet.node.install.configuration_install import Owners, install
+from activemq_fleet.node.install.runtime_configuration import end_of_log
 from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory
 
 pytestmark = needs_root

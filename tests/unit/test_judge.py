@@ -9,18 +9,20 @@ from typing import Any, get_args
 
 import pytest
 import yaml
-from ansible_collections.activemq.fleet.plugins.module_utils.node import judge as on_hosts
-from ansible_collections.activemq.fleet.plugins.module_utils.node.state import broker_state as state
-from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog import hang_detection
 
 from activemq_fleet.lab import hosts as lab_hosts
 from activemq_fleet.lab import processes
 from activemq_fleet.logs import BrokerRun
+from activemq_fleet.node import judge as on_hosts
 from activemq_fleet.node import timeouts
 from activemq_fleet.node.judge import STATES, BrokerState, Evidence, judge
+from activemq_fleet.node.log import broker_log
 from activemq_fleet.node.log.broker_log import Phase
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer
+from activemq_fleet.node.process import held_by_process
 from activemq_fleet.node.process.proc import Process
+from activemq_fleet.node.state import broker_state as state
+from activemq_fleet.node.watchdog import hang_detection
 from tests.support.lab_hosts import make_lab_hosts
 from tests.unit.lab_fleets import PAIR
 
@@ -125,10 +127,10 @@ def test_broker_info_tells_what_the_judge_concludes(
     deployed = SimpleNamespace(listeners=(), store="/store", pure=case.pure, persistence={})
     monkeypatch.setattr(state, "find_broker", lambda *_: case.process)
     monkeypatch.setattr(state, "_deployed", lambda *_: deployed)
-    monkeypatch.setattr(state.broker_log, "phase_since", lambda *_: case.phase)
+    monkeypatch.setattr(broker_log, "phase_since", lambda *_: case.phase)
     monkeypatch.setattr(state, "_ask", lambda *_: case.answers)
-    monkeypatch.setattr(state.held_by_process, "is_listening", lambda *_: case.listens)
-    monkeypatch.setattr(state.held_by_process, "holds_lock", lambda *_: case.holds_lock)
+    monkeypatch.setattr(held_by_process, "is_listening", lambda *_: case.listens)
+    monkeypatch.setattr(held_by_process, "holds_lock", lambda *_: case.holds_lock)
     found = state.gather_broker_state(str(tmp_path), None)
     assert (found["state"], found["how"]) == (expected, judge(case).reason)
 

@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install import runtime_configuration
-from ansible_collections.activemq.fleet.plugins.module_utils.node.process import proc as processes
 
+from activemq_fleet.node.install import runtime_configuration
+from activemq_fleet.node.process import proc as processes
 from tests.unit.attackers import STRANGER, needs_root
 from tests.waiting import wait_until
 
@@ -21,7 +21,7 @@ DEADLINE = 120
 
 @pytest.mark.parametrize("end", OTHER_ENDS)
 def test_no_other_character_ends_a_line(end: str) -> None:
-    from ansible_collections.activemq.fleet.plugins.module_utils.node.text_lines import split_lines
+    from activemq_fleet.node.text_lines import split_lines
 
     assert split_lines(f"a{end}b\nc\n") == [f"a{end}b", "c"]
 
@@ -30,7 +30,7 @@ def test_no_other_character_ends_a_line(end: str) -> None:
     ("text", "lines"), [("", []), ("\n", [""]), ("a", ["a"]), ("a\n", ["a"]), ("a\n\n", ["a", ""])]
 )
 def test_the_last_newline_of_a_text_begins_no_line(text: str, lines: list[str]) -> None:
-    from ansible_collections.activemq.fleet.plugins.module_utils.node.text_lines import split_lines
+    from activemq_fleet.node.text_lines import split_lines
 
     assert split_lines(text) == lines
 

@@ -11,14 +11,14 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.log import broker_log, pure_log
-from ansible_collections.activemq.fleet.plugins.module_utils.node.process import held_by_process
-from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import proc_text
 from hypothesis import given
 from hypothesis import strategies as st
 
 from activemq_fleet.logs import BrokerRun, classify, parse
 from activemq_fleet.logs.event_batches import Scanner, Source
+from activemq_fleet.node.log import broker_log, pure_log
+from activemq_fleet.node.process import held_by_process
+from activemq_fleet.node.process.proc import proc_text
 from tests.log_reading import logger_of
 
 STARTED = "Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) started"

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable
 from statistics import median
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.log import broker_log, pure_log
 
 from activemq_fleet.audit import log_evidence
 from activemq_fleet.logs.classifier import Classifier
 from activemq_fleet.logs.kinds import kind, kinds
+from activemq_fleet.node.log import broker_log, pure_log
 
 SHORT, LONG = 2_000, 16_000
 MOST = 3 * LONG / SHORT

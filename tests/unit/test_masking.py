@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node import masking as on_hosts
 from hypothesis import given
 from hypothesis import strategies as st
 
 from activemq_fleet.deployment import files_of
 from activemq_fleet.node import masking
+from activemq_fleet.node import masking as on_hosts
 from activemq_fleet.node.masking import (
     KnownSecret,
     KnownSecrets,

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.activemq.fleet.plugins.module_utils.node.state import operation_record
-from ansible_collections.activemq.fleet.plugins.module_utils.node.textfile import MetricSample, text_of
 
 from activemq_fleet.artifacts import metrics_exporter
 from activemq_fleet.errors import ArtifactError, SettingsError
+from activemq_fleet.node.state import operation_record
+from activemq_fleet.node.textfile import MetricSample, text_of
 from activemq_fleet.render import SECRET_FILES, render, render_fleet
 from activemq_fleet.render.monitoring import ALERTS, rules_file
 from activemq_fleet.render.monitoring.dashboards import DASHBOARDS, dashboards

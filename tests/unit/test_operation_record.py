@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.collect import bundle, host_collection
-from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.state import operation_record
 
 from activemq_fleet.audit.operation_records import OPERATIONS_FILE, operations_of
+from activemq_fleet.node.collect import bundle, host_collection
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.state import operation_record
 
 ABOUT = {"operation": "restart", "run": "1f0c", "by": "ops@controller"}
 

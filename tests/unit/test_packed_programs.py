@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.fence import program as guard
-from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog import program as watchdog
+
+from activemq_fleet.node.fence import program as guard
+from activemq_fleet.node.watchdog import program as watchdog
 
 NODE = Path(__file__).resolve().parents[2] / "plugins/module_utils/node"
 PYTHON = getattr(sys, "_base_executable", sys.executable)

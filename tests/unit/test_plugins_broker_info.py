@@ -17,15 +17,16 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config import broker_configuration
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.node.log import broker_log
-from ansible_collections.activemq.fleet.plugins.module_utils.node.probe import connector_probe as probe
-from ansible_collections.activemq.fleet.plugins.module_utils.node.probe.settling import Settling, is_loading_in
-from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import Process, find_broker, uptime
-from ansible_collections.activemq.fleet.plugins.module_utils.node.state import broker_state as state
 
 from activemq_fleet.logs import BrokerRun, parse
+from activemq_fleet.node.config import broker_configuration
+from activemq_fleet.node.config.probe_account import Login
+from activemq_fleet.node.config.versions import Layout
+from activemq_fleet.node.log import broker_log
+from activemq_fleet.node.probe import connector_probe as probe
+from activemq_fleet.node.probe.settling import Settling, is_loading_in
+from activemq_fleet.node.process.proc import Process, find_broker, uptime
+from activemq_fleet.node.state import broker_state as state
 from activemq_fleet.render import render
 from tests.log_reading import logger_of
 from tests.unit.agent.certificates import Authority, serving
@@ -324,7 +325,7 @@ def test_a_connector_is_asked_in_its_own_protocol(
 ) -> None:
     with server(*replies) as address:
         patience = 0.5 if "says nothing" in detail else 60
-        answer = probe.probe_connector(scheme, address, probe.Login("probe", "made-up"), timeout=patience)
+        answer = probe.probe_connector(scheme, address, Login("probe", "made-up"), timeout=patience)
     assert (answer.answered, answer.returned) == (answered, returned)
     assert detail in answer.detail
     assert "made-up" not in answer.detail
@@ -342,9 +343,9 @@ def test_a_connector_that_refuses_clients_without_a_certificate_answers_by_tls_a
 
     with tls_server(context) as port:
         told = probe.probe_connector(
-            scheme, ("127.0.0.1", port), probe.Login("probe", "made-up"), requires_client_certificate=True
+            scheme, ("127.0.0.1", port), Login("probe", "made-up"), requires_client_certificate=True
         )
-        untold = probe.probe_connector(scheme, ("127.0.0.1", port), probe.Login("probe", "made-up"))
+        untold = probe.probe_connector(scheme, ("127.0.0.1", port), Login("probe", "made-up"))
 
     assert told == probe.ProbeAnswer(True, None, "answers over TLS, and refuses a client without a certificate")
     assert not untold.answered
@@ -352,13 +353,13 @@ def test_a_connector_that_refuses_clients_without_a_certificate_answers_by_tls_a
 
 def test_a_port_that_closes_before_any_handshake_has_not_answered() -> None:
     with tls_server(None) as port:
-        answer = probe.probe_connector("nio+ssl", ("127.0.0.1", port), probe.Login(), requires_client_certificate=True)
+        answer = probe.probe_connector("nio+ssl", ("127.0.0.1", port), Login(), requires_client_certificate=True)
 
     assert not answer.answered
 
 
 def test_a_closed_port_refuses(unused_port: int) -> None:
-    assert probe.probe_connector("stomp", ("127.0.0.1", unused_port), probe.Login()) == REFUSES
+    assert probe.probe_connector("stomp", ("127.0.0.1", unused_port), Login()) == REFUSES
 
 
 @pytest.fixture
@@ -392,7 +393,7 @@ def test_connectors_account_and_store_are_read_from_the_deployed_files(tmp_path:
         ("mqtt", "mqtt+nio", ("127.0.0.9", 1883)),
     ]
     assert not any(listener.requires_client_certificate for listener in found.listeners)
-    assert found.login == probe.Login("net", "p=a\\s #1:ö")
+    assert found.login == Login("net", "p=a\\s #1:ö")
     assert found.store == "/srv/activemq/orders-mq01"
     assert not found.pure
     assert "p=a" not in repr(found)

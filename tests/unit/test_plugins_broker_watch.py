@@ -10,13 +10,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.probe.round_trips import (
+
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.probe.round_trips import (
     ProbeRound,
     summarise_rounds,
     watch_addresses,
 )
-
 from tests.waiting import wait_until
 
 A, B = "tcp://a:61616", "tcp://b:61616"

@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.pending_restart import PendingRestart
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install.configuration_install import Owners, install
-from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb.store_marker import MARKER
-from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import Process, read_process
-from ansible_collections.activemq.fleet.plugins.module_utils.node.state import health
 
+from activemq_fleet.node.config.configuration_archive import File
+from activemq_fleet.node.config.pending_restart import PendingRestart
+from activemq_fleet.node.config.versions import Layout
+from activemq_fleet.node.install.configuration_install import Owners, install
+from activemq_fleet.node.kahadb.store_marker import MARKER
+from activemq_fleet.node.process.proc import Process, read_process
+from activemq_fleet.node.state import health
 from tests.unit.release_jars import jar, lay_out
 from tests.waiting import PATIENCE, within
 
@@ -146,6 +146,7 @@ def test_half_a_version_is_not_complete(base: Layout) -> None:
 
 def test_the_way_back_is_there_or_not(base: Layout) -> None:
     name = base.current_name()
+    assert name is not None
     assert gather(base, owed=PendingRestart(name, (), "boot"))["previous_intact"] is True
     (Path(base.current) / "conf/x").write_text("2")
     assert gather(base, owed=PendingRestart(name, (), "boot"))["previous_intact"] is False

@@ -10,9 +10,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install import jars
 
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.install import jars
 from tests.unit.release_jars import jar, lay_out, pack
 
 

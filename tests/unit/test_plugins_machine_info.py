@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.state import machine
+
+from activemq_fleet.node.state import machine
 
 MOUNTS = """\
 /dev/sda1 / ext4 rw,relatime 0 0

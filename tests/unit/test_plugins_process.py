@@ -13,12 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.probe import management
-from ansible_collections.activemq.fleet.plugins.module_utils.node.process import proc as process
-from ansible_collections.activemq.fleet.plugins.module_utils.node.state import broker_state as state
-from ansible_collections.activemq.fleet.plugins.module_utils.node.state import fault_injection
-from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog import watchdog
+
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.probe import management
+from activemq_fleet.node.process import proc as process
+from activemq_fleet.node.state import broker_state as state
+from activemq_fleet.node.state import fault_injection
+from activemq_fleet.node.watchdog import watchdog
 
 NOBODY = 65534
 AGENT = 65533
@@ -115,7 +116,9 @@ def test_the_watchdog_is_not_lured_to_a_process_of_another_account(base: Path) -
     options = watchdog._options(["--base", str(base), "--unit", "orders.service", "--ha", "none", "kill"])
     dog = watchdog.Watchdog(options, None)
     with java(base, NOBODY), java(base, AGENT) as broker:
-        assert dog._sample().evidence.process.pid == broker
+        process = dog._sample().evidence.process
+        assert process is not None
+        assert process.pid == broker
 
 
 @needs_root

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.files import disk
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install import release_tree
 
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.files import disk
+from activemq_fleet.node.install import release_tree
 from tests.unit.release_jars import lay_out
 
 UNIT = "activemq.service"

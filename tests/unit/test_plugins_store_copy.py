@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.files import disk
-from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untrusted_paths import Directory
-from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import store_copy, store_files
+
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.files import disk
+from activemq_fleet.node.files.untrusted_paths import Directory
+from activemq_fleet.node.kahadb import store_copy, store_files
 
 
 @pytest.fixture

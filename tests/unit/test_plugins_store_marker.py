@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import store_marker
 
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.kahadb import store_marker
 from activemq_fleet.render.service import STORE_MARKER
 
 
@@ -31,14 +31,14 @@ def test_a_store_with_messages_is_not_claimed(tmp_path: Path) -> None:
 
 
 def test_a_directory_is_never_made_where_nothing_is_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_marker.os.path, "ismount", lambda path: path == "/")
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == "/")
     with pytest.raises(NodeError, match="nothing is mounted above it: it is not made"):
         store_marker.claim_empty_store(str(tmp_path / "x-mq01"), "x-mq01", "word")
     assert os.listdir(tmp_path) == []
 
 
 def test_a_directory_is_made_below_a_mount_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_marker.os.path, "ismount", lambda path: path == str(tmp_path))
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == str(tmp_path))
     assert store_marker.claim_empty_store(str(tmp_path / "x-mq01"), "x-mq01", "word")
     assert (tmp_path / "x-mq01").stat().st_mode & 0o777 == 0o750
 

@@ -6,13 +6,13 @@ import time
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.broker_configuration import (
+
+from activemq_fleet.deployment import BrokerFacts, Persistence, broker_facts
+from activemq_fleet.node.config.broker_configuration import (
     persistence_of,
     read_deployed,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.versions import Layout
-
-from activemq_fleet.deployment import BrokerFacts, Persistence, broker_facts
+from activemq_fleet.node.config.versions import Layout
 from activemq_fleet.operations import RefusalError, Request, decide
 from activemq_fleet.render import render
 from tests.unit.fleets import fleet

@@ -15,17 +15,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node import timeouts
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.broker_configuration import Listener
-from ansible_collections.activemq.fleet.plugins.module_utils.node.judge import Evidence
-from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb.risk_records import RebuildRisk, record_risk
-from ansible_collections.activemq.fleet.plugins.module_utils.node.log.broker_log import UNKNOWN, Phase
-from ansible_collections.activemq.fleet.plugins.module_utils.node.probe import connector_probe as probe
-from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import Process, find_broker, send_signal
-from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog import hang_detection, program, watchdog
 from hypothesis import given
 from hypothesis import strategies as st
 
+from activemq_fleet.node import timeouts
+from activemq_fleet.node.config.broker_configuration import Listener
+from activemq_fleet.node.config.probe_account import Login
+from activemq_fleet.node.judge import Evidence
+from activemq_fleet.node.kahadb.risk_records import RebuildRisk, record_risk
+from activemq_fleet.node.log.broker_log import UNKNOWN, Phase
+from activemq_fleet.node.probe import connector_probe as probe
+from activemq_fleet.node.process.proc import Process, find_broker, send_signal, uptime
+from activemq_fleet.node.watchdog import hang_detection, program, watchdog
 from tests.log_reading import logger_of
 
 ALIVE = Process(42, 1.0, "S", ("java",))
@@ -375,7 +376,7 @@ def test_a_pure_master_is_killed_only_while_a_slave_is_attached(rig: Rig) -> Non
 def test_the_brake_holds_over_restarts_of_the_watchdog(rig: Rig, tmp_path: Path) -> None:
     rig.log(STARTED)
     stopped(rig)
-    now = watchdog.uptime()
+    now = uptime()
     watchdog.write_kills(str(tmp_path / "kills"), [now - 30, now - 20, now - 10])
     dog = rig.watchdog("kill", kills=tmp_path / "kills")
     for _ in range(4):
@@ -415,13 +416,13 @@ def test_the_slave_of_a_master_is_seen_by_its_connection() -> None:
 )
 def test_a_broker_that_greets_and_holds_the_message_back_has_greeted(scheme: str, replies: tuple[bytes, ...]) -> None:
     with answering(*replies) as address:
-        answer = probe.probe_connector(scheme, address, probe.Login(), timeout=3)
+        answer = probe.probe_connector(scheme, address, Login(), timeout=3)
     assert (answer.answered, answer.returned, answer.greeted) == (False, False, True)
 
 
 def test_a_broker_that_never_speaks_has_not_greeted() -> None:
     with answering() as address:
-        answer = probe.probe_connector("stomp", address, probe.Login(), timeout=0.2)
+        answer = probe.probe_connector("stomp", address, Login(), timeout=0.2)
     assert (answer.returned, answer.greeted) == (False, False)
 
 

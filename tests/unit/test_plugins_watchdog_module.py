@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config import pending_restart
-from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.watchdog.installation import (
+
+from activemq_fleet.node.config import pending_restart
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.watchdog.installation import (
     WatchdogPaths,
     install,
     remove,

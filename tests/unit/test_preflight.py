@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.state import machine
 
 from activemq_fleet.deployment import BrokerFacts, broker_facts
+from activemq_fleet.node.state import machine
 from activemq_fleet.topology import Broker
 from activemq_fleet.validation import preflight_findings
 from tests.unit.fleets import fleet

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.activemq.fleet.plugins.module_utils.node import run_module
+
+from activemq_fleet.node import run_module
 
 
 @pytest.mark.parametrize(("version", "runs"), [((3, 8, 18), False), ((3, 9, 0), True)])

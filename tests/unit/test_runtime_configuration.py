@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config import pending_restart
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.configuration_archive import File
-from ansible_collections.activemq.fleet.plugins.module_utils.node.config.versions import Layout
-from ansible_collections.activemq.fleet.plugins.module_utils.node.install import (
+from lxml import etree
+
+from activemq_fleet.node.config import pending_restart
+from activemq_fleet.node.config.configuration_archive import File
+from activemq_fleet.node.config.versions import Layout
+from activemq_fleet.node.install import (
     configuration_install,
     runtime_configuration,
 )
-from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import Process
-from lxml import etree
-
+from activemq_fleet.node.process.proc import Process
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.topology import Fleet, build_fleet
 from tests.unit.fleets import hosts

@@ -6,10 +6,11 @@ import struct
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import remaining_messages
-from ansible_collections.activemq.fleet.plugins.module_utils.node.process.system_accounts import own_account
-from ansible_collections.activemq.fleet.plugins.module_utils.node.state.backlog import ManagementView, combine_counts
+
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.kahadb import remaining_messages
+from activemq_fleet.node.process.system_accounts import own_account
+from activemq_fleet.node.state.backlog import ManagementView, combine_counts
 
 QUEUE, TOPIC = 0, 1
 

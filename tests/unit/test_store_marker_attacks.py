@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untrusted_paths import UntrustedPathError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import store_marker
 
+from activemq_fleet.node.files.untrusted_paths import UntrustedPathError
+from activemq_fleet.node.kahadb import store_marker
 from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory
 
 pytestmark = needs_root
@@ -81,7 +81,7 @@ def test_a_store_replaced_by_a_link_is_neither_claimed_nor_given_away(common: Pa
 def test_a_store_is_made_for_the_account_below_a_mount_point_of_root(
     common: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_marker.os.path, "ismount", lambda path: path == str(common))
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == str(common))
     assert store_marker.claim_empty_store(str(common / "eu" / "orders-mq01"), "orders-mq01", "word", "daemon")
     made = common / "eu" / "orders-mq01"
     assert (made.owner(), made.stat().st_mode & 0o777, (made / store_marker.MARKER).owner()) == (

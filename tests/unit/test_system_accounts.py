@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.errors import NodeError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untrusted_paths import UntrustedPathError
-from ansible_collections.activemq.fleet.plugins.module_utils.node.process.system_accounts import (
+
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.files.untrusted_paths import UntrustedPathError
+from activemq_fleet.node.process.system_accounts import (
     AccountError,
     SystemAccount,
     account_for,
@@ -21,7 +22,6 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.process.system
     own_account,
     run_as,
 )
-
 from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
 
 ACCOUNT = SystemAccount(BROKER, BROKER)

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.files import untrusted_paths
-from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untrusted_paths import (
+
+from activemq_fleet.node.files import untrusted_paths
+from activemq_fleet.node.files.untrusted_paths import (
     Directory,
     UntrustedPathError,
     foreign_owner,
@@ -20,7 +21,6 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.files.untruste
     open_file,
     read_file,
 )
-
 from tests.unit.attackers import BROKER, STRANGER, common_directory, do_as, doing_as, needs_root, owned_directory
 from tests.waiting import PATIENCE, wait_until, within
 
