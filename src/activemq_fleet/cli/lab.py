@@ -12,8 +12,7 @@ import click
 from activemq_fleet.cli.drill import drill_command
 from activemq_fleet.cli.lab_options import existing_lab_options, interruptible, lab_options
 from activemq_fleet.cli.options import format_option
-from activemq_fleet.cli.printing import echo, echo_to_stderr, warn
-from activemq_fleet.cli.tables import print_table
+from activemq_fleet.cli.printing import echo, echo_to_stderr, print_table, warn
 from activemq_fleet.node.printable import counted
 
 if TYPE_CHECKING:

@@ -167,7 +167,7 @@ def _show(status: FleetStatus, form: str) -> int:
 
 
 def _print_text(status: FleetStatus) -> None:
-    from activemq_fleet.cli.tables import print_table
+    from activemq_fleet.cli.printing import print_table
     from activemq_fleet.status.text import headline, status_tables
 
     for titles, rows in status_tables(status):

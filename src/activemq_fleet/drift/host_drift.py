@@ -9,8 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
-from activemq_fleet.drift.differences import unified_diff_text
-from activemq_fleet.drift.judging import file_status
+from activemq_fleet.drift.differences import file_status, unified_diff_text
 from activemq_fleet.drift.records import FileRecord
 
 Side = Literal["both", "planned", "found"]

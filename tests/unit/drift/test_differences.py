@@ -7,8 +7,7 @@ import json
 
 import pytest
 
-from activemq_fleet.drift.differences import unified_diff_text
-from activemq_fleet.drift.judging import file_status
+from activemq_fleet.drift.differences import file_status, unified_diff_text
 from activemq_fleet.drift.records import FileRecord, collected_file, planned_file
 from activemq_fleet.errors import InputError
 
