@@ -9,7 +9,7 @@ import hashlib
 import os
 import platform
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from secrets import token_hex
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible_collections.activemq.fleet.plugins.modules.compile import DOCUMENTATION
+from ansible_collections.activemq.fleet.plugins.plugin_utils.compiled_fleet import write_compiled_fleet
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library, node_module
@@ -49,37 +50,43 @@ class ActionModule(FleetAction):
             agent.host: {**deployment.agent_facts(agent), "inventory_directory": data.directories[agent.host]}
             for agent in fleet.agents
         }
+        expected = [str(host) for host in task_vars.get("ansible_play_hosts_all", data.hosts)]
         if not checked:
+            brokers = {broker.host: deployment.broker_facts(broker) for broker in fleet.brokers}
+            write_compiled_fleet(_compiled(fleet, brokers, expected))
             return {
                 "changed": False,
-                "brokers": {broker.host: deployment.broker_facts(broker).as_dict() for broker in fleet.brokers},
+                "brokers": {host: broker.as_dict() for host, broker in brokers.items()},
                 "agents": agent_facts,
             }
         validation = library("validation")
-        nodes = (*fleet.brokers, *fleet.agents, *fleet.balancers)
-        files_of = iter(validation.make_for_each(nodes, deployment.files_of))
-        brokers, agents, balancers = (
-            {node.host: next(files_of) for node in kind} for kind in (fleet.brokers, fleet.agents, fleet.balancers)
-        )
-        xml_document = library("schema").XmlDocument
-        documents = {host: xml_document(files["conf/activemq.xml"].content) for host, files in brokers.items()}
+        kinds = {"broker": fleet.brokers, "agent": fleet.agents, "balancer": fleet.balancers}
+        nodes = [(kind, node) for kind, of_kind in kinds.items() for node in of_kind]
+        rendered = validation.make_for_each([node for _, node in nodes], deployment.files_of)
+        files = {(kind, node.host): files for (kind, node), files in zip(nodes, rendered, strict=True)}
+        documents = {
+            broker.host: library("schema").XmlDocument(files["broker", broker.host]["conf/activemq.xml"].content)
+            for broker in fleet.brokers
+        }
         load_schema = library("artifacts").load_schema
         fleet = validation.check_fleet(fleet, documents, load_schema, for_site=True)
-        refused = [one for one in fleet.findings if installs and library("site_refusals").is_refused(one)]
+        is_refused = library("site_refusals").is_refused
+        refused = [finding for finding in fleet.findings if installs and is_refused(finding)]
         if fleet.blocking or refused:
             raise AnsibleActionFail(_list([finding.to_line() for finding in (*fleet.blocking, *refused)]))
-        told = [finding.to_line() for finding in fleet.findings if finding.severity != "info"]
-        for text in (*fleet.warnings, *told):
+        lines = [finding.to_line() for finding in fleet.findings if finding.severity != "info"]
+        for text in (*fleet.warnings, *lines):
             self._display.warning(text)
+        facts = {
+            broker.host: deployment.broker_facts(broker, documents[broker.host].content) for broker in fleet.brokers
+        }
+        write_compiled_fleet(_compiled(fleet, facts, expected))
         result: dict[str, Any] = {
             "changed": False,
             "run": token_hex(8),
             "by": f"{_user()}@{platform.node()}",
-            "expected": [str(host) for host in task_vars.get("ansible_play_hosts_all", data.hosts)],
-            "brokers": {
-                broker.host: deployment.broker_facts(broker, documents[broker.host].content).as_dict()
-                for broker in fleet.brokers
-            },
+            "expected": expected,
+            "brokers": {host: broker.as_dict() for host, broker in facts.items()},
             "agents": agent_facts,
             "balancers": {balancer.host: deployment.balancer_facts(balancer) for balancer in fleet.balancers},
             "plays": deployment.hosts_by_play(fleet),
@@ -89,8 +96,19 @@ class ActionModule(FleetAction):
         if installs and any(broker.settings.metrics for broker in fleet.brokers):
             result["exporter"] = str(library("artifacts").metrics_exporter(deployment.exporter_source(fleet)))
         if archives:
-            result |= _write({"broker": brokers, "agent": agents, "balancer": balancers})
+            result |= _write(files)
         return result
+
+
+def _compiled(fleet: Any, brokers: Mapping[str, Any], expected: Sequence[str]) -> Any:
+    """Return what later steps of the run need of the fleet, as a ``CompiledFleet``."""
+    deployment = library("deployment")
+    return deployment.CompiledFleet(
+        brokers=brokers,
+        agents={agent.host: deployment.AgentPlace(agent.pair, agent.group) for agent in fleet.agents},
+        waivers=tuple(dict(waiver) for waiver in fleet.waivers),
+        expected=tuple(expected),
+    )
 
 
 def _user() -> str:
@@ -100,21 +118,22 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def _write(kinds: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:
-    """Write one archive per host and kind into a directory that ansible-playbook removes when it ends.
+def _write(files: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[str, Any]:
+    """Write one archive per kind and host (the keys of ``files``) into a directory that ansible-playbook removes.
 
     Returns ``directory``, and ``archives``: host -> kind -> path and sha256.
     """
     directory = tempfile.mkdtemp(prefix="activemq-fleet-", dir=constants.DEFAULT_LOCAL_TMP)
     archives: dict[str, dict[str, dict[str, str]]] = {}
-    for kind, hosts in kinds.items():
-        for host, files in hosts.items():
-            data = pack({path: File(file.content, file.mode, file.masked, file.hidden) for path, file in files.items()})
-            sha256 = hashlib.sha256(data).hexdigest()
-            path = os.path.join(directory, f"{sha256}.{kind}.tar")
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(data)
-            archives.setdefault(host, {})[kind] = {"path": path, "sha256": sha256}
+    for (kind, host), files_of_host in files.items():
+        packed = pack(
+            {path: File(file.content, file.mode, file.masked, file.hidden) for path, file in files_of_host.items()}
+        )
+        sha256 = hashlib.sha256(packed).hexdigest()
+        path = os.path.join(directory, f"{sha256}.{kind}.tar")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as archive:
+            archive.write(packed)
+        archives.setdefault(host, {})[kind] = {"path": path, "sha256": sha256}
     return {"directory": directory, "archives": archives}
 
 

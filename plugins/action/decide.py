@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible_collections.activemq.fleet.plugins.modules.decide import DOCUMENTATION
+from ansible_collections.activemq.fleet.plugins.plugin_utils.compiled_fleet import read_compiled_fleet
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
@@ -31,11 +32,11 @@ class ActionModule(FleetAction):
         self._check_variables(task_vars or {})
         operations, name = library("operations"), arguments.pop("operation")
         try:
-            facts = library("deployment").BrokerFacts
-            brokers = {host: facts.of(broker) for host, broker in arguments.pop("brokers").items()}
+            progress = operations.RunProgress.of(arguments.pop("progress"))
             request = operations.Request(
                 **arguments,
-                brokers=brokers,
+                progress=progress,
+                fleet=read_compiled_fleet(),
                 warn=self._display.warning,
                 inspect_release_archive=self._inspect_release_archive,
             )
@@ -46,8 +47,8 @@ class ActionModule(FleetAction):
             raise AnsibleActionFail(str(error)) from None
 
     def _inspect_release_archive(self, path: str, install: str) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = inspect_release_archive(path, install, self._find)
-        return found
+        archive: dict[str, Any] | None = inspect_release_archive(path, install, self._find)
+        return archive
 
     def _find(self, path: str) -> str | None:
         """Return the file on the controller that ``copy`` would take for a relative path; None if there is none."""

@@ -16,6 +16,9 @@ description:
     files of one host depend on its peers, so nothing is taken from the hosts of the play.
   - With an error that no C(activemq_waivers) lets pass it fails with one list of all errors, and nothing is
     written.
+  - What later steps of the run need of the fleet is written to one file without secrets, of mode 0600, in Ansible's
+    temporary directory on the controller, which C(ansible-playbook) removes when it ends, also after a failure. A run
+    that is killed leaves it there.
   - The archives hold secrets. They lie in a directory of mode 0700 below Ansible's temporary directory on the
     controller, which C(ansible-playbook) removes when it ends, also after a failure.
   - Variables must stand in the inventory or be extra variables. Variables of plays and roles are not seen.

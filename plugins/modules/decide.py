@@ -13,6 +13,7 @@ author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the playbooks of this collection. It is no interface for other playbooks and may
     change at any time.
+  - It reads the fleet that M(activemq.fleet.compile) has computed earlier in the same playbook run.
   - V(roll) finds the pairs in which C(site) has brokers to start or to restart, and fails for a host that was lost.
   - V(site) says the next start or restart. One node of a pair at a time, the one that serves last.
     Pure pairs are started only when neither store was ever used, and never restarted.
@@ -29,10 +30,6 @@ options:
     description: The operation whose next step is decided.
     type: str
     required: true
-  brokers:
-    description: The brokers, as M(activemq.fleet.compile) returned them.
-    type: dict
-    required: true
   evidence:
     description:
       - For each host the result of M(activemq.fleet.broker_info), of M(activemq.fleet.machine_info), or of
@@ -43,13 +40,12 @@ options:
     description: For each host the result of M(activemq.fleet.configure), which knows in check mode what is owed.
     type: dict
     default: {}
-  waivers:
-    description: The waivers in force, as M(activemq.fleet.compile) returned them.
-    type: list
-    elements: dict
-    default: []
   target:
     description: What V(target) answered.
+    type: dict
+    default: {}
+  progress:
+    description: The RV(progress) of the decision before, empty for the first step of a run.
     type: dict
     default: {}
   options:
@@ -66,9 +62,9 @@ EXAMPLES = r"""
 - name: Decide what is next
   activemq.fleet.decide:
     operation: restart
-    brokers: "{{ compiled.brokers }}"
     target: "{{ target }}"
     evidence: "{{ evidence }}"
+    progress: "{{ next.progress | default({}) }}"
     options: "{{ options }}"
   run_once: true
   register: next
@@ -94,6 +90,11 @@ sizes:
   type: list
   elements: int
   returned: for V(roll)
+verify:
+  description: The hosts on which the running release has to be compared with the inventory's.
+  type: list
+  elements: str
+  returned: for V(roll)
 notes:
   description: What is left to somebody else, one line each.
   type: list
@@ -105,6 +106,12 @@ target:
   returned: for V(target)
 step:
   description: What is to be done next, on which hosts; C(act) is V(done) when nothing is left.
+  type: dict
+  returned: for operations that are decided before every step
+progress:
+  description: >-
+    What the run has done so far, with one record per host. C(done) are the hosts whose acts were done before this
+    decision. The next decision takes it unchanged.
   type: dict
   returned: for operations that are decided before every step
 table:

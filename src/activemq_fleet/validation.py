@@ -112,14 +112,13 @@ def make_for_each(nodes: Iterable[_Node], make: Callable[[_Node], _Made]) -> lis
 
 def preflight_findings(
     brokers: Mapping[str, BrokerFacts],
-    looks: Mapping[str, Mapping[str, Any]],
+    facts: Mapping[str, MachineFacts],
     waivers: Sequence[Mapping[str, Any]] = (),
 ) -> list[Finding]:
     """Return the lint findings about machines, from facts gathered on them, with waivers applied.
 
-    ``brokers`` are by inventory name, ``looks`` the evidence of each host.
+    ``brokers`` and ``facts`` are by inventory name.
     """
-    facts = {host: MachineFacts.of(look) for host, look in looks.items()}
     findings: list[Finding] = []
     for host, facts_of_host in facts.items():
         facts_of_peer = facts.get(brokers[host].peer or "", MachineFacts())

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet.lab.lab import Lab
+from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.recency import NodeStore
 from activemq_fleet.operations.resync import PureNode, ResyncStep, plan_resync
 
@@ -76,7 +77,7 @@ class Controller:
             broker = _utility("state.broker_state").gather_broker_state(self.base(host), None)
         store = found(self.base(host), self.store(host), read=True)
         needed = _utility("kahadb.store_files").allocated_bytes(self.store(peer))
-        return PureNode.of(NodeStore.of(host, role, store), broker, store, needed)
+        return PureNode.of(NodeStore.of(host, role, store), BrokerEvidence.of(broker), store, needed)
 
     def step(self, chosen: str = "") -> ResyncStep:
         """What is next, from what both nodes show now."""

@@ -17,12 +17,13 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.deployment import broker_facts
+from activemq_fleet.deployment import CompiledFleet, broker_facts
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.node.kahadb import remaining_messages
 from activemq_fleet.node.state import backlog
 from activemq_fleet.operations import Request, decide
+from activemq_fleet.operations.requests import HostProgress, RunProgress
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair
 from tests.integration.planted import until
@@ -85,12 +86,13 @@ def held(lab: Lab) -> dict[str, Any]:
 
 
 def following(lab: Lab, *, counts: list[int]) -> dict[str, Any]:
-    """The next step as the playbook asks for it, from what is found now."""
+    """The next step as the playbook asks for it, from what is found now, after these counts."""
     request = Request(
-        brokers={broker.host: broker_facts(broker) for broker in lab.fleet.brokers},
+        fleet=CompiledFleet(brokers={broker.host: broker_facts(broker) for broker in lab.fleet.brokers}),
         evidence={host: {"state": lab.state(host), "how": ""} for host in (*OLD, *NEW)},
         target={"pairs": {"old-mq01": OLD}},
-        options={"held": {OLD[0]: held(lab)}, "counts": {OLD[0]: counts}, "retire": False, "waited": 0},
+        progress=RunProgress(hosts={OLD[0]: HostProgress(counts=tuple(counts))}),
+        options={"held": {OLD[0]: held(lab)}, "retire": False},
     )
     step: dict[str, Any] = decide("migrate", request)["step"]
     return step
@@ -140,12 +142,12 @@ def test_a_pure_pair_is_emptied_and_what_no_link_can_take_is_found(lab: Lab, mig
         assert take(moved, 1) == ["late"]
         assert take(client, 8) == [*prices, "late"]
     assert until(lambda: held(lab)["messages"] == 0, 120)
-    assert following(lab, counts=[0, 0])["phase"] == "drained"
+    assert following(lab, counts=[0])["phase"] == "drained"
 
     for queue in QUEUES:
         assert drain(lab, lab.wait_active("new-mq01"), queue, EACH) == set(numbered(queue, EACH))
 
     lab.kill(OLD[1])
     lab.kill(OLD[0])
-    assert following(lab, counts=[0])["phase"] == "retired"
+    assert following(lab, counts=[])["phase"] == "retired"
     assert remaining_messages.count_remaining(held(lab)["store"]).queues == {}

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from activemq_fleet.deployment import CompiledFleet
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations import Request, decide
 from activemq_fleet.operations.drill_steps import (
@@ -157,9 +158,9 @@ def test_drill_stops_when_two_nodes_can_write_to_one_store(generation: int) -> N
     access = {"guard": 7, "generation_in_force": 2}
     states = {"o1-a": ("active", 2), "o1-b": ("standby", generation)}
     request = Request(
-        brokers={host: facts_of_broker(host, pair="o1") for host in states},
+        fleet=CompiledFleet(brokers={host: facts_of_broker(host, pair="o1") for host in states}),
         evidence={host: {"state": state, "generation": number, **access} for host, (state, number) in states.items()},
-        options={"due": "o1", "faulted": (), "waited": 0, "settle": 120},
+        options={"due": "o1", "faulted": (), "settle": 120},
     )
     if generation == 2:
         with pytest.raises(InputError, match="o1 has two masters: o1-a and o1-b can both write to the store in force"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.health import Node, PairProblem, node_of, problems_of
 from tests.support.facts_of_brokers import facts_of_broker
 
@@ -171,5 +172,5 @@ def test_a_broker_on_its_own_needs_no_peer() -> None:
 def test_evidence_is_read_from_the_module_and_the_compiled_fleet() -> None:
     broker = facts_of_broker(B, pair=PAIR, role="slave", store="/srv/x")
     look = {"state": "stopped", "how": "no process", "restart_required": False, "store_marker": [PAIR], "unit": None}
-    node = node_of(broker, look)
+    node = node_of(broker, BrokerEvidence.of(look))
     assert (node.host, node.unit_name, node.store_marker, node.age) == (B, "activemq.service", (PAIR,), None)

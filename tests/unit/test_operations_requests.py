@@ -1,8 +1,19 @@
-"""The table that every operation ends with."""
+"""What every operation has in common: its progress, lost hosts, and the table that it ends with."""
 
 from __future__ import annotations
 
-from activemq_fleet.operations.requests import outcome_table
+import json
+import time
+from typing import Any
+
+import pytest
+
+from activemq_fleet.deployment import CompiledFleet
+from activemq_fleet.errors import InputError
+from activemq_fleet.node.state.evidence import BrokerEvidence
+from activemq_fleet.operations import Request, decide
+from activemq_fleet.operations.requests import RunProgress, outcome_table
+from tests.support.facts_of_brokers import facts_of_broker
 
 A, B = "orders-mq01-a", "orders-mq01-b"
 
@@ -10,8 +21,8 @@ A, B = "orders-mq01-a", "orders-mq01-b"
 def test_a_line_for_each_host_says_what_it_was_what_it_is_and_what_was_done() -> None:
     found = outcome_table(
         [A, B],
-        {A: {"release": "5.17.6", "state": "active"}, B: {"release": "5.17.6", "state": "standby"}},
-        {A: {"release": "5.18.3", "state": "standby"}, B: {"release": "5.18.3", "state": "active"}},
+        {A: "5.17.6 active", B: "5.17.6 standby"},
+        {A: BrokerEvidence("standby", release="5.18.3"), B: BrokerEvidence("active", release="5.18.3")},
         {A: ["switch", "upgrade"], B: ["upgrade"]},
         {A: 0.94},
     )
@@ -23,10 +34,64 @@ def test_a_line_for_each_host_says_what_it_was_what_it_is_and_what_was_done() ->
 
 
 def test_a_host_that_was_left_alone_is_as_it_was() -> None:
-    head, line = outcome_table([A], {}, {A: {"release": None, "state": "active"}}, {A: []}, {A: None})
+    head, line = outcome_table([A], {}, {A: BrokerEvidence("active")}, {A: []}, {A: None})
     assert line.split() == [A, "active", "active", "-", "no"]
     assert head.split() == ["host", "before", "after", "gap", "changed"]
 
 
 def test_a_host_that_nobody_looked_at_is_not_known() -> None:
     assert "not known" in outcome_table([A], {}, {}, {}, {})[1]
+
+
+def restart(progress: RunProgress, states: dict[str, dict[str, Any]], **options: Any) -> dict[str, Any]:
+    """The decision of a restart for two brokers, of which the standby comes first."""
+    brokers = {
+        host: facts_of_broker(host, "5.18.3", role=role, peer=peer, ha="none", service="systemd")
+        for host, role, peer in ((A, "master", B), (B, "slave", A))
+    }
+    evidence = {
+        host: {"state": "active", "how": "seen", "pid": 7, "version": "v1", "release": "5.18.3", "age": 10.0, **state}
+        for host, state in states.items()
+    }
+    now = time.time()
+    request = Request(
+        fleet=CompiledFleet(brokers=brokers),
+        evidence=evidence,
+        target={"hosts": [A, B], "chosen": [A, B], "since_epoch": now},
+        progress=progress,
+        options={"looked_at": now, "settle": 60, **options},
+    )
+    return decide("restart", request)
+
+
+def test_progress_of_a_decision_is_the_input_of_the_next_until_the_table() -> None:
+    first = restart(RunProgress(), {A: {}, B: {}})
+    assert (first["step"]["act"], first["step"]["hosts"], first["progress"]["done"]) == ("restart", [A], [])
+    assert first["progress"]["hosts"] == {
+        A: {"acted": ["restart"], "before": "5.18.3 active", "counts": []},
+        B: {"acted": [], "before": "5.18.3 active", "counts": []},
+    }
+    second = restart(RunProgress.of(json.loads(json.dumps(first["progress"]))), {A: {"pid": 8, "age": 0.0}, B: {}})
+    assert (second["step"]["hosts"], second["progress"]["done"]) == ([B], [A])
+    third = restart(RunProgress.of(second["progress"]), {A: {"pid": 8, "age": 0.0}, B: {"pid": 9, "age": 0.0}})
+    assert (third["step"]["act"], third["progress"]["done"]) == ("done", [A, B])
+    assert [line.split()[-1] for line in third["table"]] == ["changed", "restart", "restart"]
+
+
+def test_seconds_waited_add_up_until_the_next_act() -> None:
+    waiting = restart(RunProgress(waited=4.0), {A: {"state": "starting"}, B: {}})
+    assert waiting["step"]["act"] == "wait"
+    assert waiting["progress"]["waited"] == 4.0 + waiting["step"]["seconds"]
+    assert restart(RunProgress.of(waiting["progress"]), {A: {}, B: {}})["progress"]["waited"] == 0.0
+
+
+def test_evidence_of_another_type_is_refused_by_host_and_key() -> None:
+    with pytest.raises(InputError, match=rf"{B}: its evidence cannot be used: pid is no int: 'seven'"):
+        restart(RunProgress(), {A: {}, B: {"pid": "seven"}})
+    with pytest.raises(InputError, match=rf"{A}: its evidence cannot be used: state is no BrokerState: 'fine'"):
+        restart(RunProgress(), {A: {"state": "fine"}, B: {}})
+
+
+def test_decision_refuses_a_host_that_the_play_has_lost() -> None:
+    with pytest.raises(InputError, match=f"{B} failed or was not reached, so nothing further .* run the same command"):
+        restart(RunProgress(), {A: {}}, alive=[A], same_command="the same command")

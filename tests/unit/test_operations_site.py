@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from activemq_fleet.deployment import CompiledFleet
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.operations import RefusalError, Request, decide
 from activemq_fleet.operations.health import Node
+from activemq_fleet.operations.requests import HostProgress, RunProgress
 from activemq_fleet.operations.rolling import NextStep, OperationRun
 from activemq_fleet.operations.site import next_site_step, notes_on_skipped_nodes, pending_actions
 from tests.support.facts_of_brokers import facts_of_broker
@@ -269,17 +271,19 @@ def found(state: BrokerState, **more: Any) -> dict[str, Any]:
 def test_fleet_is_split_into_batches_of_pairs_and_lost_host_stops_the_run() -> None:
     evidence = {B: found("standby"), A: found("active")}
     installed = {host: {"version": "1", "restart_required": host == A} for host in BROKERS}
-    options = {"expected": [A, B, "web01"], "all": [A, B], "alive": [A, B]}
-    request = Request(brokers=BROKERS, evidence=evidence, configured=installed, options=options)
+    options = {"all": [A, B], "remaining": [A, B]}
+    fleet = CompiledFleet(brokers=BROKERS, expected=(A, B, "web01"))
+    request = Request(fleet=fleet, evidence=evidence, configured=installed, options=options)
     assert decide("roll", request) == {
         "acts": [f"restart {A}"],
         "hosts": [A, B],
         "batches": {A: [A, B], B: [A, B]},
         "sizes": [2],
+        "verify": [B, A],
         "notes": [],
     }
     for lost in (
-        replace(request, options=options | {"alive": [A]}),
+        replace(request, options=options | {"remaining": [A]}),
         replace(request, configured={A: installed[A]}),
     ):
         with pytest.raises(RefusalError, match=f"^no broker is started or restarted, .* or were not reached: {B}"):
@@ -287,19 +291,35 @@ def test_fleet_is_split_into_batches_of_pairs_and_lost_host_stops_the_run() -> N
 
 
 def test_a_peer_beyond_the_limit_counts_by_what_was_found_of_it() -> None:
-    options = {"acted": {}, "waited": 0, "settle": 60, "peers": {A: found("standby")}}
-    request = Request(brokers=BROKERS, evidence={A: found("active", restart_required=True)}, options=options)
+    options = {"settle": 60, "peers": {A: found("standby")}}
+    request = Request(
+        fleet=CompiledFleet(brokers=BROKERS), evidence={A: found("active", restart_required=True)}, options=options
+    )
     assert decide("site", request)["step"]["hosts"] == [A]
     with pytest.raises(RefusalError, match=f"because {B} was not reached"):
         decide("site", replace(request, options=options | {"peers": {A: {"unreachable": True}}}))
 
 
-def test_final_table_shows_state_before_first_step_and_after_last() -> None:
+@pytest.mark.parametrize(
+    ("shown", "hosts"),
+    [({"pid": 7, "release": "6.3.1"}, []), ({"pid": 7, "release": "6.3.0"}, [A]), ({"pid": None}, [A])],
+)
+def test_release_is_compared_again_only_where_evidence_lacks_it(shown: dict[str, Any], hosts: list[str]) -> None:
     request = Request(
-        brokers=BROKERS,
-        evidence={A: found("active", release="6.3.1")},
+        fleet=CompiledFleet(brokers=BROKERS),
+        evidence={A: found("active", **shown)},
+        options={"all": [A], "remaining": [A]},
+    )
+    assert decide("roll", request)["verify"] == hosts
+
+
+def test_final_table_shows_state_before_first_step_and_after_last() -> None:
+    started = RunProgress(hosts={A: HostProgress(acted=("start",), before="stopped")})
+    request = Request(
+        fleet=CompiledFleet(brokers=BROKERS),
+        evidence={A: found("active", release="6.3.1"), B: {"unreachable": True}},
         configured={A: {"changed": True}, B: {"changed": False}},
-        options={"before": {A: {"state": "stopped", "release": None}}, "acted": {A: ["start"]}, "verified": {}},
+        options={"decisions": {A: {"progress": started.as_dict()}}, "verified": {A: {"skipped": True}}},
     )
     decision = decide("outcome", request)
     assert decision["say"] == "site is done on 2 brokers"

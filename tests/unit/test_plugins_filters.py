@@ -79,6 +79,18 @@ def test_identity_takes_a_pattern_and_a_letter() -> None:
 FACTS: dict[str, dict[str, Any]] = {"web01": {}, A: {"state": {"skipped": True}}, B: {"state": {"hosts": [A]}}}
 
 
+@pytest.mark.parametrize(
+    ("play", "hosts"),
+    [("configure", [A]), ("roll", [B]), ("verify", ["all", "!all"]), ("mark", ["all", "!all"])],
+)
+def test_hosts_of_play_are_from_whichever_result_names_them(play: str, hosts: list[str]) -> None:
+    compiled = {"__activemq_site": {"plays": {"configure": [A], "run": [A, B]}}}
+    rolled = {"__activemq_roll": {"batches": {B: [B]}, "hosts": [B], "verify": []}}
+    hosts_of_play = plugin("filter", "hosts_of_play")
+    assert hosts_of_play({"web01": {}, A: compiled | rolled, B: compiled}, play) == hosts
+    assert hosts_of_play({}, play) == ["all", "!all"]
+
+
 def test_facts_by_host_leaves_out_who_does_not_have_it() -> None:
     found = plugin("filter", "facts_by_host")([B, A, "web01"], FACTS, "state")
     assert list(found.items()) == [(B, {"hosts": [A]}), (A, {"skipped": True})]

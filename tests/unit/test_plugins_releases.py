@@ -14,7 +14,8 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.install.jars i
 from ansible_collections.activemq.fleet.plugins.modules import machine_info
 from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import inspect_release_archive
 
-from activemq_fleet.deployment import broker_facts
+from activemq_fleet.deployment import CompiledFleet, broker_facts
+from activemq_fleet.node.state.evidence import MachineFacts
 from activemq_fleet.operations import RefusalError, Request
 from activemq_fleet.operations.preflight import refuse_other_releases
 from tests.unit.fleets import fleet
@@ -39,8 +40,8 @@ def ask(
     brokers = {broker.host: broker_facts(broker) for broker in fleet("orders-mq01", **settings).brokers}
     looks = dict.fromkeys([A, B], look or NOTHING)
     request = Request(
-        brokers=brokers,
-        evidence=looks,
+        fleet=CompiledFleet(brokers=brokers),
+        evidence={host: MachineFacts.of(look) for host, look in looks.items()},
         options={"upgrades": upgrades},
         inspect_release_archive=lambda path, install: inspect_release_archive(path, install, find),
     )
@@ -87,7 +88,7 @@ def test_a_path_of_the_home_directory_is_looked_for() -> None:
 
 def found_from(playbook: Path, name: str) -> str | None:
     """What the action finds for a relative path in a task of a playbook."""
-    playbook.write_text("- hosts: localhost\n  tasks: [{activemq.fleet.decide: {operation: preflight, brokers: {}}}]\n")
+    playbook.write_text("- hosts: localhost\n  tasks: [{activemq.fleet.decide: {operation: preflight}}]\n")
     loader = DataLoader()
     loader.set_basedir(str(playbook.parent))
     (task,) = Playbook.load(str(playbook), loader=loader).get_plays()[0].get_tasks()[0]

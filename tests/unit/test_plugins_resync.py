@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.activemq.fleet.plugins.action import store_copy as action
 
+from activemq_fleet.deployment import CompiledFleet
 from activemq_fleet.errors import FleetError
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.kahadb import messages, store_copy
@@ -48,12 +49,14 @@ def ask(
     states: tuple[str, str], stores: tuple[dict[str, Any], ...], service: str = "systemd", **more: Any
 ) -> dict[str, Any]:
     warned: list[str] = []
-    options = {"chosen": "", "restart": False, "check": False, "looked_at": 100.0, "waited": 0, "acted": {}}
+    options = {"chosen": "", "restart": False, "check": False, "looked_at": 100.0}
     request = Request(
-        brokers={
-            MASTER: facts_of_broker(MASTER, "5.5.1", ha="pure", service=service),
-            SLAVE: facts_of_broker(SLAVE, "5.5.1", ha="pure", role="slave"),
-        },
+        fleet=CompiledFleet(
+            brokers={
+                MASTER: facts_of_broker(MASTER, "5.5.1", ha="pure", service=service),
+                SLAVE: facts_of_broker(SLAVE, "5.5.1", ha="pure", role="slave"),
+            }
+        ),
         evidence={MASTER: look(states[0]), SLAVE: look(states[1])},
         target={"pairs": {"x-mq01": [MASTER, SLAVE]}, "since_epoch": 99.0},
         options=options | {"stores": dict(zip((MASTER, SLAVE), stores, strict=True))} | more,

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.played_sites import KIOSK, A, B, Place, make_place
+from tests.support.played_sites import KIOSK, RELEASE, A, B, Place, make_place
 from tests.waiting import wait_until
 
 
@@ -90,7 +90,7 @@ def test_no_archive_stays_after_a_host_that_failed(place: Place) -> None:
     assert place.temporary == []
 
 
-def test_no_archive_stays_after_an_interrupt(place: Place) -> None:
+def test_neither_archives_nor_the_compiled_fleet_stay_after_an_interrupt(place: Place) -> None:
     slow, begun = place.root / "slow.yml", place.root / "begun"
     tasks = [
         {"activemq.fleet.compile": None, "run_once": True},
@@ -103,8 +103,56 @@ def test_no_archive_stays_after_an_interrupt(place: Place) -> None:
     archives = list((place.root / "ansible").rglob("*.tar"))
     assert archives
     assert all(path.stat().st_mode & 0o077 == 0 and path.parent.stat().st_mode & 0o077 == 0 for path in archives)
+    (compiled,) = (place.root / "ansible").rglob("activemq-fleet.json")
+    assert (compiled.stat().st_mode & 0o777, compiled.parent.stat().st_mode & 0o077) == (0o600, 0)
+    assert A in compiled.read_text()
+    assert "canary" not in compiled.read_text()
     interrupt(process)
-    wait_for(lambda: not list((place.root / "ansible").rglob("*.tar")))
+    wait_for(lambda: not compiled.exists() and not list((place.root / "ansible").rglob("*.tar")))
+
+
+def test_decision_without_a_compiled_fleet_is_an_error(place: Place) -> None:
+    tasks = [{"activemq.fleet.decide": {"operation": "target"}, "run_once": True}]
+    (place.root / "play.yml").write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+    place.lay(A, B)
+    process = place.start(str(place.root / "play.yml"))
+    said, _ = process.communicate(timeout=500)
+    assert process.returncode != 0
+    assert "the fleet was not compiled: run activemq.fleet.compile before this task" in " ".join(said.split())
+
+
+def test_next_decision_takes_the_progress_of_the_one_before(place: Place) -> None:
+    decision = {
+        "operation": "drill",
+        "evidence": {A: {"state": "active", "release": RELEASE}, B: {"state": "standby", "release": RELEASE}},
+        "target": {"hosts": [A, B]},
+    }
+    options = {"faulted": [], "settle": 10}
+    tasks = [
+        {"activemq.fleet.compile": {"checked": False, "archives": False}, "run_once": True},
+        {
+            "activemq.fleet.decide": {**decision, "options": {**options, "due": "orders-mq01"}},
+            "run_once": True,
+            "register": "next",
+        },
+        {
+            "activemq.fleet.decide": {
+                **decision,
+                "options": {**options, "due": None},
+                "progress": "{{ next.progress }}",
+            },
+            "run_once": True,
+            "register": "last",
+        },
+        {"ansible.builtin.debug": {"msg": "{{ last.table }}"}, "run_once": True},
+    ]
+    (place.root / "play.yml").write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+    place.lay(A, B)
+    process = place.start(str(place.root / "play.yml"))
+    said, _ = process.communicate(timeout=500)
+    assert process.returncode == 0, said
+    assert re.search(rf"{A} +{RELEASE} active +{RELEASE} active +- +inject", said)
+    assert re.search(rf"{B} +{RELEASE} standby +{RELEASE} standby +- +no", said)
 
 
 def interrupt(process: subprocess.Popen[str]) -> None:

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.deployment import BrokerFacts, Persistence, broker_facts
+from activemq_fleet.deployment import BrokerFacts, CompiledFleet, Persistence, broker_facts
 from activemq_fleet.node.config.broker_configuration import (
     persistence_of,
     read_deployed,
 )
 from activemq_fleet.node.config.versions import Layout
 from activemq_fleet.operations import RefusalError, Request, decide
+from activemq_fleet.operations.requests import HostProgress, RunProgress
 from activemq_fleet.render import render
 from tests.unit.fleets import fleet
 
@@ -57,10 +58,13 @@ def ask(
     **more: Any,
 ) -> Any:
     request = Request(
-        brokers=brokers(**{"release": "6.3.1", **more}),
+        fleet=CompiledFleet(brokers=brokers(**{"release": "6.3.1", **more})),
         evidence=looks,
         target={"since_epoch": time.time(), "chosen": [A, B]},
-        options={"looked_at": time.time(), "acted": acted or {A: [], B: []}, "waited": waited, "settle": 10},
+        progress=RunProgress(
+            waited=waited, hosts={host: HostProgress(acted=tuple(acts)) for host, acts in (acted or {}).items()}
+        ),
+        options={"looked_at": time.time(), "settle": 10},
         warn=lambda _: None,
     )
     return decide(operation, request)

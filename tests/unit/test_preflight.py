@@ -9,6 +9,7 @@ import pytest
 
 from activemq_fleet.deployment import BrokerFacts, broker_facts
 from activemq_fleet.node.state import machine
+from activemq_fleet.node.state.evidence import MachineFacts
 from activemq_fleet.topology import Broker
 from activemq_fleet.validation import preflight_findings
 from tests.unit.fleets import fleet
@@ -23,14 +24,14 @@ def brokers(**variables: Any) -> dict[str, BrokerFacts]:
     return {broker.host: broker_facts(broker) for broker in found}
 
 
-def shown(mounts: str, **more: Any) -> dict[str, Any]:
-    """The evidence of a machine with these lines in /proc/self/mounts, as ``machine_info`` returns it."""
+def shown(mounts: str, **more: Any) -> MachineFacts:
+    """The facts of a machine with these lines in /proc/self/mounts, as ``machine_info`` returns it."""
     found = machine.mount_of(STORE, f"/dev/sda1 / ext4 rw,relatime 0 0\n{mounts}")
     assert found is not None
-    return {"store_filesystem": found.kind, "store_mount_options": list(found.options), **more}
+    return MachineFacts.of({"store_filesystem": found.kind, "store_mount_options": list(found.options), **more})
 
 
-def rules(look: dict[str, Any], **variables: Any) -> list[str]:
+def rules(look: MachineFacts, **variables: Any) -> list[str]:
     return [finding.rule for finding in preflight_findings(brokers(**variables), {A: look})]
 
 
@@ -63,10 +64,10 @@ def test_two_nodes_on_one_machine_may_share_its_disk() -> None:
 
 
 def test_a_store_that_outgrows_its_disk_and_a_lease_without_a_clock_are_told() -> None:
-    assert rules({"store_capacity": 5 << 30}, store_limit="20 gb") == ["L025"]
+    assert rules(MachineFacts(store_capacity=5 << 30), store_limit="20 gb") == ["L025"]
     jdbc = {"url": "jdbc:x:y", "driver": "a.B", "jar": "/j.jar", "username": "u", "password": "p"}
-    assert rules({"clock_synchronised": False}, ha="shared-jdbc", jdbc=jdbc) == ["L011"]
-    assert rules({"clock_synchronised": False}) == []
+    assert rules(MachineFacts(clock_synchronised=False), ha="shared-jdbc", jdbc=jdbc) == ["L011"]
+    assert rules(MachineFacts(clock_synchronised=False)) == []
 
 
 def test_a_finding_of_a_host_reads_like_every_other_and_is_waived_like_it() -> None:

@@ -35,23 +35,25 @@ def test_a_message_has_no_end_of_a_line_but_in_an_expression(file: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("acted", "said"),
+    ("done", "said"),
     [
-        ({"a1": ["start"], "a2": ["restart"], "b2": [], "c1": []}, "left with the new configuration: a1, a2;"),
+        ({"a1": ["a1", "a2"], "a2": ["a1", "a2"], "b2": []}, "left with the new configuration: a1, a2;"),
         ({"b2": []}, "No other broker was started or restarted;"),
     ],
 )
 def test_a_site_that_ends_says_which_brokers_were_done_before(
-    tmp_path: Path, acted: dict[str, list[str]], said: str
+    tmp_path: Path, done: dict[str, list[str]], said: str
 ) -> None:
     tasks = yaml.safe_load((REPOSITORY / "roles/broker/tasks/rollback_site.yml").read_text())
-    hosts: dict[str, dict[str, object]] = {host: {"__activemq_acted": acts} for host, acts in acted.items()}
+    hosts: dict[str, dict[str, object]] = {
+        host: {"__activemq_next": {"progress": {"done": acted}}} for host, acted in done.items()
+    }
     failing: dict[str, object] = {
         "__activemq_why": "its port is taken",
         "__activemq_look": {"previous": "1a2b"},
         "__activemq_again": {"state": "active"},
         "__activemq_planned": {"hosts": ["a1", "a2", "b1", "b2", "c1"]},
-        "__activemq_acted": [],
+        "__activemq_next": {"progress": {"done": []}},
     }
     every = {host: {"ansible_connection": "local", **facts} for host, facts in {**hosts, "b1": failing}.items()}
     inventory, play = tmp_path / "inventory.yml", tmp_path / "play.yml"

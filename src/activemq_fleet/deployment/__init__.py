@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from activemq_fleet.deployment.compiled import AgentPlace, CompiledFleet
+from activemq_fleet.deployment.deployable_files import DeployedFile, files_of
 from activemq_fleet.deployment.facts import (
     BrokerFacts,
     LinkFacts,
@@ -13,10 +15,11 @@ from activemq_fleet.deployment.facts import (
     exporter_source,
     hosts_by_play,
 )
-from activemq_fleet.deployment.files import DeployedFile, files_of
 
 __all__ = [
+    "AgentPlace",
     "BrokerFacts",
+    "CompiledFleet",
     "DeployedFile",
     "LinkFacts",
     "MetricsFacts",

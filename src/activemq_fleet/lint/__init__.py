@@ -9,8 +9,9 @@ from __future__ import annotations
 from activemq_fleet.lint.engine import FAMILIES, Example, Rule, rules
 from activemq_fleet.lint.files import ReleaseView, file_findings, release_findings
 from activemq_fleet.lint.fleets import fleet_findings
-from activemq_fleet.lint.hosts import MachineFacts, host_findings
+from activemq_fleet.lint.hosts import host_findings
 from activemq_fleet.lint.selection import Selection
+from activemq_fleet.node.state.evidence import MachineFacts
 
 __all__ = [
     "FAMILIES",

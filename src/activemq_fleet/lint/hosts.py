@@ -2,57 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
 from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.engine import applicable_rules, findings_of
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineFacts:
-    """The observed facts about one machine; None or empty means unknown, and no lint rule reports unknown facts."""
-
-    java: int | None = None
-    """Feature release of the Java that the unit would run, such as 17."""
-    store_filesystem: str | None = None
-    """Type of the file system that holds the store's directory: ``xfs``, ``nfs4``, ``nfs``, ``cifs``, ``ocfs2``."""
-    store_mount_options: tuple[str, ...] = ()
-    """As in /proc/mounts: ``vers=3``, ``nolock``, ``local_lock=all``."""
-    store_capacity: int | None = None
-    """Bytes that the file system of the store has free, and that the store itself holds already."""
-    java_options: tuple[str, ...] = ()
-    """The Java options on the running broker's command line."""
-    settings_files: tuple[str, ...] = ()
-    """Existing files that the start script of some release would read."""
-    clock_synchronised: bool | None = None
-    user: str | None = None
-    """The account that runs the broker now."""
-    taken_ports: tuple[int, ...] = ()
-    """Those of the ports that the broker needs on which another process listens."""
-    missing_files: tuple[str, ...] = ()
-    """Those of the files that the broker's JVM needs at its start that are not there."""
-    interfaces: tuple[str, ...] = ()
-    """Interfaces that are up, loopback included."""
-    cloud: str | None = None
-    """The cloud that the machine says it is of, such as ``Amazon EC2``."""
-    pair: str | None = None
-    """What the pair is called in the configuration that is in force on the host."""
-    boot: str | None = None
-    """The kernel's id of this boot: two hosts with one id are one machine, or containers of one."""
-
-    @classmethod
-    def of(cls, evidence: Mapping[str, Any]) -> MachineFacts:
-        """Return the facts about a machine that the preflight's Ansible module gathered; unknown keys are ignored."""
-        names = {field.name for field in fields(cls)}
-        known: dict[str, Any] = {
-            name: tuple(fact) if isinstance(fact, list) else fact
-            for name, fact in evidence.items()
-            if name in names and fact is not None
-        }
-        return cls(**known)
+from activemq_fleet.node.state.evidence import MachineFacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,12 +151,12 @@ def decide_drill(request: Request) -> Decision:
     accesses = dict[str, dict[str, StoreAccess]]()
     for host, evidence in request.evidence.items():
         pair = request.brokers[host].pair
-        states.setdefault(pair, {})[host] = evidence["state"]
-        if evidence.get("guard"):
-            access = StoreAccess(evidence.get("generation"), evidence.get("generation_in_force"))
+        states.setdefault(pair, {})[host] = evidence.state
+        if evidence.guard:
+            access = StoreAccess(evidence.generation, evidence.generation_in_force)
             accesses.setdefault(pair, {})[host] = access
-    for pair, one in accesses.items():
-        if both := two_masters(one):
+    for pair, nodes in accesses.items():
+        if both := two_masters(nodes):
             raise InputError(f"{pair} has two masters: {both}")
-    waited, settle = float(options["waited"]), float(options["settle"])
+    waited, settle = request.progress.waited, float(options["settle"])
     return request.step(next_drill_step(states, options["due"], options["faulted"], waited=waited, settle=settle))

@@ -6,16 +6,15 @@ seconds the operation waits and collects evidence again before the problem ends 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 
 from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.node.fence.store_access import StoreAccess, two_masters, writers_in_force
-from activemq_fleet.node.judge import SERVING, BrokerState
+from activemq_fleet.node.judge import SERVING
+from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.node.state.health import MIN_FREE_BYTES
 from activemq_fleet.node.timeouts import HUNG, SETTLE
-from activemq_fleet.operations.requests import from_mappings
 from activemq_fleet.profiles import PROFILES, Profile
 
 _BLINK = 4.0  # two looks at one moment are made one after the other
@@ -23,50 +22,24 @@ _RETURN = 30.0  # longer than an interrupted switchover leaves a broker stopped
 _SKEW = 2.0  # seconds; the shortest lease that is not refused elsewhere is several times that
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """A broker as operations see it: inventory settings and the evidence of its host; None means unknown, or none.
+@dataclass(frozen=True, kw_only=True)
+class Node(BrokerEvidence):
+    """A broker as operations see it: the evidence of its host, and settings of the inventory.
 
-    ``frozen``: a signal stopped its process. ``age`` is in seconds since that was started, by a
-    clock that nobody sets; ``clock`` is the host's own time in seconds since the epoch. ``store_access``
-    is why the broker's account could not open the lock of the store, empty when it can. ``free``
-    are bytes by directory. ``release`` is the one that runs, ``wanted`` the inventory's; ``is_packaged``: it comes with
-    a package of the system. ``store_used``: whether its store ever held anything. ``generation`` is the one of a fenced
-    store whose files the broker has open, ``generation_in_force`` the one that the guards' newest claim names.
-    ``store_marker`` are the lines of the store's marker.
+    ``wanted`` is the release of the inventory; ``is_packaged``: it comes with a package of the system. ``store`` is the
+    inventory's directory of a shared store.
     """
 
     host: str
     pair: str
     ha: str
-    state: BrokerState
     role: str = "master"
-    how: str = ""
-    frozen: bool = False
     service: str = "systemd"
     unit_name: str = "activemq.service"
     base: str = ""
-    pid: int | None = None
-    guard: int | None = None
-    age: float | None = None
-    clock: float | None = None
-    release: str | None = None
     wanted: str | None = None
     is_packaged: bool = False
     version: str | None = "known"
-    complete: bool = True
-    drift: tuple[str, ...] = ()
-    restart_required: bool = False
-    previous: str | None = None
-    previous_intact: bool | None = None
-    unit: Mapping[str, str] | None = None
-    store: str | None = None
-    store_used: bool | None = None
-    generation: int | None = None
-    generation_in_force: int | None = None
-    store_marker: tuple[str, ...] | None = None
-    store_access: str | None = None
-    free: Mapping[str, int] | None = None
 
     @property
     def is_serving(self) -> bool:
@@ -108,22 +81,24 @@ class PairProblem:
         return f"{self.host}: {self.text}"
 
 
-def node_of(broker: BrokerFacts, evidence: Mapping[str, Any]) -> Node:
-    """Return the node of a broker from its facts and the result of the module ``broker_info``."""
-    return from_mappings(
-        Node,
-        {"version": None, **evidence},
-        host=broker.host,
-        pair=broker.pair,
-        role=broker.role,
-        ha=broker.ha,
-        service=broker.service,
-        base=broker.base,
-        # The inventory defines the directory of a shared store; the host reports what the directory holds.
-        store=broker.store,
-        unit_name=broker.unit_name,
-        wanted=broker.release.text,
-        is_packaged=broker.install == "package",
+def node_of(broker: BrokerFacts, evidence: BrokerEvidence) -> Node:
+    """Return the node of a broker from its facts and its evidence."""
+    observed = {known.name: getattr(evidence, known.name) for known in fields(evidence)}
+    return Node(
+        **{
+            **observed,
+            "host": broker.host,
+            "pair": broker.pair,
+            "role": broker.role,
+            "ha": broker.ha,
+            "service": broker.service,
+            "base": broker.base,
+            # The inventory defines the directory of a shared store; the host reports what the directory holds.
+            "store": broker.store,
+            "unit_name": broker.unit_name,
+            "wanted": broker.release.text,
+            "is_packaged": broker.install == "package",
+        }
     )
 
 

@@ -325,25 +325,34 @@ def decide_migration(request: Request) -> Decision:
 
 @operation("migrate")
 def decide_migrate(request: Request) -> Decision:
-    """Decide the next step of a migration. ``options``: ``held`` and ``counts`` by host, ``retire``, ``waited``."""
+    """Decide the next step of a migration. ``options``: ``held`` by host, and ``retire``.
+
+    The step carries the ``counts`` of the run by host, which the records of the hosts keep for the next decision.
+    """
     brokers, options = request.brokers, request.options
+    held = {host: _held(options["held"].get(host)) for host in request.evidence}
+    counts = {
+        host: [*request.progress.record(host).counts, *([backlog.messages] if backlog else [])]
+        for host, backlog in held.items()
+    }
     evidence = [
-        from_mappings(
-            MigrationEvidence,
-            observed,
+        MigrationEvidence(
+            state=observed.state,
+            how=observed.how,
             host=host,
             broker_name=brokers[host].broker_name,
             pair=brokers[host].pair,
             role=brokers[host].role,
             ha=brokers[host].ha,
             links=brokers[host].links,
-            held=_held(options["held"].get(host)),
-            counts=options["counts"].get(host) or (),
+            held=held[host],
+            counts=tuple(counts[host]),
         )
         for host, observed in request.evidence.items()
     ]
     pairs = sorted(request.target["pairs"])
-    return request.step(plan_migration(evidence, pairs, retire=options["retire"], waited=float(options["waited"])))
+    step = plan_migration(evidence, pairs, retire=options["retire"], waited=request.progress.waited)
+    return {"step": {**request.step(step)["step"], "counts": counts}}
 
 
 def _held(found: Mapping[str, Any] | None) -> StoreBacklog | None:

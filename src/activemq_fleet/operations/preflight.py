@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import ReleaseError, shorten_list
-from activemq_fleet.operations.requests import Decision, RefusalError, Request, from_mappings, operation
+from activemq_fleet.node.state.evidence import MachineFacts
+from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
 from activemq_fleet.releases import Release
 from activemq_fleet.validation import preflight_findings
 
 
-@operation("preflight")
+@operation("preflight", read=MachineFacts.of)
 def decide_preflight(request: Request) -> Decision:
     """Return the findings of the lint rules about the machines in ``evidence``.
 
@@ -28,7 +28,7 @@ def decide_preflight(request: Request) -> Decision:
     if not request.options.get("upgrades"):
         refuse_line_changes(request)
     refuse_other_releases(request)
-    findings = preflight_findings(request.brokers, request.evidence, request.waivers)
+    findings = preflight_findings(request.brokers, request.evidence, request.fleet.waivers)
     if blocking := [finding.to_line() for finding in findings if finding.blocks]:
         raise RefusalError("nothing was changed, because of what the hosts show:", blocking)
     for finding in findings:
@@ -42,7 +42,7 @@ def refuse_line_changes(request: Request) -> None:
     brokers = request.brokers
     # The release of a system's package is the business of whoever installs that.
     running = {
-        host: found.get("release") for host, found in request.evidence.items() if brokers[host].install != "package"
+        host: machine.release for host, machine in request.evidence.items() if brokers[host].install != "package"
     }
     if changes := line_changes(running, {host: brokers[host].release.text for host in running}):
         raise RefusalError("nothing was changed:", changes)
@@ -111,17 +111,19 @@ class Archive:
     problem: str = ""
 
 
-def home_of(broker: BrokerFacts, evidence: Mapping[str, Any]) -> Home:
-    """Return the release directory of a host, from its broker's facts and the result of ``machine_info``."""
-    return from_mappings(
-        Home,
-        evidence,
+def home_of(broker: BrokerFacts, machine: MachineFacts) -> Home:
+    """Return the release directory of a host, from its broker's facts and those of its machine."""
+    return Home(
         host=broker.host,
         release=broker.release.text,
         install=broker.install,
         archive=broker.archive,
         home=broker.home,
-        running=evidence.get("release"),
+        home_exists=machine.home_exists,
+        home_releases=machine.home_releases,
+        home_processes=machine.home_processes,
+        pid=machine.pid,
+        running=machine.release,
         can_be_upgraded=broker.service == "systemd" and not broker.needs_resync,
     )
 
@@ -181,7 +183,7 @@ def refuse_other_releases(request: Request) -> None:
     ``options``: ``upgrades``, whether directories are replaced from which brokers run.
     """
     brokers = request.brokers
-    homes = [home_of(brokers[host], evidence) for host, evidence in request.evidence.items()]
+    homes = [home_of(brokers[host], machine) for host, machine in request.evidence.items()]
     wanted = {(home.archive, home.install) for home in homes if home.needs_archive and home.archive}
     seen = {path: request.inspect_release_archive(path, install) for path, install in wanted}
     archives = {path: Archive(**found) for path, found in seen.items() if found is not None}

@@ -6,12 +6,14 @@ A module that decides an operation registers a function for it with ``@operation
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
-from activemq_fleet.deployment import BrokerFacts
+from activemq_fleet.deployment import BrokerFacts, CompiledFleet
 from activemq_fleet.errors import FleetError, InputError
+from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.printable import aligned
+from activemq_fleet.node.state.evidence import BrokerEvidence
 
 Decision = dict[str, Any]
 _Evidence = TypeVar("_Evidence")
@@ -46,24 +48,96 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostProgress:
+    """The record of one host in the run of an operation.
+
+    ``acted``: the acts on the host, oldest first. ``before``: its release and state before the first act, None before
+    the first decision. ``counts``: numbers of messages that a migration has counted on it, oldest first.
+    """
+
+    acted: tuple[str, ...] = ()
+    before: str | None = None
+    counts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunProgress:
+    """What the run of an operation has done so far: the seconds waited since the last act, and a record per host."""
+
+    waited: float = 0.0
+    hosts: Mapping[str, HostProgress] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, mapping: Mapping[str, Any]) -> RunProgress:
+        """Return the progress that ``as_dict`` returned as ``mapping``; an empty mapping is the begin of a run."""
+        return cls(
+            waited=float(mapping.get("waited", 0.0)),
+            hosts={
+                host: HostProgress(
+                    acted=tuple(record["acted"]), before=record["before"], counts=tuple(record["counts"])
+                )
+                for host, record in mapping.get("hosts", {}).items()
+            },
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the progress as the mapping that playbooks hand to the next decision."""
+        return {
+            "waited": self.waited,
+            "hosts": {
+                host: {"acted": list(record.acted), "before": record.before, "counts": list(record.counts)}
+                for host, record in self.hosts.items()
+            },
+        }
+
+    def record(self, host: str) -> HostProgress:
+        """Return the record of a host, an empty one for a host that has none yet."""
+        return self.hosts.get(host) or HostProgress()
+
+    def acted_hosts(self, act: str | None = None) -> set[str]:
+        """Return the hosts with the act in their record; None stands for any act."""
+        return {host for host, record in self.hosts.items() if (act in record.acted if act else record.acted)}
+
+    def after(self, step: Mapping[str, Any], evidence: Mapping[str, BrokerEvidence]) -> RunProgress:
+        """Return the progress once ``step`` is done; a step that fails ends the run, and the progress is not used."""
+        waits, counts = step["act"] == "wait", step.get("counts") or {}
+        hosts = {}
+        for host in {**self.hosts, **evidence}:
+            record = self.record(host)
+            hosts[host] = HostProgress(
+                acted=(*record.acted, step["act"]) if host in step["hosts"] and not waits else record.acted,
+                before=release_and_state(evidence.get(host)) if record.before is None else record.before,
+                counts=tuple(counts.get(host, record.counts)),
+            )
+        return RunProgress(waited=self.waited + step["seconds"] if waits else 0.0, hosts=hosts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """The input of an operation's decision.
 
-    ``brokers``: by host the facts that the module ``compile`` computed. ``evidence``: by host the result of
-    ``broker_info``, ``machine_info`` or ``store_marker``, whichever the operation is decided on. ``configured``: by
-    host the result of ``configure``. ``target``: what the operation ``target`` returned. ``options``: what one
-    operation needs alone. ``warn`` shows a line to the operator. ``inspect_release_archive`` returns what the
-    controller sees of the archive of a release, as the fields of ``Archive``, or None for one that it cannot see.
+    ``fleet``: what the module ``compile`` computed. ``evidence``: by host the result of ``broker_info``,
+    ``machine_info`` or ``store_marker``, whichever the operation is decided on; functions of operations get it typed.
+    ``configured``: by host the result of
+    ``configure``. ``target``: what the operation ``target`` returned. ``progress``: what the run has done so far.
+    ``options``: what one operation needs alone. ``warn`` shows a line to the operator. ``inspect_release_archive``
+    returns what the controller sees of the archive of a release, as the fields of ``Archive``, or None for one that it
+    cannot see.
     """
 
-    brokers: Mapping[str, BrokerFacts]
-    evidence: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    fleet: CompiledFleet
+    evidence: Mapping[str, Any] = field(default_factory=dict)
     configured: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    waivers: Sequence[Mapping[str, Any]] = ()
     target: Mapping[str, Any] = field(default_factory=dict)
+    progress: RunProgress = field(default_factory=RunProgress)
     options: Mapping[str, Any] = field(default_factory=dict)
     warn: Callable[[str], None] = print
     inspect_release_archive: Callable[[str, str], Mapping[str, Any] | None] = lambda _path, _install: None
+
+    @property
+    def brokers(self) -> Mapping[str, BrokerFacts]:
+        """The facts of every broker, by inventory name."""
+        return self.fleet.brokers
 
     def step(self, step: Step) -> Decision:
         """Return a step as the operation's decision, together with the step's notes for the operator."""
@@ -72,25 +146,45 @@ class Request:
         return {"step": step.to_dict()}
 
 
-_OPERATIONS: dict[str, Callable[[Request], Decision]] = {}
-_WITHOUT_TABLE: set[str] = set()
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """A registered operation: its function, the reader of its evidence, and whether it ends with a table."""
+
+    decide: Callable[[Request], Decision]
+    read: Callable[[Mapping[str, Any]], Any]
+    has_table: bool
+
+
+_OPERATIONS: dict[str, _Operation] = {}
 
 
 def operation(
-    name: str, *, has_table: bool = True
+    name: str, *, read: Callable[[Mapping[str, Any]], Any] = BrokerEvidence.of, has_table: bool = True
 ) -> Callable[[Callable[[Request], Decision]], Callable[[Request], Decision]]:
     """Return a decorator that registers the function which decides the operation ``name``.
 
-    ``has_table``: the last decision of the operation carries a table of what was done.
+    ``read`` types the result of the module that its evidence comes from. ``has_table``: the last decision of the
+    operation carries a table of what was done.
     """
 
     def register(function: Callable[[Request], Decision]) -> Callable[[Request], Decision]:
-        _OPERATIONS[name] = function
-        if not has_table:
-            _WITHOUT_TABLE.add(name)
+        _OPERATIONS[name] = _Operation(function, read, has_table)
         return function
 
     return register
+
+
+def typed_evidence(
+    returned: Mapping[str, Mapping[str, Any]], read: Callable[[Mapping[str, Any]], _Evidence]
+) -> dict[str, _Evidence]:
+    """Return what modules returned, by host, as ``read`` types it. Raises InputError that names the host."""
+    typed = {}
+    for host, result_of_host in returned.items():
+        try:
+            typed[host] = read(result_of_host)
+        except NodeError as error:
+            raise InputError(f"{host}: its evidence cannot be used: {error}") from None
+    return typed
 
 
 def decide(name: str, request: Request) -> Decision:
@@ -100,18 +194,43 @@ def decide(name: str, request: Request) -> Decision:
     Raises InputError for an unknown operation or a host that is no broker, RefusalError with one line for each problem
     that keeps the operation from going on, and other FleetError for what the inventory says wrong.
     """
-    function = _OPERATIONS.get(name)
-    if function is None:
+    known = _OPERATIONS.get(name)
+    if known is None:
         raise InputError(f"operation must be one of {', '.join(sorted(_OPERATIONS))}, not {name!r}")
     if unknown := sorted(request.evidence.keys() - request.brokers.keys()):
         raise InputError(f"{', '.join(unknown)}: not a broker of this fleet")
-    decision, options = function(request), request.options
-    if decision.get("step", {}).get("act") != "done" or "before" not in options or name in _WITHOUT_TABLE:
+    _refuse_lost_hosts(request)
+    request = replace(request, evidence=typed_evidence(request.evidence, known.read))
+    decision = known.decide(request)
+    if "step" not in decision:
         return decision
-    before = {host: evidence for host, evidence in options["before"].items() if evidence}
-    gaps = {host: gap for host, gap in options["gaps"].items() if gap not in (None, "")}
-    table = outcome_table(request.target["hosts"], before, request.evidence, options["acted"], gaps)
-    return {**decision, "table": table}
+    progress = request.progress.after(decision["step"], request.evidence)
+    done = sorted(request.progress.acted_hosts())
+    decision = {**decision, "progress": {**progress.as_dict(), "done": done}}
+    if decision["step"]["act"] != "done" or "hosts" not in request.target or not known.has_table:
+        return decision
+    hosts = request.target["hosts"]
+    records = {host: request.progress.record(host) for host in hosts}
+    observed = request.options.get("switched") or {}
+    gaps = {host: observed[host].get("longest") for host in observed if "switch" in records[host].acted}
+    acted = {host: record.acted for host, record in records.items()}
+    before = {host: record.before for host, record in records.items()}
+    return {**decision, "table": outcome_table(hosts, before, request.evidence, acted, gaps)}
+
+
+def _refuse_lost_hosts(request: Request) -> None:
+    """Raise InputError for hosts of the target that are no longer ``alive`` in the play, where the options name those.
+
+    A play that loses a host goes on with the others, whatever any_errors_fatal and max_fail_percentage say (ansible
+    issue 82834), so this is checked before every act.
+    """
+    if "alive" not in request.options:
+        return
+    if lost := [host for host in request.target["hosts"] if host not in request.options["alive"]]:
+        raise InputError(
+            f"{', '.join(lost)} failed or was not reached, so nothing further is touched. See above why, put it right, "
+            f"and run {request.options['same_command']}"
+        )
 
 
 def from_mappings(kind: type[_Evidence], *mappings: Mapping[str, Any], **values: Any) -> _Evidence:
@@ -126,25 +245,29 @@ def from_mappings(kind: type[_Evidence], *mappings: Mapping[str, Any], **values:
 
 def outcome_table(
     hosts: Iterable[str],
-    before: Mapping[str, Mapping[str, Any]],
-    after: Mapping[str, Mapping[str, Any]],
+    before: Mapping[str, str | None],
+    after: Mapping[str, BrokerEvidence | None],
     acted: Mapping[str, Sequence[str]],
     gaps: Mapping[str, float | None],
 ) -> list[str]:
     """Return the lines of a table of what an operation did, one for each host after the head.
 
-    ``before`` and ``after``: by host the result of ``broker_info`` at the begin and the end. ``acted``: what was done
-    to each. ``gaps``: seconds without an answer that clients had when a host handed over, None where not measured.
+    ``before``: by host its release and state at the begin. ``after``: by host the evidence at the end. ``acted``: what
+    was done to each. ``gaps``: seconds without an answer that clients had when a host handed over, None where not
+    measured.
     """
     rows = [_TABLE_HEAD]
     for host in hosts:
-        now, gap = after.get(host, {}), gaps.get(host)
+        now, gap = after.get(host), gaps.get(host)
         # What was not acted upon was not looked at before anything else.
-        states = _release_and_state(before.get(host) or now), _release_and_state(now)
+        states = before.get(host) or release_and_state(now), release_and_state(now)
         acts = ", ".join(dict.fromkeys(acted.get(host, ()))) or "no"
         rows.append((host, *states, "-" if gap is None else f"{float(gap):.1f} s", acts))
     return aligned(rows)
 
 
-def _release_and_state(evidence: Mapping[str, Any]) -> str:
-    return " ".join(str(evidence[key]) for key in ("release", "state") if evidence.get(key)) or "not known"
+def release_and_state(evidence: BrokerEvidence | None) -> str:
+    """Return the release that a broker runs and its state, as a table shows them."""
+    if evidence is None:
+        return "not known"
+    return f"{evidence.release} {evidence.state}" if evidence.release else evidence.state

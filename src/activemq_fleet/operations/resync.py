@@ -16,8 +16,9 @@ from typing import Any
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.judge import SERVING
+from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.recency import NodeStore, ResyncRefused, StoreChoice, choose_store, differences
-from activemq_fleet.operations.requests import Decision, Request, Step, from_mappings, operation
+from activemq_fleet.operations.requests import Decision, Request, Step, operation
 
 _INACTIVE = ("", "inactive", "failed")
 _WAIT = 2
@@ -48,21 +49,24 @@ class PureNode:
     obstacle: str = ""
 
     @classmethod
-    def of(cls, store: NodeStore, broker: Mapping[str, Any], look: Mapping[str, Any], needed: int = 0) -> PureNode:
-        """Return the node from results of ``broker_info`` and ``store_info``; ``needed``: bytes of the peer's store."""
-        obstacle = look["obstacle"]
-        if not obstacle and look["free"] < needed + _SPARE:
-            obstacle = f"beside its store are {look['free'] >> 20} MiB free, and a copy takes {needed + _SPARE >> 20}"
-        answer = broker["connectors"].get("replication", "")
-        return from_mappings(
-            cls,
-            broker,
-            look,
+    def of(cls, store: NodeStore, broker: BrokerEvidence, contents: Mapping[str, Any], needed: int = 0) -> PureNode:
+        """Return the node from its evidence and the result of ``store_info``; ``needed``: bytes of the peer's store."""
+        obstacle = contents["obstacle"]
+        if not obstacle and contents["free"] < needed + _SPARE:
+            obstacle = (
+                f"beside its store are {contents['free'] >> 20} MiB free, and a copy takes {needed + _SPARE >> 20}"
+            )
+        return cls(
             store=store,
-            unit=(broker["unit"] or {}).get("ActiveState", ""),
-            phase=broker["log"]["phase"],
-            returned=broker["message_returned"],
-            listening=answer.startswith("greets"),
+            state=broker.state,
+            unit=(broker.unit or {}).get("ActiveState", ""),
+            phase=str(broker.log["phase"]),
+            returned=broker.message_returned,
+            listening=broker.connectors.get("replication", "").startswith("greets"),
+            age=broker.age,
+            restart_required=broker.restart_required,
+            locked=contents["locked"],
+            unfinished=contents["unfinished"],
             obstacle=obstacle,
         )
 
@@ -223,7 +227,7 @@ def _stop(master: PureNode, slave: PureNode, choice: StoreChoice) -> ResyncStep:
 def decide_resync(request: Request) -> Decision:
     """Return the next step that makes the stores of both nodes equal, in each ``pure`` (replicating) pair asked for.
 
-    ``options``: ``stores`` by host, ``chosen``, ``restart``, ``check``, ``looked_at``, ``waited``.
+    ``options``: ``stores`` by host, ``chosen``, ``restart``, ``check``, ``looked_at``.
     """
     brokers, options, target = request.brokers, request.options, request.target
     pure, others = {}, []
@@ -235,14 +239,14 @@ def decide_resync(request: Request) -> Decision:
         else:
             raise InputError(f"{pair} has {len(hosts)} node: a pure pair is two")
     # The playbook restart has restarted the others before.
-    if pure and others and not options["restart"] and not any(options["acted"].values()):
+    if pure and others and not options["restart"] and not request.progress.acted_hosts():
         request.warn(f"{', '.join(others)}: not pure, so there is nothing to resync")
     older = float(options["looked_at"]) - target["since_epoch"]
     step = plan_resync(
         pure,
         chosen=options["chosen"],
         restart_older=older if options["restart"] else None,
-        waited=float(options["waited"]),
+        waited=request.progress.waited,
     )
     if options["check"] and step.act != "done":
         return {"step": {"act": "done", "hosts": [], "say": f"nothing was touched; what would be next: {step.say}"}}

@@ -202,14 +202,14 @@ def nodes_and_run(request: Request, act: str, **more: Any) -> tuple[list[Node], 
     """Return the nodes of the target as their evidence shows them, and the progress of the operation's run."""
     options, target = request.options, request.target
     nodes = [node_of(request.brokers[host], evidence) for host, evidence in request.evidence.items()]
-    acted = {host for host, acts in options["acted"].items() if act in acts}
+    acted = request.progress.acted_hosts(act)
     since, looked_at = float(target["since_epoch"]), float(options["looked_at"])
     done = {node.host for node in nodes if not node.restart_required and started_since(node, since, looked_at)}
     run = OperationRun(
         act=act,
         chosen=target["chosen"],
         acted=acted,
-        waited=float(options["waited"]),
+        waited=request.progress.waited,
         window=time.time() - looked_at,
         settle=float(options["settle"]),
         **{"done": done | acted, **more},

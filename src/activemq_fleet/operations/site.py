@@ -13,8 +13,18 @@ from dataclasses import replace
 from typing import Any
 
 from activemq_fleet.node.printable import counted
+from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.health import Node, node_of
-from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation, outcome_table
+from activemq_fleet.operations.requests import (
+    Decision,
+    RefusalError,
+    Request,
+    RunProgress,
+    operation,
+    outcome_table,
+    release_and_state,
+    typed_evidence,
+)
 from activemq_fleet.operations.rolling import NextStep, OperationRun, next_touch, nodes_by_pair
 
 _READY = ("active", "standby")
@@ -132,16 +142,15 @@ def _step(act: str, node: Node, pair: Sequence[Node]) -> NextStep:
 def decide_roll(request: Request) -> Decision:
     """Decide which brokers the playbook site has to start or restart in the fleet, and name their pairs.
 
-    ``configured``: of every broker whose files were installed. ``options``: ``expected``, the hosts that the run is
-    for, and of them those of the play, ``all``, and those that are not lost, ``alive``. Raises RefusalError for lost
-    ones.
+    ``configured``: of every broker whose files were installed. ``options``: the hosts of the play, ``all``, and those
+    of them that are not lost, ``remaining``. Raises RefusalError for lost ones.
     """
     options, brokers, evidence = request.options, request.brokers, request.evidence
     lost = [
         host
-        for host in options["expected"]
+        for host in request.fleet.expected
         if host in brokers
-        and ("version" not in request.configured.get(host, {}) or host in {*options["all"]} - {*options["alive"]})
+        and ("version" not in request.configured.get(host, {}) or host in {*options["all"]} - {*options["remaining"]})
     ]
     if lost:
         text = "no broker is started or restarted, because of hosts that failed or were not reached"
@@ -156,11 +165,15 @@ def decide_roll(request: Request) -> Decision:
     for note in notes:
         request.warn(note)
     batches = [sorted(node.host for node in pair) for pair, due in zip(pairs, acts, strict=True) if due]
+    unverified = [
+        node.host for node in nodes if batches or node.pid is None or brokers[node.host].release.text != node.release
+    ]
     return {
         "acts": [f"{act} {node.host}" for due in acts for act, node in due],
         "hosts": [host for batch in batches for host in batch],
         "batches": {host: batch for batch in batches for host in batch},
         "sizes": [len(batch) for batch in batches],
+        "verify": unverified,
         "notes": notes,
     }
 
@@ -169,36 +182,43 @@ def decide_roll(request: Request) -> Decision:
 def decide_site(request: Request) -> Decision:
     """Return the next step of the playbook site (refuse, wait, restart a broker or finish) for the hosts of a request.
 
-    ``options``: ``peers``, by host the result of ``broker_info`` on a peer that the run is not for, ``acted``,
-    ``waited`` and ``settle``.
+    ``options``: ``peers``, by host the result of ``broker_info`` on a peer that the run is not for, and ``settle``.
     """
     options, brokers, evidence = request.options, request.brokers, request.evidence
-    peers = {brokers[host].peer or "": observed for host, observed in options["peers"].items() if "state" in observed}
+    answered = {brokers[host].peer or "": peer for host, peer in options["peers"].items() if "state" in peer}
+    peers = typed_evidence(answered, BrokerEvidence.of)
     nodes = [node_of(brokers[host], observed) for host, observed in {**peers, **evidence}.items()]
     known = {node.host for node in nodes}
     unseen = {host: peer for host in evidence if (peer := brokers[host].peer) and peer not in known}
     run = OperationRun(
         act="site",
         chosen=set(evidence),
-        acted={host for host, acts in options["acted"].items() if acts},
-        waited=float(options["waited"]),
+        acted=request.progress.acted_hosts(),
+        waited=request.progress.waited,
         settle=float(options["settle"]),
     )
     return request.step(next_site_step(nodes, run, unseen))
 
 
-@operation("outcome")
-def decide_outcome(request: Request) -> Decision:
-    """Return the table of what the playbook site did; ``evidence`` is the latest of each broker.
+def _evidence_if_any(returned: Mapping[str, Any]) -> BrokerEvidence | None:
+    return BrokerEvidence.of(returned) if returned.get("state") else None
 
-    ``options``: by host ``before``, the state before the first act, ``verified``, the look at the release, and
-    ``acted``.
+
+@operation("outcome", read=_evidence_if_any)
+def decide_outcome(request: Request) -> Decision:
+    """Return the table of what the playbook site did; ``evidence`` is the latest of each broker, None where none is.
+
+    ``options``: by host ``decisions``, the last decision of its batch, and ``verified``, the comparison of the release.
     """
     options, configured, evidence = request.options, request.configured, request.evidence
-    before: dict[str, Any] = {host: options["before"].get(host) or found for host, found in evidence.items()}
-    verified = {host: found for host, found in options["verified"].items() if found.get("state")}
+    compared = typed_evidence(options["verified"], _evidence_if_any)
+    verified = {host: observed for host, observed in compared.items() if observed}
+    runs = {host: RunProgress.of(decision.get("progress", {})) for host, decision in options["decisions"].items()}
+    records = {host: run.record(host) for host, run in runs.items()}
+    before = {host: release_and_state(observed) for host, observed in evidence.items()}
+    before |= {host: record.before for host, record in records.items() if record.before}
     acts = {
-        host: [*(["files"] if result.get("changed") else []), *options["acted"].get(host, ())]
+        host: [*(["files"] if result.get("changed") else []), *(records[host].acted if host in records else ())]
         for host, result in configured.items()
     }
     say = f"site is done on {counted(len(configured), 'broker')}"

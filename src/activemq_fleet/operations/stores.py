@@ -12,7 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from activemq_fleet.operations.requests import Decision, RefusalError, Request, from_mappings, operation
+from activemq_fleet.node.state.evidence import StoreMarkerEvidence
+from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
 from activemq_fleet.render.service import STORE_MARKER
 
 
@@ -89,17 +90,16 @@ def _problem(pair: str, seen: Sequence[ObservedSharedStore], size: int) -> str |
     return None
 
 
-@operation("stores")
+@operation("stores", read=StoreMarkerEvidence.of)
 def decide_stores(request: Request) -> Decision:
     """Decide which shared stores get a marker, and which host writes it. Raises RefusalError for an unusable store."""
     brokers = request.brokers
     stores = [
-        from_mappings(
-            ObservedSharedStore,
-            observed,
+        ObservedSharedStore(
+            **vars(observed),
             host=host,
             pair=brokers[host].pair,
-            directory=brokers[host].store,
+            directory=brokers[host].store or "",
             fence=brokers[host].fence,
         )
         for host, observed in request.evidence.items()

@@ -172,13 +172,12 @@ def decide_target(request: Request) -> Decision:
 
 @operation("collect")
 def decide_collect(request: Request) -> Decision:
-    """Decide from which brokers and agents to collect logs, and give the time. ``options``: ``name`` and ``agents``."""
-    options = request.options
+    """Decide from which brokers and agents to collect logs, and give the time. ``options``: ``name``."""
     places = [
-        TargetHost(host, agent["pair"], agent["group"], "agent")
-        for host, agent in (options.get("agents") or {}).items()
+        TargetHost(host, agent.pair or "", agent.group or "", "agent")
+        for host, agent in request.fleet.agents.items()
         if host not in request.brokers
     ]
     places += [TargetHost(host, broker.pair, broker.group, broker.role) for host, broker in request.brokers.items()]
-    target = resolve_target(places, options.get("name") or "")
+    target = resolve_target(places, request.options.get("name") or "")
     return {"hosts": list(target.chosen), "time": time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())}

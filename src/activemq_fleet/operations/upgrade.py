@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from activemq_fleet.deployment import Persistence
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.node.printable import counted
+from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.health import Node
 from activemq_fleet.operations.jumps import ReleaseChange, judge_downgrade, judge_release_change
 from activemq_fleet.operations.requests import Decision, Request, operation
@@ -200,17 +201,22 @@ def decide_upgrade(request: Request) -> Decision:
     ``put_back`` in it: whether the host may get its old release back when the new one does not come up.
     """
     nodes, stores, run = _upgrade_of(request)
-    switched = {host: acts.count("switch") for host, acts in request.options["acted"].items()}
+    switched = {host: record.acted.count("switch") for host, record in request.progress.hosts.items()}
     step = next_upgrade(nodes, stores, run, switched)
     may = step.act != "upgrade" or may_roll_back(step.hosts[0], nodes, stores)
     return {"step": {**request.step(step)["step"], "put_back": may}}
+
+
+def _running_store(evidence: BrokerEvidence) -> Persistence:
+    kind, openwire, pure = (evidence.persistence.get(key) for key in ("kind", "openwire", "pure"))
+    return Persistence(kind, evidence.store, openwire, bool(pure))
 
 
 def _upgrade_of(request: Request) -> tuple[list[Node], dict[str, StoreChange], OperationRun]:
     nodes, run = nodes_and_run(request, "upgrade", done=set())
     stores = {
         host: StoreChange(
-            now=Persistence(**evidence["persistence"], directory=evidence["store"]),
+            now=_running_store(evidence),
             then=broker.persistence or Persistence(kind=None),
             install=broker.install,
         )

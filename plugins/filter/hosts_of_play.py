@@ -1,0 +1,66 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Implements the filter ``hosts_of_play``: returns the hosts of a play of ``site``, as a pattern for ``hosts:``."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: hosts_of_play
+short_description: The hosts that a play of the playbook site is for
+version_added: 0.1.0
+author: The activemq.fleet authors (!UNKNOWN)
+description:
+  - Returns the hosts of a play by what M(activemq.fleet.compile) and M(activemq.fleet.decide) have returned in earlier
+    plays. The results are looked up on every host, because a limit may leave any of them out.
+  - A part of the playbooks of this collection. It is no interface for other playbooks and may change at any time.
+positional: play
+options:
+  _input:
+    description: The variables of all hosts, C(hostvars).
+    type: dict
+    required: true
+  play:
+    description: The short name of the play.
+    type: str
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Install the brokers' files
+  hosts: "{{ hostvars | default({}) | activemq.fleet.hosts_of_play('configure') }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The names of the hosts, or a pattern that matches no host. An empty list would match every host.
+  type: list
+  elements: str
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible_collections.activemq.fleet.plugins.filter.run_once_result import run_once_result
+
+_NO_HOST = ["all", "!all"]
+_DECIDED = {
+    "mark": ("share", "__activemq_stores", "hosts"),
+    "roll": ("run", "__activemq_roll", "hosts"),
+    "verify": ("run", "__activemq_roll", "verify"),
+}
+"""By play the play whose hosts have the decision, the variable of the decision, and its key with the hosts."""
+
+
+def hosts_of_play(hostvars: Mapping[str, Mapping[str, Any]], play: str) -> list[str]:
+    plays = run_once_result(hostvars, "__activemq_site", "plays", {"plays": {}})["plays"]
+    if play not in _DECIDED:
+        return plays.get(play) or _NO_HOST
+    deciding, name, key = _DECIDED[play]
+    # Only these hosts: in a large fleet it takes long to put the variables of all hosts together.
+    decisions = (hostvars[host].get(name) or {} for host in plays.get(deciding, ()))
+    return next((decision[key] for decision in decisions if key in decision), []) or _NO_HOST
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"hosts_of_play": hosts_of_play}

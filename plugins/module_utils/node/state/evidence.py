@@ -1,0 +1,186 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The results of modules that observe a host, as typed values: what the controller decides on.
+
+Root of a host, and the account of its broker, choose what a module returns there. A value of another type than the
+module returns is refused here, so that no decision sees it. Keys that no decision reads are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+from ..errors import NodeError
+from ..judge import STATES, BrokerState
+
+_Observed = TypeVar("_Observed")
+
+
+def _is_whole_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _are(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, (list, tuple)) and all(check(member) for member in value)
+
+
+def _maps_to(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, Mapping) and all(_is_text(key) and check(value[key]) for key in value)
+
+
+_CHECKS: Mapping[str, Callable[[Any], bool]] = {
+    "BrokerState": lambda value: value in STATES,
+    "bool": lambda value: isinstance(value, bool),
+    "int": _is_whole_number,
+    "float": _is_number,
+    "str": _is_text,
+    "tuple[str, ...]": _are(_is_text),
+    "tuple[int, ...]": _are(_is_whole_number),
+    "Mapping[str, str]": _maps_to(_is_text),
+    "Mapping[str, int]": _maps_to(_is_whole_number),
+    "Mapping[str, Any]": _maps_to(lambda _: True),
+}
+"""By the annotation of a field, without ``| None``, the check of its values."""
+
+
+def _typed(kind: type[_Observed], returned: Mapping[str, Any]) -> _Observed:
+    """Return an object of the dataclass ``kind``, its fields from what a module returned; None stands for the default.
+
+    Raises NodeError for a missing value without a default, and for one of another type than the field's.
+    """
+    typed = {}
+    for known in fields(kind):  # type: ignore[arg-type]
+        observed = returned.get(known.name)
+        if observed is None:
+            continue
+        annotation = str(known.type).removesuffix(" | None")
+        if not _CHECKS[annotation](observed):
+            raise NodeError(f"{known.name} is no {annotation}: {str(observed)[:100]!r}")
+        typed[known.name] = tuple(observed) if isinstance(observed, list) else observed
+    try:
+        return kind(**typed)
+    except TypeError as error:
+        raise NodeError(str(error)) from None
+
+
+@dataclass(frozen=True)
+class BrokerEvidence:
+    """What ``broker_info`` observed of a broker; None means unknown, or none.
+
+    ``frozen``: a signal stopped its process. ``age`` is in seconds since that was started, by a
+    clock that nobody sets; ``clock`` is the host's own time in seconds since the epoch. ``store_access``
+    is why the broker's account could not open the lock of the store, empty when it can. ``free``
+    are bytes by directory. ``release`` is the one that runs. ``store_used``: whether its store ever held anything.
+    ``generation`` is the one of a fenced store whose files the broker has open, ``generation_in_force`` the one that
+    the guards' newest claim names. ``store_marker`` are the lines of the store's marker.
+    """
+
+    state: BrokerState
+    how: str = ""
+    frozen: bool = False
+    pid: int | None = None
+    guard: int | None = None
+    age: float | None = None
+    clock: float | None = None
+    release: str | None = None
+    version: str | None = None
+    complete: bool = True
+    drift: tuple[str, ...] = ()
+    restart_required: bool = False
+    previous: str | None = None
+    previous_intact: bool | None = None
+    unit: Mapping[str, str] | None = None
+    store: str | None = None
+    store_used: bool | None = None
+    generation: int | None = None
+    generation_in_force: int | None = None
+    store_marker: tuple[str, ...] | None = None
+    store_access: str | None = None
+    free: Mapping[str, int] | None = None
+    log: Mapping[str, Any] = field(default_factory=dict)
+    connectors: Mapping[str, str] = field(default_factory=dict)
+    message_returned: bool | None = None
+    persistence: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, returned: Mapping[str, Any]) -> BrokerEvidence:
+        """Return the evidence in the result of ``broker_info``. Raises NodeError."""
+        return _typed(cls, returned)
+
+
+@dataclass(frozen=True)
+class MachineFacts:
+    """What ``machine_info`` observed of a machine; None or empty means unknown, and no rule reports unknown facts."""
+
+    java: int | None = None
+    """Feature release of the Java that the unit would run, such as 17."""
+    store_filesystem: str | None = None
+    """Type of the file system that holds the store's directory: ``xfs``, ``nfs4``, ``nfs``, ``cifs``, ``ocfs2``."""
+    store_mount_options: tuple[str, ...] = ()
+    """As in /proc/mounts: ``vers=3``, ``nolock``, ``local_lock=all``."""
+    store_capacity: int | None = None
+    """Bytes that the file system of the store has free, and that the store itself holds already."""
+    java_options: tuple[str, ...] = ()
+    """The Java options on the running broker's command line."""
+    settings_files: tuple[str, ...] = ()
+    """Existing files that the start script of some release would read."""
+    clock_synchronised: bool | None = None
+    user: str | None = None
+    """The account that runs the broker now."""
+    taken_ports: tuple[int, ...] = ()
+    """Those of the ports that the broker needs on which another process listens."""
+    missing_files: tuple[str, ...] = ()
+    """Those of the files that the broker's JVM needs at its start that do not exist."""
+    interfaces: tuple[str, ...] = ()
+    """Interfaces that are up, loopback included."""
+    cloud: str | None = None
+    """The cloud that the machine reports, such as ``Amazon EC2``."""
+    pair: str | None = None
+    """The name of the pair in the configuration that is in force on the host."""
+    boot: str | None = None
+    """The kernel's id of this boot: two hosts with one id are one machine, or containers of one."""
+    release: str | None = None
+    """The release that the running broker has open."""
+    pid: int | None = None
+    """The process of the broker."""
+    home_exists: bool = False
+    """Whether the directory of the release exists."""
+    home_releases: tuple[str, ...] = ()
+    """The releases of the brokers' jars in that directory."""
+    home_processes: tuple[int, ...] = ()
+    """The processes that have files of that directory open."""
+
+    @classmethod
+    def of(cls, returned: Mapping[str, Any]) -> MachineFacts:
+        """Return the facts in the result of ``machine_info``. Raises NodeError."""
+        return _typed(cls, returned)
+
+
+@dataclass(frozen=True)
+class StoreMarkerEvidence:
+    """What ``store_marker`` observed of a shared store.
+
+    ``marked`` holds the lines of the marker, None without one. ``mounted``: the directory, or one above it other than
+    the root, is a mount point. ``fenced``: brokers work in generations of it.
+    """
+
+    exists: bool
+    mounted: bool
+    used: bool
+    fenced: bool = False
+    marked: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, returned: Mapping[str, Any]) -> StoreMarkerEvidence:
+        """Return the evidence in the result of ``store_marker``. Raises NodeError."""
+        return _typed(cls, returned)

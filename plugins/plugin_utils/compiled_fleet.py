@@ -1,0 +1,38 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps the fleet that ``compile`` computed in one file on the controller, for the later steps of the playbook run.
+
+Ansible runs every action in a process of its own, so that only a file reaches all of them. It is in the temporary
+directory of the run (mode 0700), which ``ansible-playbook`` removes when it ends, also after a failure. A run that is
+killed leaves the directory behind; the file in it holds no secret, and no other run reads it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible import constants
+from ansible.errors import AnsibleActionFail
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
+
+
+def _path() -> Path:
+    return Path(constants.DEFAULT_LOCAL_TMP, "activemq-fleet.json")
+
+
+def write_compiled_fleet(fleet: Any) -> None:
+    """Write a ``deployment.CompiledFleet`` in place of the one of an earlier step, readable for its owner only."""
+    library("atomic_files").write_file(_path(), fleet.to_json().encode(), 0o600)
+
+
+def read_compiled_fleet() -> Any:
+    """Return the ``deployment.CompiledFleet`` of this playbook run.
+
+    Raises AnsibleActionFail if no task of the run has compiled the fleet.
+    """
+    try:
+        text = _path().read_text(encoding="utf-8")
+    except OSError:
+        raise AnsibleActionFail("the fleet was not compiled: run activemq.fleet.compile before this task") from None
+    return library("deployment").CompiledFleet.of_json(text)

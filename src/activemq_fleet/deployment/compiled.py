@@ -1,0 +1,55 @@
+"""What one run of compile computes of a fleet, as JSON for the later steps of the same playbook run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from activemq_fleet.deployment.facts import BrokerFacts
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPlace:
+    """The pair and the group that an agent belongs to; None for an agent of no pair or no group."""
+
+    pair: str | None
+    group: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledFleet:
+    """The facts of a fleet that decisions of operations need; no secrets.
+
+    ``brokers`` and ``agents`` are by inventory name. ``waivers`` are those in force. ``expected`` are the hosts that
+    the play of compile was started with, unreachable ones included.
+    """
+
+    brokers: Mapping[str, BrokerFacts]
+    agents: Mapping[str, AgentPlace] = field(default_factory=dict)
+    waivers: tuple[Mapping[str, Any], ...] = ()
+    expected: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """Return the fleet as JSON text, which ``of_json`` reads."""
+        return json.dumps(
+            {
+                "brokers": [broker.as_dict() for broker in self.brokers.values()],
+                "agents": {host: asdict(agent) for host, agent in self.agents.items()},
+                "waivers": [dict(waiver) for waiver in self.waivers],
+                "expected": self.expected,
+            }
+        )
+
+    @classmethod
+    def of_json(cls, text: str) -> CompiledFleet:
+        """Return the fleet that ``to_json`` wrote. Raises KeyError, TypeError, ValueError, ReleaseError."""
+        compiled = json.loads(text)
+        brokers = [BrokerFacts.of(mapping) for mapping in compiled["brokers"]]
+        return cls(
+            brokers={broker.host: broker for broker in brokers},
+            agents={host: AgentPlace(**agent) for host, agent in compiled["agents"].items()},
+            waivers=tuple(compiled["waivers"]),
+            expected=tuple(compiled["expected"]),
+        )
