@@ -21,7 +21,7 @@ from typing import Any
 
 from lxml import etree
 
-from activemq_fleet.adopt import Adopted, AdoptedDocument, adopt, read_sources
+from activemq_fleet.adopt import AdoptedDocument, Adoption, adopt, read_sources
 from activemq_fleet.adopt.equal_meaning import directories_of, has_no_meaning, means_the_same
 from activemq_fleet.adopt.secrets import is_password
 from activemq_fleet.adopt.xml_diff import ComparedElement, differences, walk, xml_element_of
@@ -118,7 +118,7 @@ def _is_readable(path: Path) -> bool:
     return True
 
 
-def _ratio(file: str, document: AdoptedDocument, adopted: Adopted) -> Ratio:
+def _ratio(file: str, document: AdoptedDocument, adopted: Adoption) -> Ratio:
     broker = adopted.fleet.broker(document.host)
     bare = replace(broker, settings=broker.settings.model_copy(update={"xml_fragments": ()}))
     plain = xml_element_of(etree.fromstring(activemq_xml(bare), xml_parser()))

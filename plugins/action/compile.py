@@ -69,7 +69,7 @@ class ActionModule(FleetAction):
             for broker in fleet.brokers
         }
         load_schema = library("artifacts").load_schema
-        fleet = validation.check_fleet(fleet, documents, load_schema, for_site=True)
+        fleet = validation.with_all_findings(fleet, documents, load_schema, for_site=True)
         is_refused = library("site_refusals").is_refused
         refused = [finding for finding in fleet.findings if installs and is_refused(finding)]
         if fleet.blocking or refused:

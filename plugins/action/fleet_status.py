@@ -46,7 +46,7 @@ class ActionModule(FleetAction):
                 asked = selection.hosts_to_ask(fleet, chosen)
                 kept = {name: arguments[name] for name in ("target", "evidence_to", "to")}
                 return {"changed": False, "questions": selection.questions(fleet, asked), "time": time.time(), **kept}
-            status = library("status").conclude(fleet, evidence, chosen=chosen, seconds=arguments["seconds"])
+            status = library("status").fleet_status(fleet, evidence, chosen=chosen, seconds=arguments["seconds"])
             return {"changed": False, **_outcome(status, arguments["to"])}
         except library("errors").FleetError as error:
             raise AnsibleActionFail(str(error)) from None

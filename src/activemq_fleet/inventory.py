@@ -67,15 +67,36 @@ def read_inventory(
             return _inventory_data_of(loaded, ", ".join(sources))
 
 
-def load_fleet(sources: Sequence[str], **options: Sequence[str]) -> Fleet:
-    """Return the fleet that an Ansible inventory describes; see ``read_inventory`` and ``topology.build_fleet``.
+def load_fleet(
+    sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    extra_vars: Sequence[str] = (),
+    vault_ids: Sequence[str] = (),
+    vault_password_files: Sequence[str] = (),
+) -> Fleet:
+    """Return the fleet that an Ansible inventory describes.
 
-    Raises InputError, SettingsError or ReleaseError. What is wrong with the topology is in the
-    fleet's findings.
+    ``sources`` is an inventory file, a directory or a comma-separated list of hosts, or a sequence of them; Ansible
+    reads them. The options are those of ``ansible-playbook``: ``extra_vars`` are ``NAME=VALUE``, JSON, YAML or
+    ``@FILE``. ``Fleet.findings`` are those about the topology, ``Fleet.warnings`` include Ansible's.
+
+    Raises InputError for an inventory that cannot be read, SettingsError, which names hosts and variables, for
+    variables that cannot be used, and ReleaseError for an unknown release.
+
+    >>> from activemq_fleet import load_fleet
+    >>> fleet = load_fleet("orders-mq01-a,orders-mq02-a", extra_vars=["activemq_release=5.18.3", "activemq_ha=none"])
+    >>> [broker.host for broker in fleet.brokers]
+    ['orders-mq01-a', 'orders-mq02-a']
     """
     from activemq_fleet.topology import build_fleet
 
-    data = read_inventory(sources, **options)
+    paths = [sources] if isinstance(sources, str | os.PathLike) else sources
+    data = read_inventory(
+        [os.fspath(path) for path in paths],
+        extra_vars=extra_vars,
+        vault_ids=vault_ids,
+        vault_password_files=vault_password_files,
+    )
     fleet = build_fleet(data.hosts, data.groups)
     return dataclasses.replace(fleet, warnings=(*data.warnings, *fleet.warnings))
 

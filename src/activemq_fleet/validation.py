@@ -1,10 +1,11 @@
-"""Check a whole fleet by schema, rules and routes."""
+"""Check a whole fleet, or any configuration file, by schema, rules and routes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from lxml import etree
@@ -12,11 +13,19 @@ from lxml import etree
 from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import InputError, SettingsError
 from activemq_fleet.findings import Finding, error
-from activemq_fleet.lint import MachineFacts, Selection, host_findings, rules
+from activemq_fleet.lint import (
+    MachineFacts,
+    ReleaseView,
+    Selection,
+    file_findings,
+    host_findings,
+    release_findings,
+    rules,
+)
 from activemq_fleet.lint.files import schema_finding, without_schema_duplicates
 from activemq_fleet.lint.fleets import FleetView, broker_findings, graph_findings
 from activemq_fleet.releases import Release
-from activemq_fleet.render import ACTIVEMQ_XML
+from activemq_fleet.render import ACTIVEMQ_XML, render_document
 from activemq_fleet.render.service import kahadb_directory
 from activemq_fleet.routes import route_findings, routes_of
 from activemq_fleet.schema import CORE, Schema, XmlDocument
@@ -28,6 +37,11 @@ from activemq_fleet.topology.build import waive
 _Node = TypeVar("_Node")
 _Made = TypeVar("_Made")
 _EVERY_RULE = Selection()
+_NO_FILES: Mapping[str, bytes] = MappingProxyType({})
+SchemaSource = Callable[[Release], Schema]
+
+STOPPING = "errors-that-stop-a-broker"
+"""The name that selects all rules about mistakes with which a broker does not start."""
 
 _TOPOLOGY = (*(f"T{number:03}" for number in range(1, 36)), *(f"R{number:03}" for number in range(1, 5)))
 
@@ -36,6 +50,96 @@ _TOPOLOGY = (*(f"T{number:03}" for number in range(1, 36)), *(f"R{number:03}" fo
 def known_rule_ids() -> tuple[str, ...]:
     """Return the ids of all rules: those of the lint rules, of the topology and of the routes."""
     return (*(registered.id for registered in rules()), *_TOPOLOGY)
+
+
+def select_rules(select: Sequence[str], ignore: Sequence[str]) -> Selection:
+    """Return the rules that ``select`` and ``ignore`` name, as ``--select`` and ``--ignore`` of ``check`` do.
+
+    Raises InputError for a word that begins no rule's id.
+    """
+    if not select and not ignore:
+        return _EVERY_RULE
+    stopping = tuple(rule.id for rule in rules() if rule.refuses)
+    return Selection.of(select, ignore, known_rule_ids(), groups={STOPPING: stopping})
+
+
+def cached_schema(release: Release) -> Schema:
+    """Return the compiled ``activemq.xsd`` of a release from the cache, or through Maven where the cache has none.
+
+    Raises SchemaUnavailable or ArtifactError where no schema of the release's line can be obtained.
+    """
+    from activemq_fleet.artifacts import load_schema
+
+    return load_schema(release)
+
+
+def check_fleet(
+    fleet: Fleet,
+    *,
+    schema_of: SchemaSource | None = cached_schema,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> tuple[Finding, ...]:
+    """Return all findings about a fleet, as ``activemq-fleet check`` reports them: sorted by host, rule and message.
+
+    Renders the ``activemq.xml`` of each broker, and checks topology, schemas, rules, routes, and what the playbook
+    ``site`` refuses. Waived findings are included, with the reason in ``waived``.
+
+    ``schema_of`` returns the compiled XML schema of a release, by default from the cache or through Maven; None skips
+    the findings of schemas. ``select`` and ``ignore`` are ids of rules or families: ``["N", "L003"]``.
+
+    Raises SettingsError for settings that cannot be rendered, InputError for unknown rules, and SchemaUnavailable or
+    ArtifactError for a missing schema.
+
+    >>> from activemq_fleet import build_fleet, check_fleet
+    >>> variables = {"activemq_release": "5.18.3", "activemq_ha": "shared-file"}
+    >>> fleet = build_fleet({"orders-mq01-a": variables})
+    >>> for finding in check_fleet(fleet, schema_of=None, select=["T"]):
+    ...     print(finding.rule, finding.severity, finding.host, finding.line)
+    T002 error orders-mq01-a None
+    T016 warning orders-mq01-a None
+    T030 warning orders-mq01-a None
+    """
+    selection = select_rules(select, ignore)
+    rendered = make_for_each(fleet.brokers, render_document)
+    documents = {broker.host: document for broker, document in zip(fleet.brokers, rendered, strict=True)}
+    return with_all_findings(fleet, documents, schema_of, selection, for_site=True, files_here=True).findings
+
+
+def lint_file(
+    content: bytes,
+    release: Release,
+    *,
+    file: str = ACTIVEMQ_XML,
+    other_files: Mapping[str, bytes] = _NO_FILES,
+    schema_of: SchemaSource | None = cached_schema,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> tuple[Finding, ...]:
+    """Return the findings about any ``activemq.xml``: those about its release, then those of the file, by position.
+
+    ``content`` is checked as a broker of ``release`` reads it; a file that is not XML yields a finding. ``file`` is the
+    name in the findings. ``other_files`` are the files of the same directory by name, such as ``jetty.xml``. Lines and
+    columns are 1-based. ``schema_of``, ``select`` and ``ignore`` are those of ``check_fleet``.
+
+    Raises InputError for unknown rules, and SchemaUnavailable or ArtifactError for a missing schema.
+
+    >>> from activemq_fleet import Release, lint_file
+    >>> content = b'''<beans xmlns="http://www.springframework.org/schema/beans">
+    ...   <broker xmlns="http://activemq.apache.org/schema/core">
+    ...     <networkConnectors><networkConnector uri="static:(tcp://hub-mq01-a:61616)"/></networkConnectors>
+    ...   </broker>
+    ... </beans>'''
+    >>> for finding in lint_file(content, Release.of("5.18.3"), schema_of=None, select=["N"], ignore=["N019"]):
+    ...     print(finding.rule, finding.severity, f"{finding.file}:{finding.line}:{finding.column}")
+    N014 warning conf/activemq.xml:2:3
+    """
+    selection = select_rules(select, ignore)
+    schema = schema_of(release) if schema_of else None
+    return (
+        *release_findings(ReleaseView(release), selection, file=file),
+        *file_findings(content, release, schema=schema, file=file, selection=selection, other_files=other_files),
+    )
 
 
 def _refuse_unknown_waivers(fleet: Fleet) -> None:
@@ -50,10 +154,10 @@ def _refuse_unknown_waivers(fleet: Fleet) -> None:
             )
 
 
-def check_fleet(
+def with_all_findings(
     fleet: Fleet,
     documents: Mapping[str, XmlDocument],
-    schema_of: Callable[[Release], Schema] | None,
+    schema_of: SchemaSource | None,
     selection: Selection = _EVERY_RULE,
     *,
     for_site: bool = False,
@@ -94,6 +198,11 @@ def check_fleet(
     return replace(
         fleet, findings=tuple(waive((f if f.waived is None else replace(f, waived=None) for f in selected), waivers))
     )
+
+
+def with_lint_findings(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Fleet:
+    """Return the fleet with all findings except schema findings, which would need downloaded schemas."""
+    return with_all_findings(fleet, documents, None)
 
 
 def make_for_each(nodes: Iterable[_Node], make: Callable[[_Node], _Made]) -> list[_Made]:

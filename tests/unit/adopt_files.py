@@ -12,7 +12,7 @@ import yaml
 from jinja2 import Environment, StrictUndefined
 from lxml import etree
 
-from activemq_fleet.adopt import Adopted, Difference, adopt, read_agents, read_sources
+from activemq_fleet.adopt import Adoption, Difference, adopt, read_agents, read_sources
 from activemq_fleet.grouping import group_name
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.naming import DEFAULT_PATTERN, Naming
@@ -57,14 +57,14 @@ def write_files(directory: Path, files: Mapping[str, bytes]) -> Path:
     return directory
 
 
-def adopted(directory: Path, files: Mapping[str, bytes], release: str = "", pattern: str = DEFAULT_PATTERN) -> Adopted:
+def adopted(directory: Path, files: Mapping[str, bytes], release: str = "", pattern: str = DEFAULT_PATTERN) -> Adoption:
     """The adoption of these files, from disk."""
     naming = Naming(pattern)
     write_files(directory, files)
     return adopt(read_sources([str(directory)], [release] if release else [], naming), naming)
 
 
-def adopted_tree(directory: Path, fleet: Fleet) -> Adopted:
+def adopted_tree(directory: Path, fleet: Fleet) -> Adoption:
     """The adoption of everything that a fleet renders."""
     for name, content in render_fleet(fleet).items():
         path = directory / name
@@ -75,7 +75,7 @@ def adopted_tree(directory: Path, fleet: Fleet) -> Adopted:
     return adopt(read_sources([str(directory)], [], naming), naming, agents=agents)
 
 
-def written(directory: Path, adoption: Adopted) -> Path:
+def written(directory: Path, adoption: Adoption) -> Path:
     """The inventory on disk."""
     for name, content in adoption.files.items():
         path = directory / name
@@ -84,7 +84,7 @@ def written(directory: Path, adoption: Adopted) -> Path:
     return directory
 
 
-def rendered_again(directory: Path, adoption: Adopted) -> dict[str, bytes]:
+def rendered_again(directory: Path, adoption: Adoption) -> dict[str, bytes]:
     """The tree that the inventory renders, read by Ansible as any other."""
     return render_fleet(load_fleet([str(written(directory / "inventory", adoption))]))
 
@@ -159,7 +159,7 @@ def _net(one: Facts, other: Facts, hidden: set[tuple[str, str]]) -> dict[tuple[s
     return {key: count for key, count in net.items() if count}
 
 
-def read_back(adoption: Adopted) -> dict[str, bytes]:
+def read_back(adoption: Adoption) -> dict[str, bytes]:
     """activemq.xml by host, from the files of the inventory and nothing else; quicker than Ansible."""
     environment = Environment(undefined=StrictUndefined, autoescape=False)  # noqa: S701 -- YAML, not HTML
     context: dict[str, Any] = {

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from activemq_agent.config import KEYS, format_value
 from activemq_agent.metrics import COUNTERS, GAUGES
-from activemq_fleet.cli.checking import selection_of
 from activemq_fleet.settings.agent import VARIABLES
+from activemq_fleet.validation import select_rules
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -21,7 +21,7 @@ def test_every_topology_error_has_its_row_and_can_be_selected() -> None:
     told = set(re.findall(r"^\| (T\d{3}) \|", (REPOSITORY / "docs" / "topology-errors.md").read_text(), re.MULTILINE))
 
     assert fired == told
-    assert selection_of(sorted(fired), []).select == tuple(sorted(fired))
+    assert select_rules(sorted(fired), []).select == tuple(sorted(fired))
 
 
 def agent_keys() -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.node.state.agent_status import gather_agent_status
-from activemq_fleet.status import FleetStatus, conclude, nagios_line
+from activemq_fleet.status import FleetStatus, fleet_status, nagios_line
 from activemq_fleet.topology import build_fleet
 from tests.support.broker_evidence import NOW, A, B, broker_evidence, usage_evidence
 
@@ -32,7 +32,7 @@ def status_with(host: str, returned: Any) -> FleetStatus:
         B: {"broker": broker_evidence(FLEET, B)},
         KIOSK: {"agent": {"state": "running", "how": "it answers", "publisher": "x", "store": {"outbox_rows": 0}}},
     }
-    return conclude(FLEET, {**evidence, host: returned}, now=NOW)
+    return fleet_status(FLEET, {**evidence, host: returned}, now=NOW)
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.cli.checking import selection_of
 from activemq_fleet.errors import InputError
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes import Routes, route_findings, routes_of
 from activemq_fleet.routes.route_findings import RULES
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
+from activemq_fleet.validation import select_rules
 from tests.unit.fleets import fleet, hosts
 from tests.work import count_lines
 
@@ -404,4 +404,4 @@ def test_every_rule_can_be_chosen_and_is_told() -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "topology-errors.md").read_text()
 
     assert set(RULES) == set(re.findall(r"^\| (R\d{3}) \|", page, re.MULTILINE))
-    assert selection_of(list(RULES), []).includes("R002")
+    assert select_rules(list(RULES), []).includes("R002")

@@ -11,7 +11,7 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.reports.status_page import status_page
-from activemq_fleet.status import FleetStatus, conclude, nagios_line, read_states
+from activemq_fleet.status import FleetStatus, fleet_status, nagios_line, read_states
 from activemq_fleet.status.selection import hosts_to_ask, questions, select_hosts
 from activemq_fleet.status.text import headline, table_lines
 from activemq_fleet.topology import Fleet
@@ -34,7 +34,7 @@ def status(found: Fleet = ONE, **hosts: dict[str, Any]) -> FleetStatus:
         else {"broker": broker_evidence(found, one.host, **said.get(one.host, {}))}
         for one in found.brokers
     }
-    return conclude(found, evidence, now=NOW, seconds=1.5)
+    return fleet_status(found, evidence, now=NOW, seconds=1.5)
 
 
 def rules(found: FleetStatus) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ is complete by construction. No password is written to the inventory.
 
 from __future__ import annotations
 
-from activemq_fleet.adopt.adoption import Adopted, adopt
+from activemq_fleet.adopt.adoption import Adoption, adopt, adopt_files
 from activemq_fleet.adopt.agents import read_agents
 from activemq_fleet.adopt.inventory_writer import MARK, is_unchanged
 from activemq_fleet.adopt.sources import AdoptedDocument, read_addresses, read_sources
@@ -15,10 +15,11 @@ from activemq_fleet.adopt.xml_diff import Difference
 
 __all__ = [
     "MARK",
-    "Adopted",
     "AdoptedDocument",
+    "Adoption",
     "Difference",
     "adopt",
+    "adopt_files",
     "is_unchanged",
     "read_addresses",
     "read_agents",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from lxml import etree
 
 from activemq_fleet.adopt import companion_files
-from activemq_fleet.adopt.agents import AgentFile, propose_agents
+from activemq_fleet.adopt.agents import AgentFile, propose_agents, read_agents
 from activemq_fleet.adopt.authentication import note_authentication, propose_authentication
 from activemq_fleet.adopt.brokers import DEFAULT_HEAP, accounts_of, propose_acl, propose_brokers, propose_users
 from activemq_fleet.adopt.element_variables import drop_default_policies, propose_elements
@@ -22,25 +24,30 @@ from activemq_fleet.adopt.profiles import propose_own_directories, propose_profi
 from activemq_fleet.adopt.properties import PLACEHOLDER
 from activemq_fleet.adopt.proposal import Proposal, is_default
 from activemq_fleet.adopt.secrets import value_for_model, with_masked_passwords, without_passwords
-from activemq_fleet.adopt.sources import AdoptedDocument
+from activemq_fleet.adopt.sources import AdoptedDocument, read_addresses, read_sources
 from activemq_fleet.adopt.waivers import FindingsOf, propose_waivers
 from activemq_fleet.adopt.xml_diff import ComparedElement, Difference, differences, xml_element_of
-from activemq_fleet.naming import Naming
+from activemq_fleet.errors import ArtifactError, SchemaUnavailable
+from activemq_fleet.findings import Finding
+from activemq_fleet.lint import fleet_findings
+from activemq_fleet.naming import DEFAULT_PATTERN, Naming
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.credentials import credentials
 from activemq_fleet.render.secrets import Secrets as Shown
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet
+from activemq_fleet.validation import SchemaSource, cached_schema, with_all_findings
 
 _OF_THE_JVM = frozenset(
     {"activemq.base", "activemq.home", "activemq.conf", "activemq.data", "java.io.tmpdir", "user.home"}
 )
 _CONSOLE_PORT = 8161
+_log = logging.getLogger("activemq_fleet.adopt")
 _CAMEL = "{http://camel.apache.org/schema/"
 
 
 @dataclass(frozen=True)
-class Adopted:
+class Adoption:
     """The inventory made from existing activemq.xml files, with notes on what the operator has to check.
 
     ``files`` are the inventory's files by path, ``differences`` the deviations of the rendered documents from the
@@ -56,6 +63,62 @@ class Adopted:
     files_read: dict[str, tuple[str, ...]]
 
 
+def adopt_files(
+    files: Sequence[str | os.PathLike[str]],
+    *,
+    releases: Sequence[str] = (),
+    addresses: Sequence[str] = (),
+    properties: Sequence[str] = (),
+    shared_stores: Collection[str] = (),
+    naming_pattern: str = DEFAULT_PATTERN,
+    naming_parity: str | None = None,
+    node: str | None = None,
+    schema_of: SchemaSource | None = cached_schema,
+    warn: Callable[[str], None] = _log.warning,
+) -> Adoption:
+    """Return an inventory that renders existing activemq.xml files again, and a list of what it cannot express.
+
+    ``files`` are paths of files whose path holds the host's name, directories (each activemq.xml below them) or texts
+    ``HOST=FILE``. ``releases`` are ``X`` for all hosts or ``HOST=X``; files that ``render`` wrote name their release.
+    ``addresses`` are ``HOST=ADDRESS`` where peers dial a host by another name, ``properties`` files with values of
+    placeholders, ``FILE`` or ``HOST=FILE``, and ``shared_stores`` names of pairs whose nodes share their store.
+    ``naming_pattern``, ``naming_parity`` and ``node`` are ``activemq_naming_pattern``, ``activemq_naming_parity`` and
+    ``activemq_node``. ``schema_of`` is that of ``check_fleet``. ``warn`` gets each warning as one line; by default it
+    goes to the logger ``activemq_fleet.adopt``. No file is written, and passwords are not copied.
+
+    Raises InputError or ReleaseError, which name file or host, for files that cannot be adopted.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from activemq_fleet import adopt_files, build_fleet, render_fleet
+    >>> variables = {"activemq_release": "5.18.3", "activemq_ha": "none", "activemq_port_offset": 10}
+    >>> files = render_fleet(build_fleet({"orders-mq01-a": variables}))
+    >>> with TemporaryDirectory() as directory:
+    ...     file = Path(directory, "orders-mq01-a.xml")
+    ...     _ = file.write_bytes(files["hosts/orders-mq01-a/conf/activemq.xml"])
+    ...     adoption = adopt_files([file], schema_of=None)
+    >>> adoption.fleet.broker("orders-mq01-a").ports["openwire"]
+    61626
+    >>> sorted(adoption.files)
+    ['group_vars/all.yml', 'hosts.yml', 'zz.activemq.yml']
+    """
+    names = [os.fspath(file) for file in files]
+    naming = Naming(naming_pattern, parity=naming_parity, stated={"node": node} if node else {})
+    documents = read_sources(names, releases, naming, properties)
+    for warning in dict.fromkeys(text for document in documents for text in document.release.warnings):
+        warn(warning)
+
+    def findings_of(fleet: Fleet, rendered: Mapping[str, XmlDocument]) -> Iterable[Finding]:
+        try:
+            return with_all_findings(fleet, rendered, schema_of).findings
+        except (SchemaUnavailable, ArtifactError) as error:
+            warn(f"not compared with the schema: {error}")
+            return (*fleet.findings, *fleet_findings(fleet, rendered))
+
+    agents, known_addresses = read_agents(names), read_addresses(addresses, documents)
+    return adopt(documents, naming, findings_of, agents, known_addresses, shared_stores)
+
+
 def adopt(
     documents: Sequence[AdoptedDocument],
     naming: Naming,
@@ -63,7 +126,7 @@ def adopt(
     agents: Sequence[AgentFile] = (),
     addresses: Mapping[str, str] = MappingProxyType({}),
     shared: Collection[str] = (),
-) -> Adopted:
+) -> Adoption:
     """Return an inventory that renders the given activemq.xml files again, including the agents of given agent.conf
     files.
 
@@ -105,7 +168,7 @@ def adopt(
     _note_placeholders(proposal, fleet)
     labels = secret_labels_in([*proposal.variables.values(), *proposal.agents.values()])
     _note_missing_settings(proposal)
-    return Adopted(
+    return Adoption(
         files=write_inventory(proposal, fleet),
         fleet=fleet,
         differences=differences,

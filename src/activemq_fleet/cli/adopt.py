@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from activemq_fleet import InputError
 from activemq_fleet.atomic_files import paths_in, write_tree
 from activemq_fleet.cli.options import format_option, output_option
 from activemq_fleet.cli.printing import echo, warn
-from activemq_fleet.errors import ArtifactError, InputError, SchemaUnavailable, shorten_list
+from activemq_fleet.errors import shorten_list
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.node.printable import counted
 
 if TYPE_CHECKING:
-    from activemq_fleet.adopt import Adopted, Difference
-    from activemq_fleet.findings import Finding
-    from activemq_fleet.schema import XmlDocument
-    from activemq_fleet.topology import Fleet
+    from activemq_fleet.adopt import Adoption, Difference
 
 _LONGEST = 400
 
@@ -84,16 +82,22 @@ def command(
     """
     import json
 
-    from activemq_fleet.adopt import adopt, read_addresses, read_agents, read_sources
-    from activemq_fleet.naming import Naming
+    from activemq_fleet import adopt_files
+    from activemq_fleet.cli.fleet_checks import schema_of
 
     check_inventory(output)
-    naming = Naming(naming_pattern, parity=naming_parity, stated={"node": node} if node else {})
-    documents = read_sources(files, releases, naming, properties)
-    for warning in dict.fromkeys(text for document in documents for text in document.release.warnings):
-        warn(warning)
-    known = read_addresses(addresses, documents)
-    adopted = adopt(documents, naming, _findings, read_agents(files), known, shared)
+    adopted = adopt_files(
+        files,
+        releases=releases,
+        addresses=addresses,
+        properties=properties,
+        shared_stores=shared,
+        naming_pattern=naming_pattern,
+        naming_parity=naming_parity,
+        node=node,
+        schema_of=schema_of,
+        warn=warn,
+    )
     write_tree(output, adopted.files, check_target=check_inventory)
     if form == "json":
         echo(json.dumps([asdict(difference) for difference in adopted.differences], indent=2))
@@ -121,20 +125,7 @@ def check_inventory(directory: Path) -> None:
         raise InputError(f"{directory}: was changed since adopt wrote it; choose another directory")
 
 
-def _findings(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Iterable[Finding]:
-    """Return the findings of a fleet with the given activemq.xml by host; without the schema's where there is none."""
-    from activemq_fleet.cli.fleet_checks import schema_of
-    from activemq_fleet.lint import fleet_findings
-    from activemq_fleet.validation import check_fleet
-
-    try:
-        return check_fleet(fleet, documents, schema_of).findings
-    except (SchemaUnavailable, ArtifactError) as error:
-        warn(f"not compared with the schema: {error}")
-        return (*fleet.findings, *fleet_findings(fleet, documents))
-
-
-def _as_text(output: Path, adopted: Adopted) -> Iterable[str]:
+def _as_text(output: Path, adopted: Adoption) -> Iterable[str]:
     by_difference: dict[tuple[str, str, str | None, str | None], list[Difference]] = defaultdict(list)
     for difference in adopted.differences:
         by_difference[difference.path, difference.direction, difference.original, difference.rendered].append(
@@ -155,7 +146,7 @@ def _as_text(output: Path, adopted: Adopted) -> Iterable[str]:
             yield f"    rendered: {_short(rendered)}"
 
 
-def _summary(output: Path, adopted: Adopted) -> Iterable[str]:
+def _summary(output: Path, adopted: Adoption) -> Iterable[str]:
     for host, paths in adopted.files_read.items():
         yield f"read: {host}: {', '.join(map(_printable, paths))}"
     for note in adopted.notes:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from activemq_fleet import InputError
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options, output_option, spark_options
 from activemq_fleet.cli.printing import echo
-from activemq_fleet.errors import InputError
 from activemq_fleet.node.printable import counted, printable, printable_json
 
 if TYPE_CHECKING:

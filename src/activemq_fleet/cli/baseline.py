@@ -8,10 +8,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from activemq_fleet import Finding, InputError
 from activemq_fleet.atomic_files import write_file
 from activemq_fleet.cli.companions import INPUT_ERROR
-from activemq_fleet.errors import InputError
-from activemq_fleet.findings import Finding
 from activemq_fleet.validation import known_rule_ids
 
 REASON = "in the baseline"

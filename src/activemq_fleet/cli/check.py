@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from activemq_fleet import FleetError
 from activemq_fleet.cli.formats import FORMATS, formatter
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
-from activemq_fleet.errors import FleetError
 
 _PATH = click.Path(path_type=Path)
 
@@ -65,20 +65,20 @@ def command(
         report_on_error,
         report_on_files,
         report_on_fleet,
-        selection_of,
     )
+    from activemq_fleet.validation import select_rules
 
     paths = (*named, *files)
     if bool(inventory) == bool(paths):
         raise click.UsageError("say what to check: -i INVENTORY, or --file activemq.xml --release X")
     if inventory and (release or release_from):
         raise click.UsageError("--release goes with --file: the inventory's hosts have activemq_release")
-    selection = selection_of(select, ignore)
+    select_rules(select, ignore)  # so that an unknown rule is an error of usage, before any input is read
     try:
         if paths:
-            report = report_on_files(paths, release, selection, release_from)
+            report = report_on_files(paths, release, select, ignore, release_from)
         else:
-            report = report_on_fleet(inventory, selection)
+            report = report_on_fleet(inventory, select, ignore)
     except FleetError as error:
         if form != "text":  # else the lines on stderr are the report
             click.echo(formatter(form)(report_on_error(error, ", ".join(map(str, paths or inventory.sources)))))

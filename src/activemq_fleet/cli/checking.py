@@ -8,6 +8,16 @@ from pathlib import Path
 
 import click
 
+from activemq_fleet import (
+    Finding,
+    FleetError,
+    InputError,
+    Release,
+    ReleaseError,
+    SettingsError,
+    check_fleet,
+    lint_file,
+)
 from activemq_fleet.cli.baseline import read_baseline, with_baseline_waived, write_baseline
 from activemq_fleet.cli.companions import INPUT_ERROR, companions_of, read_file, unreadable_finding
 from activemq_fleet.cli.file_releases import broker_files_below, read_release_rules, releases_of_files
@@ -15,30 +25,17 @@ from activemq_fleet.cli.fleet_checks import print_warnings, schema_of
 from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import echo_to_stderr, warn
-from activemq_fleet.errors import FleetError, InputError, ReleaseError, SettingsError
-from activemq_fleet.findings import Finding
 from activemq_fleet.findings import error as error_finding
-from activemq_fleet.lint import ReleaseView, Selection, file_findings, release_findings, rules
 from activemq_fleet.node.printable import counted
-from activemq_fleet.releases import Release
 from activemq_fleet.schema import Schema
-from activemq_fleet.validation import known_rule_ids
-
-STOPPING = "errors-that-stop-a-broker"
-
-
-def selection_of(select: Sequence[str], ignore: Sequence[str]) -> Selection:
-    """Return the lint rules that the options ``--select`` and ``--ignore`` select. Raises InputError for an unknown
-    rule.
-    """
-    if not select and not ignore:
-        return Selection()
-    stopping = tuple(rule.id for rule in rules() if rule.refuses)
-    return Selection.of(select, ignore, known_rule_ids(), groups={STOPPING: stopping})
 
 
 def report_on_files(
-    paths: Sequence[Path], release: str | None, selection: Selection, release_from: Path | None = None
+    paths: Sequence[Path],
+    release: str | None,
+    select: Sequence[str],
+    ignore: Sequence[str],
+    release_from: Path | None = None,
 ) -> Report:
     """Return a check's report on the given files by lint rules; a file that cannot be read becomes a finding.
 
@@ -47,35 +44,35 @@ def report_on_files(
     named = broker_files_below(paths)
     contents, findings = _read_all(named)
     texts = releases_of_files(named, release, read_release_rules(release_from) if release_from else ())
-    schemas: dict[str, tuple[Release, Schema]] = {}
+    schemas: dict[Release, Schema] = {}
     warnings: list[str] = []
     for text in dict.fromkeys(texts.values()):
         read_by = Release.of(text)
-        schemas[text] = read_by, schema_of(read_by)
+        schemas[read_by] = schema_of(read_by)
         warnings += read_by.warnings
     for warning in warnings:
         warn(warning)
-    for path, data in contents.items():
-        read_by, schema = schemas[texts[path]]
-        other_files, missing = companions_of(path, data)
+    for path, content in contents.items():
+        other_files, missing = companions_of(path, content)
         findings += (finding for finding in missing if finding not in findings)
-        findings += release_findings(ReleaseView(read_by), selection, file=str(path))
-        findings += file_findings(
-            data, read_by, schema=schema, file=str(path), selection=selection, other_files=other_files
+        findings += lint_file(
+            content,
+            Release.of(texts[path]),
+            file=str(path),
+            other_files=other_files,
+            schema_of=schemas.__getitem__,
+            select=select,
+            ignore=ignore,
         )
     return Report(tuple(map(str, named)), tuple(findings), warnings=tuple(warnings), files=True)
 
 
-def report_on_fleet(inventory: InventoryOptions, selection: Selection) -> Report:
+def report_on_fleet(inventory: InventoryOptions, select: Sequence[str], ignore: Sequence[str]) -> Report:
     """Return the report on an inventory's fleet: topology, schema, lint rules and routes. Raises FleetError."""
-    from activemq_fleet.render import render_document
-    from activemq_fleet.validation import check_fleet, make_for_each
-
     fleet = inventory.load_fleet()
     print_warnings(fleet)
-    rendered = make_for_each(fleet.brokers, render_document)
-    documents = {broker.host: document for broker, document in zip(fleet.brokers, rendered, strict=True)}
-    return Report.of(check_fleet(fleet, documents, schema_of, selection, for_site=True, files_here=True))
+    findings = check_fleet(fleet, schema_of=schema_of, select=select, ignore=ignore)
+    return Report.of(replace(fleet, findings=findings))
 
 
 def print_report(report: Report, form: str, baseline: Path | None, write_to: Path | None) -> int:

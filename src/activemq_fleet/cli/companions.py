@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from activemq_fleet.errors import InputError
-from activemq_fleet.findings import Finding
+from activemq_fleet import Finding, InputError
 from activemq_fleet.findings import error as error_finding
 from activemq_fleet.lint.locations import file_names_in
 from activemq_fleet.schema import text_of

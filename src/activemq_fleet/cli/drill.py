@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from activemq_fleet import InputError
 from activemq_fleet.atomic_files import write_file
 from activemq_fleet.cli.lab_options import interruptible, lab_options, require_packages
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo, echo_to_stderr
-from activemq_fleet.errors import InputError
 
 if TYPE_CHECKING:
     from activemq_fleet.drills.model import DeliveryAccount, DrillResult

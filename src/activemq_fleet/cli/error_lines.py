@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import click
 
-from activemq_fleet.errors import FleetError
+from activemq_fleet import FleetError
 from activemq_fleet.install_hint import install_hint
 from activemq_fleet.node.printable import printable
 from activemq_fleet.node.text_lines import split_lines

@@ -36,21 +36,16 @@ def command(inventory: InventoryOptions, host: str, to: str | None, destination:
     inventory or a default decides is followed by its variable. With --to it tells the way of a
     message from one host to a consumer at another, and which single failures cut it.
     """
-    from activemq_fleet.cli.fleet_checks import print_warnings, render_documents, routes_in, with_lint_findings
-    from activemq_fleet.explain import explanation_of, to_text
+    from activemq_fleet import explain_host, find_routes
+    from activemq_fleet.cli.fleet_checks import print_warnings
+    from activemq_fleet.explain import to_text
     from activemq_fleet.explain.route import explain_route
-    from activemq_fleet.routes import routes_of
 
     if destination and not to:
         raise click.UsageError("--destination goes with --to")
     fleet = inventory.load_fleet()
     print_warnings(fleet)
-    if to:
-        explanation = explain_route(fleet, routes_in(fleet), host, to, destination)
-    else:
-        documents = render_documents(fleet)
-        checked = with_lint_findings(fleet, documents)
-        explanation = explanation_of(checked, host, routes_of(fleet, documents), documents)
+    explanation = explain_route(fleet, find_routes(fleet), host, to, destination) if to else explain_host(fleet, host)
     if form == "json":
         echo(printable_json(explanation.to_dict()))
     else:

@@ -10,7 +10,8 @@ from itertools import islice
 from pathlib import Path, PurePath
 from typing import NoReturn
 
-from activemq_fleet.errors import InputError, shorten_list
+from activemq_fleet import InputError
+from activemq_fleet.errors import shorten_list
 from activemq_fleet.node.text_lines import split_lines
 
 _JAR = re.compile(r"activemq-(?:all|broker|client|core|spring)-(\d+\.\d+\.\d+)\.jar")

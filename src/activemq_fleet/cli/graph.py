@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from activemq_fleet import InputError
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
-from activemq_fleet.errors import InputError
 
 
 @click.command("graph")
@@ -27,7 +27,7 @@ def command(inventory: InventoryOptions, output: Path, status: Path | None) -> i
     Findings are marked where they are, all but those of the releases' schemas, which `check` asks.
     """
     from activemq_fleet.atomic_files import write_file
-    from activemq_fleet.cli.fleet_checks import print_warnings, render_documents, with_lint_findings
+    from activemq_fleet.cli.fleet_checks import print_warnings
     from activemq_fleet.diagram import to_mermaid, to_svg
 
     writers = {".svg": to_svg, ".mmd": to_mermaid}
@@ -37,6 +37,9 @@ def command(inventory: InventoryOptions, output: Path, status: Path | None) -> i
     print_warnings(fleet)
     states: dict[str, str] = {}
     if status is None:
+        from activemq_fleet.render import render_documents
+        from activemq_fleet.validation import with_lint_findings
+
         shown = with_lint_findings(fleet, render_documents(fleet))
     else:
         from activemq_fleet.status import read_states

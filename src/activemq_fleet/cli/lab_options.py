@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from activemq_fleet import InputError
 from activemq_fleet.cli.options import Decorator, InventoryOptions, inventory_options, options_as_argument
 from activemq_fleet.cli.printing import echo_to_stderr
-from activemq_fleet.errors import InputError
 from activemq_fleet.install_hint import install_hint
 
 if TYPE_CHECKING:

@@ -68,7 +68,7 @@ def _variables(
     hosts: Sequence[str], inventory: InventoryOptions, stated: Mapping[str, str]
 ) -> dict[str, Mapping[str, object]]:
     """Return by host the variables by which its name is read."""
-    from activemq_fleet.errors import InputError
+    from activemq_fleet import InputError
     from activemq_fleet.naming import PATTERN_VARIABLE
 
     if not inventory:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from activemq_fleet import Fleet
     from activemq_fleet.inventory import InventoryData
     from activemq_fleet.spark.options import SessionOptions
-    from activemq_fleet.topology import Fleet
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -72,7 +72,7 @@ class InventoryOptions:
     def load_fleet(self) -> Fleet:
         """Return the fleet of the inventory. Raises FleetError for an inventory that cannot be read."""
         # Imported here: it brings Ansible along, which takes a while to load.
-        from activemq_fleet.inventory import load_fleet
+        from activemq_fleet import load_fleet
 
         return load_fleet(**dataclasses.asdict(self))
 

@@ -105,7 +105,7 @@ def _source(running: SparkSession, hosts: str | None, form: str, inventory: Inve
 
 def _show(running: SparkSession, output: str) -> None:
     """Print the first findings that block, at most 20; the dataset holds all."""
-    from activemq_fleet.findings import Finding
+    from activemq_fleet import Finding
     from activemq_fleet.spark.datasets import read
 
     blocking = read(running, output, "findings").where("severity = 'error' and waived is null")

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from activemq_fleet import FleetError, InputError
 from activemq_fleet._collection import collections_path
 from activemq_fleet.cli.options import InventoryOptions
-from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.node.text_lines import split_lines
 
 

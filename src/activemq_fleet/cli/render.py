@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from activemq_fleet import InputError
 from activemq_fleet.atomic_files import paths_in, write_tree
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
 from activemq_fleet.cli.printing import echo
-from activemq_fleet.errors import InputError
 from activemq_fleet.node.printable import counted
 
 # What `render` makes. A directory that holds anything else is somebody's, if only a `.git`.
@@ -29,10 +29,11 @@ def command(inventory: InventoryOptions, output: Path) -> int:
 
     With an error finding that is not waived nothing is written. Secrets are written as @VARIABLE@.
     """
+    from activemq_fleet import render_fleet
     from activemq_fleet.cli.fleet_checks import print_findings, print_warnings, schema_of
     from activemq_fleet.diagram import to_svg
-    from activemq_fleet.render import documents_of, render_fleet, render_hosts
-    from activemq_fleet.validation import check_fleet
+    from activemq_fleet.render import documents_of, render_hosts
+    from activemq_fleet.validation import with_all_findings
 
     check_directory(output)
     fleet = inventory.load_fleet()
@@ -41,7 +42,7 @@ def command(inventory: InventoryOptions, output: Path) -> int:
         print_findings(fleet)
         return 1
     trees = render_hosts(fleet)
-    checked = check_fleet(fleet, documents_of(fleet, trees), schema_of)
+    checked = with_all_findings(fleet, documents_of(fleet, trees), schema_of)
     if checked.blocking:
         print_findings(checked)
         return 1

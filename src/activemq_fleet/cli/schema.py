@@ -28,8 +28,8 @@ def fetch(release: str, source: Path | None) -> None:
 
     Without --from the jar comes through Maven. A schema given by --from replaces the cached one.
     """
+    from activemq_fleet import Release
     from activemq_fleet.artifacts import fetch_schema
-    from activemq_fleet.releases import Release
 
     asked = Release.of(release)
     path = fetch_schema(asked, source, progress=echo_to_stderr)

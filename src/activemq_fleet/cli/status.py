@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 from activemq_fleet.cli.printing import echo
-from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.node.foreign_data import parse_json
 from activemq_fleet.node.printable import printable, printable_json
 from activemq_fleet.node.text_lines import split_lines
 
 if TYPE_CHECKING:
-    from activemq_fleet.status import FleetStatus
-    from activemq_fleet.topology import Fleet
+    from activemq_fleet import Fleet, FleetStatus
 
 _STYLES = {
     **dict.fromkeys(("active", "running", "up"), "green"),
@@ -124,8 +123,8 @@ def _gatherer(question: _Question) -> Callable[[], FleetStatus]:
 
 
 def _ask_hosts(fleet: Fleet, chosen: tuple[str, ...], question: _Question) -> FleetStatus:
+    from activemq_fleet import fleet_status
     from activemq_fleet.cli.playbook import PlaybookError, last_lines, run_playbook
-    from activemq_fleet.status import conclude
 
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="activemq-fleet-") as directory:
@@ -148,7 +147,7 @@ def _ask_hosts(fleet: Fleet, chosen: tuple[str, ...], question: _Question) -> Fl
             evidence = parse_json(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise PlaybookError("the playbook activemq.fleet.status failed:", *last_lines(done)) from None
-    return conclude(fleet, evidence, chosen=chosen, seconds=time.monotonic() - began)
+    return fleet_status(fleet, evidence, chosen=chosen, seconds=time.monotonic() - began)
 
 
 def _show(status: FleetStatus, form: str) -> int:

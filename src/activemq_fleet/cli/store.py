@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo
-from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.node.printable import printable
 
 if TYPE_CHECKING:

@@ -18,10 +18,34 @@ from activemq_fleet.explain.release import release_section
 from activemq_fleet.explain.role import role_section
 from activemq_fleet.explain.store_section import store_section
 from activemq_fleet.explain.takeover import takeover_section
+from activemq_fleet.render import render_documents
 from activemq_fleet.render.activemq_xml import activemq_xml
-from activemq_fleet.routes import Routes
+from activemq_fleet.routes import Routes, routes_of
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet
+from activemq_fleet.validation import with_lint_findings
+
+
+def explain_host(fleet: Fleet, host: str) -> Explanation:
+    """Return what a host is and why: role, release, ports, store, links, routes, takeover, accounts, files, findings.
+
+    ``host`` is an inventory name, or its first label where only one host has it. The findings are those of
+    ``check_fleet`` without those of the schemas. ``Explanation.section(name)`` returns one section,
+    ``Explanation.to_dict()`` the whole page for JSON.
+
+    Raises InputError for an unknown name, and SettingsError for settings that cannot be rendered.
+
+    >>> from activemq_fleet import build_fleet, explain_host
+    >>> variables = {"activemq_release": "5.18.3", "activemq_ha": "none"}
+    >>> explanation = explain_host(build_fleet({"orders-mq01-a.example.com": variables}), "orders-mq01-a")
+    >>> explanation.title
+    'orders-mq01-a.example.com: a broker on its own in group orders, ActiveMQ 5.18.3'
+    >>> [entry.text for entry in explanation.section("ports").entries if entry.label == "openwire"]
+    ['61616 nio']
+    """
+    documents = render_documents(fleet)
+    checked = with_lint_findings(fleet, documents)
+    return explanation_of(checked, host, routes_of(fleet, documents), documents)
 
 
 def explanation_of(

@@ -13,7 +13,7 @@ from activemq_fleet.lab.state import load_existing
 from activemq_fleet.node.process.proc import BASE, proc_text, process_ids
 from activemq_fleet.node.state.broker_status import gather_broker_status
 from activemq_fleet.render import service
-from activemq_fleet.status import FleetStatus, conclude
+from activemq_fleet.status import FleetStatus, fleet_status
 from activemq_fleet.topology import Fleet
 
 _PROCESSES = 16
@@ -52,7 +52,7 @@ def lab_status(fleet: Fleet, hosts: Collection[str], chosen: Collection[str], ti
                 evidence[host] = {"unreachable": f"it did not answer within {timeout:g} s"}
     finally:
         pool.terminate()
-    return conclude(fleet, evidence, chosen=chosen, seconds=time.monotonic() - began)
+    return fleet_status(fleet, evidence, chosen=chosen, seconds=time.monotonic() - began)
 
 
 def _pids_by_base() -> dict[str, list[int]]:

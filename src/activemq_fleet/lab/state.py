@@ -19,9 +19,8 @@ from activemq_fleet.lab.layout import LabLayout, write_file
 from activemq_fleet.lab.loopback_overlay import Software, Substitution
 from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.releases import Release
-from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render import render_documents
 from activemq_fleet.render.service import STORE_MARKER
-from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet, build_fleet
 
 _FORMAT = 1
@@ -140,10 +139,9 @@ def _refuse_findings(fleet: Fleet) -> None:
 def _tell_findings(fleet: Fleet, progress: Progress) -> None:
     """Report findings that stop ``render`` and ``site``; in a lab they may be the very thing to be tried."""
     # Imported here: commands that only look at a lab need no rules, which take a while to load.
-    from activemq_fleet.validation import check_fleet
+    from activemq_fleet.validation import with_lint_findings
 
-    documents = {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}
-    for finding in check_fleet(fleet, documents, None).blocking:
+    for finding in with_lint_findings(fleet, render_documents(fleet)).blocking:
         progress(f"warning: {finding.to_line()}")
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "render_balancer",
     "render_clients",
     "render_document",
+    "render_documents",
     "render_fleet",
     "render_hosts",
     "render_masked_and_revealed",
@@ -56,6 +57,11 @@ def render_document(broker: Broker) -> XmlDocument:
     if broker.settings.extra_files:
         return XmlDocument(render(broker)[ACTIVEMQ_XML])
     return XmlDocument(activemq_xml(broker))
+
+
+def render_documents(fleet: Fleet) -> dict[str, XmlDocument]:
+    """Return the activemq.xml of each broker by host. Raises SettingsError for fragments that cannot be used."""
+    return {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}
 
 
 def documents_of(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]]) -> dict[str, XmlDocument]:
@@ -155,9 +161,21 @@ def render_hosts(fleet: Fleet, *, reveal: bool = False) -> dict[str, dict[str, b
 
 
 def render_fleet(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]] | None = None) -> dict[str, bytes]:
-    """Return every file of the output directory except the diagram: hosts, clients and fleet.json, by path.
+    """Return every file that ``activemq-fleet render`` writes except the diagram, as bytes by path, sorted.
 
-    ``trees`` are the files of every host where ``render_hosts`` has made them; the fleet may have got findings since.
+    Paths are relative and begin with ``hosts/HOST/``, ``clients/GROUP/`` or ``prometheus/``; ``fleet.json`` lists
+    brokers, files and the fleet's findings. Secrets are rendered as ``@VARIABLE@``. The same fleet gives the same
+    bytes. ``trees`` are the files of every host where ``render_hosts`` has made them; the fleet may have new findings.
+
+    Raises SettingsError, which names host and variable, for settings that cannot be rendered.
+
+    >>> from activemq_fleet import build_fleet, render_fleet
+    >>> variables = {"activemq_release": "5.18.3", "activemq_ha": "none"}
+    >>> files = render_fleet(build_fleet({"orders-mq01-a": variables}))
+    >>> [path for path in files if path.endswith((".xml", ".json"))]
+    ['fleet.json', 'hosts/orders-mq01-a/conf/activemq.xml', 'hosts/orders-mq01-a/conf/jetty.xml']
+    >>> files["hosts/orders-mq01-a/conf/activemq.xml"].splitlines()[0]
+    b'<?xml version="1.0" encoding="UTF-8"?>'
     """
     trees = render_hosts(fleet) if trees is None else trees
     files = {f"hosts/{host}/{path}": content for host, tree in trees.items() for path, content in tree.items()}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes.answers import Answer, Routes
 from activemq_fleet.routes.bridges import connectors_of_documents
 from activemq_fleet.routes.route_findings import route_findings
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet
 
-__all__ = ["Answer", "Routes", "route_findings", "routes_of"]
+__all__ = ["Answer", "Routes", "find_routes", "route_findings", "routes_of"]
 
 
 def routes_of(fleet: Fleet, documents: Mapping[str, XmlDocument] | None = None, *, as_planned: bool = False) -> Routes:
@@ -24,3 +25,28 @@ def routes_of(fleet: Fleet, documents: Mapping[str, XmlDocument] | None = None, 
     Raises InputError for a document that is no XML.
     """
     return Routes(fleet, connectors_of_documents(fleet, documents) if documents else {}, as_planned=as_planned)
+
+
+def find_routes(fleet: Fleet) -> Routes:
+    """Return the routes of messages through a fleet, including links that ``activemq_xml_fragments`` define.
+
+    ``Routes.reaches(source, target)`` answers whether messages from one broker reach a consumer at another one, within
+    the TTL and also while one broker is down; names are those of hosts or pairs.
+
+    Raises SettingsError for fragments that cannot be used.
+
+    >>> from activemq_fleet import build_fleet, find_routes
+    >>> variables = {
+    ...     "activemq_release": "5.18.3",
+    ...     "activemq_ha": "none",
+    ...     "activemq_links": [{"from": "orders", "to": "billing"}],
+    ... }
+    >>> routes = find_routes(build_fleet({host: variables for host in ("orders-mq01-a", "billing-mq01-a")}))
+    >>> answer = routes.reaches("orders-mq01-a", "billing-mq01-a")
+    >>> answer.outcome, [(hop.source, hop.target) for hop in answer.path]
+    ('reaches', [('orders-mq01-a', 'billing-mq01-a')])
+    >>> routes.reaches("billing-mq01-a", "orders-mq01-a").outcome
+    'does not reach'
+    """
+    with_fragments = [broker for broker in fleet.brokers if broker.settings.xml_fragments]
+    return routes_of(fleet, {broker.host: XmlDocument(activemq_xml(broker)) for broker in with_fragments})

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pyspark.sql import Observation
 from pyspark.sql import functions as sf
 
-from activemq_fleet import __version__
-from activemq_fleet.errors import InputError
+from activemq_fleet import InputError, __version__
 from activemq_fleet.spark.manifests import HadoopTarget, listed_files, manifest_of
 from activemq_fleet.spark.paths import escaped_uri_of, local_path, uri_of
 from activemq_fleet.spark.schemas import COLUMN_METADATA, SCHEMA_VERSION, SCHEMAS, SORTED_BY, arrow_schema_of

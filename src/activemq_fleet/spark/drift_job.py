@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sf
 
+from activemq_fleet import InputError
 from activemq_fleet.drift.host_drift import (
     ComparedHost,
     DriftResult,
@@ -19,7 +20,6 @@ from activemq_fleet.drift.host_drift import (
     side_of,
 )
 from activemq_fleet.drift.records import FileRecord, collected_file, planned_file, rendered_file
-from activemq_fleet.errors import InputError
 from activemq_fleet.spark.datasets import Output, read
 from activemq_fleet.spark.input_directory import refuse_outside_links
 from activemq_fleet.spark.manifests import json_text

@@ -12,8 +12,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from activemq_fleet import InputError
 from activemq_fleet.audit.evidence import SKEW
-from activemq_fleet.errors import InputError
 from activemq_fleet.spark.audit_job import read_logs, shuffle_settings, write_audit
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.event_cache import (

@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-from activemq_fleet.errors import InputError
+from activemq_fleet import InputError
 from activemq_fleet.node.printable import printable
 from activemq_fleet.spark.paths import local_path
 

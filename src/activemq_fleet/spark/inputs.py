@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from activemq_fleet import InputError
 from activemq_fleet.audit.evidence import StoreRisk
 from activemq_fleet.audit.operation_records import OPERATIONS_FILE, Operation, operations_of
 from activemq_fleet.audit.result import Gap, InputSummary
-from activemq_fleet.errors import InputError
 from activemq_fleet.logs.zones import zone_of
 from activemq_fleet.node.foreign_data import parse_json
 from activemq_fleet.node.printable import printable

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from activemq_fleet.errors import InputError
+from activemq_fleet import InputError
 from activemq_fleet.spark.paths import escaped_uri_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 import activemq_fleet
-from activemq_fleet.errors import InputError
+from activemq_fleet import InputError
 from activemq_fleet.install_hint import install_hint
 
 PACKAGE = "activemq-fleet"

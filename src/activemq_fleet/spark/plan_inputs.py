@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from activemq_fleet.errors import InputError
+from activemq_fleet import InputError
 from activemq_fleet.planning.records import HOST_KEYS, ROLE_GROUPS, listed_hosts, variables_to_json
 from activemq_fleet.spark.paths import local_path, uri_of
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from activemq_fleet import InputError, Release
 from activemq_fleet.artifacts import schema_for
-from activemq_fleet.errors import InputError
 from activemq_fleet.node.printable import counted
 from activemq_fleet.planning.components import Division, component_key, divide_into_components, pattern_of_some_hosts
 from activemq_fleet.planning.compute import DATASETS, ComponentHost, ComponentRows, PlanContext, compute_component
@@ -27,7 +27,6 @@ from activemq_fleet.planning.records import (
     read_record,
     variables_from_json,
 )
-from activemq_fleet.releases import Release
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.earlier_plan import EarlierPlan
 from activemq_fleet.spark.settings import cores_of, is_local, temporary_settings

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from activemq_fleet.errors import FleetError
+from activemq_fleet import FleetError
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.spark.scratch import ScratchDirectory
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from activemq_fleet import InputError
 from activemq_fleet.atomic_files import swap
-from activemq_fleet.errors import InputError
 from activemq_fleet.spark.manifests import MANIFEST, check_manifest, json_text
 from activemq_fleet.spark.problems import SparkProblem
 

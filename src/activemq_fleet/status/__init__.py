@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from activemq_fleet.status.fleet_status import conclude
+from activemq_fleet.status.conclusion import fleet_status
 from activemq_fleet.status.model import FleetStatus, read_states
 from activemq_fleet.status.nagios import nagios_line
 
-__all__ = ["FleetStatus", "conclude", "nagios_line", "read_states"]
+__all__ = ["FleetStatus", "fleet_status", "nagios_line", "read_states"]

@@ -155,7 +155,7 @@ class _Balancer(_EvidencePart):
 
 
 def typed_evidence(fleet: Fleet, evidence: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the evidence of each host of the fleet in typed values, as ``conclude`` describes it.
+    """Return the evidence of each host of the fleet in typed values, as ``fleet_status`` describes it.
 
     A part that cannot be used has the state None, and the reason as ``how``. A part that the fleet does not have on a
     host is left out.

@@ -10,6 +10,7 @@ import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from types import MappingProxyType
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.settings.broker import WaiverSettings
@@ -22,10 +23,12 @@ from activemq_fleet.topology.model.fleet import Fleet, KnownGroups, WholeInvento
 from activemq_fleet.topology.problems import topology_findings
 from activemq_fleet.topology.roster import Variables, read_members, sort_hosts_by_role
 
+_NO_GROUPS: Mapping[str, Sequence[str]] = MappingProxyType({})
+
 
 def build_fleet(
     hosts: Variables,
-    groups: Mapping[str, Sequence[str]],
+    groups: Mapping[str, Sequence[str]] = _NO_GROUPS,
     *,
     naming_pattern: str | None = None,
     today: date | None = None,
@@ -34,10 +37,22 @@ def build_fleet(
     """Return the fleet of an inventory, given ``hosts`` (variables by host name) and ``groups`` (host
     names by inventory group).
 
-    ``naming_pattern`` is that of the inventory plugin's file; ``activemq_naming_pattern`` of the hosts is used without
-    it. ``today`` decides whether a waiver has expired. With ``rest`` the hosts are a part of an inventory. What is
-    wrong with the topology is in ``Fleet.findings``. Raises SettingsError for variables that are unknown, mistyped or
-    missing, ReleaseError for an unknown release, InputError for no brokers at all or a name that no file could hold.
+    Brokers are the hosts whose names match the naming pattern; agents and load balancers are the members of the groups
+    ``activemq_agents`` and ``activemq_loadbalancers``. ``naming_pattern`` is that of the inventory plugin's file;
+    ``activemq_naming_pattern`` of the hosts is used without it. ``today`` decides whether a waiver has expired. With
+    ``rest`` the hosts are a part of an inventory, as ``plan`` divides it. ``Fleet.findings`` are those about the
+    topology.
+
+    Raises SettingsError for variables that are unknown, mistyped or missing, ReleaseError for an unknown release, and
+    InputError for no brokers at all or a name that no file could hold.
+
+    >>> from activemq_fleet import build_fleet
+    >>> variables = {"activemq_release": "5.18.3", "activemq_ha": "shared-file", "activemq_store_directory": "/mnt/mq"}
+    >>> fleet = build_fleet({host: variables for host in ("orders-mq01-a", "orders-mq01-b")})
+    >>> [(broker.host, broker.role, broker.ports["openwire"]) for broker in fleet.brokers]
+    [('orders-mq01-a', 'master', 61616), ('orders-mq01-b', 'slave', 61616)]
+    >>> list(fleet.pairs)
+    ['orders-mq01']
     """
     roster, name_findings = sort_hosts_by_role(hosts, groups, naming_pattern)
     settings, members = read_members(hosts, roster)

@@ -8,9 +8,8 @@ from urllib.parse import quote
 
 from lxml import etree
 
-from activemq_fleet import __version__
+from activemq_fleet import Finding, __version__
 from activemq_fleet.cli.formats.report import Report, message_with_fix, path_in_output, position_of, subject_of
-from activemq_fleet.findings import Finding
 from activemq_fleet.lint import rules as lint_rules
 from activemq_fleet.node.printable import printable, printable_json
 

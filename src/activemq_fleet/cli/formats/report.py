@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from activemq_fleet.findings import SEVERITIES, Finding
+from activemq_fleet import Finding
+from activemq_fleet.findings import SEVERITIES
 
 if TYPE_CHECKING:
-    from activemq_fleet.topology import Fleet
+    from activemq_fleet import Fleet
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ from collections.abc import Hashable, Iterator, Sequence
 
 import click
 
+from activemq_fleet import Finding
 from activemq_fleet.cli.formats.report import Report, position_of, subject_of
 from activemq_fleet.errors import shorten_list
-from activemq_fleet.findings import SEVERITIES, Finding
+from activemq_fleet.findings import SEVERITIES
 from activemq_fleet.node.printable import printable
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "bright_black"}

@@ -36,7 +36,7 @@ class _Record:
     message: str
 
 
-def conclude(
+def fleet_status(
     fleet: Fleet,
     evidence: Mapping[str, Evidence],
     *,
@@ -46,11 +46,24 @@ def conclude(
 ) -> FleetStatus:
     """Return the status of a fleet from the evidence of its hosts.
 
-    ``evidence`` is by host the result of the module ``host_status`` (``broker``, ``agent`` and ``balancer``, whichever
-    the host has), or ``unreachable``: why there is none, or ``invalid``: why it cannot be used. A host whose result
-    does not have the types of that module's gets the state unknown, and changes nothing about others. Hosts that have
-    no evidence at all are left out: nobody asked for them. ``chosen`` are the hosts that the status is of, where more
-    were asked. ``now`` is in seconds since the epoch; ``seconds``: how long it took to gather the evidence.
+    ``evidence`` is by host the result of the module ``host_status``, a dictionary with the keys ``broker``, ``agent``
+    and ``balancer``, whichever the host has; or it is ``{"unreachable": reason}`` or ``{"invalid": reason}``. A host
+    whose result does not have the types of that module's gets the state unknown, and changes nothing about others.
+    Hosts without evidence are left out. ``chosen`` are the hosts that the status is of, where more were queried.
+    ``now`` is in seconds since the epoch; ``seconds`` is the time that it took to gather the evidence.
+
+    Raises InputError for evidence of a host that is not in the fleet.
+
+    >>> from activemq_fleet import build_fleet, fleet_status
+    >>> variables = {"activemq_release": "5.18.3", "activemq_ha": "none"}
+    >>> fleet = build_fleet({"orders-mq01-a": variables})
+    >>> status = fleet_status(fleet, {"orders-mq01-a": {"unreachable": "no route to host"}})
+    >>> status.states
+    {'orders-mq01-a': 'unreachable'}
+    >>> [(finding.rule, finding.severity) for finding in status.findings]
+    [('unreachable', 'error')]
+    >>> status.exit_code
+    1
     """
     at = time.time() if now is None else now
     evidence = typed_evidence(fleet, evidence)
