@@ -20,7 +20,7 @@ from ansible_collections.activemq.fleet.plugins.modules.compile import DOCUMENTA
 from ansible_collections.activemq.fleet.plugins.plugin_utils.compiled_fleet import write_compiled_fleet
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library, node_module
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, library, node_module
 
 File = node_module("config.configuration_archive").File
 pack = node_module("config.configuration_archive").pack
@@ -39,12 +39,12 @@ class ActionModule(FleetAction):
         self._check_variables(task_vars or {})
         try:
             return self._compile(task_vars or {}, **arguments)
-        except library("errors").FleetError as error:
+        except api("FleetError") as error:
             raise AnsibleActionFail(_list(getattr(error, "problems", [error]))) from None
 
     def _compile(self, task_vars: dict[str, Any], archives: bool, checked: bool, installs: bool) -> dict[str, Any]:
         data = library("inventory").inventory_of_play(task_vars["hostvars"], task_vars["groups"], self._loader)
-        fleet = library("topology").build_fleet(data.hosts, data.groups)
+        fleet = api("build_fleet")(data.hosts, data.groups)
         deployment = library("deployment")
         agent_facts = {
             agent.host: {**deployment.agent_facts(agent), "inventory_directory": data.directories[agent.host]}

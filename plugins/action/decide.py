@@ -12,7 +12,7 @@ from ansible_collections.activemq.fleet.plugins.modules.decide import DOCUMENTAT
 from ansible_collections.activemq.fleet.plugins.plugin_utils.compiled_fleet import read_compiled_fleet
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, library
 from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import inspect_release_archive
 
 # Ansible loads an action in the process from which it forks a worker for every task: a worker that had to import the
@@ -43,7 +43,7 @@ class ActionModule(FleetAction):
             return {"changed": False, **operations.decide(name, request)}
         except operations.RefusalError as error:
             raise AnsibleActionFail("\n".join([error.head, *error.problems])) from None
-        except library("errors").FleetError as error:
+        except api("FleetError") as error:
             raise AnsibleActionFail(str(error)) from None
 
     def _inspect_release_archive(self, path: str, install: str) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.activemq.fleet.plugins.modules.drill import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, library
 
 _ARGUMENTS = argument_spec(DOCUMENTATION)
 _ALLOWED = "activemq_drill_allowed"
@@ -31,12 +31,11 @@ class ActionModule(FleetAction):
             raise AnsibleActionFail("a drill ends brokers: it cannot be done in check mode")
         if arguments["step"] != "end":  # the load must end, whatever a host returns; nothing of a fact is used for it
             self._check_variables(task_vars or {})
-        errors = library("errors")
         try:
             return {"changed": False, **self._step(arguments, task_vars or {})}
-        except errors.SettingsError as error:
+        except api("SettingsError") as error:
             raise AnsibleActionFail("; ".join(error.problems)) from None
-        except errors.FleetError as error:
+        except api("FleetError") as error:
             raise AnsibleActionFail(str(error)) from None
 
     def _step(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -58,7 +57,7 @@ class ActionModule(FleetAction):
 
     def _begin(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         data = self._inventory_data(task_vars)
-        fleet = library("topology").build_fleet(data.hosts, data.groups)
+        fleet = api("build_fleet")(data.hosts, data.groups)
         is_drill_allowed = library("operations.drill_steps").is_drill_allowed
         allowed = {
             group.name: all(is_drill_allowed(data.hosts[broker.host].get(_ALLOWED)) for broker in group.brokers)
@@ -80,7 +79,7 @@ class ActionModule(FleetAction):
         hosts, report = library("lab.drill_hosts"), Path(arguments["report"])
         skew = float(arguments["options"].get("skew") or 0)
         data = self._inventory_data(task_vars)
-        fleet = library("topology").build_fleet(data.hosts, data.groups)
+        fleet = api("build_fleet")(data.hosts, data.groups)
         result = run.finish(fleet, skew=skew, notes=hosts.NOTES)
         hosts.write_report(result, report)
         shutil.rmtree(run.directory, ignore_errors=True)  # it holds passwords

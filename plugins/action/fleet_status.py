@@ -14,7 +14,7 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.activemq.fleet.plugins.modules.fleet_status import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library, node_module
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, library, node_module
 
 parse_json = node_module("foreign_data").parse_json
 
@@ -39,16 +39,16 @@ class ActionModule(FleetAction):
                 _write_evidence(arguments["evidence_to"], evidence)
                 return {"changed": False, "table": [], "findings": [], "exit_code": 0}
             data = library("inventory").inventory_of_play(known["hostvars"], known["groups"], self._loader)
-            fleet = library("topology").build_fleet(data.hosts, data.groups)
+            fleet = api("build_fleet")(data.hosts, data.groups)
             selection = library("status.selection")
             chosen = selection.select_hosts(fleet, arguments["target"])
             if arguments["step"] == "begin":
                 asked = selection.hosts_to_ask(fleet, chosen)
                 kept = {name: arguments[name] for name in ("target", "evidence_to", "to")}
                 return {"changed": False, "questions": selection.questions(fleet, asked), "time": time.time(), **kept}
-            status = library("status").fleet_status(fleet, evidence, chosen=chosen, seconds=arguments["seconds"])
+            status = api("fleet_status")(fleet, evidence, chosen=chosen, seconds=arguments["seconds"])
             return {"changed": False, **_outcome(status, arguments["to"])}
-        except library("errors").FleetError as error:
+        except api("FleetError") as error:
             raise AnsibleActionFail(str(error)) from None
         except OSError as error:
             raise AnsibleActionFail(f"{error.filename}: {error.strerror}") from None

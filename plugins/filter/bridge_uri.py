@@ -52,13 +52,13 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import filter_errors, library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, filter_errors, library
 
 
 def bridge_uri(brokers: Any, release: str, kind: str | None = None, scheme: str = "tcp") -> str:
     with filter_errors("bridge_uri", brokers):
         addresses = library("endpoints").endpoints(brokers, "openwire")
-        return str(library("uris").bridge(addresses, library("releases").Release.of(release), kind, scheme=scheme))
+        return str(library("uris").bridge(addresses, api("Release").of(release), kind, scheme=scheme))
 
 
 class FilterModule:

@@ -73,7 +73,7 @@ from typing import Any
 
 from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, library
 
 
 class InventoryModule(BaseInventoryPlugin):
@@ -90,7 +90,7 @@ class InventoryModule(BaseInventoryPlugin):
         sources = getattr(inventory, "processed_sources", [])
         try:
             grouped = groups.group_brokers(inventory, loader, sources, options)
-        except library("errors").FleetError as error:
+        except api("FleetError") as error:
             raise AnsibleParserError(f"{path}: {error}") from None
         except AnsibleError as error:
             # Ansible ends at the same file when it reads any host's variables. An error here would blame this file,

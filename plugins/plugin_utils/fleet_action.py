@@ -8,7 +8,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, library
 
 
 class FleetAction(ActionBase):
@@ -25,8 +25,7 @@ class FleetAction(ActionBase):
         A host returns facts as it likes, and they outrank its inventory variables: they must not configure the fleet
         or name files of the controller. The arguments of this task may already be made of them.
         """
-        errors = library("errors")
         try:
             library("inventory").check_play_variables(task_vars["hostvars"])
-        except errors.SettingsError as error:
+        except api("SettingsError") as error:
             raise AnsibleActionFail("\n".join(error.problems)) from None

@@ -27,7 +27,6 @@ from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import echo_to_stderr, warn
 from activemq_fleet.findings import error as error_finding
 from activemq_fleet.node.printable import counted
-from activemq_fleet.schema import Schema
 
 
 def report_on_files(
@@ -44,12 +43,8 @@ def report_on_files(
     named = broker_files_below(paths)
     contents, findings = _read_all(named)
     texts = releases_of_files(named, release, read_release_rules(release_from) if release_from else ())
-    schemas: dict[Release, Schema] = {}
-    warnings: list[str] = []
-    for text in dict.fromkeys(texts.values()):
-        read_by = Release.of(text)
-        schemas[read_by] = schema_of(read_by)
-        warnings += read_by.warnings
+    schemas = {Release.of(text): schema_of(Release.of(text)) for text in dict.fromkeys(texts.values())}
+    warnings = [warning for read_by in schemas for warning in read_by.warnings]
     for warning in warnings:
         warn(warning)
     for path, content in contents.items():
