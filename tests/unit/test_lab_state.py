@@ -13,11 +13,12 @@ from activemq_fleet import artifacts
 from activemq_fleet.cli.main import main
 from activemq_fleet.errors import ArtifactError, LabError
 from activemq_fleet.inventory import InventoryData, read_inventory
+from activemq_fleet.lab import Lab, processes
 from activemq_fleet.lab import state as module
-from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.layout import LabLayout, write_file
 from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.topology import build_fleet
 from tests.unit.lab_fleets import PAIR, variables
 
 A, B = PAIR
@@ -172,6 +173,41 @@ def test_the_layer_wins_over_the_inventorys_own_host_variables(tmp_path: Path, l
 def test_a_lab_that_was_never_started_says_how_to(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="lab up"):
         Lab.open("x", tmp_path / "lab").status()
+
+
+def test_lab_of_fleet_has_the_brokers_of_that_fleet(tmp_path: Path) -> None:
+    names = ("orders1x", "orders1y")
+    pattern = r"(?P<group>[a-z]+)(?P<number>[0-9])(?P<node>[xy])"
+    known = {"activemq_release": "6.3.1", "activemq_ha": "shared-file", "activemq_master_node": "x"}
+    agents = {"activemq_agents": ["shop1"]}
+    hosts = {
+        **dict.fromkeys(names, known),
+        "shop1": {"activemq_agent_username": "shop", "activemq_agent_password": "s3cret-shop"},
+    }
+    fleet = build_fleet(hosts, agents, naming_pattern=pattern)
+    lab = Lab.of_fleet(fleet, tmp_path / "lab")
+    lab.prepare()
+    assert [broker.host for broker in lab.fleet.brokers] == list(names)
+    assert [agent.host for agent in lab.fleet.agents] == ["shop1"]
+    assert [broker.role for broker in lab.fleet.brokers] == ["master", "slave"]
+    first, second = lab.uris("orders-mq1")
+    assert first.startswith("tcp://127.")
+    assert lab.uris("orders1y") == (second,)
+    assert str(lab.store_directory("orders1x")).startswith(f"{tmp_path}/lab/stores/")
+
+
+def test_down_ends_stray_processes_of_a_lab_whose_state_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[object] = []
+    lab = Lab.open("x", tmp_path / "lab")
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "lab/lab.json").write_text("no JSON")
+    monkeypatch.setattr(processes, "lab_processes", lambda _layout: ["a process"])
+    monkeypatch.setattr(processes, "end", lambda strays, grace: ended.extend(strays))
+    with pytest.raises(LabError, match="cannot be read"):
+        lab.down()
+    assert ended == ["a process"]
 
 
 def test_taking_down_what_is_not_there_is_nothing(tmp_path: Path) -> None:

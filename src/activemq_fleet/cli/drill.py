@@ -16,7 +16,7 @@ from activemq_fleet.cli.printing import echo, echo_to_stderr
 
 if TYPE_CHECKING:
     from activemq_fleet.drills.model import DeliveryAccount, DrillResult
-    from activemq_fleet.lab.lab import Lab
+    from activemq_fleet.lab import Lab
 
 
 @click.command("drill", short_help="Inject faults under load, and account for every event.")

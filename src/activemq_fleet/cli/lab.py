@@ -16,7 +16,7 @@ from activemq_fleet.cli.printing import echo, echo_to_stderr, print_table, warn
 from activemq_fleet.node.printable import counted
 
 if TYPE_CHECKING:
-    from activemq_fleet.lab.lab import Lab
+    from activemq_fleet.lab import Lab
     from activemq_fleet.lab.loopback_overlay import Substitution
     from activemq_fleet.lab.status import HostStatus
 

@@ -17,7 +17,7 @@ from activemq_fleet.cli.printing import echo_to_stderr
 from activemq_fleet.install_hint import install_hint
 
 if TYPE_CHECKING:
-    from activemq_fleet.lab.lab import Lab
+    from activemq_fleet.lab import Lab
 
 
 def require_packages(who: str, *names: str) -> None:
@@ -34,7 +34,7 @@ def _open_lab(inventory: InventoryOptions, directory: str | None) -> Lab:
         raise click.UsageError("say which lab: -i INVENTORY, or --dir with the lab's directory")
     require_packages("the lab needs", "paho", "psutil")
     # Imported here: it brings clients and the templates along, which --help does not need.
-    from activemq_fleet.lab.lab import Lab
+    from activemq_fleet.lab import Lab
 
     return Lab.open(directory=directory, progress=echo_to_stderr, **dataclasses.asdict(inventory))
 

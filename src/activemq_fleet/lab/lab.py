@@ -25,8 +25,10 @@ from activemq_fleet.lab.startup import Progress, Startup, check_start
 from activemq_fleet.lab.state import load, prepare
 from activemq_fleet.lab.status import HostStatus
 from activemq_fleet.lab.whole_fleet import end_brokers, start_fleet, stop_outdated_brokers, write_clients
+from activemq_fleet.naming import PATTERN_VARIABLE
 from activemq_fleet.node.timeouts import LAB_READY
 from activemq_fleet.render import service
+from activemq_fleet.topology import AGENTS, BALANCERS, Fleet
 
 _HANDOVER = 10.0
 
@@ -34,8 +36,19 @@ _HANDOVER = 10.0
 class Lab(ReadOnlyLab):
     """A fleet on loopback addresses, with methods to start, stop and observe its brokers.
 
-    Leaving the lab as a context manager ends every process of it. Hosts are named by their inventory name or its first
-    label. Times are in seconds. Every method raises LabError, in one line, for what cannot be done.
+    Create one by ``Lab.open(inventory)`` or ``Lab.of_fleet(fleet, directory)``, and start its brokers by ``up()``.
+    Leaving the lab as a context manager stops every process of it by process id, also after an exception. Hosts are
+    named by their inventory name or its first label. Times are in seconds. Every method raises LabError, in one line,
+    for what cannot be done.
+
+    >>> from activemq_fleet.lab import Lab
+    >>> with Lab.of_fleet(fleet, "/tmp/orders-lab") as lab:                                     # doctest: +SKIP
+    ...     lab.up()
+    ...     lab.uris("orders-mq01")
+    ...     lab.kill(lab.active("orders-mq01"))
+    ...     lab.wait_active("orders-mq01")
+    ('tcp://127.16.1.1:61616', 'tcp://127.16.1.2:61616')
+    'orders-mq01-b'
     """
 
     def __init__(
@@ -82,6 +95,29 @@ class Lab(ReadOnlyLab):
             )
 
         return cls(layout_for(texts, directory), read, sources=resolve_sources(texts), progress=progress, heap=heap)
+
+    @classmethod
+    def of_fleet(
+        cls,
+        fleet: Fleet,
+        directory: str | Path,
+        *,
+        progress: Progress | None = None,
+        heap: str = loopback_overlay.HEAP,
+    ) -> Self:
+        """Return the lab of a fleet that ``build_fleet`` or ``load_fleet`` made, without reading or writing files.
+
+        The lab builds the fleet again from ``Fleet.variables`` and the variables that it substitutes. ``directory``
+        holds all files of the lab. ``progress`` and ``heap`` are those of ``open``.
+        """
+        groups = {
+            AGENTS: [agent.host for agent in fleet.agents],
+            BALANCERS: [balancer.host for balancer in fleet.balancers],
+        }
+        hosts = {
+            host: {**variables, PATTERN_VARIABLE: fleet.naming_pattern} for host, variables in fleet.variables.items()
+        }
+        return cls(layout_for((), directory), lambda: InventoryData(hosts, groups), progress=progress, heap=heap)
 
     def __enter__(self) -> Self:
         return self
@@ -266,16 +302,19 @@ class Lab(ReadOnlyLab):
             self.__dict__.pop(name, None)
 
     def _end_all(self) -> int:
-        brokers = self._hosts.fleet.brokers if load(self._layout) else ()
-        with self._record_operation("lab down", [broker.host for broker in brokers]):
-            count = end_brokers(self._hosts, brokers) if brokers else 0
-            if brokers:
-                self.monitoring.stop()
-            if brokers and self.database:
-                self.database.stop()
-        # What is left was started by a command that was killed before it could write it down.
-        strays = processes.lab_processes(self._layout)
-        processes.end(strays, grace=0)
+        count = 0
+        try:
+            brokers = self._hosts.fleet.brokers if load(self._layout) else ()
+            with self._record_operation("lab down", [broker.host for broker in brokers]):
+                count = end_brokers(self._hosts, brokers) if brokers else 0
+                if brokers:
+                    self.monitoring.stop()
+                if brokers and self.database:
+                    self.database.stop()
+        finally:
+            # What is left was started by a command that was killed before it could write it down, or did not stop.
+            strays = processes.lab_processes(self._layout)
+            processes.end(strays, grace=0)
         return count + len(strays)
 
     def _down(self) -> int:

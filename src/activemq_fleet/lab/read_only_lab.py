@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
 import psutil
 
+from activemq_fleet import uris
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import loopback_overlay
@@ -20,7 +22,8 @@ from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.node.fence.store_access import two_masters
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.node.timeouts import LAB_READY
-from activemq_fleet.topology import Broker, Fleet, Pair
+from activemq_fleet.render import service
+from activemq_fleet.topology import Broker, Connector, Fleet, Pair
 
 
 class ReadOnlyLab:
@@ -152,16 +155,40 @@ class ReadOnlyLab:
 
         ``name`` is a host, a pair (whose preferred master comes first) or a group.
         """
-        found = []
-        for broker in self._members(name):
-            connector = broker.openwire if protocol == "openwire" else broker.connector(protocol)
-            if connector:
-                found.append((self._hosts.address(broker.host), connector.port))
-        return tuple(found)
+        connectors = self._connectors(name, protocol)
+        return tuple((self._hosts.address(broker.host), connector.port) for broker, connector in connectors)
+
+    def uris(self, name: str, protocol: str = "openwire") -> tuple[str, ...]:
+        """Return the URI of each broker that offers a protocol, for clients on this machine: ``tcp://127.16.1.1:61616``.
+
+        The scheme is ``ssl`` for a listener with TLS. ``name`` and ``protocol`` are those of ``addresses``.
+        """
+        return tuple(
+            uris.dial((self._hosts.address(broker.host), connector.port), connector.scheme)
+            for broker, connector in self._connectors(name, protocol)
+        )
+
+    def data_directory(self, host: str) -> Path:
+        """Return the directory with a broker's log, and with its store where the pair does not share one."""
+        return self._hosts.data_directory(self.fleet.broker(host))
+
+    def store_directory(self, host: str) -> Path:
+        """Return the directory of a broker's store, which both nodes of a pair with a shared store have."""
+        return Path(self.fleet.broker(host).store_directory)
+
+    def configuration_directory(self, host: str) -> Path:
+        """Return the directory with a broker's ``activemq.xml``."""
+        return Path(service.paths(self.fleet.broker(host)).conf)
 
     def credentials(self, name: str) -> Credentials | None:
         """Return credentials for the brokers of a host, pair or group; None if no account has a readable password."""
         return credentials_of(self._members(name)[0])
+
+    def _connectors(self, name: str, protocol: str) -> Iterator[tuple[Broker, Connector]]:
+        for broker in self._members(name):
+            connector = broker.openwire if protocol == "openwire" else broker.connector(protocol)
+            if connector:
+                yield broker, connector
 
     def _members(self, name: str) -> tuple[Broker, ...]:
         groups = {group.name: group for group in self.fleet.groups}

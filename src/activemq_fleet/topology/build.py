@@ -81,6 +81,7 @@ def build_fleet(
         warnings=(*release_warnings, *waiver_warnings),
         naming_pattern=roster.pattern,
         rest=rest,
+        variables=hosts,
     )
 
 

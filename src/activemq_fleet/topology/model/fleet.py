@@ -160,6 +160,7 @@ class Fleet:
     inventory name.
 
     ``warnings`` are texts about releases and expired waivers. ``rest`` is set when the fleet is a part of a larger one.
+    ``variables`` are those from which the fleet was built, by host; they hold secrets.
     """
 
     brokers: tuple[Broker, ...]
@@ -170,6 +171,7 @@ class Fleet:
     warnings: tuple[str, ...] = field(default=(), compare=False)
     naming_pattern: str = DEFAULT_PATTERN
     rest: WholeInventory | None = field(default=None, compare=False)
+    variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
