@@ -7,6 +7,7 @@ import doctest
 import importlib
 import inspect
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import activemq_fleet
+from activemq_fleet.lab import Lab
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "src/activemq_fleet"
@@ -161,6 +163,29 @@ def test_example_in_docstring_of_function_gives_what_it_shows(name: str) -> None
     failures: list[str] = []
     doctest.DocTestRunner().run(examples, out=failures.append)
     assert failures == []
+
+
+def test_examples_on_page_of_api_give_what_they_show() -> None:
+    page = ROOT / "docs/python-api.md"
+    blocks = re.findall(r"^```python\n(>>> .*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    examples = doctest.DocTestParser().get_doctest("".join(blocks), {}, page.name, str(page), 0)
+    assert len(examples.examples) > 10
+    failures: list[str] = []
+    doctest.DocTestRunner().run(examples, out=failures.append)
+    assert failures == []
+
+
+def test_page_of_api_names_every_function_type_and_error() -> None:
+    page = (ROOT / "docs/python-api.md").read_text(encoding="utf-8")
+    assert [name for name in activemq_fleet.__all__ if f"`{name}`" not in page] == []
+
+
+def test_methods_on_page_of_api_are_those_of_lab() -> None:
+    page = (ROOT / "docs/python-api.md").read_text(encoding="utf-8")
+    table = page.partition("| method | effect |")[2]
+    methods = re.findall(r"`(\w+)\(", table)
+    assert len(methods) > 15
+    assert [name for name in methods if not callable(getattr(Lab, name, None))] == []
 
 
 @pytest.mark.parametrize("part", DEEP_IMPORTS)
