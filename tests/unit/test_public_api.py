@@ -58,7 +58,8 @@ called = {
     "fleet_status": activemq_fleet.fleet_status(fleet, {}),
     "adopt_files": activemq_fleet.adopt_files([path], schema_of=None),
 }
-print(json.dumps({"modules": len(names), "types": {name: type(returned).__name__ for name, returned in called.items()}}))
+types = {name: type(returned).__name__ for name, returned in called.items()}
+print(json.dumps({"modules": len(names), "types": types}))
 """
 
 
