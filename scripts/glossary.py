@@ -127,7 +127,7 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         Word("verdict", "delivered, duplicate, stuck, lost or indeterminate: of one event", "audit.deliveries:Verdict"),
     ),
     "Audits": (
-        Word("log record", "one entry of a broker's log, with its stack trace", "logs.grammar:*"),
+        Word("log record", "one entry of a broker's log, with its stack trace", "node.log.log_records:*"),
         Word("chunk", "a piece of a log that is read at once", "logs.chunks:*"),
         Word("broker run", "a broker's process as its log tells it, from start to end", "audit.broker_runs:*"),
         Word("incident", "a take-over, a split brain, a failing start: concluded from logs", "audit.evidence:Incident"),

@@ -17,6 +17,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from activemq_fleet.logs.kinds import kind, kinds
+from activemq_fleet.node.log.kinds import LogEvent
+from activemq_fleet.node.log.log_records import Record
 
 _DATE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) \| ", re.ASCII)
 _CONSOLE = re.compile(r"( INFO| WARN|ERROR|DEBUG|TRACE|FATAL) \| (.*)")
@@ -102,6 +104,13 @@ def logger_of(message: str) -> str:
     name, _ = plain_kind(message, kinds())
     classes = kind(name).classes if name != "UNKNOWN" else ()
     return f"org.apache.activemq.{min(classes, default='X')}"
+
+
+def event_of_any_kind(record: Record) -> LogEvent | None:
+    """The record as an event of the first kind that its message matches, if its class and thread write that kind."""
+    name, fields = plain_kind(record.message, kinds())
+    is_known = name != "UNKNOWN" and kind(name).is_written_by(record.logger, record.thread)
+    return LogEvent(name, record, fields) if is_known else None
 
 
 def plain_kind(message: str, among: tuple[str, ...]) -> tuple[str, dict[str, str]]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from activemq_fleet.logs import BrokerRun, last_error, parse
+from activemq_fleet.lab.log_tail import last_error
 from activemq_fleet.node.log import broker_log, pure_log
+from activemq_fleet.node.log.broker_run import BrokerRun
+from activemq_fleet.node.log.log_records import parse
 from tests.log_reading import differences, hostile
 
 from .target import Target

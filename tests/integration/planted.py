@@ -24,7 +24,7 @@ from activemq_fleet.lab.log_tail import LOG, LogTail
 from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.lab.processes import ProcessRun
-from activemq_fleet.logs import BrokerRun
+from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.releases import Release
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.schema import BEANS, CORE

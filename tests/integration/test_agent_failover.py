@@ -19,7 +19,8 @@ from typing import TypeVar
 import pytest
 
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.logs import BrokerRun, parse
+from activemq_fleet.node.log.broker_run import BrokerRun
+from activemq_fleet.node.log.log_records import parse
 from tests.integration.agent_journals import Account, account, in_flight
 from tests.integration.agents import (
     ACQUIRE,

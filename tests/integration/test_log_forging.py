@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.logs import parse
 from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
 from activemq_fleet.node.install import runtime_configuration
 from activemq_fleet.node.log import broker_log
+from activemq_fleet.node.log.log_records import parse
 from activemq_fleet.node.process.proc import find_broker
 from activemq_fleet.node.state import broker_state as state
 from activemq_fleet.node.watchdog import watchdog

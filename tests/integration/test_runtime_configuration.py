@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from activemq_fleet.artifacts import distribution_for
-from activemq_fleet.lab.install import install
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.loopback_overlay import Software
+from activemq_fleet.lab.preparation import install
+from activemq_fleet.lab.state import Software
 from activemq_fleet.lab.stomp import Credentials, StompError
 from activemq_fleet.node.config import pending_restart
 from activemq_fleet.node.config.versions import Layout

@@ -57,6 +57,11 @@ def link_state(lab: Lab) -> str | None:
     return links[0] if links else None
 
 
+def both_states(lab: Lab) -> tuple[dict[str, str], dict[str, str]]:
+    """What ``lab status`` and ``status --dir`` show."""
+    return {row.host: row.state for row in lab.status()}, dict(read_lab_status(lab).states)
+
+
 def comes_up_without_half_link(lab: Lab) -> bool:
     """Start the fleet; where its link came up half, as any start of 5.5.1 may leave it, end it again."""
     lab.up()
@@ -100,6 +105,8 @@ def test_each_wrong_state_of_a_fleet_is_named(source: Path, lab_of: LabOf) -> No
     assert [row["state"] for row in found["brokers"]] == ["active", "standby", "active", "standby"]
     assert [row["release"] for row in found["brokers"]] == ["6.3.1", "6.3.1", "5.5.1", "5.5.1"]
     assert found["brokers"][2]["links"][0]["state"] == "up"
+    of_lab, of_status = both_states(lab)
+    assert of_lab == of_status
 
     # A master is killed: the status is right as soon as the other node has taken over.
     lab.kill(A)
@@ -127,6 +134,8 @@ def test_each_wrong_state_of_a_fleet_is_named(source: Path, lab_of: LabOf) -> No
     # A master is frozen. Its link mostly comes up half when it goes on after the far end was started again.
     lab.pause(SHOP_A)
     assert {("frozen", SHOP_A), ("no-active", SHOP_A)} <= finding_rules(lab)
+    of_lab, of_status = both_states(lab)
+    assert (of_lab[SHOP_A], of_lab) == ("hung", of_status)
     until(lambda: provoke_half_link(lab), PATIENCE, lambda: f"a half link: {link_state(lab)}")
     assert ("bridge-half", SHOP_A) in finding_rules(lab)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet.lab.layout import LabLayout
-from activemq_fleet.lab.loopback_overlay import Software, assign_addresses
-from activemq_fleet.lab.state import LabState
+from activemq_fleet.lab.loopback_overlay import assign_addresses
+from activemq_fleet.lab.state import LabState, Software
 from activemq_fleet.topology import Fleet, build_fleet
 
 BLOCK = 77

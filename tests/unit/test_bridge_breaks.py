@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
+from datetime import datetime
 
 import pytest
 
 from activemq_fleet.node.log.bridge_breaks import repeatedly_broken_bridges
-from activemq_fleet.node.log.broker_log import Record
+from activemq_fleet.node.log.log_records import Record
 
 NOW = 1_796_000_000.0
 FORWARDING = "org.apache.activemq.network.DemandForwardingBridgeSupport"
@@ -15,8 +15,7 @@ ERROR = "org.apache.activemq.MaxFrameSizeExceededException: Frame size of 10 MB 
 
 
 def record(at: float, message: str, logger: str = FORWARDING) -> Record:
-    local = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
-    return Record(local, "INFO", message, logger, "Task-1")
+    return Record(1, datetime.fromtimestamp(at), "INFO", message, logger, "Task-1")
 
 
 def up(at: float, number: int, peer: str = "news-mq02") -> Record:
@@ -49,6 +48,12 @@ def test_bridge_without_an_error_in_its_log_is_reported_too() -> None:
     records = [each for at in (3.0, 6.0, 9.0) for each in (up(NOW - 20 + at, 0), stopped(NOW - 19 + at))]
     (bridge,) = repeatedly_broken_bridges(records, NOW)
     assert (bridge["count"], bridge["error"]) == (3, "")
+
+
+def test_error_of_several_lines_is_reported_by_its_first() -> None:
+    records = [each for at in (3.0, 6.0, 9.0) for each in (up(NOW - 20 + at, 0), broken(NOW - 19 + at, 0, "a: b\nc"))]
+    (bridge,) = repeatedly_broken_bridges(records, NOW)
+    assert (bridge["count"], bridge["error"]) == (3, "a: b")
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ import yaml
 
 from activemq_fleet.lab import hosts as lab_hosts
 from activemq_fleet.lab import processes
-from activemq_fleet.logs import BrokerRun
 from activemq_fleet.node import judge as on_hosts
 from activemq_fleet.node import timeouts
+from activemq_fleet.node.config.broker_configuration import DeployedConfiguration
 from activemq_fleet.node.judge import STATES, BrokerState, Evidence, judge
 from activemq_fleet.node.log import broker_log
-from activemq_fleet.node.log.broker_log import Phase
+from activemq_fleet.node.log.broker_run import Phase
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer
 from activemq_fleet.node.process import held_by_process
 from activemq_fleet.node.process.proc import Process
@@ -102,10 +102,6 @@ CASES: list[tuple[Evidence, BrokerState]] = [
 TABLE = pytest.mark.parametrize(("case", "expected"), CASES)
 # A module has not seen the process before.
 OF_MODULES = pytest.mark.parametrize(("case", "expected"), [one for one in CASES if not one[0].has_answered])
-# The lab reads the whole log of a run, so that the phase is known, and tells "begin" as starting.
-OF_LAB = pytest.mark.parametrize(
-    ("case", "expected"), [one for one in CASES if one[0].phase.name not in ("begin", "unknown")]
-)
 
 
 @TABLE
@@ -128,30 +124,32 @@ def test_broker_info_tells_what_the_judge_concludes(
     monkeypatch.setattr(state, "find_broker", lambda *_: case.process)
     monkeypatch.setattr(state, "_deployed", lambda *_: deployed)
     monkeypatch.setattr(broker_log, "phase_since", lambda *_: case.phase)
-    monkeypatch.setattr(state, "_ask", lambda *_: case.answers)
+    monkeypatch.setattr(state, "probe_until_silent", lambda *_: case.answers)
     monkeypatch.setattr(held_by_process, "is_listening", lambda *_: case.listens)
     monkeypatch.setattr(held_by_process, "holds_lock", lambda *_: case.holds_lock)
     found = state.gather_broker_state(str(tmp_path), None)
     assert (found["state"], found["how"]) == (expected, judge(case).reason)
 
 
-@OF_LAB
+@OF_MODULES
 def test_the_lab_tells_what_the_judge_concludes(
     case: Evidence, expected: BrokerState, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     profile = {"release": "5.5.1", "ha": "pure"} if case.pure else {"release": "6.3.1"}
     hosts = make_lab_hosts(tmp_path, whole=False, **profile)
-    story = BrokerRun()
-    story.phase, story.has_started = case.phase.name, case.phase.has_started  # type: ignore[assignment]
+    deployed = DeployedConfiguration(store="/store", pure=case.pure)
     run = processes.ProcessRun(PAIR[0], 42, 1.0, 1.0, "v1")
     monkeypatch.setattr(processes, "last_run", lambda *_: run)
     monkeypatch.setattr(processes, "find_process", lambda *_: case.process and SimpleNamespace(pid=42))
-    monkeypatch.setattr(hosts, "_story", lambda *_: story)
+    monkeypatch.setattr(hosts, "_deployed", lambda *_: deployed)
+    monkeypatch.setattr(hosts, "_broker_run", lambda *_: SimpleNamespace(logged_phase=case.phase))
     monkeypatch.setattr(lab_hosts, "read_process", lambda _: case.process)
-    monkeypatch.setattr(lab_hosts, "probe_broker", lambda *_, **__: case.answers)
-    monkeypatch.setattr(lab_hosts, "is_listening", lambda *_: case.listens)
-    monkeypatch.setattr(lab_hosts, "holds_lock", lambda *_: case.holds_lock)
-    assert hosts.observe(hosts.fleet.broker(PAIR[0])).state == expected
+    monkeypatch.setattr(lab_hosts, "probe_of_broker", lambda *_: lambda *_: case.answers)
+    monkeypatch.setattr(held_by_process, "is_listening", lambda *_: case.listens)
+    monkeypatch.setattr(held_by_process, "holds_lock", lambda *_: case.holds_lock)
+    snapshot = hosts.observe(hosts.fleet.broker(PAIR[0]))
+    assert snapshot.state == expected
+    assert snapshot.reason == judge(case).reason
 
 
 @TABLE

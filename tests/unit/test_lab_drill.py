@@ -121,11 +121,14 @@ def test_a_state_that_did_not_change_is_one_span() -> None:
 
 
 LOG = """\
-2026-11-21 13:00:00,000 | INFO  | Using Persistence Adapter: KahaDBPersistenceAdapter[/s] | o.a.BrokerService | main
+2026-11-21 13:00:00,000 | INFO  | Using Persistence Adapter: KahaDBPersistenceAdapter[/s] \
+| org.apache.activemq.broker.BrokerService | main
 2026-11-21 13:00:01,500 | INFO  | Database /s/lock is locked by another server. This broker is now in slave mode \
-waiting a lock to be acquired | o.a.SharedFileLocker | main
-2026-11-21 13:00:09,250 | INFO  | Apache ActiveMQ 6.3.1 (orders-mq01, ID:x) is starting | o.a.BrokerService | main
-2026-11-21 13:00:10,750 | INFO  | Apache ActiveMQ 6.3.1 (orders-mq01, ID:x) started | o.a.BrokerService | main
+waiting a lock to be acquired | org.apache.activemq.store.SharedFileLocker | main
+2026-11-21 13:00:09,250 | INFO  | Apache ActiveMQ 6.3.1 (orders-mq01, ID:x) is starting \
+| org.apache.activemq.broker.BrokerService | main
+2026-11-21 13:00:10,750 | INFO  | Apache ActiveMQ 6.3.1 (orders-mq01, ID:x) started \
+| org.apache.activemq.broker.BrokerService | main
 """
 
 

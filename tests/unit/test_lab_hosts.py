@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,10 +8,14 @@ from types import SimpleNamespace
 import pytest
 
 from activemq_fleet.errors import LabError
+from activemq_fleet.lab import hosts as lab_hosts
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.hosts import Hosts
+from activemq_fleet.lab.preparation import install
 from activemq_fleet.lab.state import make_store
-from activemq_fleet.render.service import environment_path, files, unit_path
+from activemq_fleet.node.config.broker_configuration import DeployedConfiguration
+from activemq_fleet.node.probe.connector_probe import ProbeAnswer
+from activemq_fleet.render.service import environment_path, files, kahadb_directory, unit_path
 from tests.support.lab_hosts import make_lab_hosts
 from tests.unit.lab_fleets import PAIR
 
@@ -110,3 +115,32 @@ def test_what_does_not_run_cannot_be_signalled(tmp_path: Path) -> None:
     hosts = make_lab_hosts(tmp_path)
     with pytest.raises(LabError, match=f"{A} does not run"):
         hosts.living_process(hosts.fleet.broker(A))
+
+
+@pytest.mark.parametrize(("release", "ha"), [("5.5.1", "pure"), ("6.3.1", "shared-file")])
+def test_lab_observes_by_the_installed_configuration_of_a_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, ha: str
+) -> None:
+    hosts = make_lab_hosts(tmp_path, release=release, ha=ha)
+    broker = hosts.fleet.broker(A)
+    version = install(broker, hosts.lab.software[broker.release.text])
+    probed: list[DeployedConfiguration] = []
+
+    def probe(deployed: DeployedConfiguration, _expected: object) -> dict[str, ProbeAnswer]:
+        probed.append(deployed)
+        return {}
+
+    monkeypatch.setattr(processes, "last_run", lambda *_: processes.ProcessRun(A, os.getpid(), 1.0, 1.0, version))
+    monkeypatch.setattr(processes, "find_process", lambda *_: SimpleNamespace(pid=os.getpid()))
+    monkeypatch.setattr(lab_hosts, "probe_of_broker", lambda *_: probe)
+    assert hosts.observe(broker).state == "starting"
+    addresses = {connector.name: (hosts.address(A), connector.port) for connector in broker.connectors}
+    assert {listener.name: listener.address for listener in probed[0].listeners} == addresses
+    assert probed[0].store == kahadb_directory(broker)
+    assert probed[0].pure == broker.profile.replicates
+
+
+def test_lab_shows_stopped_broker_whose_configuration_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = make_lab_hosts(tmp_path)
+    monkeypatch.setattr(processes, "last_run", lambda *_: processes.ProcessRun(A, NO_PROCESS, 1.0, 1.0, "gone"))
+    assert hosts.observe(hosts.fleet.broker(A)).state == "stopped"

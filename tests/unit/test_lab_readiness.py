@@ -4,7 +4,10 @@ import socket
 
 import pytest
 
+from activemq_fleet.lab import readiness
 from activemq_fleet.lab.readiness import credentials_of, is_port_taken
+from activemq_fleet.node.config.broker_configuration import DeployedConfiguration, Listener
+from activemq_fleet.node.probe.broker_connection import ExpectedBroker
 from activemq_fleet.settings.encrypted import EncryptedValue
 from tests.unit.lab_fleets import PAIR, fleet_of, variables
 
@@ -50,3 +53,26 @@ def test_a_port_that_nobody_has_is_free() -> None:
 def test_an_address_that_is_not_ours_is_an_error() -> None:
     with pytest.raises(OSError, match="assign"):
         is_port_taken(("192.0.2.1", 20000))
+
+
+@pytest.mark.parametrize(
+    ("release", "schemes", "expected"),
+    [
+        ("6.3.1", ["nio", "mqtt+nio", "stomp+nio"], ["stomp+nio"]),
+        ("6.3.1", ["nio", "stomp+nio+ssl", "mqtt+nio"], ["mqtt+nio"]),
+        ("6.3.1", ["nio", "amqp"], ["nio"]),
+        ("5.5.1", ["mqtt", "nio"], ["nio"]),
+        ("6.3.1", [], []),
+    ],
+)
+def test_lab_probes_the_connector_that_shows_most(
+    monkeypatch: pytest.MonkeyPatch, release: str, schemes: list[str], expected: list[str]
+) -> None:
+    probed: list[str] = []
+    monkeypatch.setattr(
+        readiness, "probe_together", lambda listeners, *_: probed.extend(listener.scheme for listener in listeners)
+    )
+    listeners = tuple(Listener(scheme, scheme, ("127.0.0.1", 1)) for scheme in schemes)
+    broker = fleet_of(variables(release=release)).broker(PAIR[0])
+    readiness.probe_of_broker(broker, 1.0)(DeployedConfiguration(listeners), ExpectedBroker(0))
+    assert probed == expected

@@ -9,8 +9,8 @@ import pytest
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
 from activemq_fleet.lab.startup import Startup, check_pair, check_start
-from activemq_fleet.logs import BrokerRun
 from activemq_fleet.node.judge import BrokerState
+from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.process.proc import Process
 from activemq_fleet.topology import Broker, Fleet
 from tests.unit.lab_fleets import PAIR, fleet_of, variables

@@ -13,10 +13,10 @@ from activemq_fleet import artifacts
 from activemq_fleet.cli.main import main
 from activemq_fleet.errors import ArtifactError, LabError
 from activemq_fleet.inventory import InventoryData, read_inventory
-from activemq_fleet.lab import Lab, processes
-from activemq_fleet.lab import state as module
+from activemq_fleet.lab import Lab, preparation, processes
 from activemq_fleet.lab.layout import LabLayout, write_file
 from activemq_fleet.lab.port_reservation import PortReservations
+from activemq_fleet.lab.state import LabState, load
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import build_fleet
 from tests.unit.lab_fleets import PAIR, variables
@@ -40,15 +40,17 @@ def layout(tmp_path: Path) -> LabLayout:
     return LabLayout(tmp_path / "lab")
 
 
-def prepare(layout: LabLayout, hosts: dict[str, dict[str, Any]]) -> module.LabState:
+def prepare(layout: LabLayout, hosts: dict[str, dict[str, Any]]) -> LabState:
     data = InventoryData(hosts, {})
-    return module.prepare(layout, data, PortReservations(layout.directory.parent / "claims"), lambda _line: None)[0]
+    return preparation.prepare(layout, data, PortReservations(layout.directory.parent / "claims"), lambda _line: None)[
+        0
+    ]
 
 
 def test_what_is_saved_is_what_was_prepared(layout: LabLayout) -> None:
-    assert module.load(layout) is None
+    assert load(layout) is None
     prepared = prepare(layout, variables())
-    assert module.load(layout) == prepared
+    assert load(layout) == prepared
 
 
 def test_everything_with_secrets_is_private(layout: LabLayout) -> None:
@@ -73,7 +75,9 @@ def test_status_says_that_the_lab_is_that_of_another_inventory(
     layout: LabLayout, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, other = tmp_path / "own.yml", tmp_path / "other.yml"
-    module.prepare(layout, InventoryData(variables(), {}), PortReservations(tmp_path / "claims"), print, [str(own)])
+    preparation.prepare(
+        layout, InventoryData(variables(), {}), PortReservations(tmp_path / "claims"), print, [str(own)]
+    )
     monkeypatch.chdir(tmp_path)
     for source, said in (("own.yml", ""), (str(other), f"{layout.directory} is the lab of {own}: name that, or ")):
         capsys.readouterr()
@@ -103,9 +107,9 @@ def test_a_file_of_another_version_is_one_line_and_prepared_anew(layout: LabLayo
     prepare(layout, variables())
     layout.state.write_text(json.dumps({"format": 0}))
     with pytest.raises(LabError, match="cannot be read"):
-        module.load(layout)
+        load(layout)
     prepare(layout, variables())
-    assert module.load(layout) is not None
+    assert load(layout) is not None
 
 
 def test_a_fleet_with_errors_is_refused_with_the_first_of_them(layout: LabLayout) -> None:
@@ -117,7 +121,7 @@ def test_a_fleet_with_errors_is_refused_with_the_first_of_them(layout: LabLayout
 def test_errors_of_the_rules_are_told_and_the_fleet_can_be_tried_all_the_same(layout: LabLayout) -> None:
     told: list[str] = []
     data = InventoryData(variables(broker_attributes={"deleteAllMessagesOnStartup": "true"}), {})
-    module.prepare(layout, data, PortReservations(layout.directory.parent / "claims"), told.append)
+    preparation.prepare(layout, data, PortReservations(layout.directory.parent / "claims"), told.append)
 
     assert [line.partition(": a take-over")[0] for line in told] == [f"warning: L020 {A}", f"warning: L020 {B}"]
 

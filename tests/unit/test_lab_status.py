@@ -8,7 +8,8 @@ import pytest
 from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
 from activemq_fleet.lab.loopback_overlay import assign_addresses
 from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of, status_of
-from activemq_fleet.logs import BrokerRun, parse
+from activemq_fleet.node.log.broker_run import BrokerRun
+from activemq_fleet.node.log.log_records import parse
 from activemq_fleet.topology import Fleet
 from tests.log_reading import logger_of
 from tests.unit.lab_fleets import BLOCK, PAIR, fleet_of, variables

@@ -14,9 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.logs import BrokerRun, classify, parse
 from activemq_fleet.logs.event_batches import Scanner, Source
 from activemq_fleet.node.log import broker_log, pure_log
+from activemq_fleet.node.log.broker_run import BrokerRun
+from activemq_fleet.node.log.kinds import classify
+from activemq_fleet.node.log.log_records import parse
 from activemq_fleet.node.process import held_by_process
 from activemq_fleet.node.process.proc import proc_text
 from tests.log_reading import logger_of

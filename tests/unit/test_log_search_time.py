@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from statistics import median
 
 import pytest
@@ -16,7 +17,9 @@ import pytest
 from activemq_fleet.audit import log_evidence
 from activemq_fleet.logs.classifier import Classifier
 from activemq_fleet.logs.kinds import kind, kinds
-from activemq_fleet.node.log import broker_log, pure_log
+from activemq_fleet.node.log import broker_log
+from activemq_fleet.node.log.kinds import KINDS, classify
+from activemq_fleet.node.log.log_records import Record
 
 SHORT, LONG = 2_000, 16_000
 MOST = 3 * LONG / SHORT
@@ -76,7 +79,7 @@ def test_a_printed_error_behind_a_long_name_is_still_reported() -> None:
 def test_work_of_the_classifier_does_not_grow_with_the_square_of_a_message() -> None:
     classifier = Classifier()
 
-    def classify(text: str) -> object:
+    def find(text: str) -> object:
         classifier._remembered.clear()
         return classifier.find(text)
 
@@ -84,26 +87,18 @@ def test_work_of_the_classifier_does_not_grow_with_the_square_of_a_message() -> 
         for name in kinds():
             yield from repeated_parts(kind(name).regex.pattern, length)
 
-    assert growth(classify, texts) < MOST
+    assert growth(find, texts) < MOST
 
 
-READERS: list[tuple[Callable[[broker_log.Record], object], list[tuple[str, str]]]] = [
-    (broker_log._meaning, [(classes[0], pattern) for _, classes, pattern in broker_log._MEANINGS]),
-    (pure_log._meaning, [(classes[0], regex.pattern) for _, classes, regex in pure_log._MEANINGS]),
-]
-
-
-@pytest.mark.parametrize(("meaning_of", "meanings"), READERS, ids=["broker_log", "pure_log"])
-def test_work_of_the_phase_readers_does_not_grow_with_the_square_of_a_message(
-    meaning_of: Callable[[broker_log.Record], object], meanings: list[tuple[str, str]]
-) -> None:
-    for writer, pattern in meanings:
+def test_work_of_the_phase_reader_does_not_grow_with_the_square_of_a_message() -> None:
+    for kind_of_hosts in KINDS.values():
+        pattern, logger = kind_of_hosts.regex.pattern, f"org.apache.activemq.{min(kind_of_hosts.classes)}"
 
         def texts(length: int, pattern: str = pattern) -> Iterable[str]:
             return repeated_parts(pattern, length)
 
-        def work(text: str, logger: str = f"org.apache.activemq.{writer}") -> object:
-            return meaning_of(broker_log.Record("2026-11-27 10:00:00", "INFO", text, logger, "main"))
+        def work(text: str, logger: str = logger) -> object:
+            return classify(Record(1, datetime(2026, 11, 27, 10), "INFO", text, logger, "main"))
 
         assert growth(work, texts) < MOST, pattern
 

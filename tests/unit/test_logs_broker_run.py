@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
 import pytest
 
-from activemq_fleet.logs import BrokerRun, Phase, classify, kind, last_error, parse
-from activemq_fleet.logs.kinds import kinds
+from activemq_fleet.lab.log_tail import last_error
+from activemq_fleet.logs.kinds import kind, kinds
+from activemq_fleet.node.log.broker_run import BrokerRun, PhaseName
+from activemq_fleet.node.log.kinds import classify
+from activemq_fleet.node.log.log_records import parse
 from tests.log_reading import logger_of
 
 OLD_START = [
@@ -56,8 +60,24 @@ def up(number: int, remote: str = "tcp://b.example.com/127.0.0.2:61616(b)", peer
         (["Failed to start Apache ActiveMQ (a, null)"], "failed"),
     ],
 )
-def test_the_phase_is_what_the_log_said_last(messages: list[str], phase: Phase) -> None:
+def test_the_phase_is_what_the_log_said_last(messages: list[str], phase: PhaseName) -> None:
     assert story(*messages).phase == phase
+
+
+def test_record_that_is_cut_off_shows_no_phase() -> None:
+    text = log([WAITS]) + f"2026-03-01 10:00:09,000 | INFO  | {STARTED}\n" + log(["whatever follows"])
+    assert BrokerRun().read(parse(text)).phase == "waiting"
+
+
+def test_run_without_a_record_of_its_phase_has_none() -> None:
+    assert story("whatever").logged_phase.name == "unknown"
+    assert story(WAITS).logged_phase.message == WAITS
+
+
+def test_repeated_wait_keeps_the_time_at_which_it_began() -> None:
+    told = story(WAITS_OLD, WAITS_OLD)
+    assert told.since == datetime(2026, 3, 1, 10, 0, 0)
+    assert told.logged_phase.time == datetime(2026, 3, 1, 10, 0, 1)
 
 
 def test_a_pure_slave_that_says_started_is_still_attached() -> None:
@@ -89,11 +109,6 @@ def test_a_master_that_lost_its_lock_begins_again_as_standby() -> None:
         WAITS,
     )
     assert (told.phase, told.bridges) == ("waiting", ())
-
-
-def test_listeners_are_remembered_as_logged() -> None:
-    told = story("Listening for connections at: nio://a.example.com:61616?maximumConnections=1000")
-    assert told.listening == ("nio://a.example.com:61616?maximumConnections=1000",)
 
 
 def test_an_established_bridge_is_up() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.logs import ParsedRecord, Parser, parse
+from activemq_fleet.node.log.log_records import Parser, Record, parse
 
 PLAIN = (
     "2026-03-01 10:00:00,123 | INFO  | Connector stomp started | org.apache.activemq.broker.TransportConnector | main"
@@ -22,7 +22,7 @@ Caused by: java.net.BindException: Address already in use
 
 def test_a_plain_line_is_one_record() -> None:
     (record,) = parse(PLAIN)
-    assert record == ParsedRecord(
+    assert record == Record(
         line=1,
         time=datetime(2026, 3, 1, 10, 0, 0, 123000),
         level="INFO",
@@ -106,7 +106,7 @@ def test_how_the_text_is_cut_makes_no_difference(cuts: list[int]) -> None:
 
 @given(st.text())
 def test_no_text_makes_it_fail(text: str) -> None:
-    assert all(isinstance(record, ParsedRecord) for record in parse(text))
+    assert all(isinstance(record, Record) for record in parse(text))
 
 
 @pytest.mark.parametrize("text", ["", "\n", "no record at all\n"])

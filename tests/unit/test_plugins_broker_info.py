@@ -18,11 +18,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from activemq_fleet.logs import BrokerRun, parse
 from activemq_fleet.node.config import broker_configuration
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.config.versions import Layout
 from activemq_fleet.node.log import broker_log
+from activemq_fleet.node.log.broker_run import UNKNOWN
 from activemq_fleet.node.probe import connector_probe as probe
 from activemq_fleet.node.probe.settling import Settling, is_loading_in
 from activemq_fleet.node.process.proc import Process, find_broker, uptime
@@ -112,14 +112,41 @@ STARTS = {
     ],
     "a file that is wrong": ["Failed to load: URL [file:activemq.xml], reason: nope"],
     "a start that failed": [BEGIN, "Failed to start Apache ActiveMQ (x, ID:h-1-2-0:1)"],
+    "a start that failed for a reason of two lines": [
+        BEGIN,
+        "Failed to start Apache ActiveMQ (x, ID:h-1-2-0:1). Reason: java.io.IOException: first\nand second",
+    ],
+    "a standby that opens its store": [BEGIN, LOCKED, "Starting KahaDBStore"],
+    "a standby whose other store is open": [BEGIN, LOCKED, "Persistence Adapter successfully started"],
+}
+PHASES = {
+    "a modern standby": "waiting",
+    "an old standby": "waiting",
+    "a standby that took over": "started",
+    "an old broker": "started",
+    "a lease that waits": "waiting",
+    "a lease that is got": "starting",
+    "a database lock": "waiting",
+    "a database lock that is got": "starting",
+    "a pure slave": "attached",
+    "a pure slave that took over": "started",
+    "a pure master that waits": "starting",
+    "a master that lost its lock": "stopped",
+    "a master that came back as standby": "waiting",
+    "a file that is wrong": "failed",
+    "a start that failed": "failed",
+    "a start that failed for a reason of two lines": "failed",
+    "a standby that opens its store": "starting",
+    "a standby whose other store is open": "starting",
 }
 
 
 @pytest.mark.parametrize("name", STARTS)
-def test_the_host_reads_a_log_as_the_library_does(name: str) -> None:
-    lines = [record(message) for message in STARTS[name]]
-    told = BrokerRun().read(parse(lines))
-    assert broker_log.phase_after(broker_log.parse_records(line.rstrip("\n") for line in lines)).name == told.phase
+def test_phase_is_the_last_one_that_the_log_shows(name: str) -> None:
+    lines = "".join(map(record, STARTS[name])).split("\n")
+    phase = broker_log.phase_after(broker_log.parse_records(lines))
+    assert phase.name == PHASES[name]
+    assert phase.message in STARTS[name]
 
 
 def test_what_a_log_says_of_an_earlier_process_counts_for_nothing(tmp_path: Path) -> None:
@@ -150,6 +177,13 @@ def test_the_last_error_is_told_with_its_root_cause(tmp_path: Path) -> None:
     (tmp_path / "activemq.log").write_text("".join(lines))
     assert broker_log.last_error(str(tmp_path)) == ("Failed to load: URL [x], reason: bean y: java.lang.Root: no class")
     assert broker_log.last_error(str(tmp_path), time.time() + 3600) == ""
+
+
+def test_last_error_has_no_root_cause_of_a_later_warning(tmp_path: Path) -> None:
+    error = record("Failed to load: URL [x], reason: bean y").replace("INFO ", "ERROR")
+    warning = record("Transport Connection failed").replace("INFO ", "WARN ")
+    (tmp_path / "activemq.log").write_text(f"{error}{warning}java.io.EOFException\nCaused by: a.Client: gone\n")
+    assert broker_log.last_error(str(tmp_path)) == "Failed to load: URL [x], reason: bean y"
 
 
 def test_a_long_message_does_not_hide_its_root_cause(tmp_path: Path) -> None:
@@ -273,7 +307,7 @@ def test_a_broker_that_systemd_starts_in_vain_is_not_waited_for(
 
 
 def test_no_log_is_no_evidence(tmp_path: Path) -> None:
-    assert broker_log.read_phase(str(tmp_path), 0) == broker_log.UNKNOWN
+    assert broker_log.read_phase(str(tmp_path), 0) == UNKNOWN
 
 
 @contextmanager
@@ -500,7 +534,7 @@ def test_broker_is_ready_only_when_its_configuration_is_loaded_crash_loop_late_b
         unit = {"Id": "u", "ActiveState": "failed" if pid is None else "active"}
         look_once.current = current  # type: ignore[attr-defined]
         shown = {"state": name, "frozen": False, "unit": unit, "pid": pid, "error": "bad bean", "data": "/b/data"}
-        return {**shown, "release": "6.3.1"}, dict, SimpleNamespace(process=process)
+        return {**shown, "release": "6.3.1"}, dict, SimpleNamespace(evidence=SimpleNamespace(process=process))
 
     def is_loading(process: Process) -> bool | None:
         loading: bool | None = look_once.current[2]  # type: ignore[attr-defined]
@@ -534,7 +568,11 @@ def test_a_broker_that_is_waited_for_is_hung_when_it_stays_silent(
     def look_once(*_: object) -> tuple[dict[str, object], type[dict[str, object]], SimpleNamespace]:
         seen.append(states[len(seen)])
         now[0] += 10
-        return {"state": seen[-1], "frozen": frozen, "unit": None}, dict, SimpleNamespace(process=ALIVE)
+        return (
+            {"state": seen[-1], "frozen": frozen, "unit": None},
+            dict,
+            SimpleNamespace(evidence=SimpleNamespace(process=ALIVE)),
+        )
 
     monkeypatch.setattr(state, "_gather_now", look_once)
     monkeypatch.setattr(state, "Settling", lambda: Settling(lambda _process: False))

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import journal, messages
-from ansible_collections.activemq.fleet.plugins.module_utils.node.log import pure_log
 from ansible_collections.activemq.fleet.plugins.modules import store_info
 from hypothesis import given
 from hypothesis import strategies as st
 
+from activemq_fleet.node.kahadb import journal, messages
+from activemq_fleet.node.log import pure_log
 from tests.log_reading import logger_of
 from tests.unit.kahadb_journals import (
     LOADED,
@@ -162,6 +162,13 @@ def test_a_slave_that_lost_its_master_has_served(tmp_path: Path) -> None:
     assert pure_log.read_runs(str(tmp_path)) == [
         {"began": "2026-11-21 13:46:33", "started": True, "attached": 0, "established": True, "served": True}
     ]
+
+
+def test_client_that_names_itself_like_a_start_begins_no_run(tmp_path: Path) -> None:
+    thread = "ActiveMQ Transport: tcp:///127.0.0.1:47178@61616"
+    text = f"2026-11-21 13:46:33,001 | INFO  | {BEGAN} | org.apache.activemq.broker.BrokerService | {thread}\n"
+    (tmp_path / "activemq.log").write_text(text)
+    assert pure_log.read_runs(str(tmp_path)) == []
 
 
 def test_runs_are_followed_across_logs_that_were_rolled(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from activemq_fleet.node.config.broker_configuration import Listener
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.judge import Evidence
 from activemq_fleet.node.kahadb.risk_records import RebuildRisk, record_risk
-from activemq_fleet.node.log.broker_log import UNKNOWN, Phase
+from activemq_fleet.node.log.broker_run import UNKNOWN, Phase
 from activemq_fleet.node.probe import connector_probe as probe
 from activemq_fleet.node.process.proc import Process, find_broker, send_signal, uptime
 from activemq_fleet.node.watchdog import hang_detection, program, watchdog

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .log.broker_log import UNKNOWN, Phase
+from .log.broker_run import UNKNOWN, Phase
 from .probe.connector_probe import ProbeAnswer
 from .process.proc import Process
 
@@ -28,8 +28,9 @@ class Evidence:
     What was not observed keeps its default, which claims nothing.
 
     ``answers`` are by the connector's name. ``pure``: the broker copies to a slave, or is one. ``listens``: the
-    process has the ports of its connectors open; ``holds_lock``: it holds its store's lock. ``has_answered``: the
-    same process has answered before. ``ending``: what systemd and the log say of the end of a stopped broker.
+    process has the ports of its connectors open; ``holds_lock``: it holds its store's lock, None where the kernel does
+    not know. ``has_answered``: the same process has answered before. ``ending``: what systemd and the log say of the
+    end of a stopped broker.
     """
 
     process: Process | None
@@ -37,7 +38,7 @@ class Evidence:
     answers: Mapping[str, ProbeAnswer] = field(default_factory=dict)
     pure: bool = False
     listens: bool = False
-    holds_lock: bool = False
+    holds_lock: bool | None = False
     has_answered: bool = False
     ending: str = ""
 

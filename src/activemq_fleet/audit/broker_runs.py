@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from activemq_fleet.audit.evidence import LogEvidence, LoggedPeriod
-from activemq_fleet.logs import BrokerRun, LogEvent, ParsedRecord
-from activemq_fleet.logs.broker_run import REACTIONS
+from activemq_fleet.node.log.broker_run import REACTIONS, BrokerRun
+from activemq_fleet.node.log.kinds import LogEvent
+from activemq_fleet.node.log.log_records import Record
 
 End = Literal["open", "silent", "stopped", "lost_lock", "store", "failed"]
 """``open``: the log ends with the run. ``silent``: another run begins, and no record shows how this one ended."""
@@ -19,7 +20,7 @@ _LOCKED = frozenset({"LOCK-DB-GOT", "LOCK-LEASE-GOT", "KDB-OPENING", "KDB-VERSIO
 _UNCLEAN = frozenset({"KDB-PAGEFILE-UNCLEAN", "KDB-RECOVERING"})
 _OWN = frozenset(
     {"LOCK-LOST", "IO-STOP-BROKER", "PMS-SLAVE-LINK-LOST", "PMS-MASTER-CLEAN-STOP", "PMS-MASTER-SAW-SLAVE"}
-    | {"KDB-STOPPED", "RLD-DEMOTED", "LOCK-LEASE-RELEASED", "LIFE-REFRESH"}
+    | {"KDB-STOPPED", "RLD-DEMOTED", "LOCK-LEASE-RELEASED", "LIFE-REFRESH", "LIFE-LISTEN"}
     | _LOCKED
     | _UNCLEAN
 )
@@ -202,7 +203,7 @@ class _RunReader:
 
 def event_of(seen: LogEvidence) -> LogEvent:
     """Return log evidence as a log event, from which a broker run is computed."""
-    record = ParsedRecord(seen.sequence, seen.at, "", "", "", seen.thread)
+    record = Record(seen.sequence, seen.at, "", "", "", seen.thread)
     return LogEvent(seen.kind, record, seen.fields)
 
 

@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 
 from activemq_fleet.audit.broker_runs import event_of
 from activemq_fleet.audit.evidence import LogEvidence
-from activemq_fleet.logs import BridgeUp, BrokerRun
-from activemq_fleet.logs.broker_run import REACTIONS
+from activemq_fleet.node.log.broker_run import REACTIONS, BridgeUp, BrokerRun
 
 _ALIVE = timedelta(seconds=1)
 _ADDRESS = re.compile(r"//(?:[^/@]*@)?([^/:,()?\s]+):(\d+)")

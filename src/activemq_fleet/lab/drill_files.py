@@ -15,7 +15,8 @@ from activemq_fleet.audit.journal_lines import parsed_lines
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability
 from activemq_fleet.drills.accounting import Journal, account_for_events, count_in_flight, longest_silence
 from activemq_fleet.drills.model import DeliveryAccount, Fault, ObservedState, StateSpan
-from activemq_fleet.logs import BrokerRun, parse
+from activemq_fleet.node.log.broker_run import BrokerRun
+from activemq_fleet.node.log.log_records import parse
 from activemq_fleet.node.text_lines import split_lines
 
 _AFTER = 5.0

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from xml.etree.ElementTree import ParseError
 
 import psutil
 
@@ -18,16 +19,17 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.log_tail import LOG, LogTail, explain_failed_run
-from activemq_fleet.lab.loopback_overlay import Software
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.processes import ProcessRun
-from activemq_fleet.lab.readiness import is_port_taken, probe_broker
-from activemq_fleet.lab.state import LabState, make_store
-from activemq_fleet.logs import BrokerRun
+from activemq_fleet.lab.readiness import is_port_taken, probe_of_broker
+from activemq_fleet.lab.state import LabState, Software, make_store
+from activemq_fleet.node.config.broker_configuration import DeployedConfiguration, read_deployed
+from activemq_fleet.node.config.versions import Layout
 from activemq_fleet.node.fence.store_access import StoreAccess, generation_in_force, generation_written
-from activemq_fleet.node.judge import BrokerState, Evidence, judge
-from activemq_fleet.node.log.broker_log import Phase
-from activemq_fleet.node.process.held_by_process import holds_lock, is_listening
+from activemq_fleet.node.judge import BrokerState, judge
+from activemq_fleet.node.log.broker_run import BrokerRun
+from activemq_fleet.node.observer import observe_broker
+from activemq_fleet.node.process.held_by_process import is_listening
 from activemq_fleet.node.process.proc import Process, open_files, read_process
 from activemq_fleet.node.timeouts import LAB_PROBE
 from activemq_fleet.render import service
@@ -59,6 +61,7 @@ class Hosts:
         self.lab = state
         self.fleet: Fleet = state.fleet()
         self._tails: dict[str, tuple[ProcessRun, LogTail]] = {}
+        self._configurations: dict[tuple[str, str], DeployedConfiguration] = {}
         self._locks = {broker.host: threading.Lock() for broker in self.fleet.brokers}
 
     def address(self, host: str) -> str:
@@ -76,18 +79,24 @@ class Hosts:
     def observe(self, broker: Broker, *, timeout: float = LAB_PROBE) -> BrokerSnapshot:
         """Return a broker's current state, from its process, its log and its connectors.
 
-        A broker that listens, or whose log says that it started, is sent a message, which must come back within
-        ``timeout`` seconds.
+        A broker is sent a message, which must come back within ``timeout`` seconds.
         """
         with self._locks[broker.host]:
             run = self.last_run(broker)
             if run is None:
                 return BrokerSnapshot("stopped", BrokerRun())
             process = processes.find_process(self.layout, run)
-            story = self._story(broker, run)
-            evidence = self._evidence(broker, process, story, timeout)
+            java = processes.guarded_broker(process) if process and broker.has_guard else process
+            running = read_process(java.pid) if java else None
+            evidence = observe_broker(
+                running,
+                self._deployed(broker, run.version) if running else DeployedConfiguration(),
+                probe_of_broker(broker, timeout),
+                lambda _process: self._broker_run(broker, run).logged_phase,
+            )
+            broker_run = self._broker_run(broker, run)
         conclusion = judge(evidence)
-        return BrokerSnapshot(conclusion.state, story, process, run, conclusion.reason, evidence.process)
+        return BrokerSnapshot(conclusion.state, broker_run, process, run, conclusion.reason, evidence.process)
 
     def observe_all(self) -> dict[str, BrokerSnapshot]:
         """Return the current state of every broker, by inventory name, in the order of the inventory."""
@@ -95,24 +104,18 @@ class Hosts:
         with ThreadPoolExecutor(max_workers=max(1, len(brokers))) as pool:
             return dict(zip([broker.host for broker in brokers], pool.map(self.observe, brokers), strict=True))
 
-    def _evidence(self, broker: Broker, process: psutil.Process | None, story: BrokerRun, timeout: float) -> Evidence:
-        """Return what the process, its sockets, its log and its connectors show."""
-        if process and broker.has_guard:
-            process = processes.guarded_broker(process)
-        found = read_process(process.pid) if process else None
-        pure = broker.profile.replicates
-        phase = Phase(story.phase, f"it is {story.phase}", has_started=story.has_started)
-        if found is None or found.state == "T":
-            return Evidence(found, phase, pure=pure)
-        listens = is_listening(found.pid, [(self.address(broker.host), one.port) for one in broker.connectors])
-        # One that waits or starts need not be asked.
-        answers = (
-            probe_broker(broker, self.address(broker.host), timeout=timeout)
-            if listens or phase.name == "started"
-            else {}
-        )
-        locks = bool(holds_lock(found.pid, service.kahadb_directory(broker)))
-        return Evidence(found, phase, answers, pure=pure, listens=listens, holds_lock=locks)
+    def _deployed(self, broker: Broker, version: str) -> DeployedConfiguration:
+        """Return the installed configuration of a version. Raises LabError when it cannot be read."""
+        key = broker.host, version
+        if key not in self._configurations:
+            installed = Layout(service.paths(broker).base)
+            try:
+                self._configurations[key] = read_deployed(installed, version)
+            except (OSError, ParseError) as error:
+                raise LabError(
+                    f"{broker.host}: its activemq.xml of version {version} cannot be read: {error}"
+                ) from None
+        return self._configurations[key]
 
     def store_access(self, broker: Broker) -> StoreAccess:
         """Return which generation (numbered directory) of a shared store a broker can write, and which is in force."""
@@ -130,7 +133,7 @@ class Hosts:
         """Return the state that the log of a broker's current or last run shows."""
         with self._locks[broker.host]:
             run = self.last_run(broker)
-            return self._story(broker, run) if run else BrokerRun()
+            return self._broker_run(broker, run) if run else BrokerRun()
 
     def last_run(self, broker: Broker) -> ProcessRun | None:
         """Return the record of the broker's last process, which may have ended; None if it was never started."""
@@ -230,7 +233,7 @@ class Hosts:
             processes.delete_run(self.layout, broker.host)
             self._tails.pop(broker.host, None)
 
-    def _story(self, broker: Broker, run: ProcessRun) -> BrokerRun:
+    def _broker_run(self, broker: Broker, run: ProcessRun) -> BrokerRun:
         known = self._tails.get(broker.host)
         if known is None or known[0] != run:
             known = self._tails[broker.host] = run, LogTail(self.data_directory(broker), run)

@@ -13,16 +13,16 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import loopback_overlay, processes
 from activemq_fleet.lab.database import Database
-from activemq_fleet.lab.install import install
 from activemq_fleet.lab.layout import LabLayout, layout_for, resolve_sources
 from activemq_fleet.lab.loopback_overlay import Substitution
 from activemq_fleet.lab.monitoring import Monitoring, find_programs
 from activemq_fleet.lab.operations import record_operation
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.port_reservation import PortReservations
+from activemq_fleet.lab.preparation import install, prepare
 from activemq_fleet.lab.read_only_lab import ReadOnlyLab
 from activemq_fleet.lab.startup import Progress, Startup, check_start
-from activemq_fleet.lab.state import load, prepare
+from activemq_fleet.lab.state import load
 from activemq_fleet.lab.status import HostStatus
 from activemq_fleet.lab.whole_fleet import end_brokers, start_fleet, stop_outdated_brokers, write_clients
 from activemq_fleet.naming import PATTERN_VARIABLE

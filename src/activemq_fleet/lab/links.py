@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
 from activemq_fleet.lab.log_tail import records_of
 from activemq_fleet.lab.status import bridges_of
-from activemq_fleet.logs import ParsedRecord
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.node.judge import SERVING
+from activemq_fleet.node.log.log_records import Record
 from activemq_fleet.status.link_states import (
     carries_both_ways,
     expected_peers,
@@ -92,10 +92,10 @@ class Links:
         log = self._hosts.log_path(link.broker)
         return f"{link.broker.host}: link {link.name} to {target} is not up: {why} (log: {log})"
 
-    def _records_of_both_ends(self, link: MissingLink) -> dict[str, Sequence[ParsedRecord]]:
+    def _records_of_both_ends(self, link: MissingLink) -> dict[str, Sequence[Record]]:
         return {broker.host: self._records(broker) for broker in (link.broker, *link.peers)}
 
-    def _records(self, broker: Broker) -> Sequence[ParsedRecord]:
+    def _records(self, broker: Broker) -> Sequence[Record]:
         run = self._hosts.last_run(broker)
         return records_of(self._hosts.data_directory(broker), run) if run else ()
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from activemq_fleet.lab.processes import ProcessRun
-from activemq_fleet.logs import BrokerRun, ParsedRecord, Parser, last_error, parse
 from activemq_fleet.node.log.broker_log import printed_error
+from activemq_fleet.node.log.broker_run import BrokerRun
+from activemq_fleet.node.log.log_records import Parser, Record, parse
 
 LOG = "activemq.log"
+_LINE_END = re.compile(r"\r?\n|\\r\\n|\\[rn]")
+"""The end of a message's line, as it is or as our layout for log4j 2 writes it."""
 
 
 class LogTail:
@@ -47,7 +51,7 @@ class LogTail:
             yield self._decoder.decode(content)
 
 
-def records_of(data: Path, run: ProcessRun) -> list[ParsedRecord]:
+def records_of(data: Path, run: ProcessRun) -> list[Record]:
     """Return all log records of one run of a broker, with their stack traces."""
     return list(parse("".join(LogTail(data, run).read_text())))
 
@@ -69,6 +73,23 @@ def explain_failed_run(data: Path, run: ProcessRun) -> str:
     if "rror" in printed or "xception" in printed:
         return printed
     return last_error(records) or printed
+
+
+def last_error(records: Iterable[Record]) -> str:
+    """Return in one line the last error of a log with its root cause; without errors, the last warning.
+
+    Returns "" where the log holds neither.
+    """
+    worst: Record | None = None
+    for record in records:
+        if record.level in ("ERROR", "FATAL") or (record.level == "WARN" and (worst is None or worst.level == "WARN")):
+            worst = record
+    if worst is None:
+        return ""
+    message = _LINE_END.split(worst.message.strip(), maxsplit=1)[0].rpartition("; nested exception is ")[2]
+    causes = [line for line in map(str.strip, worst.stack.split("\n")) if line.startswith("Caused by: ")]
+    cause = (causes[-1].removeprefix("Caused by: ") if causes else worst.stack.split("\n", 1)[0]).strip()
+    return f"{message}: {cause}" if cause and cause not in message and not cause.startswith("at ") else message
 
 
 def _files(data: Path) -> list[tuple[Path, int]]:

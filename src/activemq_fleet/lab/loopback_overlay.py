@@ -17,16 +17,14 @@ import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.layout import LabLayout
+from activemq_fleet.lab.state import LabState
 from activemq_fleet.settings.broker import PREFIX, JdbcSettings
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Agent, Broker, Fleet
-
-if TYPE_CHECKING:
-    from activemq_fleet.lab.state import LabState
 
 HEAP = "256m"
 _MEMORY_LIMIT = "102 mb"  # 40 % of the heap, as without the variable
@@ -56,21 +54,11 @@ DATABASE_PORT, DATABASE_USER = 15432, "activemq"
 """Where the lab's database listens, beside one on the port of its kind, and the account of the brokers."""
 
 LAB_USER = "fleet-lab"
-"""Who looks whether a broker is ready, where ACLs would keep others out."""
+"""The account of load generators, where ACLs would keep others out."""
 PROBE = "fleet.lab"
-"""First part of the destinations by which the lab sees whether a broker answers."""
+"""First part of the destinations that the load of a drill uses."""
 
 Variables = Mapping[str, Mapping[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Software:
-    """The installed software of one release in ``home``; ``whole``: a full distribution with web console, AMQP,
-    WebSocket.
-    """
-
-    home: str
-    whole: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ class ReadOnlyLab:
     def half_links(self, host: str) -> tuple[str, ...]:
         """Return the names of duplex links to a host that carry messages one way until the dialling broker restarts.
 
-        Seen on 5.5.1 only; ``logs.BrokerRun.half_links`` describes the cause.
+        Seen on 5.5.1 only; ``BrokerRun.half_links`` describes the cause.
         """
         return self._hosts.broker_run(self.fleet.broker(host)).half_links
 

@@ -9,32 +9,31 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.loopback_overlay import LAB_USER
 from activemq_fleet.lab.stomp import Credentials
-from activemq_fleet.node.config.probe_account import Login
-from activemq_fleet.node.probe import connector_probe
+from activemq_fleet.node.config.broker_configuration import DeployedConfiguration
+from activemq_fleet.node.observer import Probe, probe_together
+from activemq_fleet.node.probe.broker_connection import ExpectedBroker
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer
 from activemq_fleet.node.protocols import is_encrypted, protocol_of, supports_round_trip
-from activemq_fleet.node.timeouts import LAB_PROBE
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Broker
 
 
-def probe_broker(broker: Broker, address: str, *, timeout: float = LAB_PROBE) -> dict[str, ProbeAnswer]:
-    """Probe one connector of a broker, as the modules on hosts do; return ``{name of the connector: answer}``.
+def probe_of_broker(broker: Broker, timeout: float) -> Probe:
+    """Return a function that probes one connector of a broker, as the modules on hosts do.
 
-    STOMP is preferred, then MQTT, over which a message must come back; then any other connector. Returns an empty
-    dictionary for a broker without connectors, as a promoted pure slave. ``timeout`` is in seconds.
+    STOMP is preferred, then MQTT, over which a message must come back; then any other connector. There is no answer of
+    a broker without connectors, as a promoted pure slave. ``timeout`` is in seconds.
     """
-    connectors = [c for c in broker.connectors if broker.release.has_usable_mqtt or protocol_of(c.scheme) != "mqtt"]
-    if not connectors:
-        return {}
-    first = min(connectors, key=lambda c: (_is_weak(c.scheme), protocol_of(c.scheme) != "stomp"))
-    account = credentials_of(broker)
-    login = Login(account.username, account.password) if account else Login()
-    demanding = first.asks_for_certificate(broker.release)
-    answer = connector_probe.probe_connector(
-        first.scheme, (address, first.port), login, timeout, requires_client_certificate=demanding
-    )
-    return {first.name: answer}
+
+    def probe(deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
+        can_probe_mqtt = broker.release.has_usable_mqtt
+        listeners = [
+            listener for listener in deployed.listeners if can_probe_mqtt or protocol_of(listener.scheme) != "mqtt"
+        ]
+        listeners.sort(key=lambda listener: (_is_weak(listener.scheme), protocol_of(listener.scheme) != "stomp"))
+        return probe_together(listeners[:1], deployed, expected, timeout)
+
+    return probe
 
 
 def _is_weak(scheme: str) -> bool:

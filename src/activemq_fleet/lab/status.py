@@ -9,11 +9,11 @@ from typing import Any
 
 from activemq_fleet.addresses import Address
 from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
-from activemq_fleet.logs import BridgeUp, BrokerRun
 from activemq_fleet.naming import Role
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.node.log.bridge_breaks import repeatedly_broken_bridges
 from activemq_fleet.node.log.broker_log import read_records
+from activemq_fleet.node.log.broker_run import BridgeUp, BrokerRun
 from activemq_fleet.topology import Broker
 
 

@@ -1,20 +1,6 @@
-"""Read broker logs. Pure: text goes in, records come out; lab, resync, drills and audit use it."""
+"""Read broker logs into the events that audits use: all kinds of log messages, many records at once.
+
+The grammar of records, and the kinds from which phases and bridges are read, are those of ``node.log``.
+"""
 
 from __future__ import annotations
-
-from activemq_fleet.logs.broker_run import BridgeUp, BrokerRun, Phase, last_error
-from activemq_fleet.logs.grammar import ParsedRecord, Parser, parse
-from activemq_fleet.logs.kinds import LogEvent, classify, kind
-
-__all__ = [
-    "BridgeUp",
-    "BrokerRun",
-    "LogEvent",
-    "ParsedRecord",
-    "Parser",
-    "Phase",
-    "classify",
-    "kind",
-    "last_error",
-    "parse",
-]

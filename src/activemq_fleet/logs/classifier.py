@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from activemq_fleet.errors import ReleaseError
-from activemq_fleet.logs.kinds import COMPARED, Kind, kind, kinds
+from activemq_fleet.logs.kinds import kind, kinds
+from activemq_fleet.node.log.kinds import COMPARED, Kind
 from activemq_fleet.releases import Release
 
 UNKNOWN = "UNKNOWN"

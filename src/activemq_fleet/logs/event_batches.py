@@ -1,8 +1,8 @@
-"""Read log bytes into columns of events, a whole chunk at a time, by the grammar of ``grammar.py``.
+"""Read log bytes into columns of events, a whole chunk at a time, by the grammar of ``node.log.log_records``.
 
 Spark's workers, the stream and plain processes all use this. What numpy finds in one pass over a chunk (line ends,
 dates, separators) gives the bounds of every field of nearly all records; the few records of another shape are read one
-by one by ``grammar.read``. Needs numpy and pyarrow, which come with the extra ``pipeline``.
+by one by ``log_records.read``. Needs numpy and pyarrow, which come with the extra ``pipeline``.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from activemq_fleet.logs.classifier import KINDS, UNKNOWN, Classifier, classifier
-from activemq_fleet.logs.grammar import CONSOLE_START, START
-from activemq_fleet.logs.kinds import CLIENT_THREAD, kind
+from activemq_fleet.logs.kinds import kind
 from activemq_fleet.logs.layout import Bounds, console_bounds, file_bounds
 from activemq_fleet.logs.zones import ZoneClock
+from activemq_fleet.node.log.log_records import CONSOLE_START, START, is_client_thread
 
 SCHEMA = pa.schema(
     [
@@ -239,7 +239,7 @@ def _kinds(
 def _own_words(codes: NDArray[np.int32], logger: pa.Array, thread: pa.Array) -> NDArray[np.bool_]:
     """Return, for each record, whether its class and thread can write its kind; each combination is checked once."""
     loggers, threads = logger.dictionary_encode(), thread.dictionary_encode()
-    of_client = [bool(CLIENT_THREAD.match(name)) for name in threads.dictionary.to_pylist()]
+    of_client = [is_client_thread(name) for name in threads.dictionary.to_pylist()]
     by_client = np.append(np.array(of_client, bool), False)[_indices(threads)]
     names = [*loggers.dictionary.to_pylist(), ""]
     which = (codes.astype(np.int64) * len(names) + _indices(loggers)) * 2 + by_client

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from activemq_fleet.logs.grammar import RecordFields, read
+from activemq_fleet.node.log.log_records import RecordFields, read
 
 Places = NDArray[np.int64]
 Flags = NDArray[np.bool_]

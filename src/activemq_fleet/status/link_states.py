@@ -193,7 +193,7 @@ def _link_state(
 def _lacks_id(records: Sequence[LogRecord], link: str) -> bool:
     """Return whether the last responder of a duplex link was made without the other broker's id.
 
-    ``logs.BrokerRun.half_links`` describes the cause.
+    ``BrokerRun.half_links`` describes the cause.
     """
     responders = [
         match["broker"] for one in records if (match := _RESPONDER.match(one.message)) and match["link"] == link

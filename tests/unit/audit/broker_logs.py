@@ -10,8 +10,8 @@ from activemq_fleet.audit.journal_lines import ConnectionRecord
 from activemq_fleet.audit.log_evidence import KINDS, evidence_in
 from activemq_fleet.audit.operation_records import Operation
 from activemq_fleet.audit.pair_findings import findings_of_logs, incidents_of_pair
-from activemq_fleet.logs import ParsedRecord, classify
-from tests.log_reading import logger_of
+from activemq_fleet.node.log.log_records import Record
+from tests.log_reading import event_of_any_kind, logger_of
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 A, B, C = "orders-mq01-a.example.com", "orders-mq01-b.example.com", "billing-mq01-a.example.com"
@@ -104,8 +104,8 @@ def log(host: str, *lines: str | tuple[str, str], clock: float = 0.0) -> list[Lo
         when, _, what = text.partition(" ")
         minutes, _, seconds = when.rpartition(":")
         at = NOON + timedelta(minutes=int(minutes or 0), seconds=float(seconds) + clock)
-        record = ParsedRecord(number, at, "INFO", SAID[what], logger_of(SAID[what]), "main", stack)
-        event = classify(record)
+        record = Record(number, at, "INFO", SAID[what], logger_of(SAID[what]), "main", stack)
+        event = event_of_any_kind(record)
         assert event is not None, what
         if event.kind in KINDS:
             body = "\n".join([record.message, stack])

@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from .broker_log import Record, epoch_seconds
+from .broker_log import epoch_seconds
+from .kinds import classify
+from .log_records import Record
 
 BREAKS = 3
 """A bridge that broke so many times in a row breaks repeatedly."""
@@ -17,12 +18,6 @@ SOON = 10.0
 """Seconds after it came up within which a bridge breaks soon."""
 RECENT = 120.0
 """Seconds since the last break after which the bridge is no longer reported."""
-_BRIDGE = ("DemandForwardingBridgeSupport", "DemandForwardingBridge", "ConduitBridge", "DurableConduitBridge")
-_UP = re.compile(r"Network connection between (?P<local>\S+) and \S+ ?\((?P<peer>[^)]*)\) has been established\.$")
-_ERROR = re.compile(
-    r"Network connection between (?P<local>\S+) and \S+ shutdown due to a (?:remote|local) error: (?P<error>.*)"
-)
-_DOWN = re.compile(r"\S+ bridge to (?P<peer>.+) stopped$")
 _LONGEST = 300
 
 
@@ -36,16 +31,16 @@ def repeatedly_broken_bridges(records: Sequence[Record], now: float) -> list[dic
     up: dict[str, tuple[str, float]] = {}
     times: dict[str, list[float]] = {}
     errors: dict[str, Counter[str]] = {}
-    for record in records:
-        if not record.is_by(_BRIDGE):
+    for event in filter(None, map(classify, records)):
+        if not event.kind.startswith("NET-"):
             continue
-        at = (epoch_seconds(record.time) or 0.0) + record.milliseconds / 1000
-        established = _UP.match(record.message)
-        if established:
-            up[established["local"]] = established["peer"], at
+        at = epoch_seconds(event.record.time) + event.record.time.microsecond / 1e6
+        local, peer = event.fields.get("local", ""), event.fields.get("peer", "")
+        if event.kind == "NET-UP":
+            up[local] = peer, at
             continue
-        broken, down = _ERROR.match(record.message), _DOWN.match(record.message)
-        local = broken["local"] if broken else _bridge_to(down["peer"], up) if down else ""
+        if event.kind == "NET-DOWN":
+            local = _bridge_to(peer, up)
         peer, began = up.pop(local, ("", at))
         if not peer:
             continue
@@ -54,8 +49,8 @@ def repeatedly_broken_bridges(records: Sequence[Record], now: float) -> list[dic
                 known.pop(peer, None)
         else:
             times.setdefault(peer, []).append(at)
-            if broken:
-                errors.setdefault(peer, Counter())[broken["error"].split("\n", 1)[0][:_LONGEST]] += 1
+            if "e" in event.fields:
+                errors.setdefault(peer, Counter())[event.fields["e"][:_LONGEST]] += 1
     return [
         {
             "peer": peer,

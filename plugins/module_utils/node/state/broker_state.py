@@ -8,7 +8,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from xml.etree.ElementTree import ParseError
@@ -20,14 +20,13 @@ from ..errors import NodeError
 from ..fence.shared_store import shared_directory
 from ..judge import Evidence, judge
 from ..log import broker_log
+from ..log.broker_run import Phase
+from ..log.log_records import Record
 from ..masking import mask_text
+from ..observer import observe_broker, probe_until_silent
 from ..printable import printable
-from ..probe.broker_connection import expected_of_process
-from ..probe.connector_probe import ProbeAnswer, probe_listener
 from ..probe.settling import READY, Settling
-from ..process import held_by_process
-from ..process.proc import Process, find_broker, guard_of, unit_properties
-from ..protocols import supports_round_trip
+from ..process.proc import find_broker, guard_of, unit_properties
 from ..text_lines import split_lines
 from ..timeouts import HUNG
 from . import health
@@ -41,16 +40,14 @@ _PROPERTIES = "Id,ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,
 
 @dataclass(frozen=True)
 class EvidenceSources:
-    """The process, log records and configuration from which a broker's state was concluded.
+    """The evidence from which a broker's state was concluded, and what it was gathered from.
 
-    ``deployed`` is the configuration that the process was started with, ``records`` are those of that process,
-    ``holds_lock``: whether it holds the lock of its kahaDB store, None where the kernel does not know.
+    ``deployed`` is the configuration that the process was started with, ``records`` are those of that process.
     """
 
-    process: Process | None
+    evidence: Evidence
     deployed: DeployedConfiguration
-    records: list[broker_log.Record]
-    holds_lock: bool | None
+    records: list[Record]
 
 
 def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -83,7 +80,7 @@ def gather_state_and_sources(
         silent = (silent or time.monotonic()) if is_silent else None
         is_wanted = _is_in(wanted, result) and (silent is None or time.monotonic() >= silent + HUNG)
         if settling and is_wanted and result["state"] in READY:
-            result["settled"] = is_wanted = settling.is_settled(sources.process, result["state"])
+            result["settled"] = is_wanted = settling.is_settled(sources.evidence.process, result["state"])
         if not wanted or is_wanted or time.monotonic() >= end or _is_hopeless(first, result):
             return {**result, **more()}, sources
         time.sleep(_POLL)
@@ -137,23 +134,20 @@ def _gather_now(
     # A broker that has yet to be restarted listens where its old configuration says.
     deployed = _deployed(layout, owed.previous if owed and owed.previous else name)
     records = broker_log.read_records(layout.data, process.since) if process else []
-    phase = broker_log.phase_since(records, process.since) if process else broker_log.UNKNOWN
-    frozen = process is not None and process.state == "T"
-    answers = _ask(deployed, process) if process and not frozen else {}
+    evidence = observe_broker(
+        process, deployed, probe_until_silent, lambda running: broker_log.phase_since(records, running.since)
+    )
     said = _unit(unit) if unit else None
     error = "" if process else mask_text(broker_log.last_error(layout.data, recent) or _printed(unit, recent))
     ending = _ending(said, error) if said and not process else ""
-    addresses = [listener.address for listener in deployed.listeners]
-    listens = process is not None and held_by_process.is_listening(process.pid, addresses)
-    locks = process is not None and bool(deployed.store) and held_by_process.holds_lock(process.pid, deployed.store)
-    evidence = Evidence(process, phase, answers, deployed.pure, listens, bool(locks), ending=ending)
-    conclusion = judge(evidence)
-    returned = {answer.returned for answer in answers.values()} - {None}
+    conclusion = judge(replace(evidence, ending=ending))
+    phase = evidence.phase
+    returned = {answer.returned for answer in evidence.answers.values()} - {None}
     result = {
         "changed": False,
         "state": conclusion.state,
         "how": printable(conclusion.reason),
-        "frozen": frozen,
+        "frozen": evidence.is_frozen,
         "pid": process.pid if process else None,
         "guard": guard_of(process) if process else None,
         "since": _moment(process.since) if process else None,
@@ -163,8 +157,8 @@ def _gather_now(
         "restart_reasons": list(owed.reasons) if owed else [],
         "previous": owed.previous if owed else None,
         "unit": said,
-        "log": {"phase": phase.name, "message": printable(phase.message), "time": phase.time or None},
-        "connectors": {key: printable(answer.detail) for key, answer in answers.items()},
+        "log": {"phase": phase.name, "message": printable(phase.message), "time": _local_time(phase)},
+        "connectors": {key: printable(answer.detail) for key, answer in evidence.answers.items()},
         "message_returned": True in returned if returned else None,
         "error": printable(error),
         "data": layout.data,
@@ -172,7 +166,7 @@ def _gather_now(
         "persistence": deployed.persistence,
     }
     more = partial(health.gather_health, layout, process, owed, deployed.store)
-    return result, more, EvidenceSources(process, deployed, records, locks)
+    return result, more, EvidenceSources(evidence, deployed, records)
 
 
 def _deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
@@ -180,18 +174,6 @@ def _deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
         return read_deployed(layout, name)
     except (OSError, ParseError) as error:
         raise NodeError(f"{layout.directory(name or '')}/conf/activemq.xml cannot be read: {error}") from None
-
-
-def _ask(deployed: DeployedConfiguration, process: Process) -> dict[str, ProbeAnswer]:
-    """Probe the connectors, those that support a round trip first; stop at the first that is silent."""
-    expected = expected_of_process(process)
-    order = sorted(deployed.listeners, key=lambda listener: not supports_round_trip(listener.scheme))
-    answers: dict[str, ProbeAnswer] = {}
-    for listener in order:
-        answer = answers[listener.name] = probe_listener(deployed, listener, expected)
-        if answer.returned is False and not answer.failed:
-            break  # a broker that hangs would take the time of every connector
-    return answers
 
 
 def _unit(unit: str) -> dict[str, str] | None:
@@ -230,6 +212,11 @@ def _ending(unit: Mapping[str, str], error: str) -> str:
         return ""
     ended = f"systemd says {result}, {unit.get('SubState')} after {restarts} restarts"
     return f"{ended}; the last error is: {error}" if error else ended
+
+
+def _local_time(phase: Phase) -> str | None:
+    """Return the time of the log record that shows a phase, as the log has it but without milliseconds."""
+    return f"{phase.time:%Y-%m-%d %H:%M:%S}" if phase.time else None
 
 
 def _moment(seconds: float) -> str:

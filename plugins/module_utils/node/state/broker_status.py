@@ -18,8 +18,10 @@ from typing import Any
 from ..config.versions import Layout
 from ..errors import NodeError
 from ..judge import SERVING
-from ..log import broker_log
 from ..log.bridge_breaks import repeatedly_broken_bridges
+from ..log.broker_log import epoch_seconds
+from ..log.broker_run import Phase
+from ..log.log_records import Record
 from ..masking import mask_text
 from ..printable import printable
 from ..probe.broker_usage import read_usage
@@ -57,16 +59,16 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
         found, sources = gather_state_and_sources(layout.base, unit, pids=pids)
     except (NodeError, OSError) as error:
         return {"state": None, "how": printable(str(error))}
-    process, deployed = sources.process, sources.deployed
+    process, deployed = sources.evidence.process, sources.deployed
     found.update(holds_lock=None, usage={}, usage_error="", records=[], breaking_bridges=[], certificates=[])
     if process and deployed.store:
-        found["holds_lock"] = sources.holds_lock
+        found["holds_lock"] = sources.evidence.holds_lock
     if process:
         found["records"] = _records_of_links(sources.records)
         found["breaking_bridges"] = [
             _masked(bridge) for bridge in repeatedly_broken_bridges(sources.records, time.time())
         ]
-        found["state_since"] = _state_since(found, process.since)
+        found["state_since"] = _state_since(found["state"], sources.evidence.phase, process.since)
     if process and found["state"] in SERVING:
         try:
             found["usage"] = read_usage(process, PROBE)
@@ -97,7 +99,7 @@ def deployed_hashes(layout: Layout) -> dict[str, str]:
     }
 
 
-def _records_of_links(records: list[broker_log.Record]) -> list[dict[str, str]]:
+def _records_of_links(records: list[Record]) -> list[dict[str, str]]:
     kept = [one for one in records if one.level in ("WARN", "ERROR") or _OF_LINKS.match(one.message)]
     return [
         {"level": one.level, "message": printable(mask_text(" ".join(one.message.split())[:_LONGEST]))}
@@ -105,9 +107,8 @@ def _records_of_links(records: list[broker_log.Record]) -> list[dict[str, str]]:
     ]
 
 
-def _state_since(found: dict[str, Any], started: float) -> float | None:
+def _state_since(state: str, phase: Phase, started: float) -> float | None:
     """Return since when a broker is in its state: the time of the record that says so, else that of its process."""
-    log = found["log"]
-    if found["state"] in SERVING and log["phase"] == "started":
-        return broker_log.epoch_seconds(log["time"])
-    return round(started, 3) if found["state"] in ("standby", "starting") else None
+    if state in SERVING and phase.name == "started" and phase.time:
+        return epoch_seconds(phase.time)
+    return round(started, 3) if state in ("standby", "starting") else None

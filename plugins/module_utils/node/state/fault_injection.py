@@ -16,6 +16,7 @@ from ..config.broker_configuration import read_deployed
 from ..config.versions import Layout
 from ..errors import NodeError
 from ..log import broker_log
+from ..log.broker_run import UNKNOWN
 from ..process import held_by_process
 from ..process.proc import Process, find_broker, is_same, process_handle, send_signal
 
@@ -66,10 +67,9 @@ def wait_for_start(base: str, wait: float) -> dict[str, Any]:
     layout, deadline = Layout(os.path.abspath(base)), time.monotonic() + wait
     while True:
         process = find_broker(layout.base)
-        phase = broker_log.read_phase(layout.data, process.since) if process else broker_log.UNKNOWN
-        if phase.name == "started":
-            at = broker_log.epoch_seconds(phase.time)
-            return {"at": time.time() if at is None else at + phase.milliseconds / 1000}
+        phase = broker_log.read_phase(layout.data, process.since) if process else UNKNOWN
+        if phase.name == "started" and phase.time:
+            return {"at": broker_log.epoch_seconds(phase.time) + phase.time.microsecond / 1e6}
         if time.monotonic() > deadline:
             return {"at": None}
         time.sleep(_POLL)

@@ -17,7 +17,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from xml.etree.ElementTree import ParseError
 
@@ -30,10 +29,12 @@ from ..files import disk
 from ..judge import Evidence
 from ..kahadb.risk_records import read_risk_records
 from ..log import broker_log
+from ..log.broker_run import Phase
+from ..observer import observe_broker, probe_together
 from ..printable import printable
-from ..probe.broker_connection import ExpectedBroker, expected_of_process
+from ..probe.broker_connection import ExpectedBroker
 from ..probe.certificates import certificates_of_connectors
-from ..probe.connector_probe import ProbeAnswer, probe_listener, speaks_protocol_of
+from ..probe.connector_probe import ProbeAnswer, speaks_protocol_of
 from ..process import held_by_process
 from ..process.proc import Process, find_broker, is_in_unit, is_same, process_handle, read_process, send_signal, uptime
 from ..process.systemd import notify_systemd
@@ -94,20 +95,19 @@ class Watchdog:
         if process is None:
             return hang_detection.Sample(Evidence(None))
         deployed = self._configuration(process)
-        # A process that stands still answers nothing: it need not be asked.
-        answers = {} if process.state == "T" else self._ask(deployed, expected_of_process(process))
         who = (process.pid, process.started)
-        if any(answer.greeted for answer in answers.values()):
+        is_pure = self._options.ha == "pure"
+        evidence = observe_broker(process, deployed, self._probe, self._read_phase, briefly=True)
+        if any(answer.greeted for answer in evidence.answers.values()):
             self._known = who
-        unanswered = process.state == "T" or any(answer.returned is False for answer in answers.values())
-        phase = broker_log.read_phase(self._layout.data, process.since) if unanswered else broker_log.UNKNOWN
-        slave = has_connected_client(self._replication(deployed)) if unanswered and self._options.ha == "pure" else None
-        addresses = [listener.address for listener in deployed.listeners]
-        listens = unanswered and held_by_process.is_listening(process.pid, addresses)
-        evidence = Evidence(
-            process, phase, answers, self._options.ha == "pure", listens, has_answered=self._known == who
-        )
+        evidence = replace(evidence, pure=is_pure, has_answered=self._known == who)
+        slave = None
+        if is_pure and (evidence.is_frozen or evidence.silent_connectors):
+            slave = has_connected_client(self._replication(deployed))
         return hang_detection.Sample(evidence, slave)
+
+    def _read_phase(self, process: Process) -> Phase:
+        return broker_log.read_phase(self._layout.data, process.since)
 
     def _find(self) -> Process | None:
         """Return the broker's process, the last known one if it is still in the unit, else by a new search."""
@@ -127,7 +127,7 @@ class Watchdog:
             self._read = (name, read_deployed(self._layout, name))
         return self._read[1]
 
-    def _ask(self, deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
+    def _probe(self, deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
         """Probe STOMP or MQTT, where a message must come back.
 
         If that fails, or failed last time, probe all connectors.
@@ -139,9 +139,11 @@ class Watchdog:
         ]
         listeners.sort(key=lambda listener: not supports_round_trip(listener.scheme))
         first = 1 if self._count.kind == hang_detection.FINE else len(listeners)
-        answers = _answers(listeners[:first], deployed, expected)
+        answers = probe_together(listeners[:first], deployed, expected, PROBE)
+        notify_systemd("WATCHDOG=1")
         if not all(answer.greeted and answer.returned is not False for answer in answers.values()):
-            answers |= _answers(listeners[first:], deployed, expected)
+            answers |= probe_together(listeners[first:], deployed, expected, PROBE)
+            notify_systemd("WATCHDOG=1")
         return answers
 
     def _replication(self, deployed: DeployedConfiguration) -> Listener | None:
@@ -234,21 +236,6 @@ class StoreRisks:
         with contextlib.suppress(OSError):
             records = read_risk_records(shared_directory(store))
             self._count = sum(record.subscription_count for record in records)
-
-
-def _answers(
-    listeners: Sequence[Listener], deployed: DeployedConfiguration, expected: ExpectedBroker
-) -> dict[str, ProbeAnswer]:
-    """Probe connectors at the same time, so that a broker that hangs takes the time of one; return answers by name."""
-    if not listeners:
-        return {}
-    with ThreadPoolExecutor(len(listeners)) as pool:
-        asked = {
-            listener.name: pool.submit(probe_listener, deployed, listener, expected, PROBE) for listener in listeners
-        }
-    found = {name: answer.result() for name, answer in asked.items()}
-    notify_systemd("WATCHDOG=1")
-    return found
 
 
 def kill(process: Process) -> bool:

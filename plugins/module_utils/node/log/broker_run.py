@@ -1,4 +1,9 @@
-"""Track a broker's state through its log: its phase, the ports it opened, the bridges that are up."""
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tracks a broker's state through its log: its phase (starting, waiting, started …) and the bridges that are up.
+
+The only place where phases are read. What a log says never outranks what the broker's sockets and answers show.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +14,34 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from activemq_fleet.logs.grammar import ParsedRecord
-from activemq_fleet.logs.kinds import LogEvent, classify
+from .kinds import LogEvent, classify
+from .log_records import Record
 
-Phase = Literal["starting", "waiting", "attached", "started", "stopping", "stopped", "failed"]
+PhaseName = Literal["starting", "waiting", "attached", "started", "stopping", "stopped", "failed"]
 
 # What a connected socket looks like: tcp:///127.0.0.1:47178@61616, tcp://name/127.0.0.1:61616,
 # tcp://name:61616. Only a socket that somebody else opened has no name before its address.
 _REMOTE = re.compile(r"\w[\w+.-]*://(?P<name>[^/]*?)(?:/(?P<address>[^/]+))?:(?P<port>\d+)(?:@\d+)?(?:\?.*)?")
 
-_LINE_END = re.compile(r"\r?\n|\\r\\n|\\[rn]")
-"""The end of a message's line, as it is or as our layout for log4j 2 writes it."""
+
+@dataclass(frozen=True)
+class Phase:
+    """The phase of a broker's life that its log shows, such as starting, waiting for the lock, or started.
+
+    ``name``: one of ``PhaseName``, or unknown. ``message`` is the record that shows the phase, ``time`` its local time.
+    ``has_started``: the same process logged before that it is started, or attached.
+    """
+
+    name: str
+    message: str = ""
+    time: datetime | None = None
+    has_started: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+UNKNOWN = Phase("unknown")
+
+
+@dataclass(frozen=True)
 class BridgeUp:
     """A bridge that a broker's log shows as established.
 
@@ -49,16 +68,17 @@ class BrokerRun:
     """
 
     def __init__(self) -> None:
-        self.phase: Phase = "starting"
+        self.phase: PhaseName = "starting"
         self.since: datetime | None = None
+        """The local time at which the broker entered its phase; None while its log shows none."""
         self.has_started = False
         """Whether the broker was started, or attached to its master, at any time of the process."""
-        self.listening: tuple[str, ...] = ()
         self.promoted = False
         """Whether the broker is a pure slave that took over from its master."""
         self.lost_slave = False
         """Whether the broker is a pure master that goes on without its slave: their stores differ from then on."""
-        self._slave = False
+        self._shown_by: Record | None = None
+        self._dials_master = False
         self._bridges: dict[str, BridgeUp] = {}
         self._ended: Counter[str] = Counter()
         self._responders: dict[str, bool] = {}
@@ -80,10 +100,16 @@ class BrokerRun:
         """The bridges that are established and have not stopped since, oldest first."""
         return tuple(self._bridges.values())
 
-    def read(self, records: Iterable[ParsedRecord]) -> BrokerRun:
+    @property
+    def logged_phase(self) -> Phase:
+        """The phase with the newest log record that shows it; unknown while the log shows none."""
+        record = self._shown_by
+        return Phase(self.phase, record.message, record.time, self.has_started) if record else UNKNOWN
+
+    def read(self, records: Iterable[Record]) -> BrokerRun:
         """Apply the next log records, in order, and return this broker run."""
         for record in records:
-            event = classify(record, REACTIONS)
+            event = classify(record)
             if event is not None:
                 self.apply(event)
         return self
@@ -94,41 +120,41 @@ class BrokerRun:
         if react is not None:
             react(self, event)
 
-    def _enter(self, phase: Phase, event: LogEvent) -> None:
+    def _enter(self, phase: PhaseName, event: LogEvent) -> None:
+        self._shown_by = event.record
         if phase != self.phase or self.since is None:
             self.phase, self.since = phase, event.record.time
 
     def _begin(self, event: LogEvent) -> None:
         self._clear()
-        self._slave = self.promoted = self.lost_slave = False
+        self._dials_master = self.promoted = self.lost_slave = False
         self._enter("starting", event)
 
     def _clear(self) -> None:
-        self.listening = ()
         self._bridges.clear()
         self._responders.clear()
         self._ended.clear()
 
     def _got_lock(self, event: LogEvent) -> None:
-        if self.phase == "waiting":
+        if self.phase in ("waiting", "stopped", "failed") or self._shown_by is None:
             self._enter("starting", event)
 
     def _started(self, event: LogEvent) -> None:
         self.has_started = True
-        self._enter("attached" if self._slave else "started", event)
+        self._enter("attached" if self._dials_master else "started", event)
 
     def _dial_master(self, event: LogEvent) -> None:
-        self._slave = True
+        self._dials_master = True
 
     def _attached(self, event: LogEvent) -> None:
         self.has_started = True
         self._enter("attached", event)
 
     def _no_master(self, event: LogEvent) -> None:
-        self._slave = False
+        self._dials_master = False
 
     def _promoted(self, event: LogEvent) -> None:
-        self._slave, self.promoted, self.has_started = False, True, True
+        self._dials_master, self.promoted, self.has_started = False, True, True
         self._enter("started", event)
 
     def _slave_failed(self, event: LogEvent) -> None:
@@ -137,9 +163,6 @@ class BrokerRun:
     def _stopped(self, event: LogEvent) -> None:
         self._clear()
         self._enter("stopped", event)
-
-    def _listen(self, event: LogEvent) -> None:
-        self.listening = (*self.listening, event.fields["uri"])
 
     def _bridge_up(self, event: LogEvent) -> None:
         match = _REMOTE.fullmatch(event.fields["remote"])
@@ -173,7 +196,7 @@ class BrokerRun:
         self._responders[link] = broker_id == "null"
 
 
-def _into(phase: Phase) -> Callable[[BrokerRun, LogEvent], None]:
+def _into(phase: PhaseName) -> Callable[[BrokerRun, LogEvent], None]:
     return lambda run, event: run._enter(phase, event)
 
 
@@ -194,7 +217,6 @@ REACTIONS: dict[str, Callable[[BrokerRun, LogEvent], None]] = {
     "LIFE-PA-STARTED": BrokerRun._got_lock,
     "LIFE-STARTING": BrokerRun._got_lock,
     "LIFE-STARTING-OLD": BrokerRun._got_lock,
-    "LIFE-LISTEN": BrokerRun._listen,
     "LIFE-STARTED": BrokerRun._started,
     "LIFE-STARTED-OLD": BrokerRun._started,
     "PMS-SLAVE-CONNECTING": BrokerRun._dial_master,
@@ -217,20 +239,3 @@ REACTIONS: dict[str, Callable[[BrokerRun, LogEvent], None]] = {
     "NET-DUPLEX-UP": BrokerRun._duplex_up,
 }
 """How a BrokerRun reacts to each kind of event; other kinds do not affect its state."""
-
-
-def last_error(records: Iterable[ParsedRecord]) -> str:
-    """Return in one line the last error of a log with its root cause; without errors, the last warning.
-
-    Returns "" where the log holds neither.
-    """
-    worst: ParsedRecord | None = None
-    for record in records:
-        if record.level in ("ERROR", "FATAL") or (record.level == "WARN" and (worst is None or worst.level == "WARN")):
-            worst = record
-    if worst is None:
-        return ""
-    message = _LINE_END.split(worst.message.strip(), maxsplit=1)[0].rpartition("; nested exception is ")[2]
-    causes = [line for line in map(str.strip, worst.stack.split("\n")) if line.startswith("Caused by: ")]
-    cause = (causes[-1].removeprefix("Caused by: ") if causes else worst.stack.split("\n", 1)[0]).strip()
-    return f"{message}: {cause}" if cause and cause not in message and not cause.startswith("at ") else message

@@ -1,9 +1,12 @@
-"""Read lines of a broker's log into records.
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The grammar of a broker's log: how its lines become records, on hosts, in the lab and in audits.
 
 The layout has been ``%d | %-5p | %m | %c | %t%n`` since 5.3, under log4j 1, reload4j and log4j 2 alike (source:
 conf/log4j*.properties of the releases; measured on 1,781 records of 5.17.2). A message may hold line ends, and a
 thread's name spaces and colons, so a record is read from both ends: time and level first, logger and thread last. The
-console has ``%5p | %m%n``. ``event_batches.py`` reads the same grammar many times faster; tests compare the two.
+console has ``%5p | %m%n``. ``activemq_fleet.logs.event_batches`` reads the same grammar many times faster; tests
+compare the two.
 """
 
 from __future__ import annotations
@@ -29,9 +32,15 @@ _START = re.compile(START, re.ASCII)
 _FIRST = re.compile(r"(?P<time>.{23}) \| (?:[^\n]{20} \| )??(?P<level>[A-Z]+) +\| ")
 _LAST = re.compile(r"^(?P<message>.*) \| (?P<logger>[^\s|]+) \| (?P<thread>.*)$", re.MULTILINE)
 _TIME = len("2026-03-01 10:00:00,123")
+_CLIENT_THREAD = re.compile(r"ActiveMQ (?:NIO Worker|Transport: \w[\w+.-]*:///)|qtp\d")
 
 
-@dataclass(frozen=True, slots=True)
+def is_client_thread(thread: str) -> bool:
+    """Return whether a thread serves a client's connection, by its name."""
+    return _CLIENT_THREAD.match(thread) is not None
+
+
+@dataclass(frozen=True)
 class RecordFields:
     """The fields of one log record as text; ``whole`` is False for a record that is cut off or of unknown layout."""
 
@@ -60,13 +69,13 @@ def read(text: str) -> RecordFields:
     return RecordFields(first["time"], first["level"], message, last["logger"], last["thread"], stack, whole=True)
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedRecord:
+@dataclass(frozen=True)
+class Record:
     """One record of a broker's log, with its time, level, message and stack trace.
 
     ``line`` is the number of its first line, from 1. ``time`` is the local time of the broker's host, without a zone,
-    because the log holds none. ``stack`` is the text up to the next record, usually a stack trace. ``logger`` and
-    ``thread`` are "" where the record was cut off, by a crash or a rolled file.
+    because the log holds none. ``stack`` is the text up to the next record, usually a stack trace. ``logger`` (the Java
+    class that wrote the record) and ``thread`` are "" where the record was cut off, by a crash or a rolled file.
     """
 
     line: int
@@ -76,6 +85,11 @@ class ParsedRecord:
     logger: str
     thread: str
     stack: str = ""
+
+    @property
+    def is_of_a_client(self) -> bool:
+        """Whether the log record was written by a thread that serves a client's connection."""
+        return is_client_thread(self.thread)
 
 
 class Parser:
@@ -93,23 +107,24 @@ class Parser:
         self._begun_at = 0
         self._lines: list[str] = []
 
-    def feed(self, text: str) -> list[ParsedRecord]:
+    def feed(self, text: str) -> list[Record]:
         """Parse the next piece of the log, which may end anywhere; return the records that it completes."""
         lines = (self._rest + text).split("\n")
         self._rest = lines.pop()
-        return self.feed_lines(lines)
+        return list(self.feed_lines(lines))
 
-    def feed_lines(self, lines: Iterable[str]) -> list[ParsedRecord]:
-        """Parse the next lines of the log, with or without line ends; return the records that they complete."""
-        return [record for line in lines for record in self._take(line.removesuffix("\n").removesuffix("\r"))]
+    def feed_lines(self, lines: Iterable[str]) -> Iterator[Record]:
+        """Parse the next lines of the log, with or without line ends; yield the records that they complete."""
+        for line in lines:
+            yield from self._take(line.removesuffix("\n").removesuffix("\r"))
 
-    def close(self) -> list[ParsedRecord]:
+    def close(self) -> list[Record]:
         """End the log, and return the records that its end completes."""
-        done = self.feed_lines([self._rest]) if self._rest else []
+        done = list(self.feed_lines([self._rest])) if self._rest else []
         self._rest = ""
         return [*done, *self._finish()]
 
-    def _take(self, line: str) -> Iterator[ParsedRecord]:
+    def _take(self, line: str) -> Iterator[Record]:
         self._number += 1
         if _START.match(line):
             yield from self._finish()
@@ -120,21 +135,28 @@ class Parser:
             self._lines.append(line)
         if self._stacks or not _LAST.search(line) or not _FIRST.match(self._lines[0]):
             return
-        if read("\n".join(self._lines)).whole:
-            yield from self._finish()
+        fields = read("\n".join(self._lines))
+        if fields.whole:
+            self._lines = []
+            yield _record(self._begun_at, fields)
 
-    def _finish(self) -> Iterator[ParsedRecord]:
-        if not self._lines:
-            return
-        parts = read("\n".join(self._lines))
-        self._lines = []
-        time = datetime.strptime(parts.time, "%Y-%m-%d %H:%M:%S,%f")
-        yield ParsedRecord(self._begun_at, time, parts.level, parts.message, parts.logger, parts.thread, parts.stack)
+    def _finish(self) -> Iterator[Record]:
+        if self._lines:
+            fields = read("\n".join(self._lines))
+            self._lines = []
+            yield _record(self._begun_at, fields)
 
 
-def parse(source: str | Iterable[str]) -> Iterator[ParsedRecord]:
-    """Yield the records of a whole log, given as a text or as its lines, with or without line ends."""
-    parser = Parser()
-    for line in source.split("\n") if isinstance(source, str) else source:
-        yield from parser.feed_lines([line])
+def _record(line: int, fields: RecordFields) -> Record:
+    time = datetime.fromisoformat(fields.time.replace(",", "."))
+    return Record(line, time, fields.level, fields.message, fields.logger, fields.thread, fields.stack)
+
+
+def parse(source: str | Iterable[str], *, stacks: bool = True) -> Iterator[Record]:
+    """Yield the records of a whole log, given as a text or as its lines, with or without line ends.
+
+    Without ``stacks`` their stack traces are dropped.
+    """
+    parser = Parser(stacks=stacks)
+    yield from parser.feed_lines(source.split("\n") if isinstance(source, str) else source)
     yield from parser.close()

@@ -1,0 +1,153 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of log records from which hosts, the lab and audits read phases of brokers, bridges and pure pairs.
+
+Each expression was made from the source of all 114 release tags of apache/activemq from 5.3.0 to 6.3.1 and checked
+against the logs of real brokers. ``activemq_fleet.logs`` adds the kinds that only audits read, as data.
+
+Clients choose names that stand in messages, and log4j 1 writes their line ends as they are. So a record is of a kind
+only if a class of ActiveMQ wrote it that has the message in any release, on a thread that may write it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .log_records import Record, is_client_thread
+
+COMPARED = 1000
+"""Characters of a message that are compared with the kinds. Clients put names of any length into messages, and some
+kinds take time with the square of that length."""
+NEVER_OF_CLIENTS = frozenset(
+    {"LIFE-STORE-CHOSEN", "LIFE-STARTING", "LIFE-STARTING-OLD", "LIFE-STARTED", "LIFE-STARTED-OLD", "LIFE-PA-STARTED"}
+    | {"LOCK-FILE-WAIT", "LOCK-FILE-WAIT-OLD", "LOCK-DB-TRY", "LOCK-DB-WAIT", "LOCK-DB-GOT"}
+    | {"LOCK-LEASE-TRY", "LOCK-LEASE-WAIT", "LOCK-LEASE-GOT", "KDB-OPENING", "KDB-VERSION"}
+)
+"""Kinds about a start or about waiting for a lock, which no broker logs on a thread that serves connections."""
+_PACKAGE = "org.apache.activemq."
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of log message: messages of one wording, which the expression ``regex`` matches.
+
+    ``classes`` are the simple names of the classes whose source has the message; empty where they are not known.
+    ``releases`` says at which level which releases write it, as in ``INFO 5.3.0-5.8.0``; empty where nobody needs it.
+    """
+
+    id: str
+    regex: re.Pattern[str]
+    classes: frozenset[str] = frozenset()
+    releases: str = ""
+
+    def is_written_by(self, logger: str, thread: str) -> bool:
+        """Return whether a logger's class may write messages of the kind on this thread;
+        True where both are unknown.
+        """
+        if logger and self.classes and logger.rpartition(".")[2] not in self.classes:
+            return False
+        return self.id not in NEVER_OF_CLIENTS or not is_client_thread(thread)
+
+
+@dataclass(frozen=True)
+class LogEvent:
+    """A log record of a known kind, with the values that its message names; absent values are left out."""
+
+    kind: str
+    record: Record
+    fields: Mapping[str, str]
+
+
+_NODE = r"\((?P<broker>[^,()]+), (?P<brokerId>[^)]+)\)"
+_BRIDGE = r"Network connection between (?P<local>\S+) and (?P<remote>\S+)"
+_SLAVE_CONNECTION = r"Slave connection between (?P<local>.+) and (?P<remote>.+) has been"
+_FAILED = r"Failed to start (?:Apache ActiveMQ|ActiveMQ JMS Message Broker)"
+_IS_LOCKED = r"Database (?P<lock>.+) is locked"
+
+# By the classes that write them: kinds with the expression that matches a message from its beginning.
+_EXPRESSIONS = {
+    "BrokerService": {
+        "LIFE-STARTING": rf"Apache ActiveMQ (?P<version>\S+) {_NODE} is starting$",
+        "LIFE-STARTED": rf"Apache ActiveMQ (?P<version>\S+) {_NODE} started$",
+        "LIFE-STARTING-OLD": r"ActiveMQ (?P<version>\S+) JMS Message Broker \((?P<broker>[^)]+)\) is starting$",
+        "LIFE-STARTED-OLD": rf"ActiveMQ JMS Message Broker {_NODE} started$",
+        "LIFE-STOPPING": rf"(?:Apache ActiveMQ (?P<version>\S+)|ActiveMQ Message Broker) {_NODE} is shutting down$",
+        "LIFE-STOPPED": rf"Apache ActiveMQ (?P<version>\S+) {_NODE} is shutdown$",
+        "LIFE-STOPPED-OLD": rf"ActiveMQ JMS Message Broker {_NODE} stopped$",
+        "LIFE-START-FAILED": rf"{_FAILED}(?: {_NODE})?(?:$|\. Reason: (?P<reason>.*))",
+        "LIFE-STORE-CHOSEN": r"Using Persistence Adapter: (?P<adapter>.+)$",
+        "LIFE-PA-STARTED": r"Persistence Adapter successfully started$",
+        "LIFE-MASTERFAIL-PROMOTE": r"Master Failed - starting all connectors$",
+        "LIFE-MASTERFAIL-STOP": r"The Master has failed \.\.\. shutting down$",
+    },
+    "XBeanBrokerFactory": {"LIFE-CONFIG-INVALID": r"Failed to load: (?P<resource>.+?), reason: (?P<reason>.*)"},
+    "SharedFileLocker": {
+        "LOCK-FILE-WAIT": rf"{_IS_LOCKED} by another server\. This broker is now in slave mode waiting a lock to be "
+        r"acquired$",
+    },
+    "JobSchedulerStore JobSchedulerStoreImpl MessageDatabase SharedFileLocker": {
+        "LOCK-FILE-WAIT-OLD": rf"{_IS_LOCKED}\.\.\. waiting (?P<s>[\d.]+) seconds for the database to be unlocked\. "
+        r"Reason: (?P<reason>.*)",
+    },
+    "DefaultDatabaseLocker TransactDatabaseLocker": {
+        "LOCK-DB-TRY": r"Attempting to acquire the exclusive lock to become the Master broker$",
+        "LOCK-DB-GOT": r"Becoming the master on dataSource: (?P<ds>.+)$",
+    },
+    "DefaultDatabaseLocker": {
+        "LOCK-DB-WAIT": r"Failed to acquire lock\.\s+Sleeping for (?P<ms>\d+) milli\(s\) before trying again",
+    },
+    "LeaseDatabaseLocker": {
+        "LOCK-LEASE-TRY": r"(?P<holder>.+) attempting to acquire exclusive lease to become the (?:[Mm]aster)"
+        r"(?: broker)?$",
+        "LOCK-LEASE-WAIT": r"(?P<holder>.+) failed to acquire lease\.\s+Sleeping for (?P<ms>\d+) milli",
+        "LOCK-LEASE-GOT": r"(?P<holder>.+), becoming (?:the )?master (?:with lease expiry (?P<till>.+) )?on "
+        r"dataSource: (?P<ds>.+)$",
+    },
+    "JDBCPersistenceAdapter LockableServiceSupport": {
+        "LOCK-LOST": r"(?:(?P<broker>.+), )?[Nn]o longer able to keep the exclusive lock so giving up being a master$",
+    },
+    "KahaDBStore MessageDatabase": {"KDB-OPENING": r"(?:Opening MessageDatabase|Starting KahaDBStore)$"},
+    "MessageDatabase": {"KDB-VERSION": r"KahaDB is version (?P<v>-?\d+)$"},
+    "MasterConnector": {
+        "PMS-SLAVE-CONNECTING": r"Starting a slave connection between (?P<local>.+) and (?P<remote>.+)$",
+        "PMS-SLAVE-ATTACHED": rf"{_SLAVE_CONNECTION} established\.$",
+        "PMS-SLAVE-REATTACHED": rf"{_SLAVE_CONNECTION} reestablished\.$",
+        "PMS-SLAVE-NO-MASTER": r"Failed to start network bridge: (?P<e>.*)",
+    },
+    "MasterBroker": {"PMS-SLAVE-FAILED": r"Slave Failed$"},
+    "TransportConnection": {
+        "PMS-MASTER-SAW-SLAVE": r"(?P<mode>Passive|Active|\d+) Slave Broker (?P<slave>.+) is attached$",
+        "NET-DUPLEX-UP": r"Started responder end of duplex bridge (?P<duplexId>\S+)$",
+    },
+    "DemandForwardingBridgeSupport": {
+        "NET-UP": rf"{_BRIDGE} ?\((?P<peer>[^)]*)\) has been established\.$",
+        "NET-REMOTE-ERR": rf"{_BRIDGE} shutdown due to a remote error: (?P<e>.*)",
+        "NET-LOCAL-ERR": rf"{_BRIDGE} shutdown due to a local error: (?P<e>.*)",
+        "NET-DOWN": r"(?P<broker>\S+) bridge to (?P<peer>.+) stopped$",
+    },
+}
+KINDS = {
+    id_: Kind(id_, re.compile(f"^{regex}"), frozenset(classes.split()))
+    for classes, expressions in _EXPRESSIONS.items()
+    for id_, regex in expressions.items()
+}
+"""The kinds that more than audits read, by identifier."""
+_BY_CLASS = {
+    name: [kind for kind in KINDS.values() if name in kind.classes]
+    for classes in _EXPRESSIONS
+    for name in classes.split()
+}
+
+
+def classify(record: Record) -> LogEvent | None:
+    """Return a log record as an event of one of ``KINDS``; None for one of another kind, or that is cut off."""
+    if not record.logger.startswith(_PACKAGE):
+        return None
+    for kind in _BY_CLASS.get(record.logger.rpartition(".")[2], ()):
+        match = kind.regex.match(record.message[:COMPARED])
+        if match is not None:
+            fields = {name: text for name, text in match.groupdict().items() if text is not None}
+            return LogEvent(kind.id, record, fields) if kind.is_written_by(record.logger, record.thread) else None
+    return None

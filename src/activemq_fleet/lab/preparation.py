@@ -1,0 +1,156 @@
+"""Prepare a lab of an inventory: fetch software, assign addresses, write what Ansible reads, install brokers' files."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from activemq_fleet import artifacts
+from activemq_fleet.artifacts import Progress
+from activemq_fleet.deployment import files_of
+from activemq_fleet.errors import FleetError, LabError
+from activemq_fleet.inventory import InventoryData
+from activemq_fleet.lab import loopback_overlay as over
+from activemq_fleet.lab.layout import LabLayout, write_file
+from activemq_fleet.lab.loopback_overlay import Substitution
+from activemq_fleet.lab.port_reservation import PortReservations
+from activemq_fleet.lab.state import LabState, Software, load, make_store
+from activemq_fleet.node.config.configuration_archive import File
+from activemq_fleet.node.config.vendor_files import vendor_files
+from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.install import configuration_install
+from activemq_fleet.releases import Release
+from activemq_fleet.render import render_documents, service
+from activemq_fleet.topology import Broker, Fleet, build_fleet
+
+_JAVA = 17  # the oldest on which every release was run; 9 brought -Djdk.net.hosts.file
+
+
+def prepare(
+    layout: LabLayout,
+    data: InventoryData,
+    claims: PortReservations,
+    progress: Progress,
+    sources: Sequence[str] = (),
+    heap: str = over.HEAP,
+    *,
+    metrics: bool = False,
+) -> tuple[LabState, tuple[Substitution, ...]]:
+    """Make a lab from an inventory: fetch software, assign addresses, and write the files that Ansible reads.
+
+    Returns the lab's state and the variables that were substituted. Raises LabError for a fleet whose topology has
+    errors or that a lab cannot run, ArtifactError when software cannot be fetched. Blocking findings of the rules are
+    reported to ``progress``. ``metrics``: whether all brokers and agents have metrics, whatever the inventory says.
+    """
+    fleet = build_fleet(data.hosts, data.groups)
+    _refuse_findings(fleet)
+    _tell_findings(fleet, progress)
+    before = None
+    with suppress(LabError):  # of a lab that another version made, which is made anew
+        before = load(layout)
+    executable = artifacts.java(_JAVA)
+    software = {text: _software(text, layout, progress) for text in sorted({b.release.text for b in fleet.brokers})}
+    layout.make()
+    block = claims.reserve(layout.directory, before.block if before else None)
+    seed = before.seed if before else secrets.token_hex(16)
+    addresses = over.assign_addresses(fleet, block, before.addresses if before else None)
+    driver = ""
+    if any(broker.profile.has_database_lease for broker in fleet.brokers):
+        driver = str(artifacts.postgresql_driver(progress=progress))
+    exporter = ""
+    if metrics or any(broker.settings.metrics for broker in fleet.brokers):
+        exporter = str(artifacts.metrics_exporter(progress=progress))
+    groups = dict(data.groups)
+    state = LabState(block, seed, str(executable), addresses, software, groups, {}, list(sources), driver, exporter)
+    own = over.overlay(fleet, data.hosts, layout, state, heap, metrics=metrics)
+    state = replace(state, hosts=over.apply_overlay(data.hosts, own))
+    _write(layout, state, own)
+    return state, over.list_substitutions(data.hosts, own)
+
+
+def _refuse_findings(fleet: Fleet) -> None:
+    wrong = fleet.blocking
+    if wrong:
+        first = wrong[0]
+        more = f" (and {len(wrong) - 1} more: activemq-fleet check lists them)" if len(wrong) > 1 else ""
+        raise LabError(f"{first.rule} {first.host} {first.message}: {first.fix}{more}")
+
+
+def _tell_findings(fleet: Fleet, progress: Progress) -> None:
+    """Report findings that stop ``render`` and ``site``; in a lab they may be the very thing to be tried."""
+    # Imported here: commands that only look at a lab need no rules, which take a while to load.
+    from activemq_fleet.validation import with_lint_findings
+
+    for finding in with_lint_findings(fleet, render_documents(fleet)).blocking:
+        progress(f"warning: {finding.to_line()}")
+
+
+def _software(text: str, layout: LabLayout, progress: Progress) -> Software:
+    release = Release.of(text)
+    try:
+        home = artifacts.distribution_for(release, progress=progress)
+    except FleetError as error:
+        if not release.jars_available:
+            raise
+        if not isinstance(error, artifacts.RememberedRefusalError):
+            progress(f"{error}: its jars in its place, which have no web console")
+        home = None
+    if home is not None:
+        return Software(str(home), whole=True)
+    jars = artifacts.jars_for(release, progress=progress)
+    library = layout.directory / "software" / text / "lib"
+    library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if library.is_symlink() and library.readlink() != jars:
+        library.unlink()
+    if not library.is_symlink():
+        library.symlink_to(jars)
+    return Software(str(library.parent), whole=False)
+
+
+def _write(layout: LabLayout, state: LabState, own: Mapping[str, Mapping[str, Any]]) -> None:
+    fleet = state.fleet()
+    write_file(layout.names, over.jvm_hosts_file(fleet, state.addresses))
+    layer: dict[str, Any] = {"all": {"hosts": {host: {} for host in own}}}
+    write_file(layout.inventory, _HEAD + json.dumps(layer, indent=1) + "\n")
+    for host, variables in own.items():
+        text = json.dumps({**_CONNECTION, **variables}, indent=1, default=str)
+        write_file(layout.host_vars / f"{host}.yml", f"{_HEAD}{text}\n")
+    for broker in fleet.brokers:
+        make_store(broker)
+    for path in layout.host_vars.iterdir():
+        if path.name.removesuffix(".yml") not in own:
+            path.unlink()
+    state.save(layout)
+
+
+_HEAD = """\
+# Written by activemq-fleet lab (JSON is YAML), to go after the inventory:
+# ansible-playbook activemq.fleet.site -i INVENTORY -i inventory.yml
+"""
+_CONNECTION = {
+    "ansible_connection": "local",
+    "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+    "ansible_become": False,
+}
+
+
+def install(broker: Broker, software: Software) -> str:
+    """Install a broker's rendered files unless they are current; return the name of the installed version.
+
+    Raises LabError when the files cannot be written.
+    """
+    tree: dict[str, File] = vendor_files(software.home) if software.whole else {}
+    for path, file in files_of(broker).items():
+        tree[path] = File(file.content, file.mode, file.masked, file.hidden)
+    base = service.paths(broker).base
+    try:
+        return configuration_install.install(base, tree, configuration_install.Owners()).version
+    except NodeError as error:
+        raise LabError(f"{broker.host}: its files cannot be installed: {error}") from None
+    except OSError as error:
+        where = error.filename or base
+        raise LabError(f"{broker.host}: its files cannot be installed: {where}: {error.strerror or error}") from None
