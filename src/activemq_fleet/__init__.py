@@ -7,8 +7,7 @@ program does not call. All modules below are private and change without notice, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # type checkers take it as true; an import of typing takes longer than all else here
 if TYPE_CHECKING:
     from activemq_fleet.adopt import adopt_files
     from activemq_fleet.errors import FleetError, InputError, ReleaseError, SettingsError
