@@ -25,7 +25,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_fleet
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
-from activemq_fleet.validation import with_all_findings
+from activemq_fleet.validation import check_rendered_fleet
 from benchmarks.measure import BenchmarkError, Run, median, program, run, say
 
 RELEASE = "5.18.3"
@@ -71,7 +71,7 @@ class Core:
 
     def check(self) -> None:
         """The schema, the rules and the routes."""
-        checked = with_all_findings(self.fleet, self.documents, load_schema)
+        checked = check_rendered_fleet(self.fleet, self.documents, load_schema)
         # The release is old, and S002 says so of every broker: that is right, and costs time too.
         worse = [finding for finding in checked.findings if finding.severity != "info" and finding.rule != "S002"]
         if worse:

@@ -69,7 +69,7 @@ class ActionModule(FleetAction):
             for broker in fleet.brokers
         }
         load_schema = library("artifacts").load_schema
-        fleet = validation.with_all_findings(fleet, documents, load_schema, for_site=True)
+        fleet = validation.check_rendered_fleet(fleet, documents, load_schema, for_site=True)
         is_refused = library("site_refusals").is_refused
         refused = [finding for finding in fleet.findings if installs and is_refused(finding)]
         if fleet.blocking or refused:
@@ -105,7 +105,7 @@ def _compiled(fleet: Any, brokers: Mapping[str, Any], expected: Sequence[str]) -
     deployment = library("deployment")
     return deployment.CompiledFleet(
         brokers=brokers,
-        agents={agent.host: deployment.AgentPlace(agent.pair, agent.group) for agent in fleet.agents},
+        agents={agent.host: deployment.AgentMembership(agent.pair, agent.group) for agent in fleet.agents},
         waivers=tuple(dict(waiver) for waiver in fleet.waivers),
         expected=tuple(expected),
     )

@@ -103,7 +103,7 @@ def check_fleet(
     selection = select_rules(select, ignore)
     rendered = make_for_each(fleet.brokers, render_document)
     documents = {broker.host: document for broker, document in zip(fleet.brokers, rendered, strict=True)}
-    return with_all_findings(fleet, documents, schema_of, selection, for_site=True, files_here=True).findings
+    return check_rendered_fleet(fleet, documents, schema_of, selection, for_site=True, files_here=True).findings
 
 
 def lint_file(
@@ -154,7 +154,7 @@ def _refuse_unknown_waivers(fleet: Fleet) -> None:
             )
 
 
-def with_all_findings(
+def check_rendered_fleet(
     fleet: Fleet,
     documents: Mapping[str, XmlDocument],
     schema_of: SchemaSource | None,
@@ -202,7 +202,7 @@ def with_all_findings(
 
 def with_lint_findings(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Fleet:
     """Return the fleet with all findings except schema findings, which would need downloaded schemas."""
-    return with_all_findings(fleet, documents, None)
+    return check_rendered_fleet(fleet, documents, None)
 
 
 def make_for_each(nodes: Iterable[_Node], make: Callable[[_Node], _Made]) -> list[_Made]:

@@ -6,7 +6,7 @@ import pytest
 
 from activemq_fleet.render import ACTIVEMQ_XML, render
 from activemq_fleet.schema import XmlDocument
-from activemq_fleet.validation import with_all_findings
+from activemq_fleet.validation import check_rendered_fleet
 from tests.unit.fleets import fleet
 
 
@@ -14,7 +14,7 @@ def refusals(fence: str, xml: str) -> list[str]:
     fragments = [{"parent": "broker/persistenceAdapter", "xml": xml}] if xml else []
     made = fleet("orders-mq01", ha="shared-file", fence=fence, xml_fragments=fragments)
     documents = {broker.host: XmlDocument(render(broker)[ACTIVEMQ_XML]) for broker in made.brokers}
-    found = with_all_findings(made, documents, None)
+    found = check_rendered_fleet(made, documents, None)
     return [f"{finding.host}: {finding.message}" for finding in found.findings if finding.rule == "T032"]
 
 

@@ -9,7 +9,7 @@ from lxml import etree
 
 from activemq_fleet.render import render_document
 from activemq_fleet.schema import UnreadableError, XmlDocument, _documents
-from activemq_fleet.validation import with_all_findings
+from activemq_fleet.validation import check_rendered_fleet
 from tests.unit.fleets import fleet
 
 LINK = {
@@ -30,7 +30,7 @@ def test_check_parses_each_document_once(fragments: list[Any], monkeypatch: pyte
     monkeypatch.setattr(_documents, "parse", counting)
     pairs = fleet("o-mq1", "o-mq2", xml_fragments=fragments)
     documents = {broker.host: render_document(broker) for broker in pairs.brokers}
-    with_all_findings(pairs, documents, None)
+    check_rendered_fleet(pairs, documents, None)
 
     activemq_xml = {document.content for document in documents.values()}
     assert sorted(content for content in parsed if content in activemq_xml) == sorted(activemq_xml)
@@ -39,7 +39,7 @@ def test_check_parses_each_document_once(fragments: list[Any], monkeypatch: pyte
 def test_check_forgets_trees() -> None:
     pairs = fleet("o-mq1")
     documents = {broker.host: render_document(broker) for broker in pairs.brokers}
-    with_all_findings(pairs, documents, None)
+    check_rendered_fleet(pairs, documents, None)
 
     assert not any("tree" in vars(document) for document in documents.values())
 

@@ -36,7 +36,7 @@ from activemq_fleet.render.credentials import credentials
 from activemq_fleet.render.secrets import Secrets as Shown
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet
-from activemq_fleet.validation import SchemaSource, cached_schema, with_all_findings
+from activemq_fleet.validation import SchemaSource, cached_schema, check_rendered_fleet
 
 _OF_THE_JVM = frozenset(
     {"activemq.base", "activemq.home", "activemq.conf", "activemq.data", "java.io.tmpdir", "user.home"}
@@ -110,7 +110,7 @@ def adopt_files(
 
     def findings_of(fleet: Fleet, rendered: Mapping[str, XmlDocument]) -> Iterable[Finding]:
         try:
-            return with_all_findings(fleet, rendered, schema_of).findings
+            return check_rendered_fleet(fleet, rendered, schema_of).findings
         except (SchemaUnavailable, ArtifactError) as error:
             warn(f"not compared with the schema: {error}")
             return (*fleet.findings, *fleet_findings(fleet, rendered))

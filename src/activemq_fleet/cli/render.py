@@ -33,7 +33,7 @@ def command(inventory: InventoryOptions, output: Path) -> int:
     from activemq_fleet.cli.fleet_checks import print_findings, print_warnings, schema_of
     from activemq_fleet.diagram import to_svg
     from activemq_fleet.render import documents_of, render_hosts
-    from activemq_fleet.validation import with_all_findings
+    from activemq_fleet.validation import check_rendered_fleet
 
     check_directory(output)
     fleet = inventory.load_fleet()
@@ -42,7 +42,7 @@ def command(inventory: InventoryOptions, output: Path) -> int:
         print_findings(fleet)
         return 1
     trees = render_hosts(fleet)
-    checked = with_all_findings(fleet, documents_of(fleet, trees), schema_of)
+    checked = check_rendered_fleet(fleet, documents_of(fleet, trees), schema_of)
     if checked.blocking:
         print_findings(checked)
         return 1

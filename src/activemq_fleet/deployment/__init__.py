@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.deployment.compiled import AgentPlace, CompiledFleet
+from activemq_fleet.deployment.compiled import AgentMembership, CompiledFleet
 from activemq_fleet.deployment.deployable_files import DeployedFile, files_of
 from activemq_fleet.deployment.facts import (
     BrokerFacts,
@@ -17,7 +17,7 @@ from activemq_fleet.deployment.facts import (
 )
 
 __all__ = [
-    "AgentPlace",
+    "AgentMembership",
     "BrokerFacts",
     "CompiledFleet",
     "DeployedFile",

@@ -11,7 +11,7 @@ from activemq_fleet.deployment.facts import BrokerFacts
 
 
 @dataclass(frozen=True, slots=True)
-class AgentPlace:
+class AgentMembership:
     """The pair and the group that an agent belongs to; None for an agent of no pair or no group."""
 
     pair: str | None
@@ -27,7 +27,7 @@ class CompiledFleet:
     """
 
     brokers: Mapping[str, BrokerFacts]
-    agents: Mapping[str, AgentPlace] = field(default_factory=dict)
+    agents: Mapping[str, AgentMembership] = field(default_factory=dict)
     waivers: tuple[Mapping[str, Any], ...] = ()
     expected: tuple[str, ...] = ()
 
@@ -49,7 +49,7 @@ class CompiledFleet:
         brokers = [BrokerFacts.of(mapping) for mapping in compiled["brokers"]]
         return cls(
             brokers={broker.host: broker for broker in brokers},
-            agents={host: AgentPlace(**agent) for host, agent in compiled["agents"].items()},
+            agents={host: AgentMembership(**agent) for host, agent in compiled["agents"].items()},
             waivers=tuple(compiled["waivers"]),
             expected=tuple(compiled["expected"]),
         )

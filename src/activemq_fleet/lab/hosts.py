@@ -113,7 +113,8 @@ class Hosts:
                 self._configurations[key] = read_deployed(installed, version)
             except (OSError, ParseError) as error:
                 raise LabError(
-                    f"{broker.host}: its activemq.xml of version {version} cannot be read: {error}"
+                    f"{broker.host}: the activemq.xml of installed version {version} cannot be read: {error}; run "
+                    "`activemq-fleet lab down` and `lab up`, which installs it again"
                 ) from None
         return self._configurations[key]
 

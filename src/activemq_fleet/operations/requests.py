@@ -183,7 +183,10 @@ def typed_evidence(
         try:
             typed[host] = read(result_of_host)
         except NodeError as error:
-            raise InputError(f"{host}: its evidence cannot be used: {error}") from None
+            raise InputError(
+                f"{host}: the host returned evidence that cannot be used: {error}; run the playbook again with -vvv, "
+                "which prints what the host returned"
+            ) from None
     return typed
 
 

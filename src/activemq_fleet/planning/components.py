@@ -24,7 +24,7 @@ from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.topology import MOST_LISTED, KnownGroups
 from activemq_fleet.topology.build import unexpired_waivers
 from activemq_fleet.topology.links import connected_components, unknown_end
-from activemq_fleet.topology.roster import common_pattern, no_broker_error
+from activemq_fleet.topology.roster import common_pattern, fleet_without_brokers_error
 
 LinkEntry = tuple[LinkSettings, str, int]
 """An entry of ``activemq_links``, the first host that has it, and its position there."""
@@ -69,7 +69,7 @@ def component_key(facts: HostFacts) -> str | None:
     return f"host {facts.host}" if facts.has_role else None
 
 
-def pattern_of_some_hosts(facts: Sequence[HostFacts]) -> str | None:
+def partly_set_pattern(facts: Sequence[HostFacts]) -> str | None:
     """Return the naming pattern for all hosts if only some hosts set one; None if all or none do."""
     patterns = {host.pattern for host in facts}
     return _common_pattern_of(facts) if None in patterns and len(patterns) > 1 else None
@@ -83,7 +83,7 @@ def divide_into_components(facts: Sequence[HostFacts], today: date) -> Division:
     refuse_problems(facts)
     pattern = _common_pattern_of(facts)
     if not any(host.broker or host.by_hand for host in facts):
-        raise no_broker_error(len(facts), pattern)
+        raise fleet_without_brokers_error(len(facts), pattern)
     brokers = [host for host in facts if host.group is not None]
     groups = tuple(sorted({broker.group or "" for broker in brokers}))
     links = _distinct_links(brokers)

@@ -24,7 +24,7 @@ from activemq_fleet.schema import Schema
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Broker, Fleet, WholeInventory, build_fleet
 from activemq_fleet.topology.brokers import Member, build_broker
 from activemq_fleet.topology.build import waive
-from activemq_fleet.validation import with_all_findings
+from activemq_fleet.validation import check_rendered_fleet
 
 DATASETS = ("brokers", "links", "findings", "files", "components")
 _MOST_NAMED = 4
@@ -160,7 +160,7 @@ def _compute_rows(
 ) -> None:
     fleet = _build_component_fleet(component, hosts, context.division)
     trees = render_hosts(fleet)
-    fleet = with_all_findings(fleet, documents_of(fleet, trees), context.schema_of)
+    fleet = check_rendered_fleet(fleet, documents_of(fleet, trees), context.schema_of)
     computed.add_brokers(fleet.brokers)
     computed.add_findings(fleet.findings)
     if computed.blocking:

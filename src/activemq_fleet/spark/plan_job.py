@@ -15,7 +15,7 @@ import pyarrow as pa
 from activemq_fleet import InputError, Release
 from activemq_fleet.artifacts import schema_for
 from activemq_fleet.node.printable import counted
-from activemq_fleet.planning.components import Division, component_key, divide_into_components, pattern_of_some_hosts
+from activemq_fleet.planning.components import Division, component_key, divide_into_components, partly_set_pattern
 from activemq_fleet.planning.compute import DATASETS, ComponentHost, ComponentRows, PlanContext, compute_component
 from activemq_fleet.planning.host_facts import HostFacts, ProblemKind, host_facts
 from activemq_fleet.planning.line_numbers import with_line_number
@@ -117,7 +117,7 @@ def _read_hosts(output: Output, source: HostRecords, today: date) -> tuple[DataF
     """Return OBJECTS with hosts by ``component_key``, and their division. Raises what is wrong with variables."""
     try:
         facts, hosts = _collect_facts(output, source, None)
-        pattern = pattern_of_some_hosts(facts)
+        pattern = partly_set_pattern(facts)
         if pattern is not None:
             facts, hosts = _collect_facts(output, source, pattern)
         return hosts, divide_into_components(facts, today)

@@ -76,7 +76,7 @@ def sort_hosts_by_role(
         if not NAME.fullmatch(name):
             raise InputError(f"{name[:80]!r} cannot be a host of a fleet: letters, digits and . - _ : only; rename it")
     if not (identities or unmatched or misnamed):
-        raise no_broker_error(len(hosts), pattern)
+        raise fleet_without_brokers_error(len(hosts), pattern)
     known = {*identities, *unmatched, *misnamed, *agents, *balancers}
     misspelt = filter(Naming(pattern).looks_like_broker, (name for name in hosts if name not in known))
     findings = [*unmatched_name_findings(unmatched, unclear, pattern), *misspelt_name_findings(misspelt, pattern)]
@@ -91,7 +91,7 @@ def common_pattern(patterns: Iterable[str]) -> str:
     return different.pop() if different else DEFAULT_PATTERN
 
 
-def no_broker_error(hosts: int, pattern: str) -> InputError:
+def fleet_without_brokers_error(hosts: int, pattern: str) -> InputError:
     """Return the error for an inventory of so many hosts of which none is a broker."""
     return InputError(
         f"no host of this inventory is a broker: none of {hosts} names matches {pattern} "

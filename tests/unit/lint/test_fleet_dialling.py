@@ -14,7 +14,7 @@ from activemq_fleet.render import render, render_agent
 from activemq_fleet.routes import routes_of
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
-from activemq_fleet.validation import with_all_findings
+from activemq_fleet.validation import check_rendered_fleet
 from tests.unit.fleets import hosts
 
 STORES = {"keystore": "/k", "keystore_password": "k", "truststore": "/t", "truststore_password": "t"}
@@ -115,7 +115,7 @@ def test_a_way_over_a_link_that_cannot_come_up_does_not_reach() -> None:
 def test_what_follows_from_a_link_that_cannot_come_up_is_not_told_as_well() -> None:
     inventory = hosts("orders-mq01") | hosts("orders-mq02", tls=ASKING)
     fleet = build_fleet(inventory, {})
-    found = {finding.rule for finding in with_all_findings(fleet, documents(fleet), None).findings}
+    found = {finding.rule for finding in check_rendered_fleet(fleet, documents(fleet), None).findings}
     assert "N045" in found
     assert not {rule for rule in found if rule.startswith("R")}
 

@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any
 
 from activemq_fleet.artifacts import schema_for
-from activemq_fleet.planning.components import Division, component_key, divide_into_components, pattern_of_some_hosts
+from activemq_fleet.planning.components import Division, component_key, divide_into_components, partly_set_pattern
 from activemq_fleet.planning.compute import ComponentHost, ComponentRows, PlanContext, compute_component
 from activemq_fleet.planning.host_facts import HostFacts, host_facts
 from activemq_fleet.planning.records import HostRecord
@@ -32,7 +32,7 @@ def facts_of(hosts: Hosts, groups: Groups = NO_GROUPS) -> Facts:
         ]
 
     found = read(None)
-    pattern = pattern_of_some_hosts([facts for facts, _ in found])
+    pattern = partly_set_pattern([facts for facts, _ in found])
     return found if pattern is None else read(pattern)
 
 

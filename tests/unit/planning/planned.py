@@ -14,7 +14,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.render import documents_of, render_clients, render_hosts
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
-from activemq_fleet.validation import with_all_findings
+from activemq_fleet.validation import check_rendered_fleet
 
 Hosts = dict[str, dict[str, Any]]
 Groups = dict[str, list[str]]
@@ -101,7 +101,7 @@ def whole(hosts: Hosts, groups: Groups) -> tuple[Fleet, Rows]:
     """What ``check`` and ``render`` say of all of it at once, as rows of the datasets."""
     fleet = build_fleet(hosts, groups)
     trees = render_hosts(fleet)
-    fleet = with_all_findings(fleet, documents_of(fleet, trees), schema_of)
+    fleet = check_rendered_fleet(fleet, documents_of(fleet, trees), schema_of)
     brokers = [broker.to_dict() for broker in fleet.brokers]
     links = [{"host": broker["host"], **link} for broker in brokers for link in broker.pop("links")]
     files: list[tuple[str | None, str, bytes]] = [
