@@ -8,6 +8,7 @@ probe; what is observed is the same.
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -20,7 +21,7 @@ from .process import held_by_process
 from .process.proc import Process
 from .protocols import supports_round_trip
 
-Probe = Callable[[DeployedConfiguration, ExpectedBroker], dict[str, ProbeAnswer]]
+Probe = typing.Callable[[DeployedConfiguration, ExpectedBroker], typing.Mapping[str, ProbeAnswer]]
 """A function that probes connectors of a broker and returns their answers by name."""
 
 

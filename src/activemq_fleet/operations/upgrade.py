@@ -9,7 +9,7 @@ step.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from activemq_fleet.deployment import Persistence
 from activemq_fleet.errors import ReleaseError
@@ -208,8 +208,9 @@ def decide_upgrade(request: Request) -> Decision:
 
 
 def _running_store(evidence: BrokerEvidence) -> Persistence:
-    kind, openwire, pure = (evidence.persistence.get(key) for key in ("kind", "openwire", "pure"))
-    return Persistence(kind, evidence.store, openwire, bool(pure))
+    names = {attribute.name for attribute in fields(Persistence)}
+    stated = {name: setting for name, setting in evidence.persistence.items() if name in names}
+    return Persistence(**{"kind": None, **stated, "directory": evidence.store})
 
 
 def _upgrade_of(request: Request) -> tuple[list[Node], dict[str, StoreChange], OperationRun]:

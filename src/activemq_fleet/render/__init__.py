@@ -174,7 +174,7 @@ def render_fleet(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]] | None =
     >>> files = render_fleet(build_fleet({"orders-mq01-a": variables}))
     >>> [path for path in files if path.endswith((".xml", ".json"))]
     ['fleet.json', 'hosts/orders-mq01-a/conf/activemq.xml', 'hosts/orders-mq01-a/conf/jetty.xml']
-    >>> files["hosts/orders-mq01-a/conf/activemq.xml"].splitlines()[0]
+    >>> files["hosts/orders-mq01-a/conf/activemq.xml"].partition(b"\\n")[0]
     b'<?xml version="1.0" encoding="UTF-8"?>'
     """
     trees = render_hosts(fleet) if trees is None else trees
