@@ -77,13 +77,13 @@ def _fleets(manifest: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Mapping
         fleets[entry["repo"], str(path.parent)][path.name.partition(".")[0]] = entry
     for (repository, _), by_name in fleets.items():
         names = {name: _NODE.fullmatch(name) for name in by_name}
-        stems = Counter(found[1] for found in names.values() if found)
+        stems = Counter(match[1] for match in names.values() if match)
         hosts = {}
-        for number, (name, found) in enumerate(names.items(), 1):
-            pair = found[1] if found and stems[found[1]] == 2 else ""
+        for number, (name, match) in enumerate(names.items(), 1):
+            pair = match[1] if match and stems[match[1]] == 2 else ""
             slug = _PLAIN.sub("", (pair or repository.partition("/")[2]).lower())
             group = slug if pair else f"{slug}{number}"
-            hosts[f"{group}-mq1-{found[2] if found and pair else 'a'}"] = by_name[name]
+            hosts[f"{group}-mq1-{match[2] if match and pair else 'a'}"] = by_name[name]
         yield hosts
 
 
@@ -126,17 +126,21 @@ def _ratio(file: str, document: AdoptedDocument, adopted: Adoption) -> Ratio:
     ratio = Ratio(file, len(everything), connectors=sum(1 for node in everything if node.name == "networkConnector"))
     directories = directories_of(broker.settings.base, broker.settings.instance)
     raw: set[str] = set()
-    for one in differences(document.host, document.root, plain, lambda node: node):
-        if one.direction == "rendered adds" or one.path.endswith(("/@xsi:schemaLocation", "import/@resource")):
+    for difference in differences(document.host, document.root, plain, lambda node: node):
+        if difference.direction == "rendered adds" or difference.path.endswith(
+            ("/@xsi:schemaLocation", "import/@resource")
+        ):
             continue
-        path = _PREDICATE.sub("", one.path)
-        element, _, last = one.path.rpartition("/")
+        path = _PREDICATE.sub("", difference.path)
+        element, _, last = difference.path.rpartition("/")
         lost = 1
         if last.startswith("@") or last == "text()":
             node = ComparedElement(path.rpartition("/")[0].rpartition("/")[2], {})
-            if is_password(last.removeprefix("@")) and (one.rendered or "").startswith("${activemq."):
+            if is_password(last.removeprefix("@")) and (difference.rendered or "").startswith("${activemq."):
                 continue  # it is in the inventory's secrets
-            if means_the_same(node, last.removeprefix("@"), one.original or "", one.rendered or "", directories):
+            if means_the_same(
+                node, last.removeprefix("@"), difference.original or "", difference.rendered or "", directories
+            ):
                 continue
             original, counterpart = (
                 broker.find(_below(path)) or node for broker in (document.broker, _broker_of(plain))
@@ -145,8 +149,8 @@ def _ratio(file: str, document: AdoptedDocument, adopted: Adoption) -> Ratio:
                 continue
             lost = 0 if element in raw else 1
             raw.add(element)
-        elif one.direction == "rendered lacks":
-            gone = etree.fromstring(f"<x>{one.original}</x>")
+        elif difference.direction == "rendered lacks":
+            gone = etree.fromstring(f"<x>{difference.original}</x>")
             if _sets_nothing(gone[0], document.release):
                 continue
             lost = sum(1 for _ in gone.iterdescendants(etree.Element))
@@ -174,18 +178,20 @@ def _sets_nothing(node: etree._Element, release: Release) -> bool:
 
 
 def _print(ratios: list[Ratio]) -> None:
-    for one in sorted(ratios, key=lambda ratio: ratio.file):
-        print(f"{one.file}\t{100 - 100 * one.raw / one.elements:3.0f} % of {one.elements}", end="")
+    for ratio in sorted(ratios, key=lambda ratio: ratio.file):
+        print(f"{ratio.file}\t{100 - 100 * ratio.raw / ratio.elements:3.0f} % of {ratio.elements}", end="")
         print(
-            f"\t{one.connectors - one.raw_connectors} of {one.connectors} networkConnectors" if one.connectors else ""
+            f"\t{ratio.connectors - ratio.raw_connectors} of {ratio.connectors} networkConnectors"
+            if ratio.connectors
+            else ""
         )
     reasons: Counter[str] = Counter()
-    for one in ratios:
-        reasons.update(one.reasons)
-    total, raw = sum(one.elements for one in ratios), sum(one.raw for one in ratios)
+    for ratio in ratios:
+        reasons.update(ratio.reasons)
+    total, raw = sum(ratio.elements for ratio in ratios), sum(ratio.raw for ratio in ratios)
     for path, count in reasons.most_common():
         print(f"{count}\t{path}")
-    dialling, kept = sum(one.connectors for one in ratios), sum(one.raw_connectors for one in ratios)
+    dialling, kept = sum(ratio.connectors for ratio in ratios), sum(ratio.raw_connectors for ratio in ratios)
     print(f"{dialling - kept} of {dialling} networkConnectors are links or discovery")
     print(f"{len(ratios)} files: {total - raw} of {total} elements expressed: {100 - 100 * raw / total:.1f} %")
 

@@ -38,7 +38,7 @@ class Browser:
     def find(cls, profile: Path) -> Browser:
         """The one of ``CHROMIUM``, else of the PATH. Raises BrowserError where there is none."""
         named = os.environ.get("CHROMIUM")
-        program = next((found for name in ([named] if named else _NAMES) if (found := shutil.which(name))), None)
+        program = next((path for name in ([named] if named else _NAMES) if (path := shutil.which(name))), None)
         if program is None:
             what = f"CHROMIUM={named} is not there" if named else "there is no Chromium"
             raise BrowserError(f"{what}: install the packages chromium and fonts-dejavu-core")
@@ -64,10 +64,10 @@ class Browser:
         """What the page's script left in ``<pre id="found">``, which is JSON."""
         dom = self._run(page, scheme, "--dump-dom")
         # The last one: a script in the page may name it too.
-        _, there, found = dom.rpartition('<pre id="found">')
+        _, there, answer = dom.rpartition('<pre id="found">')
         if not there:
             raise BrowserError(f"the script of {page} found nothing:\n{dom[-2000:]}")
-        return json.loads(html.unescape(found.partition("</pre>")[0]))
+        return json.loads(html.unescape(answer.partition("</pre>")[0]))
 
     def _run(self, page: Path, scheme: Scheme, *options: str) -> str:
         command = [

@@ -36,15 +36,15 @@ def main() -> int:
 
 
 def _plugins(documented: dict[str, Any]) -> Iterator[str]:
-    found = [
+    plugins = [
         (path, kind)
         for directory, kind in TYPES.items()
         for path in sorted((ROOT / "plugins" / directory).glob("*.py"))
         if path.stem != "__init__"
     ]
-    if not found:
+    if not plugins:
         yield "no plugin was found at all"
-    for path, kind in found:
+    for path, kind in plugins:
         entry = documented.get(kind, {}).get(f"{COLLECTION}.{path.stem}")
         where = path.relative_to(ROOT)
         if entry is None or "doc" not in entry:

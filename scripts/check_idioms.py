@@ -22,23 +22,7 @@ EMPTY_NAMES = frozenset({"found", "mine", "one", "own", "said", "told"})
 """Names that say nothing of what a variable holds."""
 NOT_YET: Mapping[str, str] = MappingProxyType(
     {
-        "plugins/action": "not renamed yet",
         "plugins/module_utils/node": "not renamed yet",
-        "scripts/adoption_ratio.py": "not renamed yet",
-        "scripts/attacks": "not renamed yet",
-        "scripts/browser.py": "not renamed yet",
-        "scripts/check_documentation.py": "not renamed yet",
-        "scripts/check_packages.py": "not renamed yet",
-        "scripts/fuzz": "not renamed yet",
-        "scripts/glossary.py": "not renamed yet",
-        "scripts/panels.py": "not renamed yet",
-        "scripts/pictures.py": "not renamed yet",
-        "scripts/record_behavior.py": "not renamed yet",
-        "scripts/rules_page.py": "not renamed yet",
-        "src/activemq_fleet/lab": "not renamed yet",
-        "src/activemq_fleet/logs": "not renamed yet",
-        "src/activemq_fleet/operations": "not renamed yet",
-        "src/activemq_fleet/status": "not renamed yet",
     }
 )
 """Directories and files whose problems are not reported yet, each with the reason. An entry without a problem is an

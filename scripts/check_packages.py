@@ -165,8 +165,8 @@ def _run(scratch: Path, *command: str) -> str:
     if ended.returncode:
         lines = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()] or ["without a word"]
         # The builder puts a line of its own below the error that says what is wrong.
-        told = next((line for line in reversed(lines) if re.match(r"(\w+Error|ERROR!?):", line)), lines[-1])
-        raise Broken(f"{' '.join(command[1:4])} … ended with {ended.returncode}: {told}")
+        error_line = next((line for line in reversed(lines) if re.match(r"(\w+Error|ERROR!?):", line)), lines[-1])
+        raise Broken(f"{' '.join(command[1:4])} … ended with {ended.returncode}: {error_line}")
     return ended.stdout
 
 

@@ -177,8 +177,8 @@ def _link(defined: str) -> str:
 
 def _source_of(definition: Any, otherwise: str | None) -> str | None:
     """Return the file of a class or function, which may come from another module than the one that offers it."""
-    own = inspect.isclass(definition) or inspect.isfunction(definition)
-    return inspect.getsourcefile(definition) if own else otherwise
+    is_class_or_function = inspect.isclass(definition) or inspect.isfunction(definition)
+    return inspect.getsourcefile(definition) if is_class_or_function else otherwise
 
 
 if __name__ == "__main__":

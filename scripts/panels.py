@@ -98,14 +98,16 @@ def _cause_data(lab: Lab, agent: Agent) -> None:
 
 
 def _page(lab: Lab, began: float, ended: float) -> str:
-    sections = [(one.title, [_chart(panel, lab, began, ended) for panel in one.panels]) for one in DASHBOARDS]
+    sections = [
+        (dashboard.title, [_chart(panel, lab, began, ended) for panel in dashboard.panels]) for dashboard in DASHBOARDS
+    ]
     return pages.ENVIRONMENT.from_string(_PAGE).render(began=began, ended=ended, sections=sections)
 
 
 def _chart(panel: Panel, lab: Lab, began: float, ended: float) -> Chart:
     """Return one panel as a chart: a line a series, over the legend of their last values."""
-    found = list(_series(panel, lab, began, ended))[:_MOST]
-    highest = max((value for _, points in found for _, value in points), default=0.0) or 1.0
+    series = list(_series(panel, lab, began, ended))[:_MOST]
+    highest = max((value for _, points in series for _, value in points), default=0.0) or 1.0
     chart = Chart(panel.title, began, ended)
     chart.add_label(chart.left, chart.height + 12, panel.title, css="pair", anchor="start")
     chart.height += 20
@@ -113,12 +115,12 @@ def _chart(panel: Panel, lab: Lab, began: float, ended: float) -> Chart:
     chart.add_label(chart.left - 8, chart.height + 9, _value(highest, panel.unit), anchor="end")
     chart.add_label(chart.left - 8, bottom, "0", anchor="end")
     chart.add_line("axis", chart.left, bottom, chart.right, bottom)
-    for number, (name, points) in enumerate(found):
+    for number, (name, points) in enumerate(series):
         for run in _unbroken(points):
             line = " ".join(f"{chart.position_of(at):.1f},{bottom - value / highest * _PLOT:.1f}" for at, value in run)
             chart.add_element("polyline", f"series series-{number % _COLOURS}", name, points=line)
     chart.height = bottom
-    for number, (name, points) in enumerate(found):
+    for number, (name, points) in enumerate(series):
         chart.height += _LINE
         chart.add_rect(f"key key-{number % _COLOURS}", chart.left, chart.height - 8, 9, 9)
         text = f"{name}: {_value(points[-1][1], panel.unit)}"
@@ -132,14 +134,14 @@ def _series(panel: Panel, lab: Lab, began: float, ended: float) -> Iterator[tupl
     """Yield (legend, points) of each series of a panel; points are (epoch seconds, value)."""
     for expr, legend in panel.queries:
         answer: dict[str, Any] = json.loads(lab.monitoring.query_range(substituted(expr, interval="15s"), began, ended))
-        for one in answer["data"]["result"]:
-            name = Template(legend.replace("{{", "${").replace("}}", "}")).safe_substitute(one["metric"])
-            yield name, [(float(at), float(value)) for at, value in one["values"]]
+        for series in answer["data"]["result"]:
+            name = Template(legend.replace("{{", "${").replace("}}", "}")).safe_substitute(series["metric"])
+            yield name, [(float(at), float(value)) for at, value in series["values"]]
 
 
 def _unbroken(points: list[tuple[float, float]]) -> Iterator[list[tuple[float, float]]]:
     """Yield the runs of points that are a second apart: between them the series had no value."""
-    for _, run in groupby(enumerate(points), lambda one: round(one[1][0]) - one[0]):
+    for _, run in groupby(enumerate(points), lambda numbered_point: round(numbered_point[1][0]) - numbered_point[0]):
         yield [point for _, point in run]
 
 

@@ -29,10 +29,10 @@ _DOTS = 2000
 
 def size_of(svg: str) -> tuple[int, int]:
     """Width and height of an SVG of ours in pixels, rounded up."""
-    found = _SIZE.search(svg)
-    if found is None:
+    match = _SIZE.search(svg)
+    if match is None:
         raise ValueError("is no SVG of ours: it has no width and height")
-    width, height = (-int(-float(number) // 1) for number in found.groups())
+    width, height = (-int(-float(number) // 1) for number in match.groups())
     return width, height
 
 

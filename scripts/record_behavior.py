@@ -108,7 +108,9 @@ def random_fleet(dice: random.Random) -> dict[str, Any]:
         "activemq_network_password": "not-a-secret",
         "activemq_users": [{"name": "app", "password": "not-a-secret", "groups": ["apps"]}],
     }
-    kinds = ["shared-file", "shared-file", "none", "shared-jdbc"] + ["pure"] * (release in PURE_RELEASES)
+    kinds = ["shared-file", "shared-file", "none", "shared-jdbc"]
+    if release in PURE_RELEASES:
+        kinds.append("pure")
     variables["activemq_ha"] = dice.choice(kinds)
     if variables["activemq_ha"] == "shared-jdbc":
         variables["activemq_jdbc"] = JDBC

@@ -40,41 +40,41 @@ def _page() -> Iterator[str]:
     yield _HEAD
     every = rules()
     for letter, subject in FAMILIES.items():
-        family = [one for one in every if one.id.startswith(letter)]
+        family = [rule for rule in every if rule.id.startswith(letter)]
         if not family:
             continue
         yield f"\n## {letter}: {subject}\n\n| rule | severity | says that |\n|---|---|---|\n"
-        for one in family:
-            yield f"| [{one.id}](#{one.id.lower()}) | {one.severity} | {_cell(one.title)} |\n"
-        for one in family:
-            yield from _section(one)
+        for rule in family:
+            yield f"| [{rule.id}](#{rule.id.lower()}) | {rule.severity} | {_cell(rule.title)} |\n"
+        for rule in family:
+            yield from _section(rule)
 
 
-def _section(one: Rule) -> Iterator[str]:
-    yield f"\n### {one.id}\n\n**{_escaped(one.title)}** "
-    yield f"{one.severity.capitalize()}; {_SCOPES[one.scope]}; {_releases(one)}.\n\n"
-    yield f"Why: {_escaped(one.why)}\n\nFix: {_escaped(one.fix)}\n\n"
-    if one.cannot_see:
-        yield f"Cannot see: {_escaped(one.cannot_see)}\n\n"
-    for kind, examples in (("Fires", one.fires), ("Silent", one.silent)):
+def _section(rule: Rule) -> Iterator[str]:
+    yield f"\n### {rule.id}\n\n**{_escaped(rule.title)}** "
+    yield f"{rule.severity.capitalize()}; {_SCOPES[rule.scope]}; {_releases(rule)}.\n\n"
+    yield f"Why: {_escaped(rule.why)}\n\nFix: {_escaped(rule.fix)}\n\n"
+    if rule.cannot_see:
+        yield f"Cannot see: {_escaped(rule.cannot_see)}\n\n"
+    for kind, examples in (("Fires", rule.fires), ("Silent", rule.silent)):
         for example in examples:
             yield f"{kind} on {example.release}{_file(example)}:\n\n"
-            yield f"```{_language(one, example)}\n{example.text.rstrip()}\n```\n\n"
-    yield f"Source: {_escaped(one.source)}.\n"
+            yield f"```{_language(rule, example)}\n{example.text.rstrip()}\n```\n\n"
+    yield f"Source: {_escaped(rule.source)}.\n"
 
 
-def _language(one: Rule, example: Example) -> str:
-    other = one.scope == "file" and not example.file.endswith(".xml")
-    return "properties" if other else _LANGUAGES[one.scope]
+def _language(rule: Rule, example: Example) -> str:
+    other = rule.scope == "file" and not example.file.endswith(".xml")
+    return "properties" if other else _LANGUAGES[rule.scope]
 
 
 def _file(example: Example) -> str:
     return "" if example.file == "activemq.xml" else f", in {example.file}"
 
 
-def _releases(one: Rule) -> str:
+def _releases(rule: Rule) -> str:
     """The span in words: "5.6.0 and later", "before 5.8.0"."""
-    words = one.releases.split()
+    words = rule.releases.split()
     ends = [word[1:] for word in words if word.startswith("!")]
     floors = [word for word in words if not word.startswith("!")]
     if not ends:

@@ -45,7 +45,9 @@ class ActionModule(FleetAction):
         running = library("lab.drill_run")
         run = running.DrillRun(Path(arguments["directory"]))
         if arguments["step"] == "status":
-            due = run.next_fault({host: found["state"] for host, found in arguments["evidence"].items()})
+            due = run.next_fault(
+                {host: host_evidence["state"] for host, host_evidence in arguments["evidence"].items()}
+            )
             drill = {"due": due.pair, "number": due.number, "faulted": list(due.faulted_hosts), "what": run.plan.what}
             return {"drill": drill}
         if arguments["step"] == "wait":
@@ -65,13 +67,13 @@ class ActionModule(FleetAction):
         }
         directory = Path(tempfile.mkdtemp(prefix="activemq-drill-"))
         try:
-            found = library("lab.drill_hosts").begin_drill(
+            drill = library("lab.drill_hosts").begin_drill(
                 fleet, arguments["pairs"], allowed, arguments["options"], directory
             )
         except BaseException:
             shutil.rmtree(directory, ignore_errors=True)
             raise
-        return {**found, "directory": str(directory), "report": arguments["report"]}
+        return {**drill, "directory": str(directory), "report": arguments["report"]}
 
     def _end(self, run: Any, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         if not run.directory.is_dir():

@@ -34,10 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         directory.mkdir(parents=True, exist_ok=True)
     known = {row["name"] for row in read_results(options.results)}
     waiting = [attack for attack in attacks(options) if attack.name not in known]
-    one = partial(carry_out, parent=options.directory, heap=options.heap, stores=options.stores, keep=options.keep)
+    run_attack = partial(
+        carry_out, parent=options.directory, heap=options.heap, stores=options.stores, keep=options.keep
+    )
     # Processes, since Ansible reads an inventory in one thread only.
     with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
-        for attack, result in zip(waiting, pool.map(one, waiting), strict=True):
+        for attack, result in zip(waiting, pool.map(run_attack, waiting), strict=True):
             row = {"name": attack.name, **asdict(attack), **asdict(result), "commit": _commit(), "at": time.time()}
             append_result(options.results, row)
             print(f"{attack.name}: {'sound' if result.is_sound else 'DAMAGED'} {result}", flush=True)
@@ -59,14 +61,16 @@ def attacks(options: argparse.Namespace) -> Iterator[Attack]:
 
 def table(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Return the results as a Markdown table, a row for each release, size, form and fence."""
-    found: dict[tuple[str, ...], list[Result]] = defaultdict(list)
+    results_by_key: dict[tuple[str, ...], list[Result]] = defaultdict(list)
     for row in rows:
-        found[row["fence"], row["release"], f"{row['megabytes']} MB", row["form"]].append(Result(**_fields(row)))
+        results_by_key[row["fence"], row["release"], f"{row['megabytes']} MB", row["form"]].append(
+            Result(**_fields(row))
+        )
     lines = [
         "| fence | release | store | form | runs | sound | acknowledged | lost | named behind | silence, median |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for key, results in sorted(found.items()):
+    for key, results in sorted(results_by_key.items()):
         counts = (
             len(results),
             sum(result.is_sound for result in results),

@@ -68,17 +68,17 @@ class Target:
     def processes(self, host: str) -> tuple[psutil.Process | None, psutil.Process]:
         """Return a node's guard, None where it has none, and its Java."""
         name = f"/{self.lab.fleet.broker(host).host}/"
-        found: dict[bool, psutil.Process] = {}
+        node_processes: dict[bool, psutil.Process] = {}
         for process in psutil.process_iter():
             try:
                 words = process.cmdline()
             except psutil.Error:
                 continue
             if any(word.startswith(f"-Dactivemq.data={self.lab.directory}") and name in word for word in words):
-                found[any("activemq_fleet.node.fence" in word for word in words)] = process
-        if False not in found:
+                node_processes[any("activemq_fleet.node.fence" in word for word in words)] = process
+        if False not in node_processes:
             raise LabError(f"{host} has no Java that runs")
-        return found.get(True), found[False]
+        return node_processes.get(True), node_processes[False]
 
     def replace_lock(self) -> None:
         """Put another file where the lock is: whoever locked the old one keeps that, and nobody looks at it."""
@@ -115,12 +115,12 @@ class Target:
 
 def _files_of(directory: str) -> dict[str, tuple[int, int]]:
     """Return size and time of change of each file of a store, by name."""
-    found = {}
+    files = {}
     for entry in os.scandir(directory):
         with suppress(OSError):
             status = entry.stat()
-            found[entry.name] = status.st_size, status.st_mtime_ns
-    return found
+            files[entry.name] = status.st_size, status.st_mtime_ns
+    return files
 
 
 _Files = dict[str, tuple[int, int]]
@@ -322,9 +322,9 @@ def crash_loop(target: Target) -> None:
                 guard, java = target.processes(host)
                 (target.chance.choice([guard, java]) or java).kill()
         time.sleep(target.chance.uniform(0, 3))
-        for one in hosts:
-            if not target.lab.is_alive(one):
-                target.lab.start(one, wait=False)
+        for node in hosts:
+            if not target.lab.is_alive(node):
+                target.lab.start(node, wait=False)
         target.most_room = max(target.most_room, room_of(store))
     wait_until(lambda: _serves(target), "a node serves")
 

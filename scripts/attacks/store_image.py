@@ -67,9 +67,9 @@ def store_image(image: Path, directory: Path, megabytes: int) -> Iterator[StoreI
     with image.open("wb") as file:
         file.truncate(megabytes << 20)
     subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(image)], check=True)
-    found = StoreImage(image, directory)
-    found.mount()
+    mounted_image = StoreImage(image, directory)
+    mounted_image.mount()
     try:
-        yield found
+        yield mounted_image
     finally:
-        found.unmount()
+        mounted_image.unmount()

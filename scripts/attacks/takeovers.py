@@ -52,9 +52,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     options.results.parent.mkdir(parents=True, exist_ok=True)
     known = {row["name"] for row in read_results(options.results)}
-    for one in drills(options):
-        if one.name not in known:
-            row = {"name": one.name, **asdict(one), **_measure(one, options), "at": time.time()}
+    for planned_drill in drills(options):
+        if planned_drill.name not in known:
+            row = {
+                "name": planned_drill.name,
+                **asdict(planned_drill),
+                **_measure(planned_drill, options),
+                "at": time.time(),
+            }
             append_result(options.results, row)
             print(json.dumps(row), flush=True)
     rows = list(read_results(options.results))
@@ -87,15 +92,18 @@ def _median(seconds: Sequence[float]) -> str:
     return f"{median(seconds):.2f} s" if seconds else ""
 
 
-def _measure(one: Drill, options: argparse.Namespace) -> dict[str, Any]:
+def _measure(planned_drill: Drill, options: argparse.Namespace) -> dict[str, Any]:
     directory = Path(tempfile.mkdtemp(prefix="takeovers-", dir=options.directory))
     try:
-        inventory = write_inventory(directory, one.release, one.fence)
+        inventory = write_inventory(directory, planned_drill.release, planned_drill.fence)
         with Lab.open(inventory, directory / "lab", heap=options.heap) as lab:
-            start_filled(lab, one.release, one.megabytes, options.stores)
+            start_filled(lab, planned_drill.release, planned_drill.megabytes, options.stores)
             os.sync()  # Else a guard, which syncs what it copies, waits for the disk to write the whole store.
             result = drill(
-                lab, DrillOptions(faults=one.kills, what=one.what, rate=options.rate, seed=1, patience=READY)
+                lab,
+                DrillOptions(
+                    faults=planned_drill.kills, what=planned_drill.what, rate=options.rate, seed=1, patience=READY
+                ),
             )
     except FleetError as error:
         return {"takeovers": [], "silences": [], "accepted": 0, "lost": 0, "verdict": "error", "reasons": [str(error)]}

@@ -24,10 +24,10 @@ def read(data: bytes) -> str:
         Path(directory, "activemq.log").write_bytes(data)
         Path(directory, "activemq.log.1").write_bytes(data[::-1])
         phase = broker_log.read_phase(directory, 0)
-        told = broker_log.last_error(directory)
+        error = broker_log.last_error(directory)
         runs = pure_log.read_runs(directory)
-    if "\n" in told or len(told) > 400:
-        return f"the last error is not one short line: {told!r}"
+    if "\n" in error or len(error) > 400:
+        return f"the last error is not one short line: {error!r}"
     if phase.name == "unknown" and any(run["started"] for run in runs):
         return f"purelog has a run that started, and brokerlog no phase: {runs}"
     return differences(data)

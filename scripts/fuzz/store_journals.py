@@ -34,11 +34,11 @@ def _generate(random: Random, samples: Sequence[bytes]) -> bytes:
 
 
 def _journal(random: Random) -> bytes:
-    found = [_record(random) for _ in range(random.choice((1, 5, 50, 400)))]
+    journal_records = [_record(random) for _ in range(random.choice((1, 5, 50, 400)))]
     each = random.choice((1, 2, 50))
-    return b"".join(records.batch(*found[at : at + each]) for at in range(0, len(found), each)) + bytes(
-        random.choice((0, 64))
-    )
+    return b"".join(
+        records.batch(*journal_records[at : at + each]) for at in range(0, len(journal_records), each)
+    ) + bytes(random.choice((0, 64)))
 
 
 def _record(random: Random) -> bytes:
@@ -97,8 +97,8 @@ def _run(data: bytes) -> str:
 
 def _read(directory: str) -> str:
     try:
-        found = messages.read_store_contents(directory)
-        if json.loads(json.dumps(found)) != found:
+        contents = messages.read_store_contents(directory)
+        if json.loads(json.dumps(contents)) != contents:
             return "the contents are no JSON"
     except NodeError:
         pass

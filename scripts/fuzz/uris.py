@@ -82,7 +82,7 @@ def _differs(uri: Uri) -> str:
     for part in uri.walk():
         if part.scheme and (part.parts or part.scheme in COMPOSITE):
             rest = part.text.partition(":")[2].removeprefix("//")
-            if [one.text for one in part.parts] != [text for text in _parts(rest) if text]:
+            if [subpart.text for subpart in part.parts] != [text for text in _parts(rest) if text]:
                 return part.text
     return ""
 

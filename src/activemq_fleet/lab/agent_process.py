@@ -106,12 +106,12 @@ class AgentProcess:
         self.tail = JournalTail(directory / "agent")
         self._output = directory / "output.log"
         self._process: subprocess.Popen[bytes] | None = None
-        own = {"state.directory": str(directory), "socket": str(self.socket), "drain.seconds": str(DRAIN)}
+        lab_keys = {"state.directory": str(directory), "socket": str(self.socket), "drain.seconds": str(DRAIN)}
         if topics:
-            own["topics"] = ",".join(topics)
+            lab_keys["topics"] = ",".join(topics)
         directory.mkdir(mode=0o700, parents=True)
         self.config.touch(mode=0o600, exist_ok=False)
-        text = "".join(f"{key} = {value}\n" for key, value in (dict(keys) | own).items())
+        text = "".join(f"{key} = {value}\n" for key, value in (dict(keys) | lab_keys).items())
         self.config.write_text(f"[agent]\n{text}", encoding="utf-8")
 
     def start(self) -> None:
@@ -206,5 +206,5 @@ def _plain(line: str) -> str:
         return line
     if not isinstance(record, dict):
         return line
-    told = [str(record[key]) for key in ("event", "broker", "reason", "error") if record.get(key)]
-    return ": ".join(told) or line
+    fields = [str(record[key]) for key in ("event", "broker", "reason", "error") if record.get(key)]
+    return ": ".join(fields) or line

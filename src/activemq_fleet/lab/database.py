@@ -182,8 +182,8 @@ def find_program(name: str) -> str:
     def version(path: Path) -> int:
         return int(re.sub(r"\D", "", path.parts[-3]) or 0)
 
-    found = sorted(Path(_WHERE).glob(f"*/bin/{name}"), key=version)
-    program = str(found[-1]) if found else shutil.which(name)
+    program_paths = sorted(Path(_WHERE).glob(f"*/bin/{name}"), key=version)
+    program = str(program_paths[-1]) if program_paths else shutil.which(name)
     if program is None:
         raise LabError(f"a shared-jdbc pair needs a database, and {name} was not found: {_INSTALL}")
     return program

@@ -112,9 +112,9 @@ def _run(inventory: Path, output: Path) -> int:
         text, _ = auditor.communicate("audit\n")
         _check_end("the audit", auditor.returncode, text)
     step("done")
-    found = _found(output / "audit")
+    audit = _found(output / "audit")
     _screen(fleet, before, after, takeover, output)
-    _show_audit(found, takeover, output)
+    _show_audit(audit, takeover, output)
     return 1 if any(map(_missing, takeover.accounts)) else 0
 
 
@@ -189,18 +189,18 @@ def _found(out: Path) -> Mapping[str, Any]:
     """Return the content of ``audit.json``, with the rows of the dataset ``incidents``."""
     import pyarrow.parquet as pq  # comes with what audit needs
 
-    found: dict[str, Any] = json.loads((out / "audit.json").read_text(encoding="utf-8"))
-    return {**found, "incidents": pq.read_table(out / "incidents").to_pylist()}
+    audit: dict[str, Any] = json.loads((out / "audit.json").read_text(encoding="utf-8"))
+    return {**audit, "incidents": pq.read_table(out / "incidents").to_pylist()}
 
 
-def _show_audit(found: Mapping[str, Any], takeover: Takeover, output: Path) -> None:
+def _show_audit(audit: Mapping[str, Any], takeover: Takeover, output: Path) -> None:
     console = _console()
-    console.print(f"audit, from logs and journals alone: [bold]{found['verdict']}[/]")
-    for incident in found["incidents"]:
+    console.print(f"audit, from logs and journals alone: [bold]{audit['verdict']}[/]")
+    for incident in audit["incidents"]:
         took = "" if incident["seconds"] is None else f", {incident['seconds']:.1f} s"
         line = f"  {incident['kind'].replace('_', ' ')} at {incident['host']}{took}: {incident['cause']}"
         console.print(printable(line), markup=False)
-    messages = found["counts"]["messages"]
+    messages = audit["counts"]["messages"]
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in messages.items())
     console.print(
         f"  events: {verdicts}; the lab measured {takeover.started:.1f} s until {takeover.successor} was started"

@@ -51,10 +51,13 @@ def account_for_pair(
     publisher = read_journal(where / "publisher", f"the publisher of {pair}")
     subscriber = read_journal(where / "subscriber", f"the subscriber of {pair}")
     promised = _promised(where / "promised")
-    found = account_for_events(pair, protocol, publisher, subscriber, promised)
-    mine = publisher.event_ids("accepted") | set(promised)
-    handled, acknowledged = subscriber.record_times("handled", mine), publisher.record_times("acknowledged", mine)
-    return found, [_measured(fault, publisher, handled, acknowledged, skew) for fault in faults]
+    account = account_for_events(pair, protocol, publisher, subscriber, promised)
+    event_ids = publisher.event_ids("accepted") | set(promised)
+    handled, acknowledged = (
+        subscriber.record_times("handled", event_ids),
+        publisher.record_times("acknowledged", event_ids),
+    )
+    return account, [_measured(fault, publisher, handled, acknowledged, skew) for fault in faults]
 
 
 def _measured(
@@ -91,13 +94,13 @@ def _until(fault: Fault) -> float:
 
 def state_changes(log: str, began: float) -> list[tuple[float, ObservedState]]:
     """Return (epoch seconds, state) for each change of a broker's state in its log from ``began`` on, in order."""
-    story, found = BrokerRun(), list[tuple[float, ObservedState]]()
+    story, changes = BrokerRun(), list[tuple[float, ObservedState]]()
     for record in parse(log):
         story.read([record])
         state = _STATES[story.phase]
-        if story.since is not None and story.since.timestamp() >= began and (not found or found[-1][1] != state):
-            found.append((story.since.timestamp(), state))
-    return found
+        if story.since is not None and story.since.timestamp() >= began and (not changes or changes[-1][1] != state):
+            changes.append((story.since.timestamp(), state))
+    return changes
 
 
 def state_spans(
@@ -112,15 +115,15 @@ def state_spans(
 
     ``first`` is the state at ``began``; ``changes`` are (epoch seconds, new state) in any order.
     """
-    found: list[StateSpan] = []
+    spans: list[StateSpan] = []
     at, state = began, first
     for moment, following in sorted(changes, key=lambda change: change[0]):
         moment = min(max(moment, began), ended)
         if following != state:
             if moment > at:
-                found.append(StateSpan(pair, host, state, at, moment))
+                spans.append(StateSpan(pair, host, state, at, moment))
             at, state = moment, following
-    return [*found, StateSpan(pair, host, state, at, ended)] if ended > at else found
+    return [*spans, StateSpan(pair, host, state, at, ended)] if ended > at else spans
 
 
 def describe_machine() -> dict[str, Any]:

@@ -102,9 +102,9 @@ def _answer(dial: _Dial, timeout: float) -> _Answer:
     before its CONNACK was out.
     """
     deadline = time.monotonic() + timeout
-    while (found := _answer_once(dial, timeout)).problem == _HUNG_UP and time.monotonic() < deadline:
+    while (answer := _answer_once(dial, timeout)).problem == _HUNG_UP and time.monotonic() < deadline:
         time.sleep(_PAUSE)
-    return found
+    return answer
 
 
 def _answer_once(dial: _Dial, timeout: float) -> _Answer:

@@ -185,14 +185,14 @@ class DrillRun:
         count.
         """
         fault = replace(fault, void=void_reason(fault.rate_accepted, fault.rate_handled, self.plan.rate))
-        self._write("faults.json", [asdict(one) for one in [*self.faults, fault]])
+        self._write("faults.json", [asdict(stored_fault) for stored_fault in [*self.faults, fault]])
         return fault
 
     def record_problem(self, problem: str) -> None:
         """Store a problem in the last fault, unless that fault has a problem already."""
         *others, last = self.faults
         last = replace(last, problem=last.problem or problem)
-        self._write("faults.json", [asdict(one) for one in [*others, last]])
+        self._write("faults.json", [asdict(fault) for fault in [*others, last]])
 
     def finish(
         self,
@@ -213,10 +213,10 @@ class DrillRun:
         plan, ended = self.plan, time.time()
         accounts, faults = [], list[Fault]()
         for pair in plan.pairs:
-            own = [fault for fault in self.faults if fault.pair == pair]
+            pair_faults = [fault for fault in self.faults if fault.pair == pair]
             protocol = "MQTT" if speaks_mqtt(fleet.pairs[pair]) else "STOMP"
-            found, measured = account_for_pair(self.directory, pair, protocol, own, skew=skew)
-            accounts.append(found)
+            account, measured = account_for_pair(self.directory, pair, protocol, pair_faults, skew=skew)
+            accounts.append(account)
             faults += measured
         drill = self._read("drill.json")
         began = float(drill.get("began", ended))

@@ -59,12 +59,12 @@ def _pids_by_base() -> dict[str, list[int]]:
     """Return the pids of all processes that name a broker's directory, by that directory: a machine with forty brokers
     has hundreds of processes, and each look for one broker would go through all of them.
     """
-    found: dict[str, list[int]] = {}
+    pids: dict[str, list[int]] = {}
     for pid in process_ids():
         for word in proc_text(pid, "cmdline").split("\0"):
             if word.startswith(BASE):
-                found.setdefault(word.removeprefix(BASE), []).append(pid)
-    return found
+                pids.setdefault(word.removeprefix(BASE), []).append(pid)
+    return pids
 
 
 def _be_quiet() -> None:

@@ -219,10 +219,10 @@ class Hosts:
     def failure(self, broker: Broker) -> str:
         """Return why a broker failed, as the end of a sentence: the last error in its log, and the path of the log."""
         run = self.last_run(broker)
-        said = explain_failed_run(self.data_directory(broker), run) if run else ""
+        reason = explain_failed_run(self.data_directory(broker), run) if run else ""
         # Its end is the deepest cause.
-        is_short = len(said) <= _LONGEST_REASON
-        short = said if is_short else f"{said[:_REASON_BEGIN]} … {said[_REASON_BEGIN - _LONGEST_REASON :]}"
+        is_short = len(reason) <= _LONGEST_REASON
+        short = reason if is_short else f"{reason[:_REASON_BEGIN]} … {reason[_REASON_BEGIN - _LONGEST_REASON :]}"
         return f"{short or 'nothing in its log says why'} (log: {self.log_path(broker)})"
 
     def wipe(self, brokers: Iterable[Broker]) -> None:
@@ -247,11 +247,13 @@ def _stays_taken(address: tuple[str, int]) -> bool:
 
 def _arguments(broker: Broker, software: Mapping[str, Software]) -> Iterator[str]:
     """Yield the arguments of the unit, with a class path of jars where no distribution has a start jar."""
-    mine = software[broker.release.text]
+    broker_software = software[broker.release.text]
     for argument in service.java_arguments(broker):
-        if mine.whole:
+        if broker_software.whole:
             yield argument
         elif argument == "start":
             yield from ("--noDefExt", argument)
         else:
-            yield argument.replace(f"{mine.home}/{broker.release.start_jar}", f"{mine.home}/lib/*")
+            yield argument.replace(
+                f"{broker_software.home}/{broker.release.start_jar}", f"{broker_software.home}/lib/*"
+            )

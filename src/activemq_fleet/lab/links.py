@@ -43,7 +43,7 @@ class Links:
     def __init__(self, hosts: Hosts) -> None:
         self._hosts = hosts
         self._network = planned_network(hosts.fleet)
-        self._refused = {(one.host, one.connector.name) for one in self._network.refused if one.refusal.is_certain}
+        self._refused = {(link.host, link.connector.name) for link in self._network.refused if link.refusal.is_certain}
 
     def wait_until_up(self, look: Callable[[], Mapping[str, BrokerSnapshot]], timeout: float) -> list[MissingLink]:
         """Wait until every link is up; return the links that are not after ``timeout`` seconds.

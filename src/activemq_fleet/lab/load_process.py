@@ -67,12 +67,12 @@ def run(directory: Path, longest: float, parent: int | None = None) -> None:
             for generator in generators:
                 generator.start(_PATIENCE)
             (directory / "ready").touch()
-            told = 0.0
+            last_status_at = 0.0
             while not stop.exists() and time.monotonic() < deadline and _lives(parent):
                 _burst(directory, generators)
-                if time.monotonic() - told >= _STATUS_EVERY:
+                if time.monotonic() - last_status_at >= _STATUS_EVERY:
                     write_status(directory, generators)
-                    told = time.monotonic()
+                    last_status_at = time.monotonic()
                 time.sleep(_POLL)
             for generator in generators:
                 generator.finish()

@@ -59,13 +59,13 @@ def _agent_spec(fleet: Fleet, pair: Pair, rate: float) -> AgentLoadSpec:
     """
     agents = [agent for agent in fleet.agents if agent.pair == pair.name and _can_log_in(agent)]
     guarded = any(broker.permissions for broker in pair.brokers)
-    own = f"{PROBE.replace('.', '/')}/drill/{pair.name}"
+    topic_prefix = f"{PROBE.replace('.', '/')}/drill/{pair.name}"
     if not guarded:
-        return _spec(pair.name, own, rate, _keys_of(agents[0], pair) if agents else _keys_of_account(pair))
+        return _spec(pair.name, topic_prefix, rate, _keys_of(agents[0], pair) if agents else _keys_of_account(pair))
     who = credentials_of(pair.preferred_master)
     if agents and who is not None and who.username == LAB_USER:
         keys = {**_keys_of(agents[0], pair), "mb.username": who.username, "mb.password": who.password}
-        return _spec(pair.name, own, rate, keys)
+        return _spec(pair.name, topic_prefix, rate, keys)
     for agent in agents:
         for prefix in agent.settings.agent_publish_prefixes:
             if any(
@@ -74,7 +74,7 @@ def _agent_spec(fleet: Fleet, pair: Pair, rate: float) -> AgentLoadSpec:
                 spec = _spec(pair.name, prefix.replace("+", "drill"), rate, _keys_of(agent, pair))
                 # Its account may send the barriers and canaries of this name, and of no other.
                 return replace(spec, publisher={**spec.publisher, "agent.name": access.agent_name(agent)})
-    return _spec(pair.name, own, rate, _keys_of_account(pair))
+    return _spec(pair.name, topic_prefix, rate, _keys_of_account(pair))
 
 
 def stomp_load_spec(fleet: Fleet, pair: Pair, rate: float) -> StompLoadSpec:

@@ -97,9 +97,9 @@ def _files(data: Path) -> list[tuple[Path, int]]:
 
     By time: log4j 1 and log4j 2 count rolled files in opposite directions.
     """
-    found = []
+    log_files = []
     for path in data.glob(f"{LOG}*"):
         with suppress(FileNotFoundError):
             status = path.stat()
-            found.append((path.name == LOG, status.st_mtime_ns, path, status.st_ino))
-    return [(path, inode) for _, _, path, inode in sorted(found)]
+            log_files.append((path.name == LOG, status.st_mtime_ns, path, status.st_ino))
+    return [(path, inode) for _, _, path, inode in sorted(log_files)]

@@ -86,8 +86,8 @@ def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None =
     The pair decides the third number and the node the last: 127.16.2.1 is the first node of the second pair. Addresses
     in ``known``, by host, stay as they are, so that a lab survives a change of its inventory.
     """
-    mine = ipaddress.ip_network(f"127.{block}.0.0/16")
-    kept = {host: text for host, text in (known or {}).items() if ipaddress.ip_address(text) in mine}
+    lab_network = ipaddress.ip_network(f"127.{block}.0.0/16")
+    kept = {host: text for host, text in (known or {}).items() if ipaddress.ip_address(text) in lab_network}
     by_address = {broker.address: kept[broker.host] for broker in fleet.brokers if broker.host in kept}
     taken, rows = set(by_address.values()), dict[str, int]()
     for broker in fleet.brokers:
@@ -96,8 +96,8 @@ def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None =
         row = rows.setdefault(broker.pair, len(rows))
         first = 1 if broker.role == "master" else 2
         steps = range(row, _ROWS * _NODES_A_ROW // 2)
-        own = (f"127.{block}.{1 + step % _ROWS}.{first + 2 * (step // _ROWS)}" for step in steps)
-        address = next((address for address in own if address not in taken), None)
+        candidates = (f"127.{block}.{1 + step % _ROWS}.{first + 2 * (step // _ROWS)}" for step in steps)
+        address = next((address for address in candidates if address not in taken), None)
         if address is None:
             raise LabError(f"{broker.host}: the fleet has more brokers than a lab has addresses")
         taken.add(address)
@@ -113,25 +113,27 @@ def overlay(
     ``metrics``: whether all of them have metrics, whatever the inventory says.
     """
     ports = _multicast_ports(fleet, state.block)
-    found = {broker.host: _broker(broker, hosts[broker.host], layout, state, ports, heap) for broker in fleet.brokers}
+    overlays = {
+        broker.host: _broker(broker, hosts[broker.host], layout, state, ports, heap) for broker in fleet.brokers
+    }
     for broker in fleet.brokers:
         if metrics or broker.settings.metrics:
-            found[broker.host] |= _metrics(broker, state)
+            overlays[broker.host] |= _metrics(broker, state)
     for number, agent in enumerate(fleet.agents):
-        found[agent.host] = found.get(agent.host, {}) | _agent(agent, layout)
+        overlays[agent.host] = overlays.get(agent.host, {}) | _agent(agent, layout)
         if metrics or agent.settings.agent_metrics_address:
             address = f"127.{state.block}.0.{2 + number % _NODES_A_ROW}:{_AGENT_METRICS_PORT + number // _NODES_A_ROW}"
-            found[agent.host]["activemq_agent_metrics_address"] = address
-    for host, own in found.items():
+            overlays[agent.host]["activemq_agent_metrics_address"] = address
+    for host, host_overlay in overlays.items():
         secrets = {
             name: _replace_encrypted(value, name, state.seed)
             for name, value in hosts[host].items()
-            if name.startswith(PREFIX) and name not in own and _has_encrypted_value(value)
+            if name.startswith(PREFIX) and name not in host_overlay and _has_encrypted_value(value)
         }
-        own.update(secrets)
+        host_overlay.update(secrets)
         if hosts[host].get("activemq_acl"):
-            own |= _lab_user({**hosts[host], **own}, state.seed)
-    return found
+            host_overlay |= _lab_user({**hosts[host], **host_overlay}, state.seed)
+    return overlays
 
 
 def apply_overlay(hosts: Variables, over: Variables) -> dict[str, dict[str, Any]]:
@@ -190,7 +192,7 @@ def _broker(
     settings, address = broker.settings, state.addresses[broker.host]
     instance = layout.base(broker.host) / settings.instance
     software = state.software[broker.release.text]
-    own: dict[str, Any] = {
+    lab_variables: dict[str, Any] = {
         "activemq_bind": address,
         "activemq_console_bind": address,
         "activemq_install": "none",
@@ -210,61 +212,61 @@ def _broker(
         "activemq_drill_allowed": True,
     }
     if _is_literal(broker.address):
-        own["activemq_address"] = address
+        lab_variables["activemq_address"] = address
     if settings.jdbc and broker.profile.has_database_lease:
-        own["activemq_jdbc"] = _jdbc(broker, settings.jdbc, state)
+        lab_variables["activemq_jdbc"] = _jdbc(broker, settings.jdbc, state)
     if settings.console and not software.whole:
-        own["activemq_console"] = False
+        lab_variables["activemq_console"] = False
     if settings.runtime_configuration and not software.whole:
-        own["activemq_runtime_configuration"] = False
+        lab_variables["activemq_runtime_configuration"] = False
     if broker.shared_directory:
-        own["activemq_store_directory"] = str(layout.stores / broker.pair)
+        lab_variables["activemq_store_directory"] = str(layout.stores / broker.pair)
     elif settings.store_directory:
-        own["activemq_store_directory"] = str(instance / "data" / "kahadb")
-    own |= _network(broker, variables, ports)
-    own |= _limits(broker, variables, layout)
+        lab_variables["activemq_store_directory"] = str(instance / "data" / "kahadb")
+    lab_variables |= _network(broker, variables, ports)
+    lab_variables |= _limits(broker, variables, layout)
     if settings.java_home:
-        own["activemq_java_home"] = str(Path(state.java).resolve().parents[1])
+        lab_variables["activemq_java_home"] = str(Path(state.java).resolve().parents[1])
     # An account's ids belong to the hosts; here everything is the user's own.
-    own |= {name: None for name in ("activemq_uid", "activemq_gid") if variables.get(name) is not None}
-    return own
+    lab_variables |= {name: None for name in ("activemq_uid", "activemq_gid") if variables.get(name) is not None}
+    return lab_variables
 
 
 def _network(broker: Broker, variables: Mapping[str, Any], ports: Mapping[str, int]) -> dict[str, Any]:
     """Return the variables by which a broker dials and listens within the lab alone."""
-    settings, own = broker.settings, dict[str, Any]()
+    settings, lab_variables = broker.settings, dict[str, Any]()
     if any(link.kind == "multicast" for link in broker.links) or any(c.discovery_uri for c in broker.connectors):
         group = settings.multicast.partition(":")[0]
-        own["activemq_multicast"] = f"{group}:{ports[settings.multicast]}"
-        own["activemq_multicast_interface"] = "lo"
+        lab_variables["activemq_multicast"] = f"{group}:{ports[settings.multicast]}"
+        lab_variables["activemq_multicast_interface"] = "lo"
     if settings.jmx:
-        own["activemq_jmx"] = None  # it would listen on all addresses of this machine
+        lab_variables["activemq_jmx"] = None  # it would listen on all addresses of this machine
     if any(connector.bind for connector in settings.connectors or ()):
-        own["activemq_connectors"] = [
+        lab_variables["activemq_connectors"] = [
             {name: value for name, value in entry.items() if name != "bind"}
             for entry in variables["activemq_connectors"]
         ]
     if any(link.addresses for link in settings.links):
         # A lab touches no broker outside of itself.
-        own["activemq_links"] = [entry for entry in variables["activemq_links"] if not entry.get("addresses")]
-    return own
+        lab_variables["activemq_links"] = [entry for entry in variables["activemq_links"] if not entry.get("addresses")]
+    return lab_variables
 
 
 def _limits(broker: Broker, variables: Mapping[str, Any], layout: LabLayout) -> dict[str, Any]:
     """Return the variables that keep a broker's memory, its archive and its delayed messages within the lab."""
-    settings, own = broker.settings, dict[str, Any]()
+    settings, lab_variables = broker.settings, dict[str, Any]()
     data = layout.base(broker.host) / settings.instance / "data"
     if settings.memory_limit:
-        own["activemq_memory_limit"] = _MEMORY_LIMIT
+        lab_variables["activemq_memory_limit"] = _MEMORY_LIMIT
     elif settings.usage and settings.usage.memory and settings.usage.memory.limit:
-        own["activemq_usage"] = {**variables["activemq_usage"], "memory": _MEMORY_LIMIT}
+        lab_variables["activemq_usage"] = {**variables["activemq_usage"], "memory": _MEMORY_LIMIT}
     if settings.kahadb and settings.kahadb.directory_archive:
-        own["activemq_kahadb"] = {**variables["activemq_kahadb"], "directory_archive": str(data / "archive")}
+        lab_variables["activemq_kahadb"] = {**variables["activemq_kahadb"], "directory_archive": str(data / "archive")}
     if settings.scheduler and settings.scheduler.directory:
         shared = layout.stores / f"{broker.pair}-scheduler"
         directory = shared if settings.profile.shares_store else data / "scheduler"
-        own["activemq_scheduler"] = {"directory": str(directory)}
-    return own
+        lab_variables["activemq_scheduler"] = {"directory": str(directory)}
+    return lab_variables
 
 
 def _metrics(broker: Broker, state: LabState) -> dict[str, Any]:
@@ -307,8 +309,8 @@ def _agent(agent: Agent, layout: LabLayout) -> dict[str, Any]:
 
 def _multicast_ports(fleet: Fleet, block: int) -> dict[str, int]:
     """Return a port of the lab's own for each multicast address and port of the fleet."""
-    said = sorted({broker.settings.multicast for broker in fleet.brokers})
-    return {text: _FIRST_MULTICAST_PORT + block + _BLOCKS * number for number, text in enumerate(said)}
+    multicast_addresses = sorted({broker.settings.multicast for broker in fleet.brokers})
+    return {text: _FIRST_MULTICAST_PORT + block + _BLOCKS * number for number, text in enumerate(multicast_addresses)}
 
 
 def _lab_user(variables: Mapping[str, Any], seed: str) -> dict[str, Any]:

@@ -119,8 +119,8 @@ class Monitoring:
         answer = self._get("prometheus", "/api/v1/query?" + urllib.parse.urlencode({"query": promql}))
         if answer is None:
             raise LabError(f"prometheus does not answer the query {promql}")
-        found: list[dict[str, Any]] = json.loads(answer)["data"]["result"]
-        return found
+        series: list[dict[str, Any]] = json.loads(answer)["data"]["result"]
+        return series
 
     def query_range(self, promql: str, began: float, ended: float) -> bytes:
         """Return Prometheus' answer, as JSON, to a query about each second between two times, in epoch seconds."""

@@ -16,7 +16,7 @@ def poll(look: Callable[[], _Found | None], timeout: float, pause: float = 0.1) 
     """
     deadline = time.monotonic() + timeout
     while True:
-        found = look()
-        if found or time.monotonic() > deadline:
-            return found
+        observation = look()
+        if observation or time.monotonic() > deadline:
+            return observation
         time.sleep(pause)

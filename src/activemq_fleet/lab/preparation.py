@@ -66,10 +66,10 @@ def prepare(
         exporter = str(artifacts.metrics_exporter(progress=progress))
     groups = dict(data.groups)
     state = LabState(block, seed, str(executable), addresses, software, groups, {}, list(sources), driver, exporter)
-    own = over.overlay(fleet, data.hosts, layout, state, heap, metrics=metrics)
-    state = replace(state, hosts=over.apply_overlay(data.hosts, own))
-    _write(layout, state, own)
-    return state, over.list_substitutions(data.hosts, own)
+    overlay = over.overlay(fleet, data.hosts, layout, state, heap, metrics=metrics)
+    state = replace(state, hosts=over.apply_overlay(data.hosts, overlay))
+    _write(layout, state, overlay)
+    return state, over.list_substitutions(data.hosts, overlay)
 
 
 def _refuse_findings(fleet: Fleet) -> None:
@@ -111,18 +111,18 @@ def _software(text: str, layout: LabLayout, progress: Progress) -> Software:
     return Software(str(library.parent), whole=False)
 
 
-def _write(layout: LabLayout, state: LabState, own: Mapping[str, Mapping[str, Any]]) -> None:
+def _write(layout: LabLayout, state: LabState, overlay: Mapping[str, Mapping[str, Any]]) -> None:
     fleet = state.fleet()
     write_file(layout.names, over.jvm_hosts_file(fleet, state.addresses))
-    layer: dict[str, Any] = {"all": {"hosts": {host: {} for host in own}}}
+    layer: dict[str, Any] = {"all": {"hosts": {host: {} for host in overlay}}}
     write_file(layout.inventory, _HEAD + json.dumps(layer, indent=1) + "\n")
-    for host, variables in own.items():
+    for host, variables in overlay.items():
         text = json.dumps({**_CONNECTION, **variables}, indent=1, default=str)
         write_file(layout.host_vars / f"{host}.yml", f"{_HEAD}{text}\n")
     for broker in fleet.brokers:
         make_store(broker)
     for path in layout.host_vars.iterdir():
-        if path.name.removesuffix(".yml") not in own:
+        if path.name.removesuffix(".yml") not in overlay:
             path.unlink()
     state.save(layout)
 

@@ -82,7 +82,7 @@ class ReadOnlyLab:
         brokers = self._pair(pair).brokers
         if brokers[0].shared_directory is None:
             return ""
-        looks = [two_masters({one.host: self._hosts.store_access(one) for one in brokers}) for _ in range(2)]
+        looks = [two_masters({broker.host: self._hosts.store_access(broker) for broker in brokers}) for _ in range(2)]
         return looks[0] and looks[1]
 
     def is_alive(self, host: str) -> bool:
@@ -117,11 +117,11 @@ class ReadOnlyLab:
 
     def wait_active(self, pair: str, timeout: float = LAB_READY) -> str:
         """Wait until a node of the pair is active; return its inventory name. Raises LabError after ``timeout`` s."""
-        found = poll(lambda: self.active(pair), timeout)
-        if found is None:
+        active_host = poll(lambda: self.active(pair), timeout)
+        if active_host is None:
             states = ", ".join(f"{b.host} is {self._hosts.observe(b).state}" for b in self._pair(pair).in_order)
             raise LabError(f"no node of {pair} is active after {timeout:g} s: {states}")
-        return found
+        return active_host
 
     def wait_state(self, host: str, state: BrokerState, timeout: float = LAB_READY) -> None:
         """Wait until a broker is in a state. Raises LabError after ``timeout`` seconds."""

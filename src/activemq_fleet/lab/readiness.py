@@ -61,11 +61,11 @@ def require_free_port(address: Address) -> None:
 
 def is_port_taken(address: Address) -> bool:
     """Return whether a program listens on an address. Raises OSError for an address that is not of this machine."""
-    with socket.socket() as mine:
+    with socket.socket() as probe:
         # As the JVM binds: a port whose last connections are only fading is free.
-        mine.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            mine.bind(address)
+            probe.bind(address)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise

@@ -92,16 +92,16 @@ def bridges_of(hosts: Hosts, broker: Broker, broker_run: BrokerRun) -> tuple[Run
     """Return the bridges established in a broker's run, with the inventory's names for the brokers
     at their far ends.
     """
-    found = []
+    bridges = []
     for bridge in broker_run.bridges:
         remote = None if bridge.responder else _dialled(hosts, bridge)
         address = hosts.address(remote.host) if remote else bridge.remote_host
         link = _responding(hosts, broker, bridge) if bridge.responder else _link(broker, bridge)
         dialled = address, bridge.remote_port
-        found.append(
+        bridges.append(
             RunningBridge(link, bridge.peer, dialled, remote.host if remote else None, bridge.responder, bridge.since)
         )
-    return tuple(found)
+    return tuple(bridges)
 
 
 def _dialled(hosts: Hosts, bridge: BridgeUp) -> Broker | None:
@@ -117,8 +117,8 @@ def _link(broker: Broker, bridge: BridgeUp) -> str:
     """Return the name of the link by which a broker dialled: the one with that address, else one that discovers."""
     dialled = (bridge.remote_host, bridge.remote_port)
     named = [link.name for link in broker.links if dialled in link.addresses]
-    found = named or [link.name for link in broker.links if not link.addresses]
-    return found[0] if found else ""
+    link_names = named or [link.name for link in broker.links if not link.addresses]
+    return link_names[0] if link_names else ""
 
 
 def _responding(hosts: Hosts, broker: Broker, bridge: BridgeUp) -> str:

@@ -68,11 +68,13 @@ def stop_outdated_brokers(
         progress(f"{host} is restarted: its configuration has changed")
     end_brokers(hosts, (broker for broker in hosts.fleet.brokers if broker.host in outdated))
     living = [process for broker in hosts.fleet.brokers if (process := hosts.process(broker))]
-    mine = {process.pid for leader in living for process in (leader, processes.guarded_broker(leader)) if process}
-    mine.update(kept)
+    pids_to_keep = {
+        process.pid for leader in living for process in (leader, processes.guarded_broker(leader)) if process
+    }
+    pids_to_keep.update(kept)
     if database and (server := database.process()):
-        mine.add(server.pid)
-    processes.end([p for p in processes.lab_processes(hosts.layout) if p.pid not in mine], grace=_DOWN_GRACE)
+        pids_to_keep.add(server.pid)
+    processes.end([p for p in processes.lab_processes(hosts.layout) if p.pid not in pids_to_keep], grace=_DOWN_GRACE)
 
 
 def end_brokers(hosts: Hosts, brokers: Iterable[Broker]) -> int:

@@ -66,12 +66,12 @@ def offset_of_last_record(data: bytes | memoryview) -> int:
     end = len(data)
     for back in (1 << 14, 1 << 18, 1 << 22, end):
         at = max(0, end - back)
-        found = 0
+        record_offset = 0
         for match in begins.finditer(data, at):
             if match.start() and bytes(data[match.start() - 1 : match.start()]) == b"\n":
-                found = match.start()
-        if found or not at:
-            return found
+                record_offset = match.start()
+        if record_offset or not at:
+            return record_offset
     return 0
 
 

@@ -59,8 +59,8 @@ class Classifier:
         for entry in fitting:
             prefix, needed = literal_texts(entry.regex.pattern)
             # With ^ a search is a match, and quicker.
-            found = entry.regex.match if entry.regex.pattern.startswith("^") else entry.regex.search
-            trial = _Try(KINDS.index(entry.id), needed, found)
+            match = entry.regex.match if entry.regex.pattern.startswith("^") else entry.regex.search
+            trial = _Try(KINDS.index(entry.id), needed, match)
             if len(prefix) < _KEY:
                 self._floating.append(trial)
             else:
@@ -105,19 +105,19 @@ def _known(release: str | None) -> Release | None:
 
 def is_written_by_release(entry: Kind, release: Release) -> bool:
     """Return whether brokers of a release write messages of the kind ``entry``, at any level."""
-    said = re.sub(r"\([^()]*(?:\([^()]*\)[^()]*)*\)", "", entry.releases)
-    ranges = [match for match in _RANGE.finditer(said) if "." in match["first"]]
+    releases = re.sub(r"\([^()]*(?:\([^()]*\)[^()]*)*\)", "", entry.releases)
+    ranges = [match for match in _RANGE.finditer(releases) if "." in match["first"]]
     if not ranges:
         return True
     return any(release.within(span) for span in map(_span, ranges))
 
 
-def _span(found: re.Match[str]) -> str:
+def _span(range_match: re.Match[str]) -> str:
     """Return a range of releases of kinds.json, both ends included, in the notation of ``Release.within``."""
-    first = found["first"] if found["first"].count(".") == 2 else f"{found['first']}.0"
-    if found["last"] is None:
+    first = range_match["first"] if range_match["first"].count(".") == 2 else f"{range_match['first']}.0"
+    if range_match["last"] is None:
         return first
-    line, _, patch = found["last"].rpartition(".")
+    line, _, patch = range_match["last"].rpartition(".")
     return f"{first} !{line}.{int(patch) + 1}"
 
 

@@ -110,8 +110,8 @@ def bytes_before_first_record(chunk: bytes | memoryview) -> int:
     """Return the number of bytes before a chunk's first log record (all, without one); they
     continue an earlier file.
     """
-    found = begin_of(chunk)[0].search(chunk)
-    return len(chunk) if found is None else found.start()
+    first_record = begin_of(chunk)[0].search(chunk)
+    return len(chunk) if first_record is None else first_record.start()
 
 
 def _pieces(chunk: bytes | memoryview, begins: re.Pattern[bytes]) -> Iterator[tuple[bytes, bool]]:
@@ -158,15 +158,15 @@ def _valid(text: bytes) -> tuple[bytes, int]:
 
 def _per_event(problems: list[tuple[int, str]], lines: NDArray[np.int64]) -> pa.Array:
     """Return the problem of each event, or null; ``lines`` are the events' first lines and the line after the end."""
-    found: list[str | None] = [None] * (len(lines) - 1)
-    if problems and found:
+    event_problems: list[str | None] = [None] * (len(lines) - 1)
+    if problems and event_problems:
         counts: dict[int, int] = {}
         for line, text in problems:
-            at = min(int(np.searchsorted(lines, line, side="right")) - 1, len(found) - 1)
+            at = min(int(np.searchsorted(lines, line, side="right")) - 1, len(event_problems) - 1)
             counts[at] = counts.get(at, 0) + int(text.split()[0])
         for at, count in counts.items():
-            found[at] = f"{count} invalid bytes"
-    return pa.array(found, pa.string())
+            event_problems[at] = f"{count} invalid bytes"
+    return pa.array(event_problems, pa.string())
 
 
 def _columns(text: bytes, bounds: Bounds, clock: ZoneClock, kinds: Classifier) -> list[pa.Array]:
@@ -220,16 +220,16 @@ def _kinds(
     the kind's.
     """
     encoded = message.dictionary_encode()
-    found = [kinds.find(text) for text in encoded.dictionary.to_pylist()]
-    codes = np.fromiter((code for code, _ in found), np.int32, len(found))
+    classifications = [kinds.find(text) for text in encoded.dictionary.to_pylist()]
+    codes = np.fromiter((code for code, _ in classifications), np.int32, len(classifications))
     places = encoded.indices.to_numpy(zero_copy_only=False)
     # A torn message may end like one that it is not.
-    own = parsed & _own_words(codes[places] if len(codes) else places, logger, thread)
-    places = np.where(own, places, len(encoded.dictionary))
+    is_classified = parsed & _own_words(codes[places] if len(codes) else places, logger, thread)
+    places = np.where(is_classified, places, len(encoded.dictionary))
     names = _KIND_NAMES.take(pa.array(np.append(codes, KINDS.index(UNKNOWN)).astype(np.int32)[places]))
-    lengths = np.fromiter((len(fields) for _, fields in found), np.int32, len(found))
+    lengths = np.fromiter((len(fields) for _, fields in classifications), np.int32, len(classifications))
     ends = np.cumsum(np.append(lengths, 0), dtype=np.int32)
-    pairs: list[tuple[str, Any]] = [pair for _, fields in found for pair in fields]
+    pairs: list[tuple[str, Any]] = [pair for _, fields in classifications for pair in fields]
     keys, items = pa.array([key for key, _ in pairs], pa.string()), pa.array([item for _, item in pairs], pa.string())
     maps = pa.MapArray.from_arrays(pa.array(np.insert(ends, 0, 0)), keys, items)
     none = np.append(lengths, 0)[places] == 0
@@ -244,9 +244,12 @@ def _own_words(codes: NDArray[np.int32], logger: pa.Array, thread: pa.Array) -> 
     names = [*loggers.dictionary.to_pylist(), ""]
     which = (codes.astype(np.int64) * len(names) + _indices(loggers)) * 2 + by_client
     asked, back = np.unique(which, return_inverse=True)
-    good = [_is_own(int(one) // 2 // len(names), names[int(one) // 2 % len(names)], int(one) % 2) for one in asked]
-    own: NDArray[np.bool_] = np.array(good, bool)[back]
-    return own
+    good = [
+        _is_own(int(combination) // 2 // len(names), names[int(combination) // 2 % len(names)], int(combination) % 2)
+        for combination in asked
+    ]
+    record_mask: NDArray[np.bool_] = np.array(good, bool)[back]
+    return record_mask
 
 
 def _indices(encoded: pa.Array) -> NDArray[np.int64]:

@@ -77,9 +77,9 @@ def file_bounds(text: bytes) -> Bounds:
     edges = _edges(begin, head_end, finish, before_logger, before_thread)
     odd = np.flatnonzero(~usual)
     edges[odd, 1:] = begin[odd, None] + _TIME
-    parts = [read(text[begin[one] : finish[one]].decode()) for one in odd.tolist()]
+    parts = [read(text[begin[index] : finish[index]].decode()) for index in odd.tolist()]
     parsed = np.ones(len(begin), bool)
-    parsed[odd] = [one.whole for one in parts]
+    parsed[odd] = [part.whole for part in parts]
     bounds = Bounds(
         edges=edges,
         end=len(text),
@@ -168,10 +168,10 @@ def _days(year: Places, month: Places, day: Places) -> Places:
 
 def _codes(padded: NDArray[np.uint8], at: Places, table: NDArray[np.uint64]) -> tuple[NDArray[np.int32], Flags]:
     """Return the index of the level at each offset, and whether a level stands there."""
-    found = np.ascontiguousarray(padded[at[:, None] + np.arange(8)]).view("<u8").ravel()
+    level_words = np.ascontiguousarray(padded[at[:, None] + np.arange(8)]).view("<u8").ravel()
     codes, known = np.zeros(len(at), np.int32), np.zeros(len(at), bool)
     for code, word in enumerate(table):
-        same = found == word
+        same = level_words == word
         codes[same] = code
         known |= same
     return codes, known
@@ -194,9 +194,9 @@ def _one_word(text: bytes, before: Places, after: Places, usual: Flags) -> Flags
     ).take(pa.array(np.arange(len(which), dtype=np.int64) * 2))
     encoded = words.dictionary_encode()
     good = np.array([_is_word(word) for word in encoded.dictionary.to_pylist()], bool)
-    found = np.zeros(len(usual), bool)
-    found[which] = good[encoded.indices.to_numpy(zero_copy_only=False)] if len(which) else False
-    return found
+    word_flags = np.zeros(len(usual), bool)
+    word_flags[which] = good[encoded.indices.to_numpy(zero_copy_only=False)] if len(which) else False
+    return word_flags
 
 
 def _is_word(word: bytes) -> bool:

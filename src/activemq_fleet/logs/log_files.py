@@ -55,12 +55,12 @@ def events_of_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.RecordB
             scanner.line += bytes(piece[:skip]).count(b"\n")
             piece, skip = piece[skip:], 0
         after = place.after if last else b""
-        found = list(scanner.scan(piece, after))
+        batches = list(scanner.scan(piece, after))
         if last and not after and not problem and bytes(piece[-1:]) not in (b"", b"\n"):
             problem = CUT_OFF
-        if problem and found:
-            found[-1] = _with_problem(found[-1], problem)
-        for batch in found:
+        if problem and batches:
+            batches[-1] = _with_problem(batches[-1], problem)
+        for batch in batches:
             yield _labelled(batch, log, place.order)
 
 

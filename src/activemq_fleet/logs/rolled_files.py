@@ -80,12 +80,12 @@ def places_of(beginnings: Mapping[str, Beginning], source: Source) -> dict[str, 
     order = rolls_in_order(rolls, counts_up=counts_up)
     places = {roll.file: Place(at) for at, roll in enumerate(order)}
     for at, (before, roll) in enumerate(pairwise(order), 1):
-        mine = beginnings[roll.file]
+        roll_beginning = beginnings[roll.file]
         # A file without any record of its own has nothing to tell that it goes on.
-        has_records = mine.first is not None and beginnings[before.file].first is not None
-        if mine.head and has_records and is_direct_successor(order, at, counts_up=counts_up):
-            places[before.file] = replace(places[before.file], after=mine.head)
-            places[roll.file] = replace(places[roll.file], skip=len(mine.head))
+        has_records = roll_beginning.first is not None and beginnings[before.file].first is not None
+        if roll_beginning.head and has_records and is_direct_successor(order, at, counts_up=counts_up):
+            places[before.file] = replace(places[before.file], after=roll_beginning.head)
+            places[roll.file] = replace(places[roll.file], skip=len(roll_beginning.head))
     return places
 
 
@@ -99,8 +99,8 @@ def rolls_in_order(rolls: Iterable[RolledFile], *, counts_up: bool = False) -> l
     rolls = list(rolls)
     numbered = sorted((roll for roll in rolls if roll.number is not None), key=lambda roll: roll.number or 0)
     times = [roll.first for roll in numbered if roll.first is not None]
-    up = any(one < other for one, other in pairwise(times))
-    down = any(one > other for one, other in pairwise(times))
+    up = any(previous < following for previous, following in pairwise(times))
+    down = any(previous > following for previous, following in pairwise(times))
     others = [roll for roll in rolls if roll.number is None and not roll.current]
     if others or (up and down):
         return sorted(rolls, key=lambda roll: (roll.current, roll.first or 0, roll.file))
@@ -113,24 +113,24 @@ def is_direct_successor(rolls: Sequence[RolledFile], at: int, *, counts_up: bool
     """Return whether, by their names, the file at index ``at`` directly follows the one before it; oldest first."""
     if not at:
         return False
-    one, other = rolls[at - 1], rolls[at]
-    if one.number is not None and other.number is not None:
-        return abs(one.number - other.number) == 1
+    previous, following = rolls[at - 1], rolls[at]
+    if previous.number is not None and following.number is not None:
+        return abs(previous.number - following.number) == 1
     numbers = [roll.number for roll in rolls if roll.number is not None]
     up = numbers[0] < numbers[-1] if len(numbers) > 1 else counts_up
-    return one.number in (None, 1) or up
+    return previous.number in (None, 1) or up
 
 
 def missing_files(files: Iterable[str]) -> list[str]:
     """Return a text for each log file whose number is missing among these file names."""
     rolls = [RolledFile(file) for file in files]
     numbers = {roll.number for roll in rolls if roll.number is not None}
-    found = [
+    problems = [
         f"activemq.log.{number} is missing" for number in range(1, max(numbers, default=0)) if number not in numbers
     ]
     if not any(roll.current for roll in rolls):
-        found.append("activemq.log is missing")
-    return found
+        problems.append("activemq.log is missing")
+    return problems
 
 
 def _second(first: str | None, zone: str) -> int | None:

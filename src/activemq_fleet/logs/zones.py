@@ -65,16 +65,16 @@ class ZoneClock:
             return seconds
         quarters, which = np.unique(seconds // _QUARTER, return_inverse=True)
         offsets = np.array([_offsets(self._zone, quarter) for quarter in quarters.tolist()], np.int64)[which]
-        found: Seconds = seconds - offsets[:, 0]
+        utc_times: Seconds = seconds - offsets[:, 0]
         shift = offsets[:, 0] - offsets[:, 1]
         doubtful = shift > 0
         if doubtful.any():
-            self._second_time(seconds, found, doubtful, shift)
+            self._second_time(seconds, utc_times, doubtful, shift)
         self._last = int(seconds[-1])
         self._late &= bool(doubtful[-1])
-        return found
+        return utc_times
 
-    def _second_time(self, seconds: Seconds, found: Seconds, doubtful: NDArray[np.bool_], shift: Seconds) -> None:
+    def _second_time(self, seconds: Seconds, utc_times: Seconds, doubtful: NDArray[np.bool_], shift: Seconds) -> None:
         """Move the times that follow a step back within a repeated hour to its second occurrence, in place."""
         for at in np.flatnonzero(doubtful):
             before = int(seconds[at - 1]) if at else self._last
@@ -83,4 +83,4 @@ class ZoneClock:
             if before is not None and before - seconds[at] > shift[at] // 2:
                 self._late = True
             if self._late:
-                found[at] += shift[at]
+                utc_times[at] += shift[at]

@@ -110,12 +110,12 @@ def problems_of(
     ``window`` is the time in seconds within which the evidence was collected. With ``upgrade`` a release
     that differs from the inventory's is no problem, because the run changes it.
     """
-    found = [problem for node in nodes for check in _OF_NODES for problem in check(node, settle)]
+    problems = [problem for node in nodes for check in _OF_NODES for problem in check(node, settle)]
     if not upgrade:
-        found += [problem for node in nodes for problem in _release(node)]
+        problems += [problem for node in nodes for problem in _release(node)]
     if len(nodes) > 1:
-        found += [*_who_serves(nodes, settle), *_one_store(nodes), *_clocks(nodes, window)]
-    return found
+        problems += [*_who_serves(nodes, settle), *_one_store(nodes), *_clocks(nodes, window)]
+    return problems
 
 
 def _runs(node: Node, settle: float) -> Iterator[PairProblem]:

@@ -55,39 +55,39 @@ class ReleaseChange:
 
 
 def judge_release_change(
-    found: Release, wanted: Release, now: Persistence, then: Persistence, *, holder: Release | None = None
+    old_release: Release, wanted: Release, now: Persistence, then: Persistence, *, holder: Release | None = None
 ) -> ReleaseChange:
-    """Return the consequences of changing a pair from release ``found`` (store ``now``) to ``wanted`` (store ``then``).
+    """Return the consequences of changing a pair from ``old_release`` (store ``now``) to ``wanted`` (store ``then``).
 
     ``holder`` is the release that has the store open, which of the two nodes of a pair is the active
-    one's (a standby has opened nothing); without it, ``found``.
+    one's (a standby has opened nothing); without it, ``old_release``.
     """
-    holder = holder or found
-    back = judge_downgrade(found, wanted, now, then)
+    holder = holder or old_release
+    back = judge_downgrade(old_release, wanted, now, then)
     return ReleaseChange(
-        found.text,
+        old_release.text,
         wanted.text,
         next(_refusals(holder, wanted, now, then), ""),
-        tuple(_changes(found, wanted)),
+        tuple(_changes(old_release, wanted)),
         back,
-        _told(found, wanted, back, is_closed=back == "closed" and holder is wanted),
+        _told(old_release, wanted, back, is_closed=back == "closed" and holder is wanted),
     )
 
 
-def judge_downgrade(found: Release, wanted: Release, now: Persistence, then: Persistence) -> Back:
-    """Return whether a pair can go back from release ``wanted`` to ``found`` with its store: ``open`` (as it is),
+def judge_downgrade(old_release: Release, wanted: Release, now: Persistence, then: Persistence) -> Back:
+    """Return whether a pair can go back from release ``wanted`` to ``old_release`` with its store: ``open`` (as it is),
     ``rebuilds`` (with a new index) or ``closed`` (not with this store).
 
     A store of JDBC has no index: its rows are read as long as both use one OpenWire version.
     """
     if now.kind == _JDBC:
-        return "open" if _openwire(found, now) == _openwire(wanted, then) else "closed"
-    if now.kind not in _KAHADB or found.kahadb_reads < wanted.kahadb_version:
+        return "open" if _openwire(old_release, now) == _openwire(wanted, then) else "closed"
+    if now.kind not in _KAHADB or old_release.kahadb_reads < wanted.kahadb_version:
         return "closed"
-    return "rebuilds" if found.kahadb_version < wanted.kahadb_version else "open"
+    return "rebuilds" if old_release.kahadb_version < wanted.kahadb_version else "open"
 
 
-def _refusals(found: Release, wanted: Release, now: Persistence, then: Persistence) -> Iterator[str]:
+def _refusals(holder: Release, wanted: Release, now: Persistence, then: Persistence) -> Iterator[str]:
     if now.pure and then.pure:
         yield (
             "is one of a pure pair, where nobody could go on with the other's store: stop the slave, then the "
@@ -102,9 +102,9 @@ def _refusals(found: Release, wanted: Release, now: Persistence, then: Persisten
             f"keeps its messages in {now.kind}, and would look for them in {then.kind}: they would stay behind; "
             f"{_MIGRATE}"
         )
-    if now.kind == then.kind == "mKahaDB" and found.mkahadb_rest != wanted.mkahadb_rest:
+    if now.kind == then.kind == "mKahaDB" and holder.mkahadb_rest != wanted.mkahadb_rest:
         yield (
-            f"keeps messages in {found.mkahadb_rest} below its store, and {wanted} looks for them in "
+            f"keeps messages in {holder.mkahadb_rest} below its store, and {wanted} looks for them in "
             f"{wanted.mkahadb_rest} (AMQ-5450): stop both nodes, rename that directory and run the playbook site as "
             f"{wanted}; with per_destination there is none, and nothing to rename"
         )
@@ -113,14 +113,14 @@ def _refusals(found: Release, wanted: Release, now: Persistence, then: Persisten
             f"keeps its messages in {now.directory}, and would look for them in {then.directory}: set "
             f"activemq_store_directory to {now.directory}, an upgrade moves no store"
         )
-    if now.kind == _JDBC and (version := _openwire(found, now)) != _openwire(wanted, then):
+    if now.kind == _JDBC and (version := _openwire(holder, now)) != _openwire(wanted, then):
         yield (
             f"wrote its rows in OpenWire {version}, and {wanted} would read them as {_openwire(wanted, then)} and not "
             f'start (measured): set activemq_broker_attributes to {{storeOpenWireVersion: "{version}"}}'
         )
-    if now.kind in _KAHADB and wanted.kahadb_reads < found.kahadb_version:
+    if now.kind in _KAHADB and wanted.kahadb_reads < holder.kahadb_version:
         yield (
-            f"has the store open as {found}, and {wanted} cannot go on with what it wrote: go back with the copy of "
+            f"has the store open as {holder}, and {wanted} cannot go on with what it wrote: go back with the copy of "
             f"the store from before the upgrade: stop both nodes, put it in place, run the playbook site as {wanted}"
         )
 
@@ -132,52 +132,57 @@ def _openwire(release: Release, persistence: Persistence) -> int:
     return persistence.openwire or release.store_openwire
 
 
-def _changes(found: Release, wanted: Release) -> Iterator[str]:
+def _changes(old_release: Release, wanted: Release) -> Iterator[str]:
     """Yield what the operator must take care of; the rendered files follow the release by themselves."""
-    if found.java_minimum != wanted.java_minimum:
-        yield f"Java {wanted.java_minimum} or later is needed, in place of {found.java_minimum}"
-    if found.log_file_name != wanted.log_file_name:
-        yield f"logging is set by {wanted.log_file_name} in place of {found.log_file_name}: port loggers of your own"
-    if found.environment_file != wanted.environment_file:
-        yield f"the start script reads {wanted.environment_file} in place of {found.environment_file}"
-    if (found.console_file, found.console_accounts) != (wanted.console_file, wanted.console_accounts):
+    if old_release.java_minimum != wanted.java_minimum:
+        yield f"Java {wanted.java_minimum} or later is needed, in place of {old_release.java_minimum}"
+    if old_release.log_file_name != wanted.log_file_name:
+        yield (
+            f"logging is set by {wanted.log_file_name} in place of {old_release.log_file_name}: port loggers of your "
+            "own"
+        )
+    if old_release.environment_file != wanted.environment_file:
+        yield f"the start script reads {wanted.environment_file} in place of {old_release.environment_file}"
+    if (old_release.console_file, old_release.console_accounts) != (wanted.console_file, wanted.console_accounts):
         yield f"the console is set by {wanted.console_file}, its accounts by {_ACCOUNTS[wanted.console_accounts]}"
-    if found.jms_package != wanted.jms_package:
+    if old_release.jms_package != wanted.jms_package:
         yield (
             f"plugins and Java clients that use the release's own jars need {wanted.jms_package} in place of "
-            f"{found.jms_package}; the wire protocol is the same, other clients need nothing"
+            f"{old_release.jms_package}; the wire protocol is the same, other clients need nothing"
         )
-    if found.jmx_names != wanted.jmx_names:
+    if old_release.jmx_names != wanted.jmx_names:
         yield f"MBeans have {wanted.jmx_names} names: monitoring that reads them must follow"
-    if found.mqtt_swaps_dots != wanted.mqtt_swaps_dots:
+    if old_release.mqtt_swaps_dots != wanted.mqtt_swaps_dots:
         yield "MQTT's a.b/c becomes another topic than before: MQTT sessions with such topics begin anew"
-    if found.has_pure_master_slave and not wanted.has_pure_master_slave:
+    if old_release.has_pure_master_slave and not wanted.has_pure_master_slave:
         yield "waitForSlave and its like are accepted and do nothing any more"
-    gone = [kind for kind in _TOLD if found.supports(kind) and not wanted.supports(kind)]
+    gone = [kind for kind in _TOLD if old_release.supports(kind) and not wanted.supports(kind)]
     if gone:
         yield f"{', '.join(gone)} are gone" if len(gone) > 1 else f"{gone[0]} is gone"
-    if wanted.kahadb_version < found.kahadb_version:
-        yield f"{wanted} builds the index of a KahaDB store anew from the journal when it opens what {found} wrote"
-    if wanted.decreases_network_priority and not found.decreases_network_priority:
+    if wanted.kahadb_version < old_release.kahadb_version:
+        yield (
+            f"{wanted} builds the index of a KahaDB store anew from the journal when it opens what {old_release} wrote"
+        )
+    if wanted.decreases_network_priority and not old_release.decreases_network_priority:
         yield "consumers behind a bridge come after local ones, also on links of your own (AMQ-5137)"
 
 
 _ACCOUNTS = {"realm": "jetty-realm.properties", "jaas": "users.properties and groups.properties"}
 
 
-def _told(found: Release, wanted: Release, back: Back, *, is_closed: bool) -> str:
-    again = f"set activemq_release to {found} again and run the playbook upgrade"
+def _told(old_release: Release, wanted: Release, back: Back, *, is_closed: bool) -> str:
+    again = f"set activemq_release to {old_release} again and run the playbook upgrade"
     if back == "open":
-        return f"the way back is open: {found} goes on with what {wanted} wrote; {again}"
+        return f"the way back is open: {old_release} goes on with what {wanted} wrote; {again}"
     if back == "rebuilds":
         return (
-            f"the way back is open: {again}; {found} cannot read the index of {wanted} and builds it anew from the "
-            "journal, which takes as long as reading all of the journal"
+            f"the way back is open: {again}; {old_release} cannot read the index of {wanted} and builds it anew from "
+            "the journal, which takes as long as reading all of the journal"
         )
     copy = "only a copy of the store from before leads back, with both nodes stopped, and what came since is not in it"
     if is_closed:
-        return f"the way back is closed: {wanted} has the store open, and {found} cannot go on with it: {copy}"
+        return f"the way back is closed: {wanted} has the store open, and {old_release} cannot go on with it: {copy}"
     return (
-        f"the way back closes for a pair as soon as {wanted} opens its store, which is its switch over: {found} cannot "
-        f"go on with what {wanted} wrote. Until then: {again}. After that {copy}: make one first (a snapshot)"
+        f"the way back closes for a pair as soon as {wanted} opens its store, which is its switch over: {old_release} "
+        f"cannot go on with what {wanted} wrote. Until then: {again}. After that {copy}: make one first (a snapshot)"
     )

@@ -163,7 +163,7 @@ def _drainers(
         for link in node.links
         if link.target == master.pair and not PROFILES[node.ha].replicates
     ]
-    found = {node.pair: (link, node) for link, node in links if node.state == "active"}
+    drainers = {node.pair: (link, node) for link, node in links if node.state == "active"}
     for link, node in links:
         if not link.duplex:
             raise InputError(
@@ -171,7 +171,7 @@ def _drainers(
                 "duplex in activemq_links and run the playbook site"
             )
     for _, node in links:
-        if node.pair not in found:
+        if node.pair not in drainers:
             raise InputError(
                 f"{node.pair} has no active node ({node.host} is {node.state}: {node.how}): run the playbook site"
             )
@@ -180,7 +180,7 @@ def _drainers(
             f"no new pair has a link to {master.pair}: add {{from: NEW_GROUP, to: OLD_GROUP, duplex: true}} to "
             "activemq_links, for all hosts, and run the playbook site"
         )
-    return found
+    return drainers
 
 
 def _links_missing(master: MigrationEvidence, evidence: Sequence[MigrationEvidence]) -> Iterator[str]:
@@ -212,11 +212,11 @@ def _drain(masters: Sequence[MigrationEvidence], evidence: Sequence[MigrationEvi
             )
     hosts = sorted({look.host for master in full for _, look in _drainers(master, evidence).values()})
     wanted = sorted({queue for held in queues.values() for queue in held})
-    said = ", ".join(f"{sum(held.values())} on {host}" for host, held in queues.items())
+    totals = ", ".join(f"{sum(held.values())} on {host}" for host, held in queues.items())
     return MigrationStep(
         act="want",
         phase="draining",
-        say=f"draining: {said} in {counted(len(wanted), 'queue')}; wanted on {', '.join(hosts)}",
+        say=f"draining: {totals} in {counted(len(wanted), 'queue')}; wanted on {', '.join(hosts)}",
         hosts=tuple(hosts),
         queues=tuple(wanted),
     )
@@ -236,8 +236,10 @@ def _check_leftovers(masters: Iterable[MigrationEvidence], evidence: Sequence[Mi
             raise InputError(
                 f"{master.host} has {counted(held.prepared, 'XA transaction')} in doubt: end each with its manager"
             )
-        waiting = [one for one in held.subscriptions if one[3]]
-        bridged = [one for one in waiting if any(_is_of_link(one[1], link) for link in links)]
+        waiting = [subscription for subscription in held.subscriptions if subscription[3]]
+        bridged = [
+            subscription for subscription in waiting if any(_is_of_link(subscription[1], link) for link in links)
+        ]
         if waiting and len(bridged) < len(waiting):
             named = "; ".join(f"{name} of client {client} on {topic}: {n}" for topic, client, name, n in waiting)
             raise InputError(
@@ -355,12 +357,12 @@ def decide_migrate(request: Request) -> Decision:
     return {"step": {**request.step(step)["step"], "counts": counts}}
 
 
-def _held(found: Mapping[str, Any] | None) -> StoreBacklog | None:
-    if not found or "messages" not in found:
+def _held(backlog: Mapping[str, Any] | None) -> StoreBacklog | None:
+    if not backlog or "messages" not in backlog:
         return None
     return from_mappings(
         StoreBacklog,
-        found,
-        subscriptions=[(one["topic"], one["client"], one["name"], one["messages"]) for one in found["subscriptions"]],
-        clients=[(one["client"], one["address"], one["connector"]) for one in found["clients"]],
+        backlog,
+        subscriptions=[(row["topic"], row["client"], row["name"], row["messages"]) for row in backlog["subscriptions"]],
+        clients=[(client["client"], client["address"], client["connector"]) for client in backlog["clients"]],
     )

@@ -173,8 +173,8 @@ def _of_archive(home: Home, archive: Archive, sha512: str | None) -> Iterator[st
         yield f"{name} {_holds(archive.found)}, and activemq_release is {home.release}: name the archive of that"
 
 
-def _holds(found: tuple[str, ...]) -> str:
-    return f"holds {' and '.join(found)}" if found else "holds no broker's jars"
+def _holds(releases: tuple[str, ...]) -> str:
+    return f"holds {' and '.join(releases)}" if releases else "holds no broker's jars"
 
 
 def refuse_other_releases(request: Request) -> None:
@@ -186,7 +186,7 @@ def refuse_other_releases(request: Request) -> None:
     homes = [home_of(brokers[host], machine) for host, machine in request.evidence.items()]
     wanted = {(home.archive, home.install) for home in homes if home.needs_archive and home.archive}
     seen = {path: request.inspect_release_archive(path, install) for path, install in wanted}
-    archives = {path: Archive(**found) for path, found in seen.items() if found is not None}
+    archives = {path: Archive(**inspection) for path, inspection in seen.items() if inspection is not None}
     sums = {host: broker.archive_sha512 for host, broker in brokers.items()}
     if problems := wrong_releases(homes, archives, sums, upgrades=bool(request.options.get("upgrades"))):
         raise RefusalError("nothing was changed:", problems)

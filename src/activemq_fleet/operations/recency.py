@@ -144,9 +144,9 @@ class NodeStore:
         if not run.began or None in moments or len(moments) != len(traces):
             return None
         begins = _time(run.began) - _SECOND
-        own = [at for at, moment in zip(traces, moments, strict=True) if moment and begins <= moment < end]
-        if own:
-            return own[0]
+        run_traces = [at for at, moment in zip(traces, moments, strict=True) if moment and begins <= moment < end]
+        if run_traces:
+            return run_traces[0]
         return 0 if all(moment and moment >= end for moment in moments) else None
 
     def count_starts_after(self, positions: Collection[int]) -> int:
@@ -172,8 +172,8 @@ def _time(text: str) -> datetime:
 
 
 def _loaded_at(text: str) -> datetime | None:
-    found = _LOADED.match(text)
-    return datetime.strptime(f"{found[1]} {found[2]}", "%b %d %H:%M:%S %Y") if found else None
+    match = _LOADED.match(text)
+    return datetime.strptime(f"{match[1]} {match[2]}", "%b %d %H:%M:%S %Y") if match else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,14 +221,14 @@ def differences(master: NodeStore, slave: NodeStore) -> str:
     missed = sum(1 for at in master.record_positions(only_master) if 0 <= at < heard)
     starts = [at for at, (kind, _) in enumerate(slave.order) if kind == _TRACE]
     alone = sum(1 for at in slave.record_positions(only_slave) if starts and 0 <= at < starts[-1])
-    found = []
+    clauses = []
     if missed:
-        found.append(f"{slave.host} has never heard of {counted(missed, 'message')} that {master.host} holds")
+        clauses.append(f"{slave.host} has never heard of {counted(missed, 'message')} that {master.host} holds")
     if alone:
-        found.append(
+        clauses.append(
             f"{slave.host} holds {counted(alone, 'message')} from before it was attached that {master.host} never had"
         )
-    return " and ".join(found)
+    return " and ".join(clauses)
 
 
 def _chosen(master: NodeStore, slave: NodeStore, chosen: str) -> StoreChoice:

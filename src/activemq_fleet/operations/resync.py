@@ -115,7 +115,7 @@ def plan_resync(
     if not pairs:
         raise InputError("there is no pure pair in the target: only activemq_ha=pure needs a resync")
     winner = _find(pairs, chosen) if chosen else None
-    said = []
+    summaries = []
     for name in sorted(pairs):
         master, slave = pairs[name]
         step = _next(name, master, slave, winner, restart_older)
@@ -123,18 +123,18 @@ def plan_resync(
             raise ResyncRefused(f"{step.say}: it did not come about in {waited:g} s. Look at their logs")
         if step.act != "done":
             return step
-        said.append(step.say)
-    return ResyncStep("done", "; ".join(said))
+        summaries.append(step.say)
+    return ResyncStep("done", "; ".join(summaries))
 
 
 def _find(pairs: Mapping[str, Sequence[PureNode]], chosen: str) -> str:
     hosts = [node.host for nodes in pairs.values() for node in nodes]
-    found = [host for host in hosts if chosen in (host, host.partition(".")[0])]
+    matching_hosts = [host for host in hosts if chosen in (host, host.partition(".")[0])]
     if len(pairs) != 1:
         raise InputError(f"activemq_resync_from decides for one pair: say which with activemq_target, not {len(pairs)}")
-    if not found:
+    if not matching_hosts:
         raise InputError(f"activemq_resync_from {chosen} is no node of the pair: there are {', '.join(hosts)}")
-    return found[0]
+    return matching_hosts[0]
 
 
 def _next(pair: str, master: PureNode, slave: PureNode, chosen: str | None, restart_older: float | None) -> ResyncStep:

@@ -100,7 +100,7 @@ def next_rolling_step(
     ]
     if any(problem.patience <= run.waited for problem in problems):
         waited = f" (after {run.waited:.0f} s)"
-        raise run.refusal(*(f"{one}{waited if 0 < one.patience <= run.waited else ''}" for one in problems))
+        raise run.refusal(*(f"{problem}{waited if 0 < problem.patience <= run.waited else ''}" for problem in problems))
     if problems:
         return run.pause("; ".join(map(str, problems)))
     step = next((step for pair in pairs if (step := step_of(pair))), None) or NextStep("done", done(pairs))

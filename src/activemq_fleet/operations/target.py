@@ -96,9 +96,9 @@ def _find(places: Sequence[TargetHost], name: str) -> tuple[Literal["fleet", "gr
 
 def _named_node(places: Sequence[TargetHost], pairs: Mapping[str, Sequence[str]], to: str) -> dict[str, str]:
     known = {host for nodes in pairs.values() for host in nodes}
-    found = {host for host in known if to in (host, _label(host))}
-    if len(found) == 1:
-        host = found.pop()
+    matching_hosts = {host for host in known if to in (host, _label(host))}
+    if len(matching_hosts) == 1:
+        host = matching_hosts.pop()
         return {place.pair: host for place in places if place.host == host}
     if any(to in (place.host, _label(place.host)) for place in places):
         raise InputError(f"activemq_to {to} is no node of the target, which has {', '.join(sorted(known))}")

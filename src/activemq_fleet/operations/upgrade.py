@@ -183,8 +183,8 @@ def _unfit(pair: Sequence[Node], stores: Mapping[str, StoreChange], run: Operati
 def _jump(pair: Sequence[Node], active: Node, stores: StoreChange) -> ReleaseChange:
     """Return what the upgrade means for a pair for which ``_unfit`` yields nothing: one release at most is another."""
     other = next(node.release for node in pair if node.release not in (None, node.wanted))
-    found, wanted, holder = (Release.of(text or "") for text in (other, active.wanted, active.release))
-    return judge_release_change(found, wanted, stores.now, stores.then, holder=holder)
+    old_release, wanted, holder = (Release.of(text or "") for text in (other, active.wanted, active.release))
+    return judge_release_change(old_release, wanted, stores.now, stores.then, holder=holder)
 
 
 @operation("jumps", has_table=False)

@@ -67,7 +67,7 @@ def fleet_status(
     """
     at = time.time() if now is None else now
     evidence = typed_evidence(fleet, evidence)
-    known = {host: one.get("broker") or {} for host, one in evidence.items()}
+    known = {host: host_evidence.get("broker") or {} for host, host_evidence in evidence.items()}
     links = _links(fleet, known)
     brokers = tuple(
         _broker(broker, evidence[broker.host], links.get(broker.host, ()), at)
@@ -75,36 +75,43 @@ def fleet_status(
         if broker.host in evidence
     )
     agents = tuple(_agent(agent, evidence[agent.host], at) for agent in fleet.agents if agent.host in evidence)
-    balancers = tuple(_balancer(one, evidence[one.host]) for one in fleet.balancers if one.host in evidence)
-    found = findings_of(fleet, brokers, agents, balancers, known)
+    balancers = tuple(
+        _balancer(balancer, evidence[balancer.host]) for balancer in fleet.balancers if balancer.host in evidence
+    )
+    findings = findings_of(fleet, brokers, agents, balancers, known)
     status = FleetStatus(
         time=at,
         seconds=seconds,
         brokers=brokers,
         agents=agents,
         balancers=balancers,
-        findings=tuple(sorted(found, key=lambda one: SEVERITIES.index(one.severity))),
+        findings=tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))),
     )
     return status if chosen is None else status.restricted_to(chosen)
 
 
 def _links(fleet: Fleet, known: Mapping[str, Evidence]) -> dict[str, tuple[LinkStatus, ...]]:
-    usages = {host: one.get("usage") or {} for host, one in known.items() if one.get("state") in SERVING}
+    usages = {
+        host: broker_evidence.get("usage") or {}
+        for host, broker_evidence in known.items()
+        if broker_evidence.get("state") in SERVING
+    }
     if not any(fleet.broker(host).links or fleet.broker(host).settings.xml_fragments for host in usages):
         return {}
     records = {
-        host: [_Record(record["level"], record["message"]) for record in one.get("records", ())]
-        for host, one in known.items()
+        host: [_Record(record["level"], record["message"]) for record in broker_evidence.get("records", ())]
+        for host, broker_evidence in known.items()
     }
     network = planned_network(fleet)
     breaking = {
-        host: [str(bridge["peer"]) for bridge in one.get("breaking_bridges") or ()] for host, one in known.items()
+        host: [str(bridge["peer"]) for bridge in broker_evidence.get("breaking_bridges") or ()]
+        for host, broker_evidence in known.items()
     }
     return {host: links_of(fleet.broker(host), network, usages, records, breaking[host]) for host in usages}
 
 
 def _broker(broker: Broker, evidence: Evidence, links: tuple[LinkStatus, ...], now: float) -> BrokerStatus:
-    found, state = evidence.get("broker") or {}, _state(evidence, "broker")
+    broker_evidence, state = evidence.get("broker") or {}, _state(evidence, "broker")
     return BrokerStatus(
         host=broker.host,
         group=broker.group,
@@ -112,23 +119,23 @@ def _broker(broker: Broker, evidence: Evidence, links: tuple[LinkStatus, ...], n
         role=broker.role,
         ha=broker.settings.ha,
         state=cast("ShownState", state),
-        reason=str(found.get("how") or evidence.get("unreachable") or "nothing came of it"),
-        frozen=bool(found.get("frozen")),
-        since=rfc3339(found.get("state_since")),
-        started=found.get("since"),
-        pid=found.get("pid"),
-        release=found.get("release"),
+        reason=str(broker_evidence.get("how") or evidence.get("unreachable") or "nothing came of it"),
+        frozen=bool(broker_evidence.get("frozen")),
+        since=rfc3339(broker_evidence.get("state_since")),
+        started=broker_evidence.get("since"),
+        pid=broker_evidence.get("pid"),
+        release=broker_evidence.get("release"),
         release_planned=broker.release.text,
-        version=found.get("version"),
-        not_deployed=tuple(_not_deployed(found.get("deployed") or {}, lambda: render(broker, reveal=False))),
-        by_hand=tuple(found.get("drift") or ()),
-        restart=tuple(found.get("restart_reasons") or ()),
-        usage=found.get("usage") or {},
+        version=broker_evidence.get("version"),
+        not_deployed=tuple(_not_deployed(broker_evidence.get("deployed") or {}, lambda: render(broker, reveal=False))),
+        by_hand=tuple(broker_evidence.get("drift") or ()),
+        restart=tuple(broker_evidence.get("restart_reasons") or ()),
+        usage=broker_evidence.get("usage") or {},
         links=links,
-        certificates=_certificates(found, now),
-        generation=found.get("generation"),
-        generation_in_force=found.get("generation_in_force"),
-        holds_lock=found.get("holds_lock"),
+        certificates=_certificates(broker_evidence, now),
+        generation=broker_evidence.get("generation"),
+        generation_in_force=broker_evidence.get("generation_in_force"),
+        holds_lock=broker_evidence.get("holds_lock"),
     )
 
 
@@ -150,43 +157,50 @@ def _not_deployed(deployed: Mapping[str, str], planned: Any) -> Iterable[str]:
             yield f"{path} is planned otherwise"
 
 
-def _certificates(found: Evidence, now: float) -> tuple[Certificate, ...]:
+def _certificates(evidence: Evidence, now: float) -> tuple[Certificate, ...]:
     return tuple(
         Certificate(
             row["name"], rfc3339(row["ends"]), None if row["ends"] is None else round((row["ends"] - now) / _DAY, 1),
             row["error"],
         )
-        for row in found.get("certificates") or ()
+        for row in evidence.get("certificates") or ()
     )  # fmt: skip
 
 
 def _agent(agent: Agent, evidence: Evidence, now: float) -> AgentStatus:
-    found = evidence.get("agent") or {}
-    store = found.get("store") or {}
+    agent_evidence = evidence.get("agent") or {}
+    store = agent_evidence.get("store") or {}
     return AgentStatus(
         host=agent.host,
         group=agent.group,
         pair=agent.pair,
         state=cast('Literal["running", "stopped", "unreachable", "unknown"]', _state(evidence, "agent")),
-        reason=str(found.get("damage") or found.get("how") or evidence.get("unreachable") or "nothing came of it"),
+        reason=str(
+            agent_evidence.get("damage")
+            or agent_evidence.get("how")
+            or evidence.get("unreachable")
+            or "nothing came of it"
+        ),
         outbox=store.get("outbox_rows"),
         outbox_bytes=store.get("outbox_bytes"),
         oldest=store.get("oldest_age"),
         inbox=store.get("inbox_rows"),
         quarantined=store.get("quarantined"),
-        publisher=found.get("publisher"),
-        subscriber=found.get("subscriber"),
-        not_deployed=tuple(_not_deployed(found.get("deployed") or {}, lambda: render_agent(agent, reveal=False))),
-        certificates=_certificates(found, now),
+        publisher=agent_evidence.get("publisher"),
+        subscriber=agent_evidence.get("subscriber"),
+        not_deployed=tuple(
+            _not_deployed(agent_evidence.get("deployed") or {}, lambda: render_agent(agent, reveal=False))
+        ),
+        certificates=_certificates(agent_evidence, now),
     )
 
 
 def _balancer(balancer: Balancer, evidence: Evidence) -> BalancerStatus:
-    found = evidence.get("balancer")
-    if not found or "haproxy" not in found:
-        why = str((found or {}).get("how") or evidence.get("unreachable") or "nothing came of it")
+    balancer_evidence = evidence.get("balancer")
+    if not balancer_evidence or "haproxy" not in balancer_evidence:
+        why = str((balancer_evidence or {}).get("how") or evidence.get("unreachable") or "nothing came of it")
         return BalancerStatus(host=balancer.host, state="unreachable", reason=why)
-    haproxy, keepalived = found["haproxy"], found["keepalived"]
+    haproxy, keepalived = balancer_evidence["haproxy"], balancer_evidence["keepalived"]
     answers = bool(haproxy["answers"])
     runs = keepalived["state"] is None or str(keepalived["state"]).startswith("active/")
     return BalancerStatus(
@@ -194,5 +208,5 @@ def _balancer(balancer: Balancer, evidence: Evidence) -> BalancerStatus:
         state="up" if answers and runs else "down",
         haproxy=f"{'answers' if answers else 'does not answer'} ({haproxy['state'] or 'no unit'})",
         keepalived=str(keepalived["state"] or "no unit"),
-        addresses=dict(found["addresses"]),
+        addresses=dict(balancer_evidence["addresses"]),
     )

@@ -39,18 +39,18 @@ def findings_of(
     """Return the findings of a status about all brokers, agents and load balancers; ``evidence`` is the brokers', by
     host.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     units: dict[str, list[BrokerStatus]] = defaultdict(list)
     for row in brokers:
         broker = fleet.broker(row.host)
         units[broker.unit].append(row)
         for rule in _OF_BROKERS:
-            found += rule(row, broker, evidence.get(row.host, {}))
+            findings += rule(row, broker, evidence.get(row.host, {}))
     for rows in units.values():
-        found += _who_is_active(rows, fleet, evidence)
+        findings += _who_is_active(rows, fleet, evidence)
     for agent in agents:
-        found += _agent(agent)
-    return [*found, *_balancers(balancers)]
+        findings += _agent(agent)
+    return [*findings, *_balancers(balancers)]
 
 
 def _finding(rule: str, severity: Severity, host: str, message: str, fix: str) -> Finding:
@@ -219,14 +219,16 @@ def _broker_certificates(row: BrokerStatus, broker: Broker, evidence: Evidence) 
 
 
 def _certificates(host: str, certificates: Sequence[Certificate]) -> Iterator[Finding]:
-    for one in certificates:
-        if one.days is None:
-            yield _finding("certificate-unknown", "info", host, f"{one.name}: {one.error}", "see the file")
-        elif one.days <= 0:
-            text = f"the certificate of {one.name} ended on {one.ends}"
+    for certificate in certificates:
+        if certificate.days is None:
+            yield _finding(
+                "certificate-unknown", "info", host, f"{certificate.name}: {certificate.error}", "see the file"
+            )
+        elif certificate.days <= 0:
+            text = f"the certificate of {certificate.name} ended on {certificate.ends}"
             yield _finding("certificate-ended", "error", host, text, "renew it, and restart what reads it")
-        elif one.days < CERTIFICATE_DAYS:
-            text = f"the certificate of {one.name} ends in {one.days:.0f} days, on {one.ends}"
+        elif certificate.days < CERTIFICATE_DAYS:
+            text = f"the certificate of {certificate.name} ends in {certificate.days:.0f} days, on {certificate.ends}"
             yield _finding("certificate-near-end", "warning", host, text, "renew it, and restart what reads it")
 
 
@@ -235,14 +237,14 @@ def _who_is_active(rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping
     active = [row for row in rows if row.state in SERVING]
     others = [row for row in rows if row.state not in SERVING]
     name, has_peer = fleet.broker(rows[0].host).unit, len(rows) > 1
-    told = ", ".join(map(_stands, others))
+    other_states = ", ".join(map(_stands, others))
     if len(active) > 1:
         yield from _two_active(active, evidence)
     elif not active and all(row.state != "unreachable" for row in rows):
         see = f"see activemq.log of {' and '.join(row.host for row in rows)}"
-        yield _finding("no-active", "error", rows[0].host, f"no node of {name} is active: {told}", see)
+        yield _finding("no-active", "error", rows[0].host, f"no node of {name} is active: {other_states}", see)
     elif active and has_peer and others[0].state in ("stopped", "hung"):
-        text = f"{active[0].host} has no standby: {told}"
+        text = f"{active[0].host} has no standby: {other_states}"
         start = "resync the pair" if fleet.broker(rows[0].host).profile.needs_resync else f"start {others[0].host}"
         yield _finding("standby-missing", "warning", others[0].host, text, start)
 

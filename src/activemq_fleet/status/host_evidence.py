@@ -184,7 +184,7 @@ def _typed_host(parts: Mapping[str, type[_EvidencePart]], returned: Any) -> dict
                 typed[part] = model.model_validate(_plain(returned[part])).model_dump(exclude_unset=True)
             except ValidationError as error:
                 first = error.errors(include_url=False, include_input=False)[0]
-                place = ".".join(str(one) for one in (part, *first["loc"]) if not str(one).startswith("_"))
+                place = ".".join(str(segment) for segment in (part, *first["loc"]) if not str(segment).startswith("_"))
                 typed[part] = _unusable(_shown(f"{place}: {first['msg']}"))
             except ValueError as error:
                 typed[part] = _unusable(_shown(f"{part}: {error}"))
@@ -202,5 +202,5 @@ def _plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(value[key], depth + 1) for key in value}
     if isinstance(value, list | tuple):
-        return [_plain(one, depth + 1) for one in value]
+        return [_plain(member, depth + 1) for member in value]
     return value

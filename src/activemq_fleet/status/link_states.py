@@ -60,8 +60,8 @@ def expected_peers(
     ``masterslave:`` and ``failover:`` have one bridge, to whichever node answers; the others have one to each.
     ``active`` are the hosts of active brokers.
     """
-    for connector, found in network.connectors(broker.host):
-        serving = tuple(peer for peer in found if peer.host in active and peer.unit != broker.unit)
+    for connector, candidates in network.connectors(broker.host):
+        serving = tuple(peer for peer in candidates if peer.host in active and peer.unit != broker.unit)
         for peers in [serving] if connector.way == "one" and serving else [(peer,) for peer in serving]:
             yield connector, peers
 
@@ -81,11 +81,11 @@ def missing_reason(broker: Broker, peers: Sequence[Broker], records: Mapping[str
     refused; else the dialling broker with whatever it complains of. ``records`` are those of each broker's log, by
     host. Empty where no log gives a reason.
     """
-    own = _logged_complaint_about(broker, peers, records)
-    said = [(peer.host, _refusal_in(records.get(peer.host, ()))) for peer in peers]
-    said.insert(0 if _CERTIFICATE.search(own) else len(said), (broker.host, own))
-    found = [(host, text) for host, text in said if text]
-    reasons = [(host, text) for host, text in found if not _ALERT.search(text)] or found
+    complaint = _logged_complaint_about(broker, peers, records)
+    candidates = [(peer.host, _refusal_in(records.get(peer.host, ()))) for peer in peers]
+    candidates.insert(0 if _CERTIFICATE.search(complaint) else len(candidates), (broker.host, complaint))
+    explanations = [(host, text) for host, text in candidates if text]
+    reasons = [(host, text) for host, text in explanations if not _ALERT.search(text)] or explanations
     return f"{reasons[0][0]} says: {reasons[0][1][:_LONGEST_REASON]}" if reasons else ""
 
 
@@ -94,9 +94,9 @@ def is_certificate_refused(broker: Broker, peers: Sequence[Broker], records: Map
 
     A far end does not say whose certificate it refused: it counts for a broker whose connections to it are closed.
     """
-    own = _logged_complaint_about(broker, peers, records)
-    is_closed = bool(_AFTERMATH.search(own) or _ALERT.search(own))
-    return bool(_CERTIFICATE.search(missing_reason(broker, peers, records) if is_closed else own))
+    complaint = _logged_complaint_about(broker, peers, records)
+    is_closed = bool(_AFTERMATH.search(complaint) or _ALERT.search(complaint))
+    return bool(_CERTIFICATE.search(missing_reason(broker, peers, records) if is_closed else complaint))
 
 
 def _logged_complaint_about(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> str:
@@ -115,10 +115,10 @@ def _refusal_in(records: Sequence[LogRecord]) -> str:
 
     Refusals of the other end, of which it only has the alert, count where there are no others.
     """
-    said = (_NOT_ACCEPTED.match(record.message) for record in records)
-    whys = [match["why"].strip() for match in said if match and not _OWN_LOOK.search(match["why"])]
-    found = Counter([why for why in whys if not _ALERT.search(why)] or whys)
-    return found.most_common(1)[0][0] if found else ""
+    refusal_matches = (_NOT_ACCEPTED.match(record.message) for record in records)
+    whys = [match["why"].strip() for match in refusal_matches if match and not _OWN_LOOK.search(match["why"])]
+    refusal_counts = Counter([why for why in whys if not _ALERT.search(why)] or whys)
+    return refusal_counts.most_common(1)[0][0] if refusal_counts else ""
 
 
 def _complaint_in(records: Sequence[LogRecord], names: Sequence[str]) -> str:
@@ -128,8 +128,8 @@ def _complaint_in(records: Sequence[LogRecord], names: Sequence[str]) -> str:
     """
     complaints = [record.message for record in records if record.level in ("WARN", "ERROR")]
     named = [text for text in complaints if any(name in text for name in names)]
-    found = (named or [text for text in complaints if _BRIDGE_ENDED in text])[-_LAST_COMPLAINTS:]
-    reasons = [text for text in found if not _AFTERMATH.search(text)] or found
+    recent_complaints = (named or [text for text in complaints if _BRIDGE_ENDED in text])[-_LAST_COMPLAINTS:]
+    reasons = [text for text in recent_complaints if not _AFTERMATH.search(text)] or recent_complaints
     return " ".join(reasons[-1].split()) if reasons else ""
 
 
@@ -145,17 +145,17 @@ def links_of(
     ``usages`` are by host what the active brokers' MBeans say, empty for one whose management view did not answer.
     ``breaking`` are the brokerNames of peers whose bridges to this broker break repeatedly.
     """
-    found = []
+    links = []
     for connector, peers in expected_peers(network, broker, usages):
         at_peer = next((peer for peer in peers if peer.broker_name in breaking), None)
         if at_peer is not None:
             reason = _frame_refused_by(records.get(at_peer.host, ()))
             hosts = tuple(peer.host for peer in peers)
-            found.append(LinkStatus(connector.name, hosts, "down", reason, at_peer.broker_name))
+            links.append(LinkStatus(connector.name, hosts, "down", reason, at_peer.broker_name))
             continue
         state, reason = _link_state(broker, connector, peers, usages, records)
-        found.append(LinkStatus(connector.name, tuple(peer.host for peer in peers), state, reason))
-    return tuple(found)
+        links.append(LinkStatus(connector.name, tuple(peer.host for peer in peers), state, reason))
+    return tuple(links)
 
 
 def _frame_refused_by(records: Sequence[LogRecord]) -> str:
@@ -171,19 +171,21 @@ def _link_state(
     usages: Mapping[str, Mapping[str, Any]],
     records: Mapping[str, Sequence[LogRecord]],
 ) -> tuple[LinkState, str]:
-    own = usages[broker.host].get("bridges")
-    if own is None:
+    bridges = usages[broker.host].get("bridges")
+    if bridges is None:
         return "unknown", "its management view does not answer"
     name = encoded_name(connector.name)
-    dialled = {one["peer"] for one in own if not one["responder"] and one["link"] == name}
-    answered = {one["peer"] for one in own if one["responder"]} if carries_both_ways(connector) else set()
+    dialled = {bridge["peer"] for bridge in bridges if not bridge["responder"] and bridge["link"] == name}
+    answered = {bridge["peer"] for bridge in bridges if bridge["responder"]} if carries_both_ways(connector) else set()
     up = [peer for peer in peers if peer.broker_name in dialled | answered]
     if not up:
         return "down", missing_reason(broker, peers, records) or "no log says why"
     if not connector.duplex or up[0].broker_name not in dialled:
         return "up", ""
     peer, theirs = up[0], usages[up[0].host].get("bridges")
-    if theirs is not None and not any(one["responder"] and one["peer"] == broker.broker_name for one in theirs):
+    if theirs is not None and not any(
+        bridge["responder"] and bridge["peer"] == broker.broker_name for bridge in theirs
+    ):
         return "half", f"{peer.host} has no bridge back"
     if _lacks_id(records.get(peer.host, ()), connector.name):
         return "half", f"{peer.host} took it without the id of {broker.host} (seen on 5.5.1)"
@@ -196,6 +198,6 @@ def _lacks_id(records: Sequence[LogRecord], link: str) -> bool:
     ``BrokerRun.half_links`` describes the cause.
     """
     responders = [
-        match["broker"] for one in records if (match := _RESPONDER.match(one.message)) and match["link"] == link
+        match["broker"] for record in records if (match := _RESPONDER.match(record.message)) and match["link"] == link
     ]
     return bool(responders) and responders[-1] == "null"

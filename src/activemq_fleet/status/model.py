@@ -177,17 +177,21 @@ class FleetStatus:
         """Return the findings about one host, and those about its pair as a whole."""
         pair = next((row.pair for row in self.brokers if row.host == host), None)
         nodes = {row.host for row in self.brokers if row.pair == pair and PROFILES[row.ha].has_peer}
-        return tuple(one for one in self.findings if one.host == host or (one.rule in OF_PAIRS and one.host in nodes))
+        return tuple(
+            finding
+            for finding in self.findings
+            if finding.host == host or (finding.rule in OF_PAIRS and finding.host in nodes)
+        )
 
     def restricted_to(self, hosts: Collection[str]) -> FleetStatus:
         """Return the status of some hosts alone, with the findings about them and about their pairs."""
-        about = {one for host in hosts for one in self.of_host(host)}
+        about = {finding for host in hosts for finding in self.of_host(host)}
         return replace(
             self,
             brokers=tuple(row for row in self.brokers if row.host in hosts),
             agents=tuple(row for row in self.agents if row.host in hosts),
             balancers=tuple(row for row in self.balancers if row.host in hosts),
-            findings=tuple(one for one in self.findings if one in about),
+            findings=tuple(finding for finding in self.findings if finding in about),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -202,7 +206,7 @@ class FleetStatus:
             "brokers": brokers,
             "agents": [asdict(row) for row in self.agents],
             "balancers": [asdict(row) for row in self.balancers],
-            "findings": [{name: getattr(one, name) for name in shown} for one in self.findings],
+            "findings": [{name: getattr(finding, name) for name in shown} for finding in self.findings],
         }
 
 
@@ -217,17 +221,17 @@ def read_states(text: str, name: str) -> tuple[dict[str, str], tuple[Finding, ..
     Raises InputError for anything else.
     """
     try:
-        found = parse_json(text)
-        if found["format"] != FORMAT:
+        status = parse_json(text)
+        if status["format"] != FORMAT:
             raise ValueError
-        rows = [*found["brokers"], *found["agents"], *found["balancers"]]
-        findings = tuple(map(_finding, found["findings"]))
+        rows = [*status["brokers"], *status["agents"], *status["balancers"]]
+        findings = tuple(map(_finding, status["findings"]))
         return {str(row["host"]): str(row["state"]) for row in rows}, findings
     except (ValueError, KeyError, TypeError, AttributeError):
         raise InputError(f"{name} is no status: write one with activemq-fleet status --format json") from None
 
 
-def _finding(one: Mapping[str, Any]) -> Finding:
-    severity = SEVERITIES[SEVERITIES.index(one["severity"])]
-    rule, host, message, fix = (str(one[name]) for name in ("rule", "host", "message", "fix"))
+def _finding(finding: Mapping[str, Any]) -> Finding:
+    severity = SEVERITIES[SEVERITIES.index(finding["severity"])]
+    rule, host, message, fix = (str(finding[name]) for name in ("rule", "host", "message", "fix"))
     return Finding(rule=rule, severity=severity, host=host, message=message, fix=fix)

@@ -22,14 +22,14 @@ def nagios_line(status: FleetStatus) -> tuple[str, int]:
     rows = status.states
     if len(rows) > 1:
         raise InputError(f"--format nagios is about one host, and here are {len(rows)}: {', '.join(rows)}")
-    findings = [one for one in status.findings if one.severity != "info"]
+    findings = [finding for finding in status.findings if finding.severity != "info"]
     if not {"unreachable", "unknown"}.isdisjoint(rows.values()):
         code = 3
     else:
-        code = max((2 if one.severity == "error" else 1 for one in findings), default=0)
-    said = "; ".join(f"{one.rule}: {one.message}" for one in findings) or "all is well"
+        code = max((2 if finding.severity == "error" else 1 for finding in findings), default=0)
+    summary = "; ".join(f"{finding.rule}: {finding.message}" for finding in findings) or "all is well"
     states = ", ".join(f"{host} is {state}" for host, state in rows.items())
-    line = printable(" ".join(f"ACTIVEMQ {_WORDS[code]} - {states}: {said}".replace("|", "/").split()))
+    line = printable(" ".join(f"ACTIVEMQ {_WORDS[code]} - {states}: {summary}".replace("|", "/").split()))
     data = " ".join(_performance_data(row.usage) for row in status.brokers if row.usage)
     return line + (f" | {data}" if data else ""), code
 

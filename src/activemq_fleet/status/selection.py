@@ -23,10 +23,10 @@ def select_hosts(fleet: Fleet, name: str = "") -> tuple[str, ...]:
     brokers = group.brokers if group else fleet.pairs[name].brokers if name in fleet.pairs else ()
     if brokers:
         return tuple(sorted(broker.host for broker in brokers))
-    found = sorted(host for host in every if name in (host, host.partition(".")[0]))
-    if len(found) != 1:
-        raise InputError(f"{name} {'names ' + str(len(found)) + ' hosts' if found else 'is no host, pair or group'}")
-    return tuple(found)
+    hosts = sorted(host for host in every if name in (host, host.partition(".")[0]))
+    if len(hosts) != 1:
+        raise InputError(f"{name} {'names ' + str(len(hosts)) + ' hosts' if hosts else 'is no host, pair or group'}")
+    return tuple(hosts)
 
 
 def hosts_to_ask(fleet: Fleet, chosen: tuple[str, ...]) -> tuple[str, ...]:

@@ -94,7 +94,7 @@ def _bridges(row: BrokerStatus) -> str:
 
 
 def _days(certificates: Sequence[Certificate]) -> str:
-    days = [one.days for one in certificates if one.days is not None]
+    days = [certificate.days for certificate in certificates if certificate.days is not None]
     return f"{min(days):.0f} d" if days else _NONE
 
 
