@@ -27,8 +27,8 @@ def printable(text: str, *, lines: bool = False) -> str:
     if text.isprintable():
         return text
 
-    def escaped(found: re.Match[str]) -> str:
-        char = found[0]
+    def escaped(character_match: re.Match[str]) -> str:
+        char = character_match[0]
         if lines and char in "\n\t":
             return char
         return _NAMED.get(char) or (f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}")

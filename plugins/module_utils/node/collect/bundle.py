@@ -240,9 +240,9 @@ def _open_all(directory: Directory, wanted: Callable[[str], bool], prefix: str, 
 
 
 def _inodes(directory: Directory, wanted: Callable[[str], bool]) -> dict[str, int]:
-    found = {}
+    inodes = {}
     for name in directory.names():
         if wanted(name):
             with suppress(FileNotFoundError):
-                found[name] = directory.status(name).st_ino
-    return found
+                inodes[name] = directory.status(name).st_ino
+    return inodes

@@ -45,16 +45,16 @@ def known_secrets(versions: list[Version]) -> list[KnownSecret]:
             content = _text(version.read(path))
             if content is None:
                 continue
-            found = masking.secrets_of_file(masked, content)
+            file_secrets = masking.secrets_of_file(masked, content)
             if _sha256(content) == version.manifest[path]:
-                secrets += found
+                secrets += file_secrets
             else:
-                changed.append((masked, found, version.manifest[path]))
+                changed.append((masked, file_secrets, version.manifest[path]))
     elsewhere = {secret.variable: secret.value for secret in reversed(secrets)}
-    for masked, found, deployed in changed:
+    for masked, file_secrets, deployed in changed:
         # Either none of its secrets is new, or those are that other files have otherwise.
-        other = [KnownSecret(elsewhere.get(s.variable, s.value), s.variable, s.before) for s in found]
-        secrets += next((guess for guess in (found, other) if _sha256(_filled(masked, guess)) == deployed), [])
+        other = [KnownSecret(elsewhere.get(s.variable, s.value), s.variable, s.before) for s in file_secrets]
+        secrets += next((guess for guess in (file_secrets, other) if _sha256(_filled(masked, guess)) == deployed), [])
     return secrets
 
 
@@ -146,12 +146,12 @@ def add_tree(tree: MaskedTree, bundle: Bundle, prefix: str) -> None:
 def add_records(trees: list[MaskedTree], bundle: Bundle, prefix: str) -> None:
     """Add two JSON files to the archive: the planned hash and the found status of each deployed file."""
     manifest: dict[str, str] = {}
-    found: dict[str, Any] = {}
+    file_statuses: dict[str, Any] = {}
     for tree in trees:
         manifest.update(tree.manifest)
-        found.update(tree.found)
+        file_statuses.update(tree.found)
     bundle.add(f"{prefix}.fleet-manifest.json", json_lines(manifest))
-    bundle.add(f"{prefix}.fleet-found.json", json_lines(found))
+    bundle.add(f"{prefix}.fleet-found.json", json_lines(file_statuses))
 
 
 def json_lines(data: Mapping[str, Any]) -> bytes:

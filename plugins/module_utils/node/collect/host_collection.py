@@ -68,8 +68,8 @@ def collect(parameters: Mapping[str, Any]) -> dict[str, Any]:
         raise NodeError(f"{error.filename or parameters['archive']}: {error.strerror or error}") from None
     finally:
         bundle.close()
-    told = {"facts": facts, "left_out": bundle.left_out, "notes": work.notes}
-    shown = masking.mask_data(told, work.known)
+    summary = {"facts": facts, "left_out": bundle.left_out, "notes": work.notes}
+    shown = masking.mask_data(summary, work.known)
     assert isinstance(shown, dict)  # noqa: S101 -- for the type alone
     size = os.path.getsize(parameters["archive"])
     return {"changed": False, "files": bundle.files, "bytes": size, **shown}
@@ -117,11 +117,11 @@ class _Work:
         return facts
 
     def _tree(self, home: Layout, prefix: str) -> deployed_files.MaskedTree | None:
-        found = _directory(home)
-        if found is None:
+        directory_and_prefix = _directory(home)
+        if directory_and_prefix is None:
             self.notes.append(f"there is no configuration below {home.base}")
             return None
-        directory, prefix = found[0], prefix + found[1]
+        directory, prefix = directory_and_prefix[0], prefix + directory_and_prefix[1]
         tree = deployed_files.read_masked_tree(directory, self.known, self.bundle, prefix)
         deployed_files.add_tree(tree, self.bundle, prefix)
         return tree

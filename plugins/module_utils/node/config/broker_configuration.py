@@ -82,7 +82,7 @@ def read_deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
         login=_login(root, passwords),
         probe_login=_probe_login(root, passwords),
         release=tuple(map(int, release.groups())) if release else (),
-        store=_REFERENCE.sub(lambda found: paths.get(found[1], found[0]), stores[0]) if stores else "",
+        store=_REFERENCE.sub(lambda reference: paths.get(reference[1], reference[0]), stores[0]) if stores else "",
         pure=_is_pure(root),
         persistence=_persistence(root),
     )
@@ -94,8 +94,8 @@ def deployed_pair(layout: Layout) -> str | None:
     Raises NodeError where ``current`` is no link to a version.
     """
     version = layout.current_version()
-    found = _PAIR.search((version.read("conf/activemq.xml") or b"")[:_TITLE]) if version else None
-    return found[1].decode(errors="replace") if found else None
+    pair_comment = _PAIR.search((version.read("conf/activemq.xml") or b"")[:_TITLE]) if version else None
+    return pair_comment[1].decode(errors="replace") if pair_comment else None
 
 
 def persistence_of(document: bytes) -> dict[str, Any]:
@@ -142,15 +142,17 @@ def elements_named(root: ElementTree.Element, name: str) -> list[ElementTree.Ele
 
 
 def _listeners(root: ElementTree.Element) -> list[Listener]:
-    found = []
+    listeners = []
     for element in elements_named(root, "transportConnector"):
         uri = element.get("uri", "")
         parts = read_address(uri)
         if parts:
             scheme, host, port = parts
             host = "127.0.0.1" if host in _WILDCARDS else host
-            found.append(Listener(element.get("name", scheme), scheme, (host, port), requires_client_certificate(uri)))
-    return found
+            listeners.append(
+                Listener(element.get("name", scheme), scheme, (host, port), requires_client_certificate(uri))
+            )
+    return listeners
 
 
 def requires_client_certificate(uri: str) -> bool:
@@ -206,8 +208,8 @@ def read_properties(text: str) -> list[tuple[str, str]]:
 
 
 def _unescape(text: str) -> str:
-    def plain(found: re.Match[str]) -> str:
-        return chr(int(found["code"], 16)) if found["code"] else _CHARS.get(found["char"], found["char"])
+    def plain(escape: re.Match[str]) -> str:
+        return chr(int(escape["code"], 16)) if escape["code"] else _CHARS.get(escape["char"], escape["char"])
 
     # A character beyond the first 65,536 stands there as two halves.
     return _ESCAPE.sub(plain, text).encode("utf-16", "surrogatepass").decode("utf-16")

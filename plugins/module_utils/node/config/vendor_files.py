@@ -50,11 +50,11 @@ def vendor_files(home: str) -> dict[str, File]:
     Links are followed no further than ``conf`` itself, which Debian's package links to /etc. Raises UntrustedPathError
     where somebody else than root could have put a link or somebody's file there.
     """
-    found: dict[str, File] = {}
+    shipped_files: dict[str, File] = {}
     try:
         top = open_directory(os.path.join(home, "conf"))
     except FileNotFoundError:
-        return found
+        return shipped_files
     with top:
         for directory, name in top.walk():
             is_file = stat.S_ISREG(directory.status(name).st_mode)
@@ -63,5 +63,7 @@ def vendor_files(home: str) -> dict[str, File]:
             with os.fdopen(open_owned_file(directory, name), "rb") as file:
                 content = file.read()
             if not (name.endswith(".properties") and _SETS_PASSWORD.search(content)):
-                found["conf/" + os.path.relpath(os.path.join(directory.path, name), top.path)] = File(content, 0o644)
-    return found
+                shipped_files["conf/" + os.path.relpath(os.path.join(directory.path, name), top.path)] = File(
+                    content, 0o644
+                )
+    return shipped_files

@@ -65,21 +65,21 @@ class Version:
 
     def drift(self, owner_of: Callable[[int], Owner]) -> dict[str, str]:
         """Return the files changed since they were deployed: path -> what differs (content, existence, owner, mode)."""
-        found = {}
+        differences = {}
         for path, digest in self.manifest.items():
             content = self.read(path)
             if content is None:
-                found[path] = "was removed by hand"
+                differences[path] = "was removed by hand"
             elif hashlib.sha256(content).hexdigest() != digest:
-                found[path] = "was changed by hand"
+                differences[path] = "was changed by hand"
             else:
                 status = os.lstat(os.path.join(self.directory, path))
                 if stat.S_IMODE(status.st_mode) != self.modes[path] or not owner_of(self.modes[path]).fits(status):
-                    found[path] = "has another owner or mode than deployed"
+                    differences[path] = "has another owner or mode than deployed"
         for path in self._files():
             if path not in self.manifest and path not in PRIVATE:
-                found[path] = "was added by hand"
-        return found
+                differences[path] = "was added by hand"
+        return differences
 
     def _files(self) -> list[str]:
         with open_directory(self.directory) as top:
@@ -161,11 +161,13 @@ class Layout:
     def names(self) -> list[str]:
         """Return the names of the completely installed configuration versions, newest first."""
         try:
-            found = [entry for entry in os.scandir(self.versions) if not entry.name.startswith(".")]
+            version_directories = [entry for entry in os.scandir(self.versions) if not entry.name.startswith(".")]
         except FileNotFoundError:
             return []
-        found.sort(key=lambda entry: (entry.stat(follow_symlinks=False).st_mtime_ns, entry.name), reverse=True)
-        return [entry.name for entry in found]
+        version_directories.sort(
+            key=lambda entry: (entry.stat(follow_symlinks=False).st_mtime_ns, entry.name), reverse=True
+        )
+        return [entry.name for entry in version_directories]
 
     def leftovers(self) -> list[str]:
         """Return the paths that an interrupted installation has left and that nothing refers to."""

@@ -147,7 +147,7 @@ def _index_size(source: str) -> int:
 
 def _looks_of(source: str, *, in_place: bool) -> dict[str, tuple[int, int, int]]:
     """Return inode, size and time of change of each file, by name."""
-    found = {}
+    file_statuses = {}
     with os.scandir(source) as entries:
         for entry in entries:
             if entry.name in _SKIPPED or (in_place and not index.is_store_file(entry.name)):
@@ -162,8 +162,8 @@ def _looks_of(source: str, *, in_place: bool) -> dict[str, tuple[int, int, int]]
                 status = os.fstat(descriptor)
             finally:
                 os.close(descriptor)
-            found[entry.name] = status.st_ino, status.st_size, status.st_mtime_ns
-    return dict(sorted(found.items()))
+            file_statuses[entry.name] = status.st_ino, status.st_size, status.st_mtime_ns
+    return dict(sorted(file_statuses.items()))
 
 
 def _make(source: str, target: str, names: list[str], *, with_index: bool, in_place: bool) -> Generation:

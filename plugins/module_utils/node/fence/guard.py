@@ -378,11 +378,11 @@ class Guard:
             return
         if self._built is None or self._built[0].number != number:
             raise FenceError(f"no generation {number} was made")
-        (claim, told, risk), self._built = self._built, None
+        (claim, claim_details, risk), self._built = self._built, None
         if risk:
             path = record_risk(self._store.directory, claim.directory, "has no usable index", risk)
             say(f"{risk.describe()}: messages of these durable subscriptions are at risk, as {path} records")
-        if not self._store.claim(claim, told):
+        if not self._store.claim(claim, claim_details):
             disk.remove_tree(self._store.generation_path(claim.directory))
             raise FenceError(f"another guard has claimed generation {number}")
         say(f"generation {number} is claimed")

@@ -74,17 +74,17 @@ def unfence(directory: str) -> list[str]:
     if not store.try_lock(secrets.token_hex(16)):
         raise FenceError(f"a guard has the lock of {directory}: stop the brokers of both nodes first")
     try:
-        said = _put_in_place(store)
+        actions = _put_in_place(store)
         for number in store.generations_by_number():
             if not store.has_ended(number):
                 store.note_end(number)
-        said += remove_old_generations(store)
+        actions += remove_old_generations(store)
         # Guards that come one day say themselves which nodes have one.
         disk.remove_tree(os.path.join(directory, "fence", "nodes"))
         store.admit_unguarded()
     finally:
         store.unlock()
-    return said
+    return actions
 
 
 def _put_in_place(store: SharedStore) -> list[str]:

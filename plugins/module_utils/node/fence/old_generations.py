@@ -61,10 +61,12 @@ def uncopied_messages(store: SharedStore, number: int) -> Iterator[UncopiedMessa
     A message of a transaction counts where the commit came after that. Raises OSError, FenceError.
     """
     claim, _ = store.read_claim(number)
-    _, told = store.read_claim(number + 1)
-    if told.get("is_whole"):
+    _, next_claim_record = store.read_claim(number + 1)
+    if next_claim_record.get("is_whole"):
         return
-    yield from uncopied_messages_after(store.generation_path(claim.directory), told["open_file"], told["ends"])
+    yield from uncopied_messages_after(
+        store.generation_path(claim.directory), next_claim_record["open_file"], next_claim_record["ends"]
+    )
 
 
 def uncopied_messages_after(generation: str, open_file: str, ends: dict[str, int]) -> Iterator[UncopiedMessage]:

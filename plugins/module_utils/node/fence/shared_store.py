@@ -249,11 +249,11 @@ class SharedStore:
         except FileNotFoundError:
             return False
         try:
-            there, own = os.fstat(descriptor), os.fstat(self._held)
+            there, held_status = os.fstat(descriptor), os.fstat(self._held)
             content = os.pread(descriptor, _LONGEST_TOKEN, 0).decode(errors="replace").strip()
         finally:
             os.close(descriptor)
-        return (there.st_ino, there.st_dev) == (own.st_ino, own.st_dev) and content == self._token
+        return (there.st_ino, there.st_dev) == (held_status.st_ino, held_status.st_dev) and content == self._token
 
     def unlock(self) -> None:
         """Release the pair's lock, if it is held."""
@@ -283,21 +283,23 @@ class SharedStore:
         path = os.path.join(self._claims, str(number))
         content = _read_record(path, _LONGEST_CLAIM)
         try:
-            told = parse_json(content)
-            claim = Claim(number, told["node"], told["directory"])
-            if told["number"] != number or not _DIRECTORY.fullmatch(claim.directory):
+            claim_record = parse_json(content)
+            claim = Claim(number, claim_record["node"], claim_record["directory"])
+            if claim_record["number"] != number or not _DIRECTORY.fullmatch(claim.directory):
                 raise ValueError("it is about another generation")
         except (ValueError, KeyError, TypeError) as error:
             raise FenceError(f"{path} is no claim of a generation ({error}): restore it from a backup") from None
-        return claim, told
+        return claim, claim_record
 
-    def claim(self, claim: Claim, told: dict[str, Any]) -> bool:
+    def claim(self, claim: Claim, claim_details: dict[str, Any]) -> bool:
         """Write a claim on the store if its number is free; return False where another guard has claimed that number.
 
-        ``told``: further contents of the claim's file. The generation that was built gets its own name first. It keeps
-        that where the outcome is not known, and raises OSError.
+        ``claim_details``: further contents of the claim's file. The generation that was built gets its own name first.
+        It keeps that where the outcome is not known, and raises OSError.
         """
-        content = json.dumps({**told, "number": claim.number, "node": claim.node, "directory": claim.directory})
+        content = json.dumps(
+            {**claim_details, "number": claim.number, "node": claim.node, "directory": claim.directory}
+        )
         draft = self._draft(self._claims, claim.number, claim.node, content)
         # From here on no room is needed: on a full volume nothing is left behind that has no claim.
         if not claim.is_in_place:
@@ -400,11 +402,11 @@ class SharedStore:
 
     def generations_by_number(self) -> dict[int, list[str]]:
         """Return the directory names of the store's generations, claimed or not: number -> names."""
-        found: dict[int, list[str]] = {}
+        names_by_number: dict[int, list[str]] = {}
         for name in sorted(os.listdir(self.generations)):
             if number := generation_number(name):
-                found.setdefault(number, []).append(name)
-        return dict(sorted(found.items()))
+                names_by_number.setdefault(number, []).append(name)
+        return dict(sorted(names_by_number.items()))
 
     def generation_path(self, directory: str) -> str:
         """Return the path of a claim's kahaDB files: a directory below ``generations``, or the

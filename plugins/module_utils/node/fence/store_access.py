@@ -57,8 +57,8 @@ def generation_written(paths: Iterable[str], store: str) -> int | None:
         for directory in directories
         if os.path.basename(os.path.dirname(directory)) == "generations"
     ]
-    own = os.path.basename(os.path.normpath(store))
-    is_in_place = any(os.path.basename(directory) == own for directory in directories)
+    store_name = os.path.basename(os.path.normpath(store))
+    is_in_place = any(os.path.basename(directory) == store_name for directory in directories)
     return max(numbers, default=0 if is_in_place else None)
 
 
@@ -101,7 +101,7 @@ def generations_of_host(store: str, local: str) -> list[dict[str, Any]]:
         node, highest = node_name(local), shared.highest_claim()
         newest = highest.number if highest else 0
         for number in range(max(1, newest - _NEWEST), newest + 1):
-            claim, told = shared.read_claim(number)
-            if claim.node == node and "made" in told:
-                made.append({"number": number, "made": told["made"]})
+            claim, claim_record = shared.read_claim(number)
+            if claim.node == node and "made" in claim_record:
+                made.append({"number": number, "made": claim_record["made"]})
     return made

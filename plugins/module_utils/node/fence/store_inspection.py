@@ -194,8 +194,8 @@ def inspect_store(directory: str) -> StoreInspection:
 
 def _missing(numbers: Sequence[int]) -> tuple[int, ...]:
     there = set(numbers)
-    found = (number for number in range(min(there, default=0), max(there, default=0)) if number not in there)
-    return tuple(islice(found, journal.LISTED))
+    missing_numbers = (number for number in range(min(there, default=0), max(there, default=0)) if number not in there)
+    return tuple(islice(missing_numbers, journal.LISTED))
 
 
 def _damages(places: Sequence[DamagedPlace], scan: _Scan) -> tuple[Damage, ...]:

@@ -362,12 +362,12 @@ def _trusted_link(directory: int, name: str, prefix: str, private: bool, error: 
         raise UntrustedPathError(f"{path} was exchanged while it was opened") from None
     if not stat.S_ISLNK(status.st_mode):
         raise UntrustedPathError(f"{path} is {_kind(status.st_mode)}, and not a directory") from None
-    mine = os.geteuid()
-    if status.st_uid in (0, mine) and (private or mine != 0):
+    effective_uid = os.geteuid()
+    if status.st_uid in (0, effective_uid) and (private or effective_uid != 0):
         return os.readlink(name, dir_fd=directory)
     raise UntrustedPathError(
         f"{path} is a link that {account_name(status.st_uid)} could have made or exchanged: it is not followed"
-        if status.st_uid not in (0, mine)
+        if status.st_uid not in (0, effective_uid)
         else f"{path} is a link in a directory that others than root can write: it is not followed"
     )
 

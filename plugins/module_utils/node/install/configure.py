@@ -108,8 +108,10 @@ def _validate(commands: Sequence[str], directory: str) -> None:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise NodeError(f"nothing was changed: {words[0]} could not look at the new files: {error}") from None
         if done.returncode:
-            said = "; ".join(split_lines(done.stdout.strip())[-_MOST_SAID:]) or f"exit status {done.returncode}"
-            raise NodeError(f"nothing was changed: {words[0]} refuses the new files: {hide_passwords(said)}")
+            failure_reason = (
+                "; ".join(split_lines(done.stdout.strip())[-_MOST_SAID:]) or f"exit status {done.returncode}"
+            )
+            raise NodeError(f"nothing was changed: {words[0]} refuses the new files: {hide_passwords(failure_reason)}")
 
 
 def _owners(user: str | None, group: str | None, check: bool) -> Owners:

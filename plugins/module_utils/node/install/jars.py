@@ -37,17 +37,17 @@ def release_of_jar(name: str, file: IO[bytes]) -> str | None:
 
     Returns None if none of the three names a release.
     """
-    found = _BROKER_JAR.fullmatch(name)
-    if found is None:
+    name_match = _BROKER_JAR.fullmatch(name)
+    if name_match is None:
         return None
     version = None
     # The account of a broker chooses what its process has open, and zipfile raises whatever its decoders do.
     with contextlib.suppress(Exception):
         if _is_small(file):
             with zipfile.ZipFile(file) as jar:
-                record = _text(jar, f"META-INF/maven/org.apache.activemq/{found[1]}/pom.properties")
+                record = _text(jar, f"META-INF/maven/org.apache.activemq/{name_match[1]}/pom.properties")
                 version = _VERSION_LINE.search(record) or _IMPLEMENTATION.search(_text(jar, "META-INF/MANIFEST.MF"))
-    return version[1] if version else found[2]
+    return version[1] if version else name_match[2]
 
 
 def _is_small(file: IO[bytes]) -> bool:
@@ -76,8 +76,8 @@ def release_of_jar_at(path: str, name: str) -> str | None:
     with contextlib.suppress(OSError, UntrustedPathError), os.fdopen(open_process_file(path), "rb") as file:
         if os.fstat(file.fileno()).st_size <= _LARGEST_JAR:
             return release_of_jar(name, file)
-    found = _BROKER_JAR.fullmatch(name)
-    return found[2] if found else None
+    name_match = _BROKER_JAR.fullmatch(name)
+    return name_match[2] if name_match else None
 
 
 def releases_in_directory(directory: str) -> list[str]:
@@ -86,12 +86,12 @@ def releases_in_directory(directory: str) -> list[str]:
         names = sorted(os.listdir(directory))
     except (FileNotFoundError, NotADirectoryError):
         return []
-    found = set()
+    releases = set()
     for name in filter(is_broker_jar, names):
         path = os.path.join(directory, name)
         if os.path.isfile(path):  # neither a FIFO nor a circle of links
-            found.add(release_of_jar_at(path, name))
-    return sorted(release for release in found if release)
+            releases.add(release_of_jar_at(path, name))
+    return sorted(release for release in releases if release)
 
 
 def releases_in_archive(path: str, depth: int) -> list[str]:
@@ -100,7 +100,7 @@ def releases_in_archive(path: str, depth: int) -> list[str]:
     ``depth``: 0 for an archive of jars, 1 for one of a distribution, whose jars lie in ``NAME/lib``.
     Raises NodeError with one line for what cannot be read as an archive.
     """
-    found = set()
+    releases = set()
     try:
         with tarfile.open(path, mode="r|*") as archive:
             for member in archive:
@@ -108,11 +108,11 @@ def releases_in_archive(path: str, depth: int) -> list[str]:
                 is_there = directory == "" if depth == 0 else directory.split("/")[1:] == ["lib"]
                 if is_there and is_broker_jar(name) and member.isreg() and member.size <= _LARGEST_JAR:
                     content = archive.extractfile(member)
-                    found.add(release_of_jar(name, io.BytesIO(content.read() if content else b"")))
+                    releases.add(release_of_jar(name, io.BytesIO(content.read() if content else b"")))
     except (OSError, EOFError, tarfile.TarError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise NodeError(f"{path} cannot be read as a tar archive: {reason}") from None
-    return sorted(release for release in found if release)
+    return sorted(release for release in releases if release)
 
 
 def processes_in(home: str) -> list[int]:
@@ -121,9 +121,9 @@ def processes_in(home: str) -> list[int]:
     To see those of other accounts takes root.
     """
     inside = os.path.realpath(home) + "/"
-    found = []
+    pids = []
     for pid in process_ids():
         with contextlib.suppress(OSError):
             if any(path.startswith(inside) and not path.endswith(" (deleted)") for _, path in open_files(pid)):
-                found.append(pid)
-    return found
+                pids.append(pid)
+    return pids

@@ -30,8 +30,8 @@ _SLOWEST_STOP = 600
 
 def releases_of(home: str) -> list[str]:
     """Return the ActiveMQ releases of the brokers' jars in an ActiveMQ home directory; exactly one if it is sound."""
-    found: list[str] = releases_in_directory(os.path.join(home, "lib"))
-    return found
+    releases: list[str] = releases_in_directory(os.path.join(home, "lib"))
+    return releases
 
 
 def place_release(home: str, release: str, source: str = "what was unpacked") -> dict[str, Any]:
@@ -43,10 +43,10 @@ def place_release(home: str, release: str, source: str = "what was unpacked") ->
     Raises NodeError where ``HOME.new`` is not this release; it is removed then.
     """
     new, old = f"{home}.new", f"{home}.old"
-    found = releases_of(new)
-    if found != [release]:
+    unpacked_releases = releases_of(new)
+    if unpacked_releases != [release]:
         disk.remove_tree(new)
-        raise NodeError(f"{source} {_holds(found)} and not {release}: {home} was left as it is")
+        raise NodeError(f"{source} {_holds(unpacked_releases)} and not {release}: {home} was left as it is")
     _complete_exchange(home)
     if not os.path.lexists(home):
         disk.rename(new, home)

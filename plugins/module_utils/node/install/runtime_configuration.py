@@ -174,10 +174,10 @@ def wait_until_applied(since: EndOfLog, wanted: Change) -> bool:
     """
     deadline = time.monotonic() + wanted.period + _PATIENCE
     while time.monotonic() < deadline:
-        found = is_change_logged(_read(since), wanted)
-        if found is False:
+        change_outcome = is_change_logged(_read(since), wanted)
+        if change_outcome is False:
             return False
-        if found:
+        if change_outcome:
             time.sleep(_SETTLED)
             return is_change_logged(_read(since), wanted) is True
         time.sleep(_POLL)

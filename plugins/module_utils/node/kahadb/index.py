@@ -69,17 +69,18 @@ def _recovery_positions(path: str) -> tuple[tuple[int, int] | None, ...]:
         return ()
     if page[:1] != bytes([_WHOLE_PAGE]):
         return ()
-    found: list[tuple[int, int] | None] = []
+    positions = []
     at = _PAGE.size
     try:
         for _ in range(3):
-            at = _read_position(page, at, found)
+            position, at = _read_position(page, at)
+            positions.append(position)
         (version,) = _VERSION.unpack_from(page, at)
         if version >= _WITH_ACKS:
-            _read_position(page, at + _VERSION.size, found)
+            positions.append(_read_position(page, at + _VERSION.size)[0])
     except struct.error:
         return ()
-    last_update, in_progress, *others = found
+    last_update, in_progress, *others = positions
     begins = last_update if in_progress is None else in_progress
     return (begins, *others)
 
@@ -143,11 +144,9 @@ def try_lock_store(store: str, root: str = "") -> Iterator[bool]:
         yield True
 
 
-def _read_position(page: bytes, at: int, found: list[tuple[int, int] | None]) -> int:
-    """Note the file and the offset of a position, None for one that is absent; return where the next one begins."""
+def _read_position(page: bytes, at: int) -> tuple[tuple[int, int] | None, int]:
+    """Return the file and the offset of a position, None for an absent one, and the offset at which the next begins."""
     if page[at : at + 1] in (b"", b"\0"):
-        found.append(None)
-        return at + 1
+        return None, at + 1
     _, number, offset = _POSITION.unpack_from(page, at)
-    found.append((number, offset))
-    return at + _POSITION.size
+    return (number, offset), at + _POSITION.size

@@ -171,12 +171,12 @@ def data_file_sizes(store: str) -> list[list[int]]:
 
     Raises NodeError, OSError.
     """
-    found: list[list[int]] = []
+    file_sizes: list[list[int]] = []
     with contextlib.suppress(FileNotFoundError), open_directory(store) as directory:
         for number, name in data_files(directory):
             with contextlib.suppress(FileNotFoundError):
-                found.append([number, directory.status(name).st_size])
-    return found
+                file_sizes.append([number, directory.status(name).st_size])
+    return file_sizes
 
 
 def commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iterator[Command]:
@@ -331,19 +331,19 @@ def _command(data: mmap.mmap, at: int, end: int) -> Command:
     if kind not in _FIELDS:
         raise ValueError("the kind of the record is not known")
     transaction, destination, message, subscription, info = _FIELDS[kind]
-    found = {field: (start, stop) for field, start, stop in fields(data, at, at + size)}
+    field_spans = {field: (start, stop) for field, start, stop in fields(data, at, at + size)}
     if kind == UPDATE:  # holds the record of the message as it is now
-        found = {field: (start, stop) for field, start, stop in fields(data, *found.get(1, (0, 0)))}
-    name, xa = _transaction(data, *found[transaction]) if transaction in found else (b"", False)
+        field_spans = {field: (start, stop) for field, start, stop in fields(data, *field_spans.get(1, (0, 0)))}
+    name, xa = _transaction(data, *field_spans[transaction]) if transaction in field_spans else (b"", False)
     return Command(
         kind,
-        destination=_destination(data, *found[destination]) if destination in found else "",
-        message=_text(data, found.get(message)),
-        subscription=_text(data, found.get(subscription)),
+        destination=_destination(data, *field_spans[destination]) if destination in field_spans else "",
+        message=_text(data, field_spans.get(message)),
+        subscription=_text(data, field_spans.get(subscription)),
         transaction=name,
         xa=xa,
-        info=bool(info) and info in found,
-        content=found.get(_CONTENT, (0, 0)) if kind in (ADD, UPDATE) else (0, 0),
+        info=bool(info) and info in field_spans,
+        content=field_spans.get(_CONTENT, (0, 0)) if kind in (ADD, UPDATE) else (0, 0),
         span=span,
     )
 

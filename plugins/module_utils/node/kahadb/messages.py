@@ -70,8 +70,8 @@ class StoreContents:
         """
         for command in commands:
             self._note(command)
-            for one in self.transactions.records_in_effect(command):
-                self._apply(one)
+            for effective_command in self.transactions.records_in_effect(command):
+                self._apply(effective_command)
             _refuse_more(self.transactions.held, MAX_UNDECIDED, "records of transactions that have no end")
         for command in self.transactions.open_xa_records():
             if command.kind == journal.ADD:

@@ -151,8 +151,8 @@ def event_id(frame: bytes) -> str:
         start, stop = read_message(frame).content
         body = frame[start:stop]
         # The body of a text message has its length in front.
-        found = parse_json(body[body.index(b"{") :])
-        identity = found.get("eventId")
+        event = parse_json(body[body.index(b"{") :])
+        identity = event.get("eventId")
     except (ValueError, AttributeError):
         return ""
     return identity if isinstance(identity, str) else ""

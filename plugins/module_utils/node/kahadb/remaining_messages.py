@@ -85,8 +85,8 @@ class RecoverySimulation:
         """Apply the next journal record to the simulated store. Raises NodeError if it would
         need too much memory.
         """
-        for one in self._transactions.records_in_effect(command):
-            self._do(one)
+        for effective_command in self._transactions.records_in_effect(command):
+            self._do(effective_command)
         if self._held + self._transactions.held > MAX_RECORDS:
             raise NodeError(
                 f"its journal has more than {MAX_RECORDS} messages and acknowledgements: nothing is counted"

@@ -120,15 +120,15 @@ def _open(store: str, account: SystemAccount, make: bool) -> Directory:
     if account.is_own:
         return open_directory(os.path.dirname(store))
     try:
-        found = open_directory(DIRECTORY)
+        plan_directory = open_directory(DIRECTORY)
     except FileNotFoundError:
         if not make:
             raise
-        found = _make(DIRECTORY)
-    if not found.is_private:
-        found.close()
+        plan_directory = _make(DIRECTORY)
+    if not plan_directory.is_private:
+        plan_directory.close()
         raise NodeError(f"{DIRECTORY} can be written by others than root: let root own it and all above it")
-    return found
+    return plan_directory
 
 
 def _make(path: str) -> Directory:

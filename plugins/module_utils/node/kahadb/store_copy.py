@@ -72,8 +72,8 @@ def locate_store(store: str, user: str | None = None) -> Location:
 
 def manifest(store: str, user: str | None = None) -> dict[str, dict[str, Any]]:
     """Return size, SHA-256 and mode of every file of a store but its lock, by path. Raises NodeError, OSError."""
-    found: dict[str, dict[str, Any]] = run_as(account_for(store, user), store_files.manifest, store)
-    return found
+    file_attributes: dict[str, dict[str, Any]] = run_as(account_for(store, user), store_files.manifest, store)
+    return file_attributes
 
 
 def refuse_locked(store: str, user: str | None = None) -> None:
@@ -283,10 +283,10 @@ def _staging(where: Location, files: Manifest) -> str:
 def _fingerprint(where: Location, name: str) -> str:
     """Return the identity of a directory beside the store; empty where there is none."""
     try:
-        found: str = identity(run_as(where.owner, store_files.manifest, where.sibling(name)))
+        fingerprint: str = identity(run_as(where.owner, store_files.manifest, where.sibling(name)))
     except FileNotFoundError:
         return ""
-    return found
+    return fingerprint
 
 
 def _sums(files: Manifest) -> str:

@@ -38,7 +38,7 @@ def manifest(store: str) -> dict[str, dict[str, Any]]:
     The kept copy of its index and the records of what was at risk are of the host, and left out. Raises NodeError
     for anything but plain files and directories, OSError.
     """
-    found = {}
+    file_attributes = {}
     with open_directory(store) as top:
         for directory, name in top.walk():
             path = os.path.join(directory.path, name)
@@ -52,10 +52,10 @@ def manifest(store: str) -> dict[str, dict[str, Any]]:
                 try:
                     status = os.fstat(descriptor)
                     mode = stat.S_IMODE(status.st_mode) & 0o777
-                    found[relative] = {"size": status.st_size, "sha256": sha256(descriptor), "mode": mode}
+                    file_attributes[relative] = {"size": status.st_size, "sha256": sha256(descriptor), "mode": mode}
                 finally:
                     os.close(descriptor)
-    return dict(sorted(found.items()))
+    return dict(sorted(file_attributes.items()))
 
 
 def sha256(descriptor: int) -> str:
@@ -222,10 +222,10 @@ def _is_whole(directory: Directory, name: str, entry: Mapping[str, Any]) -> bool
 def _copy_own(store: str, name: str, directory: Directory, plain: str, entry: Mapping[str, Any]) -> bool:
     """Copy a file from this host's store into the copy; return False where the store has no identical file."""
     try:
-        with open_directory(store) as top, _directory_of(top, name) as (own, own_name):
-            if not _is_whole(own, own_name, entry):
+        with open_directory(store) as top, _directory_of(top, name) as (source_directory, source_name):
+            if not _is_whole(source_directory, source_name, entry):
                 return False
-            source = own.open_file(own_name)
+            source = source_directory.open_file(source_name)
     except (FileNotFoundError, UntrustedPathError):
         return False
     with os.fdopen(source, "rb") as old, os.fdopen(directory.create_file(plain + PART), "r+b") as new:

@@ -33,16 +33,16 @@ def read_marker_state(directory: str, user: str | None = None) -> dict[str, Any]
 
 
 def _read_state(directory: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"exists": False, "used": False, "fenced": False, "marked": None}
+    store_state: dict[str, Any] = {"exists": False, "used": False, "fenced": False, "marked": None}
     with suppress(FileNotFoundError), open_directory(directory) as store:
-        found = {
+        store_state = {
             "exists": True,
             "used": has_messages(directory),
             # A fenced store has a directory where brokers without a guard look for their lock.
             "fenced": store.is_directory("lock"),
             "marked": read_marker(store),
         }
-    return found
+    return store_state
 
 
 def read_marker(store: Directory) -> list[str] | None:

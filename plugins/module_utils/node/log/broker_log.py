@@ -37,14 +37,14 @@ def read_phase(data: str, since: float) -> Phase:
     return phase_since(read_records(data, since), since)
 
 
-def phase_since(found: Sequence[Record], since: float) -> Phase:
-    """Return how far the broker process that began at ``since`` (epoch seconds) has come, by its log records ``found``.
+def phase_since(records: Sequence[Record], since: float) -> Phase:
+    """Return how far the broker process that began at ``since`` (epoch seconds) has come, by its log ``records``.
 
     Pure.
     """
     # No JVM starts a broker within its first second: records that old are of the previous process.
-    own = phase_after(record for record in found if _is_of(record, since + _SLACK))
-    return replace(phase_after(found), has_started=own.has_started)
+    process_phase = phase_after(record for record in records if _is_of(record, since + _SLACK))
+    return replace(phase_after(records), has_started=process_phase.has_started)
 
 
 def read_records(data: str, since: float) -> list[Record]:

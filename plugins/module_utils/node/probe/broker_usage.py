@@ -49,22 +49,26 @@ def usage_of(mbeans: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     brokerName) and ``responder``. ``whole``: all MBeans were read. Empty while the broker has
     no MBean of its own, as a standby.
     """
-    found = list(mbeans)
-    broker = next((one for one in found if _kind(one) == "broker" and "StorePercentUsage" in one), None)
+    mbean_list = list(mbeans)
+    broker = next((mbean for mbean in mbean_list if _kind(mbean) == "broker" and "StorePercentUsage" in mbean), None)
     if broker is None:
         return {}
-    queues = sorted(map(_queue, (one for one in found if _kind(one) == "queue")), key=lambda one: -one["messages"])
-    waiting = [_number(one, "PendingQueueSize") + _number(one, "DispatchedQueueSize") for one in found]
+    queues = sorted(
+        map(_queue, (mbean for mbean in mbean_list if _kind(mbean) == "queue")), key=lambda queue: -queue["messages"]
+    )
+    waiting = [_number(mbean, "PendingQueueSize") + _number(mbean, "DispatchedQueueSize") for mbean in mbean_list]
     limits = {name: _limit(broker, name.capitalize()) for name in _LIMITS}
     return {
         **limits,
         "connections": broker.get("CurrentConnectionsCount"),
-        "messages": sum(one["messages"] for one in queues if not one["dlq"]),
+        "messages": sum(queue["messages"] for queue in queues if not queue["dlq"]),
         "durable": sum(waiting),
-        "dlq": sum(one["messages"] for one in queues if one["dlq"]),
-        "queues": [one for one in queues[:_SHOWN] if one["messages"]],
-        "bridges": [_bridge(one) for one in found if _kind(one) == "bridge" and one.get("RemoteBrokerName")],
-        "whole": len(found) < MOST,
+        "dlq": sum(queue["messages"] for queue in queues if queue["dlq"]),
+        "queues": [queue for queue in queues[:_SHOWN] if queue["messages"]],
+        "bridges": [
+            _bridge(mbean) for mbean in mbean_list if _kind(mbean) == "bridge" and mbean.get("RemoteBrokerName")
+        ],
+        "whole": len(mbean_list) < MOST,
     }
 
 

@@ -32,17 +32,19 @@ def certificates_of_connectors(
     ``ends`` is in seconds since the epoch, and None where ``error`` says why it is not known: a connector that wants
     a certificate of its client first shows its own only over TLS 1.3.
     """
-    found: list[dict[str, object]] = []
+    certificate_rows: list[dict[str, object]] = []
     expected = expected_of_process(process)
     for listener in deployed.listeners:
         if is_encrypted(listener.scheme):
             try:
                 connection = connect_to_broker(listener.scheme, listener.address, timeout, _LARGEST, expected)
                 with connection.exchange:
-                    found.append(_row(f"connector {listener.name}", end_of_certificate(connection.certificate())))
+                    certificate_rows.append(
+                        _row(f"connector {listener.name}", end_of_certificate(connection.certificate()))
+                    )
             except (OSError, ValueError) as error:
-                found.append(_row(f"connector {listener.name}", None, str(error)))
-    return found
+                certificate_rows.append(_row(f"connector {listener.name}", None, str(error)))
+    return certificate_rows
 
 
 def certificates_of_file(path: str) -> list[dict[str, object]]:

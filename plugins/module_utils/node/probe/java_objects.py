@@ -117,27 +117,27 @@ class ObjectReader:
         return readers[code]()
 
     def _class(self) -> _Class:
-        found = _Class(self._text("H"))
+        class_descriptor = _Class(self._text("H"))
         self._read(8)
-        self._handles.append(found)
-        found.flags = self._read(1)[0]
+        self._handles.append(class_descriptor)
+        class_descriptor.flags = self._read(1)[0]
         for _ in range(self._number("H")):
             code, name = chr(self._read(1)[0]), self._text("H")
-            found.fields.append((code, name))
+            class_descriptor.fields.append((code, name))
             if code in "[L":
                 self.read_value()  # the name of the field's type
         self._annotations()
-        found.parent = self.read_value()
-        return found
+        class_descriptor.parent = self.read_value()
+        return class_descriptor
 
     def _proxy(self) -> _Class:
-        found = _Class("proxy", _SERIALIZABLE)
-        self._handles.append(found)
+        proxy_class = _Class("proxy", _SERIALIZABLE)
+        self._handles.append(proxy_class)
         for _ in range(self._number("i")):
             self._text("H")
         self._annotations()
-        found.parent = self.read_value()
-        return found
+        proxy_class.parent = self.read_value()
+        return proxy_class
 
     def _class_object(self) -> str:
         name = str(self._class_of_value().name)
@@ -145,21 +145,21 @@ class ObjectReader:
         return name
 
     def _class_of_value(self) -> _Class:
-        found = self.read_value()
-        if not isinstance(found, _Class):
+        class_descriptor = self.read_value()
+        if not isinstance(class_descriptor, _Class):
             raise ValueError("the answer has an object without a class")
-        return found
+        return class_descriptor
 
     def _object(self) -> Any:
         kind = self._class_of_value()
         made = JavaObject(kind.name)
         place = len(self._handles)
         self._handles.append(made)
-        for one in kind.hierarchy():
-            if one.flags & _SERIALIZABLE:
-                for code, name in one.fields:
+        for class_descriptor in kind.hierarchy():
+            if class_descriptor.flags & _SERIALIZABLE:
+                for code, name in class_descriptor.fields:
                     made.fields[name] = self._element(code)
-            if one.flags & (_WRITES_ITSELF | _EXTERNALIZABLE):
+            if class_descriptor.flags & (_WRITES_ITSELF | _EXTERNALIZABLE):
                 made.added += self._annotations()
         if kind.name.startswith("java.lang.") and made.fields.keys() == {"value"}:
             self._handles[place] = made.fields["value"]
@@ -167,11 +167,11 @@ class ObjectReader:
 
     def _array(self) -> list[Any]:
         kind = self._class_of_value()
-        found: list[Any] = []
-        self._handles.append(found)
+        elements: list[Any] = []
+        self._handles.append(elements)
         for _ in range(self._number("i")):
-            found.append(self._element(kind.name[1:2]))  # noqa: PERF401 -- an element may refer to the array
-        return found
+            elements.append(self._element(kind.name[1:2]))  # noqa: PERF401 -- an element may refer to the array
+        return elements
 
     def _enum(self) -> Any:
         self._class_of_value()
@@ -184,19 +184,19 @@ class ObjectReader:
         return self._number(_PRIMITIVES[code]) if code in _PRIMITIVES else self.read_value()
 
     def _annotations(self) -> list[Any]:
-        found: list[Any] = []
+        annotation_contents: list[Any] = []
         blocks: list[bytes] = []
         while (value := self.read_value()) is not _END:
             if isinstance(value, bytes):
                 blocks.append(value)
                 continue
             if blocks:
-                found.append(b"".join(blocks))
+                annotation_contents.append(b"".join(blocks))
                 blocks = []
-            found.append(value)
+            annotation_contents.append(value)
         if blocks:
-            found.append(b"".join(blocks))
-        return found
+            annotation_contents.append(b"".join(blocks))
+        return annotation_contents
 
     def _text(self, length: str) -> str:
         return self._read(self._number(length)).decode(errors="replace")

@@ -97,8 +97,10 @@ class MBeanServer:
     def names(self, pattern: str) -> list[str]:
         """Return the sorted names of the MBeans that match a pattern such as ``org.apache.activemq:Type=Queue,*``."""
         with _reported_errors():
-            found = self._call(self._connection, _QUERY_NAMES, serialized_object_name(pattern) + NULL + NULL)
-            return sorted(name for one in _elements(found) if isinstance(name := self._plain(one), str))
+            answer = self._call(self._connection, _QUERY_NAMES, serialized_object_name(pattern) + NULL + NULL)
+            return sorted(
+                name for object_name in _elements(answer) if isinstance(name := self._plain(object_name), str)
+            )
 
     def attributes(self, mbean: str, wanted: Sequence[str]) -> dict[str, Any]:
         """Return the wanted attributes that an MBean has, by name: numbers and texts unchanged, ObjectNames as text.
@@ -108,11 +110,11 @@ class MBeanServer:
         arguments = serialized_object_name(mbean) + serialized_strings(wanted) + NULL
         try:
             with _reported_errors():
-                found = self._call(self._connection, _GET_ATTRIBUTES, arguments)
+                answer = self._call(self._connection, _GET_ATTRIBUTES, arguments)
                 return {
-                    name: self._plain(one.fields.get("value"))
-                    for one in _elements(found)
-                    if isinstance(name := self._plain(one.fields.get("name")), str)
+                    name: self._plain(attribute.fields.get("value"))
+                    for attribute in _elements(answer)
+                    if isinstance(name := self._plain(attribute.fields.get("name")), str)
                 }
         except JmxError as error:
             if "InstanceNotFoundException" in str(error):
@@ -126,7 +128,7 @@ class MBeanServer:
         references to one text in an answer are as many texts in the result. A list within a list is None.
         """
         if isinstance(value, list):
-            return [None if isinstance(one, list) else self._plain(one) for one in value]
+            return [None if isinstance(element, list) else self._plain(element) for element in value]
         if isinstance(value, JavaObject):
             value = next(value.inner_values(), None) if value.name == "javax.management.ObjectName" else None
         if isinstance(value, (list, JavaObject, bytes)):
@@ -205,10 +207,10 @@ def _hash_of(method: str) -> bytes:
     return hashlib.sha1(encoded_utf(method), usedforsecurity=False).digest()[7::-1]
 
 
-def _elements(found: Any) -> Iterator[JavaObject]:
+def _elements(collection: Any) -> Iterator[JavaObject]:
     """Yield the objects of a collection, or of the one that a collection wraps."""
-    if isinstance(found, JavaObject):
-        yield from (one for one in found.inner_values() if isinstance(one, JavaObject))
+    if isinstance(collection, JavaObject):
+        yield from (element for element in collection.inner_values() if isinstance(element, JavaObject))
 
 
 def _remote(stub: Any) -> _Remote:

@@ -107,13 +107,13 @@ def _query(jvm: _Jvm, deadline: float, pattern: str, view: View, most: int | Non
 
 def _address(jvm: _Jvm, deadline: float) -> str:
     """Return the JMX URL that this machine can reach, after opening it in the JVM if need be."""
-    found = _ADDRESS.search(_ask(jvm, deadline, "agentProperties"))
-    if not found:
+    address_match = _ADDRESS.search(_ask(jvm, deadline, "agentProperties"))
+    if not address_match:
         _ask(jvm, deadline, "jcmd", "ManagementAgent.start_local")
-        found = _ADDRESS.search(_ask(jvm, deadline, "agentProperties"))
-    if not found:
+        address_match = _ADDRESS.search(_ask(jvm, deadline, "agentProperties"))
+    if not address_match:
         raise NodeError(f"process {jvm.process.pid} does not open its management view to this machine")
-    return found[1].replace("\\", "").strip()
+    return address_match[1].replace("\\", "").strip()
 
 
 def _ask(jvm: _Jvm, deadline: float, *words: str) -> str:

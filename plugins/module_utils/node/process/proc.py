@@ -110,7 +110,7 @@ def find_broker(base: str, unit: str | None = None, pids: Iterable[int] | None =
     if inside:
         return min(inside, key=lambda process: process.started)
     known = [(-files, process.started, process) for files, process in outside if files]
-    return min(known, key=lambda one: one[:2])[2] if known else None
+    return min(known, key=lambda candidate: candidate[:2])[2] if known else None
 
 
 def _is_guard(process: Process) -> bool:

@@ -222,10 +222,10 @@ def _give_up_root(account: SystemAccount) -> None:
 
 def _described(error: Exception) -> dict[str, Any]:
     names = [kind.__name__ for kind in type(error).__mro__]
-    found: dict[str, Any] = {"error": names, "message": str(error)}
+    description: dict[str, Any] = {"error": names, "message": str(error)}
     if isinstance(error, OSError) and error.errno is not None:
-        found.update(errno=error.errno, strerror=error.strerror, filename=_text(error.filename))
-    return found
+        description.update(errno=error.errno, strerror=error.strerror, filename=_text(error.filename))
+    return description
 
 
 def _text(name: object) -> str | None:

@@ -31,7 +31,7 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
     ``publisher`` and ``subscriber``: the broker that each is connected to, or None. ``deployed`` as of a broker.
     """
     home = Layout(f"{agent['config']}.d", agent["config"], "")
-    found: dict[str, Any] = {
+    evidence: dict[str, Any] = {
         "deployed": deployed_hashes(home),
         "certificates": [row for path in agent.get("certificates") or () for row in certificates_of_file(path)],
         "unit": next(iter(unit_properties("Id,ActiveState,SubState,ActiveEnterTimestamp", agent["unit"])), None)
@@ -41,13 +41,13 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
     try:
         status = ask_agent(os.path.join(agent["state"], "agent.sock"))
     except (OSError, ValueError) as error:
-        return {**found, "state": "stopped", "how": f"its socket in {agent['state']} does not answer: {error}"}
+        return {**evidence, "state": "stopped", "how": f"its socket in {agent['state']} does not answer: {error}"}
     wrong = [part for part in ("store", "publisher", "subscriber") if not isinstance(status.get(part) or {}, dict)]
     if wrong:
-        return {**found, "state": None, "how": f"its answer cannot be used: {wrong[0]} is no JSON object"}
+        return {**evidence, "state": None, "how": f"its answer cannot be used: {wrong[0]} is no JSON object"}
     store = status.get("store") or {}
     return {
-        **found,
+        **evidence,
         "state": "running",
         "how": "it answers over its socket",
         "uptime": status.get("uptime"),
@@ -69,7 +69,7 @@ def ask_agent(path: str) -> dict[str, Any]:
         with DeadlineSocket(plain, _TIMEOUT, _LONGEST) as connection:
             connection.send(b'{"op": "status"}\n')
             answer = connection.read_through(b"\n")
-    found = parse_json(answer)
-    if not isinstance(found, dict) or "error" in found:
+    status = parse_json(answer)
+    if not isinstance(status, dict) or "error" in status:
         raise ValueError(f"it answers {answer[:100]!r}")
-    return found
+    return status

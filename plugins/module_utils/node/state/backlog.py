@@ -129,27 +129,33 @@ def _counted(store: str, keys: set[tuple[str, str]] | None) -> dict[str, Any]:
 def _view(process: Process) -> ManagementView:
     if process.state == "T":
         raise NodeError(f"process {process.pid} was stopped by a signal: it cannot be asked")
-    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for one in management.query_mbeans(process, "Type=*,*", lambda _: _ATTRIBUTES):
-        found[one["Type"]].append(one)
-    if not found["Broker"]:
+    mbeans_by_type: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for mbean in management.query_mbeans(process, "Type=*,*", lambda _: _ATTRIBUTES):
+        mbeans_by_type[mbean["Type"]].append(mbean)
+    if not mbeans_by_type["Broker"]:
         raise NodeError("its management view has no broker of 5.3 to 5.7: useJmx is off, or it is a later release")
     return ManagementView(
-        queues={queue["Destination"]: int(queue["QueueSize"]) for queue in found["Queue"]},
+        queues={queue["Destination"]: int(queue["QueueSize"]) for queue in mbeans_by_type["Queue"]},
         subscriptions={
-            (one["DestinationName"], one["ClientId"], one["SubscriptionName"]): int(one["PendingQueueSize"])
-            + int(one["DispatchedQueueSize"])
-            for one in found["Subscription"]
-            if "ClientId" in one and one.get("SubscriptionName")
+            (subscription["DestinationName"], subscription["ClientId"], subscription["SubscriptionName"]): int(
+                subscription["PendingQueueSize"]
+            )
+            + int(subscription["DispatchedQueueSize"])
+            for subscription in mbeans_by_type["Subscription"]
+            if "ClientId" in subscription and subscription.get("SubscriptionName")
         },
         clients=tuple(
             {
-                "client": one["Connection"],
-                "address": one.get("RemoteAddress", "").lstrip("/"),
-                "connector": one.get("ConnectorName", ""),
+                "client": connection["Connection"],
+                "address": connection.get("RemoteAddress", "").lstrip("/"),
+                "connector": connection.get("ConnectorName", ""),
             }
-            for one in found["Connection"]
-            if "Connection" in one  # each stands there a second time by its address
+            for connection in mbeans_by_type["Connection"]
+            if "Connection" in connection  # each stands there a second time by its address
         ),
-        bridges=tuple(sorted(one["RemoteBrokerName"] for one in found["NetworkBridge"] if "RemoteBrokerName" in one)),
+        bridges=tuple(
+            sorted(
+                bridge["RemoteBrokerName"] for bridge in mbeans_by_type["NetworkBridge"] if "RemoteBrokerName" in bridge
+            )
+        ),
     )

@@ -137,9 +137,9 @@ def _gather_now(
     evidence = observe_broker(
         process, deployed, probe_until_silent, lambda running: broker_log.phase_since(records, running.since)
     )
-    said = _unit(unit) if unit else None
+    systemd_properties = _unit(unit) if unit else None
     error = "" if process else mask_text(broker_log.last_error(layout.data, recent) or _printed(unit, recent))
-    ending = _ending(said, error) if said and not process else ""
+    ending = _ending(systemd_properties, error) if systemd_properties and not process else ""
     conclusion = judge(replace(evidence, ending=ending))
     phase = evidence.phase
     returned = {answer.returned for answer in evidence.answers.values()} - {None}
@@ -156,7 +156,7 @@ def _gather_now(
         "restart_required": owed is not None,
         "restart_reasons": list(owed.reasons) if owed else [],
         "previous": owed.previous if owed else None,
-        "unit": said,
+        "unit": systemd_properties,
         "log": {"phase": phase.name, "message": printable(phase.message), "time": _local_time(phase)},
         "connectors": {key: printable(answer.detail) for key, answer in evidence.answers.items()},
         "message_returned": True in returned if returned else None,

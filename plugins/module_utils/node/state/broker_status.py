@@ -56,26 +56,26 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
     """
     layout = Layout(os.path.abspath(base))
     try:
-        found, sources = gather_state_and_sources(layout.base, unit, pids=pids)
+        status, sources = gather_state_and_sources(layout.base, unit, pids=pids)
     except (NodeError, OSError) as error:
         return {"state": None, "how": printable(str(error))}
     process, deployed = sources.evidence.process, sources.deployed
-    found.update(holds_lock=None, usage={}, usage_error="", records=[], breaking_bridges=[], certificates=[])
+    status.update(holds_lock=None, usage={}, usage_error="", records=[], breaking_bridges=[], certificates=[])
     if process and deployed.store:
-        found["holds_lock"] = sources.evidence.holds_lock
+        status["holds_lock"] = sources.evidence.holds_lock
     if process:
-        found["records"] = _records_of_links(sources.records)
-        found["breaking_bridges"] = [
+        status["records"] = _records_of_links(sources.records)
+        status["breaking_bridges"] = [
             _masked(bridge) for bridge in repeatedly_broken_bridges(sources.records, time.time())
         ]
-        found["state_since"] = _state_since(found["state"], sources.evidence.phase, process.since)
-    if process and found["state"] in SERVING:
+        status["state_since"] = _state_since(status["state"], sources.evidence.phase, process.since)
+    if process and status["state"] in SERVING:
         try:
-            found["usage"] = read_usage(process, PROBE)
+            status["usage"] = read_usage(process, PROBE)
         except (NodeError, OSError) as error:
-            found["usage_error"] = printable(str(error))
-        found["certificates"] = certificates_of_connectors(deployed, process, PROBE)
-    return {**found, "deployed": deployed_hashes(layout)}
+            status["usage_error"] = printable(str(error))
+        status["certificates"] = certificates_of_connectors(deployed, process, PROBE)
+    return {**status, "deployed": deployed_hashes(layout)}
 
 
 def _masked(bridge: dict[str, Any]) -> dict[str, Any]:
@@ -100,10 +100,10 @@ def deployed_hashes(layout: Layout) -> dict[str, str]:
 
 
 def _records_of_links(records: list[Record]) -> list[dict[str, str]]:
-    kept = [one for one in records if one.level in ("WARN", "ERROR") or _OF_LINKS.match(one.message)]
+    kept = [record for record in records if record.level in ("WARN", "ERROR") or _OF_LINKS.match(record.message)]
     return [
-        {"level": one.level, "message": printable(mask_text(" ".join(one.message.split())[:_LONGEST]))}
-        for one in kept[-_MOST:]
+        {"level": record.level, "message": printable(mask_text(" ".join(record.message.split())[:_LONGEST]))}
+        for record in kept[-_MOST:]
     ]
 
 

@@ -107,8 +107,8 @@ def _drift(version: Version) -> list[str]:
 
     Owners and modes do not count.
     """
-    found = version.drift(lambda _mode: Owner())
-    return [f"{path} {what}" for path, what in sorted(found.items()) if "by hand" in what]
+    differences = version.drift(lambda _mode: Owner())
+    return [f"{path} {what}" for path, what in sorted(differences.items()) if "by hand" in what]
 
 
 def _is_intact(layout: Layout, name: str) -> bool:

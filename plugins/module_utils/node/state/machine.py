@@ -133,15 +133,15 @@ def java_version(java: str) -> int | None:
 def mount_of(path: str, mounts: str) -> Mount | None:
     """Return the mount that holds a path, or would hold it if it existed, by the text of /proc/self/mounts."""
     wanted = os.path.abspath(path)
-    found = None
+    mount = None
     for line in split_lines(mounts):
         _, point, kind, options, *_ = line.split(" ")
         point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), point)
         inside = wanted == point or wanted.startswith(point.rstrip("/") + "/")
         # the later line hides the earlier one on the same point
-        if kind != "autofs" and inside and (found is None or len(point) >= len(found.point)):
-            found = Mount(point, kind, tuple(options.split(",")))
-    return found
+        if kind != "autofs" and inside and (mount is None or len(point) >= len(mount.point)):
+            mount = Mount(point, kind, tuple(options.split(",")))
+    return mount
 
 
 def store_capacity(directory: str) -> int | None:
@@ -169,10 +169,10 @@ def _sizes(directory: str) -> list[int]:
 def settings_files(home: str, user: str) -> list[str]:
     """Return the existing files that the start script of some ActiveMQ release reads (``env``, ``.activemqrc`` …)."""
     try:
-        own = os.path.join(pwd.getpwnam(user).pw_dir, ".activemqrc")
+        user_settings = os.path.join(pwd.getpwnam(user).pw_dir, ".activemqrc")
     except KeyError:
-        own = ""
-    paths = ("/etc/default/activemq", own, f"{home}/bin/env", f"{home}/bin/setenv")
+        user_settings = ""
+    paths = ("/etc/default/activemq", user_settings, f"{home}/bin/env", f"{home}/bin/setenv")
     return [path for path in paths if path and os.path.isfile(path)]
 
 
@@ -191,7 +191,7 @@ def clock_synchronised() -> bool | None:
 
 def active_interfaces() -> list[str]:
     """Return the names of the network interfaces that are up, the loopback interface included, sorted."""
-    found = []
+    interfaces = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
         for _, name in socket.if_nameindex():
             try:
@@ -199,8 +199,8 @@ def active_interfaces() -> list[str]:
             except OSError:
                 continue  # it went away
             if struct.unpack("16sH14x", answer)[1] & _UP:
-                found.append(name)
-    return sorted(found)
+                interfaces.append(name)
+    return sorted(interfaces)
 
 
 def is_container(root: str = "/") -> bool:

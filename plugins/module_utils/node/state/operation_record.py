@@ -35,12 +35,14 @@ def append_record(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
     """
     line = json.dumps({"v": 1, "ts": _moment(time.time()), **record}, sort_keys=True)
     parent, name = os.path.split(directory)
-    with open_directory(parent) as above, _made(above, name) as own:
+    with open_directory(parent) as above, _made(above, name) as record_directory:
         # Not the file: one that waited for its lock would write to what was trimmed meanwhile.
-        fcntl.flock(own.descriptor, fcntl.LOCK_EX)
+        fcntl.flock(record_directory.descriptor, fcntl.LOCK_EX)
         with suppress(FileExistsError):
-            os.close(own.create_file(FILE))
-        with os.fdopen(own.open_file(FILE, {os.geteuid()}, single_name=True, write=True), "r+b", buffering=0) as file:
+            os.close(record_directory.create_file(FILE))
+        with os.fdopen(
+            record_directory.open_file(FILE, {os.geteuid()}, single_name=True, write=True), "r+b", buffering=0
+        ) as file:
             size = file.seek(0, os.SEEK_END)
             # A disk that was full may have cut the line before short.
             is_cut = size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n"
@@ -51,7 +53,7 @@ def append_record(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
             newest = _newest_half(file.fileno(), size + len(data))
         if newest:
             with suppress(OSError):  # a disk that is full: the record is written, and the next one tries again
-                own.replace_file(FILE, newest)
+                record_directory.replace_file(FILE, newest)
     return line
 
 
@@ -68,8 +70,8 @@ def write_metrics(kind: str, operation: str, labels: Mapping[str, str], run: str
         MetricSample("activemq_operation_changed_timestamp_seconds", "gauge", "when that changed", time.time(),
                {"operation": operation}),
     ]  # fmt: skip
-    with open_directory(run) as above, _made(above, TEXTFILES, 0o755) as own:
-        own.replace_file(f"{labels['host']}.prom", text_of(samples, labels), mode=0o644)
+    with open_directory(run) as above, _made(above, TEXTFILES, 0o755) as metrics_directory:
+        metrics_directory.replace_file(f"{labels['host']}.prom", text_of(samples, labels), mode=0o644)
 
 
 def _newest_half(descriptor: int, size: int) -> bytes:

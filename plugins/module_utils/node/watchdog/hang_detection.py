@@ -120,14 +120,14 @@ class SampleCount:
     since: float = 0.0
     told: float | None = None
 
-    def with_sample(self, found: HangState, process: Process | None, now: float) -> SampleCount:
+    def with_sample(self, hang_state: HangState, process: Process | None, now: float) -> SampleCount:
         """Return the count with one more sample: increased if kind and process are the same, else begun anew at 1.
 
         ``now``: seconds of a clock that never goes back.
         """
         who = (process.pid, process.started) if process else None
-        if who != self.who or found.kind != self.kind:
-            return SampleCount(who, found.kind, 1, now)
+        if who != self.who or hang_state.kind != self.kind:
+            return SampleCount(who, hang_state.kind, 1, now)
         return replace(self, times=self.times + 1)
 
     def is_due(self, now: float, patience: float = 0.0) -> bool:

@@ -74,21 +74,23 @@ class Watchdog:
     def check_broker(self) -> None:
         """Observe the broker once, and warn or kill if it has been odd or hung for long enough."""
         sample = self._sample()
-        found, process, now = hang_detection.classify(sample), sample.evidence.process, uptime()
+        hang_state, process, now = hang_detection.classify(sample), sample.evidence.process, uptime()
         before = self._count
-        self._count = before.with_sample(found, process, now)
-        notify_systemd(f"STATUS={found.text}", "WATCHDOG=1")
+        self._count = before.with_sample(hang_state, process, now)
+        notify_systemd(f"STATUS={hang_state.text}", "WATCHDOG=1")
         if self._options.metrics:
-            self._write_metrics(found, now)
-        if before.told is not None and found.kind == hang_detection.FINE:
-            print_log_line(_INFO, f"the broker is well again: {found.text}")
-        if found.kind in (hang_detection.FINE, hang_detection.IDLE) or not self._count.is_due(now, found.patience):
+            self._write_metrics(hang_state, now)
+        if before.told is not None and hang_state.kind == hang_detection.FINE:
+            print_log_line(_INFO, f"the broker is well again: {hang_state.text}")
+        if hang_state.kind in (hang_detection.FINE, hang_detection.IDLE) or not self._count.is_due(
+            now, hang_state.patience
+        ):
             return
         self._count = replace(self._count, told=now)
-        if found.kind == hang_detection.ODD:
-            print_log_line(_WARNING, found.text)
+        if hang_state.kind == hang_detection.ODD:
+            print_log_line(_WARNING, hang_state.text)
         elif process is not None:
-            self._act(found, process, now)
+            self._act(hang_state, process, now)
 
     def _sample(self) -> hang_detection.Sample:
         process = self._find()
@@ -147,14 +149,14 @@ class Watchdog:
         return answers
 
     def _replication(self, deployed: DeployedConfiguration) -> Listener | None:
-        return next((one for one in deployed.listeners if one.name == _REPLICATION), None)
+        return next((listener for listener in deployed.listeners if listener.name == _REPLICATION), None)
 
-    def _act(self, found: hang_detection.HangState, process: Process, now: float) -> None:
+    def _act(self, hang_state: hang_detection.HangState, process: Process, now: float) -> None:
         options = self._options
         kills = read_kills(self._kills)
         allowed = hang_detection.may_kill(kills, now)
         line = hang_detection.hung_message(
-            found.text,
+            hang_state.text,
             action=options.action,
             ha=options.ha,
             unit=options.unit,
@@ -174,7 +176,7 @@ class Watchdog:
                 _WARNING, f"process {process.pid} had ended before it was killed, or cannot end while its disk hangs"
             )
 
-    def _write_metrics(self, found: hang_detection.HangState, now: float) -> None:
+    def _write_metrics(self, hang_state: hang_detection.HangState, now: float) -> None:
         """Write the metrics file anew, for the textfile collector of the host's node exporter."""
         if now - self._certificates_read >= _CERTIFICATES and self._read and self._process:
             self._certificates_read = now
@@ -182,7 +184,9 @@ class Watchdog:
             ends = {str(row["name"]).removeprefix("connector "): row["ends"] for row in rows}
             self._certificates = {name: end for name, end in ends.items() if isinstance(end, float)}
         count = self._count
-        is_hung = count.kind == hang_detection.HUNG and count.times >= MISSES and now - count.since >= found.patience
+        is_hung = (
+            count.kind == hang_detection.HUNG and count.times >= MISSES and now - count.since >= hang_state.patience
+        )
         samples = [
             MetricSample("activemq_watchdog_hung", "gauge", "1 while the broker hangs", int(is_hung)),
             MetricSample(
