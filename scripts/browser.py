@@ -20,7 +20,7 @@ Scheme = Literal["light", "dark"]
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 # Chromium's own numbers of the colour schemes (blink::mojom::PreferredColorScheme).
 _SCHEMES: dict[Scheme, int] = {"dark": 0, "light": 1}
-_SECONDS = 90
+_SECONDS = 500  # only ends a browser that hangs: a page takes some seconds, on a busy machine a minute and more
 
 
 class BrowserError(Exception):
