@@ -1,7 +1,7 @@
 """Compute the files that are deployed to each host, with their modes.
 
-They are those of ``render``, once with their secrets and once without, so that whoever
-deploys them can show every change and no secret.
+Each file of ``render`` is returned with and without its secrets, so that a deployment can show every change
+without a secret.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def files_of(node: Broker | Agent | Balancer) -> dict[str, DeployedFile]:
 def _deployed(path: str, content: bytes, shown: bytes, hidden: bool) -> DeployedFile:
     mode = mode_of(path)
     if content != shown:
-        # A secret that stands in a file which was not known to hold any is still a secret.
+        # The file contains a secret although it is not in SECRET_FILES.
         mode &= ~_OPEN
     is_secret = content != shown or path in SECRET_FILES
     return DeployedFile(content, mode, shown.decode() if is_secret else None, hidden)

@@ -50,7 +50,7 @@ def prepare(
     _refuse_findings(fleet)
     _tell_findings(fleet, progress)
     before = None
-    with suppress(LabError):  # of a lab that another version made, which is made anew
+    with suppress(LabError):  # the lab was created by another version and is created again
         before = load(layout)
     executable = artifacts.java(_JAVA)
     software = {text: _software(text, layout, progress) for text in sorted({b.release.text for b in fleet.brokers})}

@@ -1,7 +1,7 @@
 """STOMP 1.0 clients with a deadline on every step, for brokers that are killed and frozen.
 
-Not stomp.py: that waits for CONNECTED without a limit, and for messages with the very limit that it dials with, so
-that neither a frozen broker nor a quiet queue can be told from a dead one.
+The library stomp.py is not used: it waits for CONNECTED without a timeout, and has one timeout for connecting and for
+receiving. It therefore cannot distinguish a frozen broker or an empty queue from a dead broker.
 """
 
 from __future__ import annotations

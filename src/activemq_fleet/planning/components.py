@@ -211,7 +211,7 @@ def _homes_of_other_hosts(
 
 
 def _edges_of_brokers(brokers: Sequence[HostFacts]) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of groups that share an address, a pair or a unit, or of which one dials the other."""
+    """Yield the pairs of groups that share an address, a pair or a unit, or of which one connects to the other."""
     groups_of: dict[tuple[str, str], set[str]] = defaultdict(set)
     dialled_by: dict[str, set[str]] = defaultdict(set)
     for broker in brokers:
