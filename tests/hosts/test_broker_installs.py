@@ -126,8 +126,8 @@ def test_a_host_shows_what_the_rules_about_hosts_ask_for(program: Program, machi
     assert len(shown["interfaces"]) > 1
     assert (shown["cloud"], shown["boot"]) == (None, None)  # it is a container
     subject = facts_of_broker(HOST, "5.18.3", ha="shared-file", store_limit=1 << 30, multicast=True)
-    found = host_findings(subject, MachineFacts.of(shown))
-    assert sorted(finding.rule for finding in found) == ["L006", "L025", "S013", "V012", "V017"]
+    findings = host_findings(subject, MachineFacts.of(shown))
+    assert sorted(finding.rule for finding in findings) == ["L006", "L025", "S013", "V012", "V017"]
 
 
 def test_an_archive_with_another_checksum_is_refused_and_leaves_nothing(
@@ -156,8 +156,8 @@ def test_the_package_of_debian_serves_with_mqtt_and_a_second_run_changes_nothing
     assert site()[0] == 0
     login = ["--username", "probe", "--password", PASSWORD]
     client = [sys.executable, "-m", "tests.hosts.exchange", *login, "watch", ADDRESS]
-    found = subprocess.run(rack.lan.inside(*client), cwd=repository, capture_output=True, text=True, check=False)
-    assert found.returncode == 0, f"{found.stderr}\n{look(machine)}"
+    client_run = subprocess.run(rack.lan.inside(*client), cwd=repository, capture_output=True, text=True, check=False)
+    assert client_run.returncode == 0, f"{client_run.stderr}\n{look(machine)}"
     command = machine.run("pgrep", "--full", "--list-full", "--uid", "activemq", "activemq.console.Main")
     assert "/usr/share/activemq/bin/activemq.jar" in command
     assert "INFO" in machine.run("head", "-1", "/var/lib/activemq/activemq/data/activemq.log")

@@ -14,8 +14,8 @@ def refusals(fence: str, xml: str) -> list[str]:
     fragments = [{"parent": "broker/persistenceAdapter", "xml": xml}] if xml else []
     made = fleet("orders-mq01", ha="shared-file", fence=fence, xml_fragments=fragments)
     documents = {broker.host: XmlDocument(render(broker)[ACTIVEMQ_XML]) for broker in made.brokers}
-    found = check_rendered_fleet(made, documents, None)
-    return [f"{finding.host}: {finding.message}" for finding in found.findings if finding.rule == "T032"]
+    checked_fleet = check_rendered_fleet(made, documents, None)
+    return [f"{finding.host}: {finding.message}" for finding in checked_fleet.findings if finding.rule == "T032"]
 
 
 @pytest.mark.parametrize(

@@ -41,10 +41,10 @@ FOREIGN = ProbeAnswer(False, None, "the account with uid 1234 answers at 127.0.0
 PHASES = ("begin", "waiting", "starting", "attached", "started", "stopping", "stopped", "failed", "unknown")
 
 
-def evidence(found: Process | None, phase: str, *answers: ProbeAnswer, **more: Any) -> Evidence:
+def evidence(process: Process | None, phase: str, *answers: ProbeAnswer, **more: Any) -> Evidence:
     named = {f"connector{number}": answer for number, answer in enumerate(answers)}
     has_started = more.pop("has_started", phase == "started")
-    return Evidence(found, Phase(phase, "a record", has_started=has_started), named, **more)
+    return Evidence(process, Phase(phase, "a record", has_started=has_started), named, **more)
 
 
 CASES: list[tuple[Evidence, BrokerState]] = [

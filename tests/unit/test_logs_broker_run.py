@@ -75,9 +75,9 @@ def test_run_without_a_record_of_its_phase_has_none() -> None:
 
 
 def test_repeated_wait_keeps_the_time_at_which_it_began() -> None:
-    told = story(WAITS_OLD, WAITS_OLD)
-    assert told.since == datetime(2026, 3, 1, 10, 0, 0)
-    assert told.logged_phase.time == datetime(2026, 3, 1, 10, 0, 1)
+    broker_run = story(WAITS_OLD, WAITS_OLD)
+    assert broker_run.since == datetime(2026, 3, 1, 10, 0, 0)
+    assert broker_run.logged_phase.time == datetime(2026, 3, 1, 10, 0, 1)
 
 
 def test_a_pure_slave_that_says_started_is_still_attached() -> None:
@@ -85,22 +85,22 @@ def test_a_pure_slave_that_says_started_is_still_attached() -> None:
 
 
 def test_a_pure_slave_whose_master_failed_has_started() -> None:
-    told = story(*OLD_START, DIALS_MASTER, ATTACHED, OLD_STARTED, "Master Failed - starting all connectors")
-    assert (told.phase, told.promoted) == ("started", True)
+    broker_run = story(*OLD_START, DIALS_MASTER, ATTACHED, OLD_STARTED, "Master Failed - starting all connectors")
+    assert (broker_run.phase, broker_run.promoted) == ("started", True)
 
 
 def test_a_pure_slave_that_found_no_master_is_a_master() -> None:
-    told = story(*OLD_START, DIALS_MASTER, "Failed to start network bridge: java.net.ConnectException", OLD_STARTED)
-    assert told.phase == "started"
+    run = story(*OLD_START, DIALS_MASTER, "Failed to start network bridge: java.net.ConnectException", OLD_STARTED)
+    assert run.phase == "started"
 
 
 def test_a_master_that_lost_its_slave_goes_on_alone() -> None:
-    told = story(*OLD_START, OLD_STARTED, "Slave Failed")
-    assert (told.phase, told.lost_slave) == ("started", True)
+    broker_run = story(*OLD_START, OLD_STARTED, "Slave Failed")
+    assert (broker_run.phase, broker_run.lost_slave) == ("started", True)
 
 
 def test_a_master_that_lost_its_lock_begins_again_as_standby() -> None:
-    told = story(
+    broker_run = story(
         STARTED,
         up(0),
         "a, no longer able to keep the exclusive lock so giving up being a master",
@@ -108,7 +108,7 @@ def test_a_master_that_lost_its_lock_begins_again_as_standby() -> None:
         "Using Persistence Adapter: KahaDBPersistenceAdapter[/s]",
         WAITS,
     )
-    assert (told.phase, told.bridges) == ("waiting", ())
+    assert (broker_run.phase, broker_run.bridges) == ("waiting", ())
 
 
 def test_an_established_bridge_is_up() -> None:
@@ -137,13 +137,13 @@ def test_a_stopped_bridge_is_down() -> None:
 
 
 def test_an_error_names_the_bridge_that_ended_and_its_stop_ends_no_other() -> None:
-    told = story(
+    broker_run = story(
         up(0),
         up(2, "tcp:///127.0.0.1:40000(b)"),
         "Network connection between vm://a#2 and tcp:///127.0.0.1:40000 shutdown due to a remote error: EOF",
         "a bridge to b stopped",
     )
-    assert [bridge.local for bridge in told.bridges] == ["vm://a#0"]
+    assert [bridge.local for bridge in broker_run.bridges] == ["vm://a#0"]
 
 
 def test_a_bridge_that_never_came_up_ends_none() -> None:
@@ -159,11 +159,11 @@ def test_a_duplex_end_without_the_peers_id_makes_half_a_link() -> None:
 
 
 def test_a_link_that_comes_up_again_with_its_id_is_whole() -> None:
-    told = story(
+    broker_run = story(
         "Started responder end of duplex bridge to-hub@null",
         "Started responder end of duplex bridge to-hub@ID:vm-44383-1795246193219-0:1",
     )
-    assert told.half_links == ()
+    assert broker_run.half_links == ()
 
 
 def test_the_last_error_comes_with_its_root_cause() -> None:

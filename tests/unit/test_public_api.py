@@ -89,7 +89,7 @@ def imported_modules(path: Path) -> Iterator[str]:
                 yield prefix + str(node.args[0].value)
 
 
-def deep_imports(directory: Path, own: str) -> set[tuple[str, str]]:
+def deep_imports(directory: Path, package: str) -> set[tuple[str, str]]:
     """Return (file, module) of each import of a private module of the library from files below a directory."""
     return {
         (str(path.relative_to(ROOT)), module)
@@ -97,7 +97,7 @@ def deep_imports(directory: Path, own: str) -> set[tuple[str, str]]:
         if "module_utils" not in path.parts
         for module in imported_modules(path)
         if module.startswith("activemq_fleet.") and module != "activemq_fleet.lab"
-        if module != own and not module.startswith(f"{own}.")
+        if module != package and not module.startswith(f"{package}.")
     }
 
 

@@ -97,8 +97,8 @@ def test_a_link_written_by_hand_needs_a_user_that_the_far_end_knows() -> None:
 
 def test_a_link_without_a_user_is_told_once() -> None:
     """N036 says it of the file."""
-    found = told(two_groups({}, link("tcp://south-mq01-a.example.com:61616", "")), "N045", "N036")
-    assert {finding.rule for finding in found} == {"N036"}
+    findings = told(two_groups({}, link("tcp://south-mq01-a.example.com:61616", "")), "N045", "N036")
+    assert {finding.rule for finding in findings} == {"N036"}
 
 
 def test_a_way_over_a_link_that_cannot_come_up_does_not_reach() -> None:
@@ -115,9 +115,9 @@ def test_a_way_over_a_link_that_cannot_come_up_does_not_reach() -> None:
 def test_what_follows_from_a_link_that_cannot_come_up_is_not_told_as_well() -> None:
     inventory = hosts("orders-mq01") | hosts("orders-mq02", tls=ASKING)
     fleet = build_fleet(inventory, {})
-    found = {finding.rule for finding in check_rendered_fleet(fleet, documents(fleet), None).findings}
-    assert "N045" in found
-    assert not {rule for rule in found if rule.startswith("R")}
+    rule_ids = {finding.rule for finding in check_rendered_fleet(fleet, documents(fleet), None).findings}
+    assert "N045" in rule_ids
+    assert not {rule for rule in rule_ids if rule.startswith("R")}
 
 
 def test_an_agent_without_a_certificate_is_not_let_in() -> None:
@@ -146,9 +146,9 @@ def test_a_balancer_is_told_of_the_one_broker_that_listens_otherwise() -> None:
     inventory = hosts("orders-mq01", vip="10.0.0.100") | hosts("orders-mq02", vip="10.0.0.100", tls=STORES)
     lb = {"activemq_vip_interface": "eth0", "activemq_vip_username": "lb", "activemq_vip_password": "a secret"}
     fleet = build_fleet(inventory | {"lb1": lb}, {"activemq_loadbalancers": ["lb1"]})
-    found = [finding for finding in told(fleet, "C020") if finding.host == "lb1"]
-    assert found
-    assert "without TLS, and it listens with TLS" in found[0].message
+    findings = [finding for finding in told(fleet, "C020") if finding.host == "lb1"]
+    assert findings
+    assert "without TLS, and it listens with TLS" in findings[0].message
 
 
 @pytest.mark.parametrize("tls", [None, STORES, ASKING])
