@@ -101,9 +101,11 @@ def check_wheel(scratch: Path) -> None:
         site = _environment(place)
         opened.extractall(site)  # noqa: S202 -- built on the line above
     wanted = {f"{COLLECTION}/{name}" for name in _collection_files()}
-    wanted |= {f"activemq_fleet/{name}" for name in _files(ROOT / "src" / "activemq_fleet")}
+    library = {f"activemq_fleet/{name}" for name in _files(ROOT / "src" / "activemq_fleet")}
+    pictures = {name for name in library if name.startswith("activemq_fleet/docs/pictures/")}
+    wanted |= library - pictures
     _compare("the wheel", names, wanted)
-    _refuse("the wheel", names, FOREIGN)
+    _refuse("the wheel", names, (*FOREIGN, *pictures))
     _use(scratch, str(place / "bin" / "python"), site)
 
 
@@ -114,6 +116,10 @@ def _use(scratch: Path, python: str, site: Path) -> None:
         raise Broken(f"{PLUGIN[1]} was found in {filename}, not in the wheel")
     _run(scratch, python, "-m", "ansible", "playbook", "--inventory", "localhost,", "--list-tasks", PLAYBOOK)
     _run(scratch, python, "-m", "activemq_fleet", "--version")
+    if "# Alerts" not in _run(scratch, python, "-m", "activemq_fleet", "help", "alerts"):
+        raise Broken("`activemq-fleet help alerts` of the wheel does not print the page of alerts")
+    if "shared" not in _run(scratch, python, "-m", "activemq_fleet", "rule", "L001"):
+        raise Broken("`activemq-fleet rule L001` of the wheel does not explain the rule")
 
 
 def _environment(place: Path) -> Path:

@@ -5,17 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from activemq_fleet.lint import FAMILIES, Example, Rule, rules
+from activemq_fleet.lint import FAMILIES, SCOPES, Example, Rule, rules
 from scripts.generated_page import DOCS, write_or_check
 
 PAGE = DOCS / "rules.md"
 
-_SCOPES = {
-    "file": "one file (`check --file`) and fleets",
-    "release": "the release of a file (`check --file`) or a broker",
-    "fleet": "fleets (`check -i`)",
-    "host": "hosts (the role's preflight)",
-}
 _LANGUAGES = {"file": "xml", "release": "xml", "fleet": "yaml", "host": "yaml"}
 _HEAD = """\
 <!-- Made by `make rules` from the rules' docstrings in src/activemq_fleet/lint. -->
@@ -27,7 +21,8 @@ certain from what it sees: a value such as `${broker.name}` is decided elsewhere
 
 `--select N,L003` and `--ignore C` choose rules by name or by the beginning of a name. `activemq_waivers` lets a finding
 of a fleet pass, with a reason; `--write-baseline FILE` and `--baseline FILE` do so for all that an old fleet has today.
-The topology's own findings (T001 …) are in [topology-errors.md](topology-errors.md).
+The topology's own findings (T001 …) are in [topology-errors.md](topology-errors.md). `activemq-fleet rule N003` prints
+one rule, and `activemq-fleet rule` lists all.
 """
 
 
@@ -52,7 +47,7 @@ def _page() -> Iterator[str]:
 
 def _section(rule: Rule) -> Iterator[str]:
     yield f"\n### {rule.id}\n\n**{_escaped(rule.title)}** "
-    yield f"{rule.severity.capitalize()}; {_SCOPES[rule.scope]}; {_releases(rule)}.\n\n"
+    yield f"{rule.severity.capitalize()}; {SCOPES[rule.scope]}; {rule.releases_in_words}.\n\n"
     yield f"Why: {_escaped(rule.why)}\n\nFix: {_escaped(rule.fix)}\n\n"
     if rule.cannot_see:
         yield f"Cannot see: {_escaped(rule.cannot_see)}\n\n"
@@ -70,18 +65,6 @@ def _language(rule: Rule, example: Example) -> str:
 
 def _file(example: Example) -> str:
     return "" if example.file == "activemq.xml" else f", in {example.file}"
-
-
-def _releases(rule: Rule) -> str:
-    """The span in words: "5.6.0 and later", "before 5.8.0"."""
-    words = rule.releases.split()
-    ends = [word[1:] for word in words if word.startswith("!")]
-    floors = [word for word in words if not word.startswith("!")]
-    if not ends:
-        return "all releases" if floors == ["5.3.0"] else f"{', '.join(floors)} and later"
-    if len(ends) == 1 and floors == ["5.3.0"]:
-        return f"before {ends[0]}"
-    return ", ".join(f"{floor} to before {end}" for floor, end in zip(floors, ends, strict=True))
 
 
 def _escaped(text: str) -> str:

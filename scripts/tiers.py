@@ -50,6 +50,7 @@ CHECKS = (
     Check("packages", [PYTHON, "-m", "scripts.check_packages"]),
     Check("documentation", [PYTHON, "-m", "scripts.check_documentation"]),
     Check("docs/rules.md", [PYTHON, "-m", "scripts.rules_page", "--check"]),
+    Check("docs/topology-errors.md", [PYTHON, "-m", "scripts.topology_errors_page", "--check"]),
     Check("docs/alerts.md", [PYTHON, "-m", "scripts.alerts_page", "--check"]),
     Check("docs/glossary.md", [PYTHON, "-m", "scripts.glossary", "--check"]),
 )

@@ -16,6 +16,7 @@ from activemq_fleet.findings import Finding, error
 from activemq_fleet.lint import (
     MachineFacts,
     ReleaseView,
+    Rule,
     Selection,
     file_findings,
     host_findings,
@@ -33,6 +34,7 @@ from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.site_refusals import missing_files_of, refusals_of
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.topology.build import waive
+from activemq_fleet.topology.inventory_rules import INPUT_RULE, InventoryRule, inventory_rules
 
 _Node = TypeVar("_Node")
 _Made = TypeVar("_Made")
@@ -43,13 +45,18 @@ SchemaSource = Callable[[Release], Schema]
 STOPPING = "errors-that-stop-a-broker"
 """The name that selects all rules about mistakes with which a broker does not start."""
 
-_TOPOLOGY = (*(f"T{number:03}" for number in range(1, 36)), *(f"R{number:03}" for number in range(1, 5)))
-
 
 @cache
 def known_rule_ids() -> tuple[str, ...]:
     """Return the ids of all rules: those of the lint rules, of the topology and of the routes."""
-    return (*(registered.id for registered in rules()), *_TOPOLOGY)
+    return (*(registered.id for registered in rules()), *(rule.id for rule in inventory_rules()))
+
+
+@cache
+def described_rules() -> Mapping[str, Rule | InventoryRule]:
+    """Return every rule by its id: lint rules, rules about an inventory, and that of unusable input (T000)."""
+    described: tuple[Rule | InventoryRule, ...] = (*rules(), INPUT_RULE, *inventory_rules())
+    return MappingProxyType({rule.id: rule for rule in described})
 
 
 def select_rules(select: Sequence[str], ignore: Sequence[str]) -> Selection:
@@ -149,8 +156,8 @@ def _refuse_unknown_waivers(fleet: Fleet) -> None:
             hosts = (b.host for b in fleet.brokers if any(w.rule == waiver["rule"] for w in b.settings.waivers))
             host = next(hosts, "the inventory")
             raise InputError(
-                f"{host}: activemq_waivers has a waiver of {waiver['rule']}, and no rule has that id; docs/rules.md "
-                "and docs/topology-errors.md list the ids"
+                f"{host}: activemq_waivers has a waiver of {waiver['rule']}, and no rule has that id; "
+                "`activemq-fleet rule` lists the ids"
             )
 
 

@@ -45,6 +45,12 @@ def test_a_misspelt_attribute_gets_a_suggestion() -> None:
     ]
 
 
+def test_attribute_that_differs_in_case_gets_a_suggestion() -> None:
+    assert told(broker(attributes=' BROKERNAME="x"')) == [
+        "line 2, column 56: <broker> has no attribute BROKERNAME in this release; did you mean brokerName?"
+    ]
+
+
 def test_a_value_of_the_wrong_kind_says_what_is_wanted() -> None:
     assert told(broker(attributes=' useJmx="yes" schedulePeriod="1s"')) == [
         'line 2, column 56: useJmx="yes" of <broker> must be true or false',

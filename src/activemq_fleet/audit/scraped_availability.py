@@ -11,6 +11,7 @@ from typing import Any
 
 from activemq_fleet.audit.evidence import Incident
 from activemq_fleet.audit.result import Gap
+from activemq_fleet.documentation import page_reference
 from activemq_fleet.errors import InputError
 
 QUERY = 'activemq:broker_active or up{job="activemq-brokers"} * 0'
@@ -78,7 +79,9 @@ def read_scrapes(answer: str | bytes, source: str) -> ScrapedAvailability:
     try:
         samples = sorted(_samples(json.loads(answer)["data"]["result"]))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise InputError(f"{source}: no answer of Prometheus to a range query of {QUERY}: see docs/audit.md") from None
+        raise InputError(
+            f"{source}: no answer of Prometheus to a range query of {QUERY}: see `{page_reference('audit')}`"
+        ) from None
     times = sorted({at for _, at, _, _ in samples})
     interval = min((after - before for before, after in pairwise(times)), default=0.0)
     active: list[ActivePeriod] = []

@@ -37,9 +37,9 @@ _SHOWN = 15
     "--metrics",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="What Prometheus saw meanwhile, see docs/audit.md.",
+    help="What Prometheus saw meanwhile, see `activemq-fleet help audit`.",
 )
-@click.option("--follow", is_flag=True, help="Go on as logs and journals grow; see docs/follow.md.")
+@click.option("--follow", is_flag=True, help="Go on as logs and journals grow; see `activemq-fleet help follow`.")
 @click.option(
     "--until-idle",
     type=click.FloatRange(min=0),

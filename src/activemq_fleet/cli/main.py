@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import gc
 import importlib
 import sys
@@ -11,11 +12,12 @@ import click
 
 from activemq_fleet import __version__
 from activemq_fleet.cli.error_lines import PROGRAM, run
+from activemq_fleet.cli.terminal import add_output_options, color_of_environment
 
 # In the order of use.
 COMMANDS = (
     *("names", "render", "check", "explain", "graph", "schema", "lab", "status", "adopt"),
-    *("pack", "plan", "drift", "audit", "store"),
+    *("pack", "plan", "drift", "audit", "store", "rule", "help"),
 )
 
 
@@ -40,7 +42,17 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"activemq_fleet.cli.{cmd_name}").command
-        return command
+        return add_output_options(command)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            near = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            ctx.fail(f"No such command '{name}'{hint}")
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -50,6 +62,9 @@ def group() -> None:
 
     Exit codes: 0 fine; 1 error findings, or a run that failed; 2 wrong usage or unreadable input.
     """
+
+
+add_output_options(group)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,6 +80,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _invoke(arguments: Sequence[str] | None) -> int:
     # Not group.main(), which ends the process by itself for a closed pipe.
     words = list(sys.argv[1:] if arguments is None else arguments)
-    with group.make_context(PROGRAM, words) as context:
+    with group.make_context(PROGRAM, words, color=color_of_environment()) as context:
         result = group.invoke(context)
     return result if isinstance(result, int) else 0

@@ -39,7 +39,8 @@ def command() -> None:
     """Inspect a kahaDB store on a machine that has mounted it: messages, damage, uncopied messages.
 
     STORE is the pair's activemq_store_directory. In a fenced store a node that thawed before its guard may have
-    acknowledged messages after the other node took over (docs/fencing.md): only an old generation holds them.
+    acknowledged messages after the other node took over: only an old generation holds them. See `activemq-fleet help
+    fencing`.
     """
 
 

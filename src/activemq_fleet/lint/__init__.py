@@ -6,7 +6,7 @@ role's preflight the host rules.
 
 from __future__ import annotations
 
-from activemq_fleet.lint.engine import FAMILIES, Example, Rule, rules
+from activemq_fleet.lint.engine import FAMILIES, SCOPES, Example, Rule, rules
 from activemq_fleet.lint.files import ReleaseView, file_findings, release_findings
 from activemq_fleet.lint.fleets import fleet_findings
 from activemq_fleet.lint.hosts import host_findings
@@ -15,6 +15,7 @@ from activemq_fleet.node.state.evidence import MachineFacts
 
 __all__ = [
     "FAMILIES",
+    "SCOPES",
     "Example",
     "MachineFacts",
     "ReleaseView",

@@ -41,6 +41,12 @@ from activemq_fleet.releases import Release
 Check = Callable[[Any], Iterable[Problem]]
 Scope = Literal["file", "release", "fleet", "host"]
 ALWAYS = "5.3.0"
+SCOPES = {
+    "file": "one file (`check --file`) and fleets",
+    "release": "the release of a file (`check --file`) or a broker",
+    "fleet": "fleets (`check -i`)",
+    "host": "hosts (the role's preflight)",
+}
 FAMILIES = {
     "V": "release and schema",
     "L": "locks and the shared store",
@@ -118,6 +124,18 @@ class Rule:
     def source(self) -> str:
         """The part of the lint rule's docstring that names the code, document or measurement it rests on."""
         return self._parts.get("Source", "")
+
+    @property
+    def releases_in_words(self) -> str:
+        """The span of releases of the lint rule in words: "5.6.0 and later", "before 5.8.0"."""
+        words = self.releases.split()
+        ends = [word[1:] for word in words if word.startswith("!")]
+        floors = [word for word in words if not word.startswith("!")]
+        if not ends:
+            return "all releases" if floors == [ALWAYS] else f"{', '.join(floors)} and later"
+        if len(ends) == 1 and floors == [ALWAYS]:
+            return f"before {ends[0]}"
+        return ", ".join(f"{floor} to before {end}" for floor, end in zip(floors, ends, strict=True))
 
     @property
     def fires(self) -> tuple[Example, ...]:

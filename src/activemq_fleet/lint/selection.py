@@ -35,7 +35,9 @@ class Selection:
         for option, words in (("--select", chosen), ("--ignore", ignored)):
             for word in words:
                 if not any(name.startswith(word) for name in known):
-                    raise InputError(f"{option} {word}: no rule is called so, or begins so; docs/rules.md lists them")
+                    raise InputError(
+                        f"{option} {word}: no rule is called so, or begins so; `activemq-fleet rule` lists them"
+                    )
         return cls(chosen, ignored)
 
     def includes(self, name: str) -> bool:

@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from activemq_fleet.audit.evidence import short_name
+from activemq_fleet.documentation import rule_reference
 from activemq_fleet.node.printable import counted, printable
 
 
@@ -63,4 +64,5 @@ ENVIRONMENT.filters.update(
     number="{:,}".format,
     counted=counted,
     short_name=short_name,
+    rule_reference=rule_reference,
 )

@@ -201,9 +201,11 @@ def _prefixed(element: etree._Element) -> str:
 
 
 def _suggestion(name: str, known: list[str], form: str, *, few: int = _FEW) -> str:
-    close = get_close_matches(name, known, n=1, cutoff=0.82)
+    # Without regard to case: networkTll is as near to networkTTL as networkTtl is.
+    names = {other.lower(): other for other in known}
+    close = get_close_matches(name.lower(), names, n=1, cutoff=0.82)
     if close:
-        return f"; did you mean {form.format(close[0])}?"
+        return f"; did you mean {form.format(names[close[0]])}?"
     if len(known) <= few:
         return f"; it takes {', '.join(form.format(other) for other in known)}"
     return ""

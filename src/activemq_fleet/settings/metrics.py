@@ -38,7 +38,7 @@ class MetricsSettings(NetworkModel):
     metrics_tls: MetricsTls | None = None
     metrics_destinations: Annotated[tuple[fields.DestinationPattern, ...], Field(max_length=200)] = ()
     metrics_node_port: fields.Port = 9100
-    metrics_runbook: fields.Text = "docs/alerts.md"
+    metrics_runbook: fields.Text | None = None
     metrics_jar: fields.AbsolutePath = f"/opt/activemq-metrics/{EXPORTER}"
     metrics_archive: fields.Line | None = None
 

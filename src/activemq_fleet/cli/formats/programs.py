@@ -10,8 +10,10 @@ from lxml import etree
 
 from activemq_fleet import Finding, __version__
 from activemq_fleet.cli.formats.report import Report, message_with_fix, path_in_output, position_of, subject_of
-from activemq_fleet.lint import rules as lint_rules
+from activemq_fleet.cli.help_pages import without_links
+from activemq_fleet.documentation import rule_address, rule_reference, with_page_references
 from activemq_fleet.node.printable import printable, printable_json
+from activemq_fleet.validation import described_rules
 
 
 def to_json(report: Report) -> str:
@@ -49,16 +51,17 @@ def to_sarif(report: Report) -> str:
 
 
 def _sarif_rule(name: str) -> dict[str, Any]:
-    """Return a rule's SARIF description; rules of the topology have only their id."""
-    described_rule = next((rule for rule in lint_rules() if rule.id == name), None)
-    if described_rule is None:
-        return {"id": name}
+    """Return a rule's SARIF description; it has a ``helpUri`` once the documentation is published."""
+    rule = described_rules()[name]
+    title, why, fix = (with_page_references(without_links(text)) for text in (rule.title, rule.why, rule.fix))
+    address = rule_address(name)
     return {
         "id": name,
-        "shortDescription": {"text": described_rule.title},
-        "fullDescription": {"text": described_rule.why},
-        "help": {"text": described_rule.fix},
-        "defaultConfiguration": {"level": _SARIF_LEVELS[described_rule.severity]},
+        "shortDescription": {"text": title},
+        "fullDescription": {"text": why},
+        "help": {"text": f"{fix}\n\nThe whole description of the rule: {rule_reference(name)}"},
+        **({"helpUri": address} if address else {}),
+        "defaultConfiguration": {"level": _SARIF_LEVELS[rule.severity]},
     }
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.addresses import join, parse_listening
+from activemq_fleet.documentation import page_reference
 from activemq_fleet.render.engine import render_template
-from activemq_fleet.render.monitoring.alerts import ALERTS, RECORDS, paced
+from activemq_fleet.render.monitoring.alerts import ALERTS, RECORDS, Alert, paced
 from activemq_fleet.render.monitoring.dashboards import dashboards
 from activemq_fleet.topology import Agent, Broker, Fleet
 
@@ -71,10 +72,11 @@ def prometheus_files(
     return {f"prometheus/{path}": content for path, content in files.items()}
 
 
-def rules_file(runbook: str, pace: float = 1) -> bytes:
+def rules_file(runbook: str | None, pace: float = 1) -> bytes:
     """Return the file of Prometheus recording and alert rules; a ``pace`` below 1 shortens every duration in it.
 
-    ``runbook`` is the address of docs/alerts.md, to which each alert links.
+    ``runbook`` is the address of the page of alerts, to which each alert links; with None each alert names what
+    ``page_reference`` returns.
     """
     alerts = [
         {
@@ -84,12 +86,20 @@ def rules_file(runbook: str, pace: float = 1) -> bytes:
             "severity": alert.severity,
             "summary": alert.summary,
             "description": alert.meaning,
-            "runbook": f"{runbook}#{alert.anchor}",
+            "runbook": [_runbook_annotation(alert, runbook)],
         }
         for alert in ALERTS
     ]
     records = [(record.name, paced(record.expr, pace)) for record in RECORDS]
     return render_template("prometheus/rules.yml.j2", records=records, alerts=alerts)
+
+
+def _runbook_annotation(alert: Alert, runbook: str | None) -> tuple[str, str]:
+    """Return the name and the text of the annotation that leads to an alert's section; a command is no URL."""
+    if runbook:
+        return "runbook_url", f"{runbook}#{alert.anchor}"
+    reference = page_reference("alerts", alert.name)
+    return ("runbook_url" if "://" in reference else "runbook"), reference
 
 
 def planned_file(brokers: Iterable[Broker], fingerprints: Mapping[str, str], surroundings: PrometheusSettings) -> bytes:

@@ -1,0 +1,63 @@
+"""Writes docs/topology-errors.md from the rules about an inventory; with --check says whether it is up to date."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from activemq_fleet.topology.inventory_rules import inventory_rules
+from scripts.generated_page import DOCS, write_or_check
+
+PAGE = DOCS / "topology-errors.md"
+
+_HEAD = """\
+<!-- Made by `make rules` from src/activemq_fleet/topology/inventory_rules.toml. -->
+# Topology errors
+
+What `check`, `render`, `lab up` and `site` say about an inventory before any host is touched. Each finding names the
+host and the variable. An error stops `render` and fails `check` (exit 1) unless `activemq_waivers` lets it pass:
+
+```yaml
+activemq_waivers:
+  - {rule: T002, reason: node b arrives in May, hosts: [orders-mq01-*], until: 2027-05-31}
+```
+
+`activemq-fleet rule T002` prints one of them.
+"""
+_TABLE = """
+| rule | severity | says that | why it matters | what to do |
+|---|---|---|---|---|
+"""
+_ROUTES = """
+Variables that are unknown or not of their kind, a missing or unknown release, and an inventory without brokers are not
+findings but wrong input: one line each, all of them at once, exit 2. `check --format json` and the other formats for
+machines list them as findings T000, which no waiver lets pass.
+
+## Routes
+
+Whether messages reach their consumers over bridges, with all well and with any one broker down. These are warnings:
+every broker works, and messages wait. `explain HOST --to HOST` shows a way, bridge by bridge.
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or with --check return 1 when it is not the one that would be written."""
+    return write_or_check(PAGE, "".join(_page()), "the rules say", arguments)
+
+
+def _page() -> Iterator[str]:
+    yield _HEAD
+    yield from _rows("T")
+    yield _ROUTES
+    yield from _rows("R")
+
+
+def _rows(family: str) -> Iterator[str]:
+    yield _TABLE
+    for rule in inventory_rules():
+        if rule.id.startswith(family):
+            yield f"| {rule.id} | {rule.severity} | {rule.title} | {rule.why} | {rule.fix} |\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

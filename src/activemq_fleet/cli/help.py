@@ -1,0 +1,92 @@
+"""Define ``activemq-fleet help``, which prints the usage of a command or a page of the documentation."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+
+import click
+
+from activemq_fleet import InputError
+from activemq_fleet.cli.completion_values import complete_topics
+from activemq_fleet.cli.terminal import is_terminal, print_long, text_of
+from activemq_fleet.node.printable import aligned
+
+
+@click.command("help")
+@click.argument("topic", metavar="[TOPIC|COMMAND] [SECTION|SUBCOMMAND]", nargs=-1, shell_complete=complete_topics)
+@click.pass_context
+def command(context: click.Context, topic: tuple[str, ...]) -> int:
+    """Print the usage of a COMMAND, and the page of the documentation of the same name or of a TOPIC.
+
+    Without a name it lists commands and topics. SECTION is a heading of the page, or the first cell of a row of its
+    tables: `help alerts ActiveMQBrokerHung`, `help status frozen`.
+    """
+    from activemq_fleet.cli.help_pages import help_page_names, read_help_page, without_links
+
+    root = context.find_root()
+    if not topic:
+        print_long("\n".join([root.get_help(), "", *_topic_lines()]))
+        return 0
+    name, *section = topic
+    usage = _usage_of(root, topic)
+    if name not in help_page_names():
+        if usage is None:
+            raise InputError(_unknown_topic(name, [*_command_names(root), *help_page_names()]))
+        print_long(usage)
+        return 0
+    page = read_help_page(name)
+    text: str | None = page.text
+    if section:
+        text = page.section(" ".join(section))
+        if text is None and usage is None:
+            names = page.section_names()
+            raise InputError(f"the page {name} has no section {' '.join(section)}: {_near_section(section, names)}")
+    parts = [usage] if usage else []
+    parts += [_formatted(without_links(text))] if text else []
+    print_long("\n\n".join(parts))
+    return 0
+
+
+def _usage_of(root: click.Context, words: Sequence[str]) -> str | None:
+    """Return the usage of a command and subcommand, or None where the words name no command."""
+    context = root
+    for word in words:
+        group = context.command
+        command = group.get_command(context, word) if isinstance(group, click.Group) else None
+        if command is None:
+            return None
+        context = click.Context(command, info_name=word, parent=context)
+    return context.get_help()
+
+
+def _command_names(root: click.Context) -> list[str]:
+    group = root.command
+    return group.list_commands(root) if isinstance(group, click.Group) else []
+
+
+def _unknown_topic(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"no command or topic is called {name}: {hint}`activemq-fleet help` lists them"
+
+
+def _near_section(section: Sequence[str], names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(" ".join(section), names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"it has {', '.join(names)}"
+
+
+def _topic_lines() -> Iterator[str]:
+    from activemq_fleet.cli.help_pages import help_page_names, read_help_page
+
+    yield "Topics, for `activemq-fleet help TOPIC`:"
+    yield from (f"  {line}" for line in aligned([(name, read_help_page(name).title) for name in help_page_names()]))
+
+
+def _formatted(markdown: str) -> str:
+    """Return a page for a terminal; elsewhere its Markdown, for a reader or another program."""
+    if not is_terminal():
+        return markdown
+    from rich.markdown import Markdown
+
+    return text_of(Markdown(markdown, hyperlinks=False))

@@ -1,0 +1,101 @@
+"""Read the pages of the documentation that are installed with the library, and their sections."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from activemq_fleet.documentation import page_reference
+
+_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]*)\)")
+_PAGE = re.compile(r"([a-z-]+)\.md(?:#.*)?")
+_COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
+_HEADING = re.compile(r"^(#{1,6}) +(.*?)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class HelpPage:
+    """A page of the documentation: its name, as in ``activemq-fleet help NAME``, and its text in Markdown."""
+
+    name: str
+    text: str
+
+    @property
+    def title(self) -> str:
+        """The first heading of the page."""
+        heading = _HEADING.search(self.text)
+        return heading[2] if heading else self.name
+
+    def section(self, wanted: str) -> str | None:
+        """Return the section under a heading, or the row of a table whose first cell names ``wanted``; None if none."""
+        return self._section_under(wanted) or self._row_of(wanted)
+
+    def _section_under(self, wanted: str) -> str | None:
+        headings = list(_HEADING.finditer(self.text))
+        for position, heading in enumerate(headings):
+            if _folded(heading[2]) == _folded(wanted):
+                following = (later for later in headings[position + 1 :] if len(later[1]) <= len(heading[1]))
+                end = next((later.start() for later in following), len(self.text))
+                return self.text[heading.start() : end].strip()
+        return None
+
+    def _row_of(self, wanted: str) -> str | None:
+        titles: list[str] = []
+        previous: list[str] = []
+        for line in self.text.split("\n"):
+            cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] if line.startswith("|") else []
+            if cells and all(re.fullmatch(":?-+:?", cell) for cell in cells):
+                titles = previous
+            elif cells and titles and _folded(wanted) in map(_folded, cells[0].split(",")):
+                return "\n".join(f"- **{title}**: {cell}" for title, cell in zip(titles, cells, strict=False))
+            elif not cells:
+                titles = []
+            previous = cells
+        return None
+
+    def section_names(self) -> list[str]:
+        """Return the headings below the title of the page."""
+        return [heading[2] for heading in _HEADING.finditer(self.text)][1:]
+
+
+def _folded(text: str) -> str:
+    return re.sub(r"[`*\s_-]+", "", without_links(text)).lower()
+
+
+def _directory() -> Path:
+    return Path(str(files("activemq_fleet") / "docs"))
+
+
+@cache
+def help_page_names() -> tuple[str, ...]:
+    """Return the names of all pages, sorted."""
+    return tuple(sorted(path.stem for path in _directory().glob("*.md")))
+
+
+def read_help_page(name: str) -> HelpPage:
+    """Return the page of a name that ``help_page_names`` lists."""
+    return HelpPage(name, _COMMENT.sub("", (_directory() / f"{name}.md").read_text("utf-8")).strip())
+
+
+def without_links(text: str) -> str:
+    """Return Markdown without its links and pictures: of a link the text stays, and for a page its command.
+
+    Files of a checkout, such as examples and tests, are not installed with the library, and have no address.
+    """
+
+    def replaced(link: re.Match[str]) -> str:
+        picture, label, target = link.groups()
+        if picture:
+            return ""
+        if "://" in target:
+            return link[0]
+        page = _PAGE.fullmatch(target)
+        if page is None or page[1] not in help_page_names():
+            return label
+        reference = page_reference(page[1])
+        return reference if label == target else f"{label} (`{reference}`)"
+
+    return _LINK.sub(replaced, text)

@@ -1,0 +1,144 @@
+"""Define ``activemq-fleet rule``, which explains a rule of ``check`` without a network or a documentation page."""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from activemq_fleet import InputError
+from activemq_fleet.cli.completion_values import complete_rules
+from activemq_fleet.cli.options import format_option
+from activemq_fleet.cli.printing import echo
+from activemq_fleet.cli.terminal import print_long, wrapped
+from activemq_fleet.documentation import page_reference, with_page_references
+from activemq_fleet.node.printable import printable_json
+
+if TYPE_CHECKING:
+    from activemq_fleet.lint import Rule
+    from activemq_fleet.topology.inventory_rules import InventoryRule
+
+_COLORS = {"error": "red", "warning": "yellow", "info": "blue"}
+_NARROWEST, _WIDEST = 80, 100
+_FAMILIES_OF_INVENTORIES = {"T": "the inventory and its topology", "R": "the routes of messages"}
+
+
+@click.command("rule")
+@click.argument("ids", metavar="[ID]...", nargs=-1, shell_complete=complete_rules)
+@format_option()
+def command(ids: tuple[str, ...], form: str) -> int:
+    """Explain the rule ID, such as N003 or T002; without ID list all rules.
+
+    A family, such as N, lists its rules. The explanation names the severity, the releases, the consequence of the
+    mistake, its fix, what the rule cannot see, the source, and an example for which it fires and one for which it is
+    silent.
+    """
+    from activemq_fleet.validation import described_rules
+
+    described = described_rules()
+    wanted = [name for text in ids for name in _matching_ids(text, list(described))]
+    if form == "json":
+        echo(printable_json([_to_dict(described[name]) for name in wanted or described]))
+    elif wanted and all(text.upper() in described for text in ids):
+        print_long("\n\n".join(_explanation(described[name]) for name in wanted))
+    else:
+        print_long("\n".join(_list_lines([described[name] for name in wanted or described])))
+    return 0
+
+
+def _matching_ids(text: str, known: Sequence[str]) -> list[str]:
+    """Return the ids that a word names: one rule, or all rules of a family. Raises InputError for another word."""
+    name = text.strip().upper()
+    if name in known:
+        return [name]
+    family = [rule for rule in known if name and rule.startswith(name)]
+    if family:
+        return family
+    near = difflib.get_close_matches(name, known, n=len(known), cutoff=0.6)
+    # Of ids as near as others the one with the most characters in their places is the likely one.
+    likely = max(near, key=lambda rule: sum(map(str.__eq__, rule, name)), default=None)
+    hint = f"did you mean {likely}? " if likely else ""
+    raise InputError(f"no rule has the id {text}: {hint}`activemq-fleet rule` lists all")
+
+
+def _to_dict(rule: Rule | InventoryRule) -> dict[str, Any]:
+    from activemq_fleet.lint import Rule
+
+    described = {name: getattr(rule, name) for name in ("id", "severity", "title", "why", "fix")}
+    if isinstance(rule, Rule):
+        described |= {name: getattr(rule, name) for name in ("cannot_see", "source", "releases_in_words", "scope")}
+        described["fires"] = [{"release": shown.release, "text": shown.text} for shown in rule.fires]
+        described["silent"] = [{"release": shown.release, "text": shown.text} for shown in rule.silent]
+    return described
+
+
+def _list_lines(rules: Sequence[Rule | InventoryRule]) -> Iterator[str]:
+    from activemq_fleet.lint import FAMILIES
+
+    families = FAMILIES | _FAMILIES_OF_INVENTORIES
+    previous = ""
+    for rule in rules:
+        family = rule.id[0]
+        if family != previous:
+            yield from [""] if previous else []
+            yield click.style(f"{family}: {families.get(family, '')}", bold=True)
+            previous = family
+        severity = click.style(f"{rule.severity:<7}", fg=_COLORS[rule.severity])
+        yield f"{rule.id}  {severity}  {_plain(rule.title)}"
+
+
+def _explanation(rule: Rule | InventoryRule) -> str:
+    return "\n".join(_explanation_lines(rule))
+
+
+def _explanation_lines(rule: Rule | InventoryRule) -> Iterator[str]:
+    from activemq_fleet.lint import SCOPES, Rule
+
+    yield f"{click.style(rule.id, bold=True)}  {click.style(rule.severity, fg=_COLORS[rule.severity])}"
+    yield wrapped(_plain(rule.title), _width())
+    yield ""
+    if not isinstance(rule, Rule):
+        parts = {"Checks": "an inventory (`check -i`)", "Why": rule.why, "Fix": rule.fix}
+        yield from _part_lines(parts)
+        if rule.id != "T000":
+            yield ""
+            yield f"All rules about inventories: {page_reference('topology-errors')}"
+        return
+    yield from _part_lines({
+        "Releases": rule.releases_in_words,
+        "Checks": SCOPES[rule.scope],
+        "Why": rule.why,
+        "Fix": rule.fix,
+        "Cannot see": rule.cannot_see,
+        "Source": rule.source,
+    })  # fmt: skip
+    for kind, examples in (("Fires", rule.fires[:1]), ("Silent", rule.silent[:1])):
+        for example in examples:
+            where = "" if example.file == "activemq.xml" else f", in {example.file}"
+            yield ""
+            yield f"{click.style(f'{kind} on {example.release}{where}:', bold=True)}"
+            yield textwrap.indent(example.text.rstrip(), "    ")
+
+
+def _part_lines(parts: dict[str, str]) -> Iterator[str]:
+    for name, text in parts.items():
+        if text:
+            label = f"{name}: "
+            yield wrapped(_plain(text), _width(), first=label, rest="    ").replace(
+                label, click.style(label, bold=True), 1
+            )
+
+
+def _plain(text: str) -> str:
+    """Return a text without the links of Markdown, and with files of a checkout replaced by commands."""
+    from activemq_fleet.cli.help_pages import without_links
+
+    return with_page_references(without_links(text))
+
+
+def _width() -> int:
+    return min(max(shutil.get_terminal_size((_NARROWEST, 24)).columns, _NARROWEST), _WIDEST)

@@ -1,0 +1,149 @@
+"""Decide how commands print on a terminal: with which colors, how wide, and through which pager."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import sys
+import textwrap
+from io import StringIO
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+_PIPED_WIDTH = 10_000
+"""The width of output that no terminal wraps: a line per row, whatever its length."""
+_NO_PAGER = "activemq_fleet.no_pager"
+_COLORS: dict[str, bool | None] = {"auto": None, "always": True, "never": False}
+
+
+def color_of_environment() -> bool | None:
+    """Return False where NO_COLOR (https://no-color.org) is set or the terminal has no escape codes, else None."""
+    return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
+
+
+def add_output_options(command: click.Command) -> click.Command:
+    """Add ``--color``, ``--no-color`` and ``--no-pager`` to a command and its subcommands, once, and return it."""
+    if not any(parameter.name == "no_pager" for parameter in command.params):
+        command.params += [
+            click.Option(
+                ["--color"],
+                type=click.Choice([*_COLORS]),
+                expose_value=False,
+                callback=_set_color,
+                help="Whether to print colors. auto: on a terminal, unless NO_COLOR is set.",
+            ),
+            click.Option(
+                ["--no-color"], is_flag=True, expose_value=False, callback=_set_no_color, help="As --color never."
+            ),
+            click.Option(
+                ["--no-pager"],
+                is_flag=True,
+                expose_value=False,
+                callback=_set_no_pager,
+                help="Do not show long output in a pager (PAGER, else less).",
+            ),
+        ]
+    if isinstance(command, click.Group):
+        for subcommand in command.commands.values():
+            add_output_options(subcommand)
+    return command
+
+
+def _set_color(context: click.Context, _option: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        context.color = _COLORS[value]
+
+
+def _set_no_color(context: click.Context, _option: click.Parameter, value: bool) -> None:
+    if value:
+        context.color = False
+
+
+def _set_no_pager(context: click.Context, _option: click.Parameter, value: bool) -> None:
+    if value:
+        context.meta[_NO_PAGER] = True
+
+
+def _color() -> bool | None:
+    context = click.get_current_context(silent=True)
+    return context.color if context else color_of_environment()
+
+
+def is_terminal(stream: TextIO | None = None) -> bool:
+    """Return whether a stream, by default stdout, is a terminal."""
+    shown = sys.stdout if stream is None else stream
+    return bool(getattr(shown, "isatty", bool)())
+
+
+def output_width() -> int | None:
+    """Return the number of columns of the terminal that stdout is, or None where stdout is no terminal."""
+    return shutil.get_terminal_size().columns if is_terminal() else None
+
+
+def console_for(file: TextIO | None = None, *, width: int | None = None) -> Console:
+    """Return a console of rich with the colors that the user wants, on stdout or a file.
+
+    Where stdout is no terminal, it is so wide that no line is wrapped, unless ``width`` is given.
+    """
+    from rich.console import Console
+
+    color = _color()
+    shown = is_terminal() if color is None else color
+    return Console(
+        file=file or sys.stdout,
+        force_terminal=shown,
+        color_system="auto" if shown else None,
+        no_color=None if color is None else not color,
+        width=width or output_width() or _PIPED_WIDTH,
+        highlight=False,
+    )
+
+
+def text_of(shown: RenderableType, *, width: int | None = None) -> str:
+    """Return what a console would print of an object of rich, with the escape codes of its colors."""
+    buffer = StringIO()
+    console_for(buffer, width=width).print(shown)
+    return buffer.getvalue().rstrip("\n")
+
+
+def print_long(text: str) -> None:
+    """Print text that may hold escape codes of colors, through a pager where it is longer than the terminal."""
+    if _is_paged(text):
+        # As git has it: quit if one screen is enough, show colors, keep the text on the screen.
+        os.environ.setdefault("LESS", "FRX")
+        click.echo_via_pager(text + "\n")
+    else:
+        click.echo(text)
+
+
+def _is_paged(text: str) -> bool:
+    context = click.get_current_context(silent=True)
+    if context is None or context.meta.get(_NO_PAGER) or not (is_terminal() and is_terminal(sys.stdin)):
+        return False
+    if os.environ.get("PAGER", "less").strip() in ("", "cat"):
+        return False
+    size = shutil.get_terminal_size()
+    lines = click.unstyle(text).split("\n")
+    return sum(max(1, math.ceil(len(line) / size.columns)) for line in lines) >= size.lines
+
+
+def wrapped(text: str, width: int | None, *, first: str = "", rest: str = "") -> str:
+    """Return a text of one line wrapped at ``width`` columns; None leaves it on one line.
+
+    ``first`` precedes the first line, ``rest`` each other one; neither may hold escape codes.
+    """
+    if width is None:
+        return first + text
+    return textwrap.fill(
+        text,
+        max(width, 40),
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,41 @@
+"""List the rules about an inventory: T of its topology, R of the routes of messages."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from activemq_fleet.findings import Severity
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryRule:
+    """A rule about an inventory: its id such as ``T002``, and its texts, in which code has backquotes as in Markdown.
+
+    ``severity`` is that of most of its findings.
+    """
+
+    id: str
+    severity: Severity
+    title: str
+    why: str
+    fix: str
+
+
+@cache
+def inventory_rules() -> tuple[InventoryRule, ...]:
+    """Return all rules about an inventory, those of the topology first, sorted by id."""
+    tables = tomllib.loads(files(__package__).joinpath("inventory_rules.toml").read_text("utf-8"))
+    return tuple(InventoryRule(**entry) for entry in tables["rules"])
+
+
+INPUT_RULE = InventoryRule(
+    "T000",
+    "error",
+    "the input cannot be used: a variable is unknown or has a wrong value, or a file cannot be read",
+    "nothing else can be checked before; no waiver and no baseline lets this finding pass",
+    "correct what the message names",
+)
+"""Describes the findings with which formats for programs report input that cannot be used."""

@@ -1,0 +1,113 @@
+"""help: usage of commands and pages of the documentation, and what messages refer to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from activemq_fleet import documentation
+from activemq_fleet.cli.help_pages import help_page_names, read_help_page, without_links
+from activemq_fleet.cli.main import COMMANDS, main
+from activemq_fleet.render.monitoring.alerts import ALERTS
+from activemq_fleet.render.monitoring.prometheus import rules_file
+
+ROOT = Path(__file__).resolve().parents[3]
+_REFERENCE = re.compile(r"activemq-fleet help (?:activemq-fleet )?([a-z-]+)(?: ([A-Z]\w+))?")
+
+
+def test_help_lists_every_command_and_topic(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help"]) == 0
+    out = capsys.readouterr().out
+    assert all(re.search(rf"^  {re.escape(name)} ", out, re.MULTILINE) for name in (*COMMANDS, *help_page_names()))
+
+
+def test_help_of_a_subcommand_is_its_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "lab", "up"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: activemq-fleet lab up ")
+
+
+def test_help_of_a_command_with_a_page_prints_both(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "status"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Usage: activemq-fleet status ")
+    assert "\n# " in out
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["alerts", "ActiveMQBrokerHung"], "## ActiveMQBrokerHung"),
+        (["status", "frozen"], "a signal stopped the process"),
+    ],
+)
+def test_help_prints_one_section(words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", *words]) == 0
+    out = capsys.readouterr().out
+    assert text in out
+    assert len(out.splitlines()) < 40
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["chekc"], "no command or topic is called chekc: did you mean check?"),
+        (["alerts", "ActiveMQBrokerHang"], "has no section ActiveMQBrokerHang: did you mean 'ActiveMQBrokerHung'?"),
+    ],
+)
+def test_unknown_topic_gets_a_suggestion(words: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", *words]) == 2
+    assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", help_page_names())
+def test_page_links_to_no_file_that_is_not_installed(name: str) -> None:
+    linked = re.findall(r"\]\(([^)\s]*)\)", without_links(read_help_page(name).text))
+    assert [target for target in linked if "://" not in target] == []
+
+
+@pytest.mark.parametrize("alert", [alert.name for alert in ALERTS])
+def test_every_alert_names_a_command_that_prints_its_section(alert: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (rule,) = (r for r in yaml.safe_load(rules_file(None))["groups"][0]["rules"] if r.get("alert") == alert)
+    assert "runbook_url" not in rule["annotations"]
+    program, *words = rule["annotations"]["runbook"].split()
+    assert program == "activemq-fleet"
+    assert main(words) == 0
+    assert f"## {alert}" in capsys.readouterr().out
+
+
+def test_alerts_link_to_the_site_once_it_has_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documentation, "SITE", "https://docs.example.com")
+    written = yaml.safe_load(rules_file(None))["groups"][0]["rules"]
+    addresses = [rule["annotations"]["runbook_url"] for rule in written if "alert" in rule]
+    assert addresses == [f"https://docs.example.com/alerts#{alert.anchor}" for alert in ALERTS]
+
+
+def test_every_topic_that_messages_name_has_a_page() -> None:
+    topics = [
+        match.groups()
+        for directory in ("src", "plugins", "roles", "playbooks", "templates")
+        for path in (ROOT / directory).rglob("*")
+        if path.suffix in (".py", ".toml", ".yml", ".j2")
+        for match in _REFERENCE.finditer(" ".join(path.read_text("utf-8").split()))
+    ]
+    assert len(topics) > 5
+    for topic, section in topics:
+        assert topic in (*help_page_names(), *COMMANDS), topic
+        assert not section or read_help_page(topic).section(section)
+
+
+def test_no_message_names_a_page_of_a_checkout() -> None:
+    """Comments and docstrings may: their readers have a checkout. ``rule`` replaces the pages that rules name."""
+    messages = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for directory in ("src/activemq_fleet", "plugins", "roles", "templates")
+        for path in (ROOT / directory).rglob("*")
+        if path.suffix in (".py", ".toml", ".yml", ".j2") and path.is_file()
+        for line in path.read_text("utf-8").splitlines()
+        if re.search(r"""["'].*\bdocs/[a-z-]+\.md.*["']|C\(docs/""", line)
+        and not line.lstrip().startswith(("#", '"""'))
+    ]
+    assert messages == []

@@ -1,0 +1,70 @@
+"""rule: an explanation of each rule without a network, and a list of all."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from activemq_fleet.cli.main import main
+from activemq_fleet.lint import rules
+from activemq_fleet.topology.inventory_rules import inventory_rules
+from activemq_fleet.validation import described_rules
+
+
+def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["rule", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_rule_is_explained_with_every_part_and_both_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    rule = described_rules()["N003"]
+    text = output_of(capsys, "n003")
+    assert text.startswith(f"N003  warning\n{rule.title}\n")
+    for label in ("Releases: before 5.6.0", "Why: ", "Fix: ", "Source: ", "Fires on 5.5.1:", "Silent on 5.5.1:"):
+        assert f"\n{label}" in text
+    assert "maxReconnectAttempts=0" in text.partition("Fires on")[2].partition("Silent on")[0]
+
+
+def test_rule_of_the_topology_is_explained_with_severity_and_fix(capsys: pytest.CaptureFixture[str]) -> None:
+    text = output_of(capsys, "T016")
+    assert text.startswith("T016  warning\na broker has no account\n")
+    assert "\nFix: `activemq_users`\n" in text
+
+
+@pytest.mark.parametrize("rule", sorted(described_rules()))
+def test_explanation_names_no_file_of_a_checkout(rule: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = output_of(capsys, rule)
+    assert not re.search(r"docs/|\]\(", text)
+    assert "\nWhy: " in text
+    assert "\nFix: " in text
+
+
+def test_list_without_id_has_every_rule_once(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = re.findall(r"^([A-Z]\d{3})  (?:error|warning|info) ", output_of(capsys), re.MULTILINE)
+    assert listed == [*(rule.id for rule in rules()), "T000", *(rule.id for rule in inventory_rules())]
+
+
+def test_family_lists_its_rules_only(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = re.findall(r"^([A-Z])\d{3}  ", output_of(capsys, "m"), re.MULTILINE)
+    assert listed
+    assert set(listed) == {"M"}
+
+
+def test_json_holds_the_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    (described,) = json.loads(output_of(capsys, "N003", "--format", "json"))
+    assert described["severity"] == "warning"
+    assert described["fires"][0]["release"] == "5.5.1"
+    assert described["fires"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("NO03", "no rule has the id NO03: did you mean N003?"), ("frozen", "no rule has the id frozen: ")],
+)
+def test_unknown_id_gets_a_suggestion(text: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rule", text]) == 2
+    error = capsys.readouterr().err
+    assert reason in error
+    assert error.endswith("`activemq-fleet rule` lists all\n")
