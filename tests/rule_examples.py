@@ -69,10 +69,10 @@ _AMPERSAND = "\ue001"
 def complete(snippet: str, release: Release) -> bytes:
     """A document that a broker of the release reads: the snippet, and what every broker needs.
 
-    A snippet is a whole ``<beans>``; or a ``<broker>`` whose attributes and children, in their
+    A snippet is a whole ``<beans>`` or ``<configuration>``; or a ``<broker>`` whose attributes and children, in their
     order, replace the skeleton's; or elements, each of which is put where it belongs.
     """
-    if re.search(r"<beans[\s>]", snippet):
+    if re.search(r"<(?:beans|configuration)[\s>]", snippet):
         return snippet.encode()
     skeleton = _SKELETON if release.has_max_frame_size else _SKELETON.replace(_FRAME_SIZE, "")
     root = etree.fromstring(skeleton.encode())

@@ -23,7 +23,7 @@ from activemq_fleet.lint import (
     release_findings,
     rules,
 )
-from activemq_fleet.lint.files import schema_finding, without_schema_duplicates
+from activemq_fleet.lint.files import KIND_RULE, schema_finding, without_schema_duplicates
 from activemq_fleet.lint.fleets import FleetView, broker_findings, graph_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_document
@@ -143,10 +143,10 @@ def lint_file(
     """
     selection = select_rules(select, ignore)
     schema = schema_of(release) if schema_of else None
-    return (
-        *release_findings(ReleaseView(release), selection, file=file),
-        *file_findings(content, release, schema=schema, file=file, selection=selection, other_files=other_files),
-    )
+    findings = file_findings(content, release, schema=schema, file=file, selection=selection, other_files=other_files)
+    if any(finding.rule == KIND_RULE for finding in findings):
+        return findings  # No release of ActiveMQ Classic reads such a file.
+    return (*release_findings(ReleaseView(release), selection, file=file), *findings)
 
 
 def _refuse_unknown_waivers(fleet: Fleet) -> None:

@@ -39,6 +39,8 @@ CAUSES = {
     "V020": "annot find the declaration of element|no declaration can be found for element",
     "V021": _SCHEMA,
     "V028": "ClassNotFoundException: org.apache.commons.dbcp.BasicDataSource|Invalid property .maxActive.",
+    "V040": "annot find the declaration of element|no declaration can be found for element",
+    "V041": "The configuration has no BrokerService instance",
     "V016": "Bean name '[^']+' is already used",
 }
 SHOWN = [one for one in rules("file") if one.refuses]

@@ -12,6 +12,7 @@ from lxml import etree
 from activemq_fleet.adopt.companion_reader import CompanionFiles
 from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.errors import InputError
+from activemq_fleet.given_files import read_given_file
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.schema import LONGEST_VALUE
 
@@ -119,11 +120,12 @@ def _placeholder_host(name: str) -> str:
 
 def _read_file(path: Path) -> dict[str, str]:
     try:
-        if path.stat().st_size > _LARGEST:
-            raise InputError(f"{path}: has more than {_LARGEST >> 20} MiB: no properties file is so long")
-        lines = split_lines(path.read_text(encoding="utf-8", errors="replace"))
+        content = read_given_file(path, _LARGEST + 1)
     except OSError as error:
         raise InputError(f"--properties {path}: {error.strerror or error}") from None
+    if len(content) > _LARGEST:
+        raise InputError(f"{path}: has more than {_LARGEST >> 20} MiB: no properties file is so long")
+    lines = split_lines(content.decode(errors="replace"))
     properties = {}
     for number, line in enumerate(map(str.strip, lines), start=1):
         if not line or line[0] in "#!":

@@ -1,12 +1,14 @@
-"""Find the files beside an activemq.xml that a check reads too."""
+"""Read the file that a check is given, and the files next to it that a check reads too."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
 
 from activemq_fleet import Finding, InputError
 from activemq_fleet.findings import error as error_finding
+from activemq_fleet.given_files import read_given_file
 from activemq_fleet.lint.locations import file_names_in
 from activemq_fleet.schema import text_of
 
@@ -28,29 +30,47 @@ BESIDE = (
 INPUT_ERROR = "T000"
 """The name under which formats list input that cannot be used; no waiver or baseline lets it pass."""
 _LARGEST = 16 << 20  # bytes; the largest activemq.xml ever seen has a few hundred thousand
+_MOST_NAMES = 1_000
 
 
 def companions_of(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Finding]]:
-    """Return the contents of the files beside an activemq.xml by relative name, and errors for unreadable files."""
+    """Return the contents of the files next to an activemq.xml by relative name, and errors for unreadable files.
+
+    Files that an XML file next to it names are read, too, because it may be imported.
+    """
     contents: dict[str, bytes] = {}
     problems: list[Finding] = []
-    for name in dict.fromkeys((*BESIDE, *file_names_in(text_of(data, None)))):
+    waiting = list(dict.fromkeys((*BESIDE, *_names_in(data))))
+    seen: set[str] = set()
+    while waiting and len(seen) < _MOST_NAMES:
+        name = waiting.pop(0)
         file = path.parent / name
-        if not os.path.isfile(file) or file == path:
+        if name in seen or file == path:
+            continue
+        seen.add(name)
+        if not os.path.isfile(file):
             continue
         try:
             # Of a schema only its place matters.
             contents[name] = b"" if name.endswith(".xsd") else read_file(file)
         except InputError as error:
             problems.append(unreadable_finding(file, error))
+            continue
+        if name.endswith(".xml"):
+            waiting += _names_in(contents[name], str(PurePosixPath(name).parent))
     return contents, problems
+
+
+def _names_in(data: bytes, directory: str = ".") -> Iterable[str]:
+    """Return the paths that a file refers to, below the directory of the activemq.xml and below its own."""
+    names = list(file_names_in(text_of(data, None)))
+    return names if directory == "." else [*names, *(f"{directory}/{name}" for name in names)]
 
 
 def read_file(path: Path) -> bytes:
     """Return the contents of a file. Raises InputError where the file cannot be read, or exceeds 16 MiB."""
     try:
-        with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
+        data = read_given_file(path, _LARGEST + 1)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     if len(data) > _LARGEST:

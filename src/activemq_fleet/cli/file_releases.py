@@ -12,11 +12,14 @@ from typing import NoReturn
 
 from activemq_fleet import InputError
 from activemq_fleet.errors import shorten_list
+from activemq_fleet.given_files import read_given_file
 from activemq_fleet.node.text_lines import split_lines
 
 _JAR = re.compile(r"activemq-(?:all|broker|client|core|spring)-(\d+\.\d+\.\d+)\.jar")
 _HOME = re.compile(r"(?:apache-)?activemq-(\d+\.\d+\.\d+)")
 _NAME = re.compile(r".+\.xml(\.(j2|jinja2?|erb|epp|tpl|tmpl|template|in))?")
+# Checked whatever they hold: an empty one, and one cut off before its <broker>, stop the broker that reads them.
+_BROKERS_OWN = re.compile(r"activemq\.xml(\.(j2|jinja2?|erb|epp|tpl|tmpl|template|in))?")
 _OURS = (b"activemq.apache.org/schema/core", b"activemq.org/config", b"activemq.org/schema", b"<broker")
 _NOT_ENTERED = frozenset({".git", ".svn", "node_modules", ".venv"})
 _MOST_BYTES = 256 << 20
@@ -25,7 +28,7 @@ Rules = Sequence[tuple[str, str]]
 
 
 def broker_files_below(paths: Iterable[Path]) -> list[Path]:
-    """Return the given files, and from each given directory every file that looks like an activemq.xml.
+    """Return the given files, and from each given directory every activemq.xml and file with a broker.
 
     Raises InputError for a directory without such a file, with more than 2,000, or with more than 256 MiB of them.
     """
@@ -34,7 +37,9 @@ def broker_files_below(paths: Iterable[Path]) -> list[Path]:
         is_directory = os.path.isdir(path)  # of a name that is too long it says no, where pathlib raises
         below = list(islice(_below(path), _MOST_FILES + 1)) if is_directory else [path]
         if not below:
-            raise InputError(f"{path}: no file in it has a <broker> of ActiveMQ: name the file itself")
+            raise InputError(
+                f"{path}: it has no activemq.xml, and no file with a <broker> of ActiveMQ: name the file itself"
+            )
         if len(below) > _MOST_FILES:
             raise InputError(f"{path}: has more than {_MOST_FILES} files with a broker: name a directory below it")
         if is_directory and sum(file.stat().st_size for file in below) > _MOST_BYTES:
@@ -48,7 +53,7 @@ def _below(directory: Path) -> Iterator[Path]:
         directories[:] = sorted(name for name in directories if name not in _NOT_ENTERED)
         for name in sorted(filter(_NAME.fullmatch, names)):
             path = Path(where, name)
-            if path.is_file() and _has_broker(path):
+            if path.is_file() and (_BROKERS_OWN.fullmatch(name) or _has_broker(path)):
                 yield path
 
 
@@ -69,7 +74,7 @@ def _refuse(error: OSError) -> NoReturn:
 def read_release_rules(path: Path) -> Rules:
     """Return (pattern, release) pairs from a file of lines ``PATTERN RELEASE``. Raises InputError for other lines."""
     try:
-        lines = split_lines(path.read_text(encoding="utf-8"))
+        lines = split_lines(read_given_file(path, _MOST_BYTES).decode())
     except (OSError, UnicodeError) as error:
         raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
     rules = []

@@ -11,6 +11,8 @@ from types import MappingProxyType
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import STRAY, Document, Problem
 from activemq_fleet.lint.engine import all_rules, applicable_rules, findings_of
+from activemq_fleet.lint.file_kinds import FileKind, foreign_kind
+from activemq_fleet.lint.imports import imported_files
 from activemq_fleet.lint.selection import EVERY_RULE, Selection
 from activemq_fleet.lint.versions_placeholders import template_mark
 from activemq_fleet.releases import Release
@@ -19,10 +21,14 @@ from activemq_fleet.schema import Schema, SchemaProblem, TooLargeError, Unreadab
 SCHEMA_RULE = "V002"
 SIZE_RULE = "V019"
 TEMPLATE_RULE = "V022"
+KIND_RULE = "V040"
 ACTIVEMQ_XML = "conf/activemq.xml"
 _DTD = "Spring's DTD in place of a schema: the rules do not read such a file, which a broker of plain beans starts with"
 _LONGEST_DOCTYPE = 500
 _MOST = 100  # findings of one rule in one file
+# What the importing file decides: the values of placeholders.
+_OF_THE_IMPORTING_FILE = frozenset({"V024"})
+_OF_SPRING = frozenset({"V020", "V021", "V028"})
 _NOTHING: Mapping[str, bytes] = MappingProxyType({})
 _STRAY_AMPERSAND = re.compile(r"&(?!#[0-9]+;|#x[0-9A-Fa-f]+;|[A-Za-z_][\w.-]*;)")
 _ENCODING = re.compile(r"(<\?xml[^>]*?encoding\s*=\s*)([\"'])([A-Za-z][\w.-]*)\2")
@@ -41,18 +47,24 @@ def file_findings(
 
     ``other_files`` are the files of the same directory, content by name: accounts, console, logging. A template yields
     a single finding. ``schema`` is the release's own; without it rule V002 reports only files that are not XML. A file
-    that is not XML because of a bare ``&`` is read as if it were escaped, so that all else is checked too.
+    that is not XML because of a bare ``&`` is read as if it were escaped, so that all else is checked too. A file of
+    another kind, such as a properties file, yields a single finding, too. Imported files among ``other_files`` are
+    checked against the schema, and those with a broker by the rules.
     """
-    mark = template_mark(text_of(data, None))
+    kind = foreign_kind(data, file)
+    mark = None if kind and b"\0" in data else template_mark(text_of(data, None))
     try:
         if mark is not None:
             findings = [_template_finding(*mark, file)]
+        elif kind is not None:
+            findings = [_kind_finding(kind, file)]
         else:
             source = _readable(data)
             document = Document(source, release, other_files=other_files)
             findings = list(document_findings(document, file, selection))
             if schema is not None:
                 findings += [schema_finding(problem, release, file) for problem in schema.explain(source)]
+            findings += _imported_findings(document, file, selection, schema)
     except TooLargeError as error:
         findings = [_finding(SIZE_RULE, Problem(error.problem.message, line=error.problem.line, column=1), file)]
     except UnreadableError as error:
@@ -61,6 +73,24 @@ def file_findings(
             findings = [replace(findings[0], severity="warning", message=_DTD, why="")]
     selected = (finding for finding in without_schema_duplicates(findings) if selection.includes(finding.rule))
     return tuple(sorted(selected, key=lambda f: (f.line or 0, f.column or 0, f.rule, f.message)))
+
+
+def _imported_findings(document: Document, file: str, selection: Selection, schema: Schema | None) -> Iterator[Finding]:
+    """Yield the findings of the files next to an activemq.xml that it imports, directly or through another one."""
+    directory, slash, _ = file.rpartition("/")
+    for name, page in imported_files(document):
+        path = f"{directory}{slash}{name}"
+        if schema is not None:
+            problems = schema.explain(XmlDocument(document.other_files[name]))
+            yield from (schema_finding(problem, document.release, path) for problem in problems)
+        if page is not None:
+            findings = document_findings(page, file, selection)
+            yield from (finding for finding in findings if _holds_imported(finding.rule, page))
+
+
+def _holds_imported(rule: str, page: Document) -> bool:
+    """Return whether a rule is about an imported file: with a broker nearly each, else those about Spring's beans."""
+    return rule not in _OF_THE_IMPORTING_FILE if page.brokers else rule in _OF_SPRING
 
 
 def _is_springs_dtd(data: bytes) -> bool:
@@ -80,6 +110,11 @@ def _finding(name: str, problem: Problem, file: str) -> Finding:
 def _template_finding(line: int, column: int, text: str, file: str) -> Finding:
     message = f"a template: render it first ({text[:40]} is no part of a configuration); nothing else of it was checked"
     return _finding(TEMPLATE_RULE, Problem(message, line=line, column=column), file)
+
+
+def _kind_finding(kind: FileKind, file: str) -> Finding:
+    message = f"the file is {kind.name}, not an activemq.xml"
+    return _finding(KIND_RULE, Problem(message, line=1, column=1, fix=kind.fix), file)
 
 
 def without_schema_duplicates(findings: Iterable[Finding]) -> list[Finding]:
@@ -144,7 +179,7 @@ def document_findings(document: Document, file: str, selection: Selection) -> It
 
 def schema_finding(problem: SchemaProblem, release: Release, file: str, host: str = "", fix: str = "") -> Finding:
     """Return finding V002 for a problem that a schema reports; an empty ``fix`` stands for the fix of rule V002."""
-    at = Problem(problem.message, line=problem.line, column=problem.column, host=host, fix=fix)
+    at = Problem(problem.message, line=problem.line, column=problem.column, host=host, fix=fix or problem.fix)
     why = f"release {release.text} checks the file when it starts, and does not start with this one"
     return replace(_finding(SCHEMA_RULE, at, file), why=why)
 

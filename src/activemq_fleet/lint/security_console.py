@@ -8,8 +8,8 @@ from typing import NamedTuple
 from activemq_fleet.lint.clients import is_wildcard
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.imports import imports_of
 
-_CONSOLE_FILES = frozenset({"jetty.xml", "jetty-spring.xml"})
 # Classes of Jetty's HTTP connectors, 6.1 to 12, without their packages.
 _CONNECTORS = frozenset({
     "BlockingChannelConnector",
@@ -52,9 +52,21 @@ def beans_of(page: Document, *classes: str) -> list[Element]:
 
 
 def console_imports(document: Document) -> list[tuple[Element, str]]:
-    """Return the import elements for a web console's file in an XML file, each with the imported file's name."""
-    imports = [(node, node.get("resource").rpartition("/")[2]) for node in document.all("import")]
-    return [(node, name) for node, name in imports if name in _CONSOLE_FILES]
+    """Return the import elements for a web console's file in an XML file, each with the imported file's path.
+
+    A file with another name is a console's if it is next to the XML file and has a connector of Jetty, or if its name
+    has "jetty" in it.
+    """
+    return [
+        (node, name)
+        for node, name in imports_of(document)
+        if "jetty" in name.rpartition("/")[2] or _has_console(document, name)
+    ]
+
+
+def _has_console(document: Document, name: str) -> bool:
+    page = document.other_document(name)
+    return page is not None and bool(beans_of(page, *_CONNECTORS, "WebConsolePort"))
 
 
 def console_documents(document: Document) -> Iterator[Document]:

@@ -9,8 +9,10 @@ from activemq_fleet.schema._documents import (
     TooLargeError,
     UnreadableError,
     XmlDocument,
+    local_name,
     namespace_of,
     parse,
+    utf_16_of,
     xml_parser,
 )
 from activemq_fleet.schema._positions import Positions, SourcePosition, text_of
@@ -27,8 +29,10 @@ __all__ = [
     "TooLargeError",
     "UnreadableError",
     "XmlDocument",
+    "local_name",
     "namespace_of",
     "parse",
     "text_of",
+    "utf_16_of",
     "xml_parser",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,9 @@ LONGEST_VALUE = 16_384
 MOST_PARTS = 500
 DEEPEST_URI = 20
 _URI_MARKS = ",&?"
+_DECLARED = re.compile(r"""\s*<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z][\w.-]*)""")
+_LONGEST_DECLARATION = 400  # bytes
+_CORRECT_XML = "correct the XML at this place: a broker stops at the first character that is not XML"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,13 +36,14 @@ class SchemaProblem:
     ``line`` and ``column`` are 1-based and point at the start tag of the element, or at the
     attribute that is wrong. ``element`` is its path from the root by local names,
     ``beans/broker/transportConnectors/transportConnector[2]``; empty when the document is not
-    XML at all.
+    XML at all. ``fix`` is what to do, "" where that depends on the release.
     """
 
     line: int
     column: int
     element: str
     message: str
+    fix: str = ""
 
     def __str__(self) -> str:
         return f"line {self.line}, column {self.column}: {self.message}"
@@ -67,8 +72,10 @@ def xml_parser() -> etree.XMLParser:
 def parse(document: bytes) -> etree._Element:
     """Return the root element of an XML document given as bytes.
 
-    Raises UnreadableError when it is not XML, has a DOCTYPE or exceeds the bounds.
+    Raises UnreadableError when it is not XML, has a DOCTYPE, exceeds the bounds, or declares another encoding than it
+    has.
     """
+    _check_encoding(document)
     try:
         root = etree.fromstring(document, xml_parser())
     except etree.XMLSyntaxError as error:
@@ -76,11 +83,38 @@ def parse(document: bytes) -> etree._Element:
             raise UnreadableError(_doctype(document)) from None
         line, column = error.position
         reason = re.sub(r", line \d+, column \d+.*$", "", error.msg or "it is empty")
-        raise UnreadableError(SchemaProblem(max(line, 1), max(column, 1), "", f"not XML: {reason}")) from None
+        problem = SchemaProblem(max(line, 1), max(column, 1), "", f"not XML: {reason}", _CORRECT_XML)
+        raise UnreadableError(problem) from None
     if root.getroottree().docinfo.internalDTD is not None:
         raise UnreadableError(_doctype(document))
     _check_bounds(root)
     return root
+
+
+def utf_16_of(document: bytes) -> str:
+    """Return ``utf-16-le`` or ``utf-16-be`` for a document written in UTF-16, and "" for any other."""
+    if document.startswith((codecs.BOM_UTF16_LE, b"<\0")):
+        return "utf-16-le"
+    return "utf-16-be" if document.startswith((codecs.BOM_UTF16_BE, b"\0<")) else ""
+
+
+def _check_encoding(document: bytes) -> None:
+    """Raise UnreadableError for a document whose declaration names UTF-16 while it has 8-bit characters, or vice versa.
+
+    libxml2 reads such a document. Java's parser refuses it: "Content is not allowed in prolog" (measured on Java 17).
+    """
+    actual = utf_16_of(document)
+    begin = document[:_LONGEST_DECLARATION]
+    declared = _DECLARED.match(begin.decode(actual or "latin-1", "replace").lstrip("\ufeffï»¿"))
+    if declared is None:
+        return
+    is_wide = declared[1].lower().startswith(("utf-16", "utf16", "utf-32", "ucs-"))
+    if is_wide == bool(actual):
+        return
+    written = "UTF-16" if actual else "UTF-8 or another encoding of single bytes"
+    message = f"not XML for Java: the file declares the encoding {declared[1]} and is written in {written}"
+    fix = f"save the file in {declared[1]}, or correct the encoding in its first line"
+    raise UnreadableError(SchemaProblem(1, 1, "", message, fix))
 
 
 class XmlDocument:
@@ -148,7 +182,8 @@ def _depth(value: str) -> int:
 def _doctype(document: bytes) -> SchemaProblem:
     before = document[: max(document.find(b"<!DOCTYPE"), 0)].decode("utf-8", "replace")
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-    return SchemaProblem(line, column, "", "a DOCTYPE is refused, because it can pull in other files; remove it")
+    message = "a DOCTYPE is refused, because it can pull in other files"
+    return SchemaProblem(line, column, "", message, "remove the DOCTYPE")
 
 
 def path_of(element: etree._Element) -> str:

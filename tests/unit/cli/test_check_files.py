@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import pytest
 from activemq_fleet.cli import fleet_checks as shared
 from activemq_fleet.cli.main import main
 from activemq_fleet.errors import SchemaUnavailable
+from activemq_fleet.given_files import read_given_file
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import SchemaProblem
 from tests.rule_examples import complete
@@ -118,7 +122,7 @@ def test_a_directory_gives_the_files_with_a_broker_and_no_others(
 
 def test_a_directory_without_a_broker_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(tmp_path), "--release", "5.18.3"]) == 2
-    assert "no file in it has a <broker>" in capsys.readouterr().err
+    assert "it has no activemq.xml, and no file with a <broker>" in capsys.readouterr().err
 
 
 def test_a_release_whose_line_has_no_schema_is_an_error(tmp_path: Path) -> None:
@@ -181,3 +185,57 @@ def test_a_file_that_a_configurer_names_is_read(tmp_path: Path, capsys: pytest.C
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/mine.properties").write_text("my.name=n\napp.password=x\n")
     assert "V024" not in rules_of(capsys, path, "--release", "5.18.3").get(str(path), set())
+
+
+@pytest.mark.parametrize("content", [b"", b'<?xml version="1.0"?>\n<beans'])
+def test_a_damaged_activemq_xml_below_a_directory_is_an_error(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(tmp_path / "a/activemq.xml")
+    damaged = tmp_path / "b/activemq.xml"
+    damaged.parent.mkdir()
+    damaged.write_bytes(content)
+
+    found = rules_of(capsys, tmp_path, "--release", "5.18.3", "--select", "V002,V040")
+
+    assert found.keys() == {str(damaged)}
+
+
+def test_a_file_that_an_imported_file_imports_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = put(tmp_path / "activemq.xml", '<import resource="sub/a.xml"/>')
+    (tmp_path / "sub").mkdir()
+    beans = '<beans xmlns="http://www.springframework.org/schema/beans">'
+    (tmp_path / "sub/a.xml").write_text(f'{beans}<import resource="b.xml"/></beans>')
+    (tmp_path / "sub/b.xml").write_text(f"{beans}</beans>")
+
+    found = rules_of(capsys, file, "--release", "5.18.3", "--select", "V020")
+
+    assert found == {str(tmp_path / "sub" / name): {"V020"} for name in ("a.xml", "b.xml")}
+
+
+def test_a_fifo_that_no_process_writes_into_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fifo = tmp_path / "activemq.xml"
+    os.mkfifo(fifo)
+
+    assert main(["check", "--file", str(fifo), "--release", "5.18.3"]) == 2
+
+    assert "it is a FIFO, and no process writes into it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.3])
+def test_a_pipe_from_another_process_is_read_to_its_end(delay: float) -> None:
+    content = b"x" * 100_000
+    read_end, write_end = os.pipe()
+
+    def write() -> None:
+        time.sleep(delay)
+        with open(write_end, "wb") as pipe:
+            pipe.write(content)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        assert read_given_file(Path(f"/dev/fd/{read_end}"), 1 << 20) == content
+    finally:
+        os.close(read_end)
+        writer.join()

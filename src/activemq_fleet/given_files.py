@@ -1,0 +1,27 @@
+"""Read a file that the operator names on the command line; imports nothing of the project."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+
+def read_given_file(path: Path, limit: int) -> bytes:
+    """Return the first ``limit`` bytes of a file that the operator names, which may be a pipe: ``<(command)``.
+
+    Raises OSError, also for a FIFO that no process has opened for writing: reading it would never end.
+    """
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        descriptor = file.fileno()
+        begin = b""
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            try:
+                begin = os.read(descriptor, limit)
+            except BlockingIOError:
+                pass  # a process has opened it, and has not written yet
+            else:
+                if not begin:
+                    raise OSError(0, "it is a FIFO, and no process writes into it")
+        os.set_blocking(descriptor, True)
+        return begin + file.read(limit - len(begin))

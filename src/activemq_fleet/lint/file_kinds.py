@@ -1,0 +1,178 @@
+"""Name what a file is that is given as an activemq.xml and is none."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from lxml import etree
+
+from activemq_fleet.releases import XBEAN
+from activemq_fleet.schema import BEANS, CORE, UnreadableError, local_name, namespace_of, parse, text_of, utf_16_of
+
+_NAME_THE_FILE = "name the activemq.xml that the broker reads"
+_READ_WITH_IT = "name the activemq.xml of the same directory: this file is read together with it"
+_OF_ARTEMIS = (
+    "use the tools of Artemis: `artemis check node` checks a running broker, and artemis-configuration.xsd of its "
+    "distribution checks this file"
+)
+_INSIDE = "save the text of the activemq.xml inside it as a file, and name that file"
+_ARTEMIS = frozenset({
+    "http://activemq.apache.org/schema",
+    "http://activemq.org/schema",
+    "urn:activemq",
+    "urn:activemq:core",
+    "urn:activemq:jms",
+})  # fmt: skip
+_ARTEMIS_FILES = {"broker": "bootstrap.xml", "configuration": "broker.xml", "management-context": "management.xml"}
+_BLUEPRINT = "http://www.osgi.org/xmlns/blueprint/"
+_CAMEL = "http://camel.apache.org/schema/"
+_OF_BROKERS = frozenset({"beans", "broker"})
+# By the name of the root element, whatever its namespace.
+_ROOTS = {
+    "Configure": ("a configuration of Jetty in Jetty's own XML", _NAME_THE_FILE),
+    "Configuration": ("a configuration of Log4j", _READ_WITH_IT),
+    "html": ("an HTML page, as a server returns it in place of a file", "download the file itself, and check that"),
+    "project": ("the pom.xml of Maven", _NAME_THE_FILE),
+    "restrict": ("a policy of Jolokia, jolokia-access.xml", _READ_WITH_IT),
+    "schema": ("an XML schema", _NAME_THE_FILE),
+    "web-app": ("the web.xml of a web application", _NAME_THE_FILE),
+}
+_MAGIC = {
+    b"\x1f\x8b": "an archive of gzip",
+    b"PK\x03\x04": "an archive: zip or jar",
+    b"BZh": "an archive of bzip2",
+    b"\xfd7zXZ\x00": "an archive of xz",
+    b"\xfe\xed\xfe\xed": "a key store of Java",
+    b"\xca\xfe\xba\xbe": "a class of Java",
+    b"\x7fELF": "a program",
+}
+_JAAS_OPTION = re.compile(r"\b[\w.$]+\s+(?:required|requisite|sufficient|optional)\b", re.IGNORECASE)
+_JAAS_ENTRY = re.compile(r"^\s*[\w.-]+\s*\{", re.MULTILINE)
+_MANIFEST = re.compile(r"^[ \t]*kind:[ \t]*[\"']?(\w+)", re.MULTILINE)
+_YAML_KEY = re.compile(r"[ \t]*(?:- +)?[\w./\"'-]+:(?:[ \t].*|$)|[ \t]*- .*|---.*")
+_VARIABLE = re.compile(r"[ \t]*(?:export[ \t]+)?[A-Z_][A-Z0-9_]*=.*")
+_PROPERTY = re.compile(r"[ \t]*[\w.$/*>#-]+[ \t]*[=:].*")
+_SECTION = re.compile(r"[ \t]*\[[\w. -]+\][ \t]*")
+_LONGEST = 1 << 16  # bytes of a file that are inspected
+
+
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """What a file is that is no activemq.xml: a noun phrase, and the instruction what to do instead."""
+
+    name: str
+    fix: str
+
+
+def foreign_kind(data: bytes, file: str = "") -> FileKind | None:
+    """Return the kind of a file that is no activemq.xml; None for one that is, or that is meant to be one.
+
+    ``file`` is its path, which decides where content alone does not. A file is meant to be one if it is XML and its
+    root is that of Spring or of a broker, or if it is not XML and has such an element anywhere.
+    """
+    head = data[:_LONGEST]
+    if not data.strip(b" \t\r\n\xef\xbb\xbf\0"):
+        name = "an empty file" if not data else "a file that holds nothing but white space"
+        return FileKind(name, "restore the file from where it was copied: no broker starts with an empty file")
+    if kind := _binary_kind(head):
+        return FileKind(kind, _NAME_THE_FILE)
+    text = text_of(head, None)
+    if text.lstrip().startswith("<"):
+        return _xml_kind(data, text)
+    return _text_kind(text, file)
+
+
+def _binary_kind(head: bytes) -> str:
+    """Return what a file is that is not text; "" for text."""
+    known = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), "")
+    if known or utf_16_of(head):
+        return known
+    return "a binary file" if b"\0" in head else ""
+
+
+def _xml_kind(data: bytes, text: str) -> FileKind | None:
+    if re.match(r"\s*<!DOCTYPE\s+html|\s*<html", text, re.IGNORECASE):
+        return FileKind(*_ROOTS["html"])
+    try:
+        root = parse(data)
+    except UnreadableError:
+        without = re.sub(r"<\?.*?(?:\?>|\Z)|<!--.*?(?:-->|\Z)", "", text, flags=re.DOTALL)
+        if without.strip() or len(data) > _LONGEST:
+            return None
+        return FileKind(
+            "an XML file without any element, as a copy that was cut off",
+            "copy the file again: no broker starts with it",
+        )
+    return _kind_by_root(root)
+
+
+def _kind_by_root(root: etree._Element) -> FileKind | None:
+    namespace, name = namespace_of(str(root.tag)), local_name(str(root.tag))
+    if namespace in _ARTEMIS:
+        file = _ARTEMIS_FILES.get(name, "a configuration file")
+        return FileKind(f"{file} of Apache Artemis, another broker than ActiveMQ Classic", _OF_ARTEMIS)
+    if name in _OF_BROKERS or namespace in (BEANS, CORE, XBEAN):
+        return None
+    if namespace.startswith(_BLUEPRINT):
+        fix = "move its <broker> into a file of Spring, and check that: blueprints are not read"
+        return FileKind("a blueprint of OSGi, which Apache Karaf reads", fix)
+    if namespace.startswith(_CAMEL):
+        return FileKind(f"a file of Apache Camel, with the root <{name}>", _NAME_THE_FILE)
+    if name in _ROOTS:
+        return FileKind(*_ROOTS[name])
+    of = f" of {namespace}" if namespace else ""
+    return FileKind(f"an XML file of another program, with the root <{name}>{of}", _NAME_THE_FILE)
+
+
+def _text_kind(text: str, file: str) -> FileKind | None:
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("#", "!", "//"))]
+    manifest = _MANIFEST.search(text)
+    if re.search(r"<(?:\w+:)?(?:broker|beans)[\s>]", text):
+        before = text.partition("<")[0].rstrip().rpartition("\n")[2]
+        if manifest and re.search(r"^[ \t]*apiVersion:", text, re.MULTILINE):
+            return FileKind(f"a manifest of Kubernetes with a {manifest[1]}", _INSIDE)
+        if re.fullmatch(r"[ \t]*(?:- +)?[\w.\"'/-]+:[ \t]*[|>][-+0-9]*", before):
+            return FileKind("a YAML file", _INSIDE)
+        return FileKind("a script", f"run it, or {_INSIDE}") if text.startswith("#!") else None
+    if text.startswith("#!") and not any(_VARIABLE.fullmatch(line) for line in lines):
+        return FileKind("a script", _NAME_THE_FILE)
+    if "-----BEGIN " in text:
+        return FileKind("a certificate or a key", _NAME_THE_FILE)
+    if text.lstrip().startswith(("{", "[")) and _is_json(text):
+        return FileKind("a JSON file", _NAME_THE_FILE)
+    if _JAAS_ENTRY.search(text) and _JAAS_OPTION.search(text):
+        return FileKind("a configuration of JAAS, such as login.config", _READ_WITH_IT)
+    if manifest and re.search(r"^[ \t]*apiVersion:", text, re.MULTILINE):
+        return FileKind(f"a manifest of Kubernetes with a {manifest[1]}", _NAME_THE_FILE)
+    return _kind_by_lines(lines, file)
+
+
+def _kind_by_lines(lines: list[str], file: str) -> FileKind:
+    """Return the kind of a text by the form that most of its lines have."""
+    if any(re.match(r"[ \t]*(?:wrapper|set\.default)\.\w", line) for line in lines):
+        return FileKind("a wrapper.conf of the Java Service Wrapper", _NAME_THE_FILE)
+    if any(re.match(r"[ \t]*(?:log4j\.|appender\.|rootLogger\b|logger\.)", line) for line in lines):
+        return FileKind("a configuration of Log4j", _READ_WITH_IT)
+    if file.endswith(".properties"):
+        return FileKind("a properties file", _READ_WITH_IT)
+    if any(map(_SECTION.fullmatch, lines[:1])):
+        return FileKind("an INI file or a unit of systemd", _NAME_THE_FILE)
+    forms = (
+        (_VARIABLE, "a file of environment variables, such as bin/env", _NAME_THE_FILE),
+        (_YAML_KEY, "a YAML file", _NAME_THE_FILE),
+        (_PROPERTY, "a properties file", _READ_WITH_IT),
+    )
+    for form, name, fix in forms:
+        if 2 * sum(1 for line in lines if form.fullmatch(line)) >= len(lines):
+            return FileKind(name, fix)
+    return FileKind("a text that is not XML", _NAME_THE_FILE)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

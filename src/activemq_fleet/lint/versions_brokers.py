@@ -1,0 +1,141 @@
+"""Rules V about files that define no broker, and about the files that an activemq.xml imports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.imports import imported_files, missing_imports
+from activemq_fleet.schema import CORE
+
+_PERHAPS_BROKER = re.compile("broker", re.IGNORECASE)
+_CLIENT = re.compile(r"\.ActiveMQ(?:XA|Ssl)*ConnectionFactory$|\.PooledConnectionFactory$|\.JmsPoolConnectionFactory$")
+
+
+@rule("V040", "error", refuses=True)
+def file_of_another_kind(document: Document) -> Iterator[Problem]:
+    """The file is not an activemq.xml.
+
+    Why: the broker reads one XML file of Spring, and does not start with another file in its place. Files of Apache
+        Artemis, which is another broker, have the same names and other elements.
+    Fix: name the activemq.xml that the broker reads.
+    Source: XBeanBrokerFactory; measured on 5.18.3
+
+    Fires on 5.18.3::
+
+        <configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core"/></configuration>
+
+    Silent on 5.18.3::
+
+        <broker brokerName="north"/>
+    """
+    # Reported where the file is read: see files.file_findings.
+    yield from ()
+
+
+@rule("V041", "error", refuses=True)
+def file_without_a_broker(document: Document) -> Iterator[Problem]:
+    """The file defines no broker.
+
+    Why: the broker process reads the file, finds no BrokerService in it and stops: "The configuration has no
+        BrokerService instance".
+    Fix: name the file that has the <broker>; a file of clients, of Camel or of the web console is checked when the
+        activemq.xml that imports it is checked.
+    Cannot see: -Dspring.profiles.active on the command line, imported files that are not next to this one, and a class
+        of your own that makes a broker. Where one of these may decide, the finding is a warning.
+    Source: XBeanBrokerFactory of the release tags; measured on 5.18.3
+
+    Fires on 5.18.3::
+
+        <beans xmlns="http://www.springframework.org/schema/beans"
+               xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+               xsi:schemaLocation="http://www.springframework.org/schema/beans
+                                   http://www.springframework.org/schema/beans/spring-beans.xsd">
+          <bean id="factory" class="org.apache.activemq.ActiveMQConnectionFactory">
+            <property name="brokerURL" value="tcp://north:61616"/>
+          </bean>
+        </beans>
+
+    Silent on 5.18.3::
+
+        <broker brokerName="north"/>
+    """
+    if document.broker is not None or document.file or any(map(_is_active, document.brokers)):
+        return
+    pages = [page for _, page in imported_files(document) if page]
+    missing = list(missing_imports(document))
+    if any(map(_defines_broker, (document, *pages))):
+        return
+    if document.brokers:
+        profile = _profile_of(document.brokers[0])
+        text = f'the only <broker> is in <beans profile="{profile}">: the broker starts with that profile alone'
+        fix = f"start the broker with -Dspring.profiles.active={profile}, or take the <broker> out of the profile"
+        yield document.brokers[0].problem(text, severity="warning", fix=fix)
+        return
+    text = f"the file has no <broker>: it is {_kind_of(document)}"
+    if missing:
+        names = ", ".join(name for _, name in missing)
+        text += f", and {names}, which it imports, is not next to it"
+    is_open = bool(missing) or document.has_any(("component-scan",))
+    yield document.root.problem(text, severity="warning" if is_open else None)
+
+
+@rule("V042", "info")
+def imported_file_that_was_not_checked(document: Document) -> Iterator[Problem]:
+    """The file imports another one that is not next to it, and that was not checked.
+
+    Why: the broker reads both as one configuration. A mistake in the imported file stops it as well.
+    Fix: put the imported file where the import looks for it, and check again.
+    Source: Spring's <import>, which reads the resource before the broker starts
+
+    Fires on 5.18.3::
+
+        <import resource="queues.xml"/>
+
+    Silent on 5.18.3::
+
+        <broker brokerName="north"/>
+    """
+    if document.broker is not None or document.file:
+        return  # The inventory has the imported files of a fleet.
+    for node, name in missing_imports(document):
+        if "jetty" not in name and not re.search(r"[$#]\{(?!activemq\.)", node.get("resource")):
+            yield node.problem(f"{node.get('resource')} is not next to this file, and was not checked", "resource")
+
+
+def _defines_broker(document: Document) -> bool:
+    """Return whether a file has a broker that is in force, or a bean that may make one."""
+    if any(map(_is_active, document.brokers)):
+        return True
+    return any(_PERHAPS_BROKER.search(bean.get("class").rpartition(".")[2]) for bean in document.all("bean"))
+
+
+def _is_active(broker: Element) -> bool:
+    """Return whether a broker is defined without any profile of Spring being set."""
+    profile = _profile_of(broker)
+    return not profile or any(name == "default" or name.startswith("!") for name in re.split(r"[,; ]+", profile))
+
+
+def _profile_of(broker: Element) -> str:
+    """Return the profile of the innermost ``<beans>`` with one around a broker; "" without one."""
+    around = broker.parent
+    while around is not None:
+        if around.get("profile"):
+            return around.get("profile")
+        around = around.parent
+    return ""
+
+
+def _kind_of(document: Document) -> str:
+    classes = [bean.get("class") for bean in document.all("bean")]
+    if document.has_any(("camelContext", "routeContext", "routes")):
+        return "a context of Apache Camel"
+    if any(".jetty." in name for name in classes):
+        return "the file of the web console, which an activemq.xml imports"
+    if any(map(_CLIENT.search, classes)) or any(
+        node.namespace == CORE and node.name.lower().endswith("connectionfactory") for node in document.nodes
+    ):
+        return "a Spring context of JMS clients"
+    return "a Spring context"
