@@ -51,6 +51,7 @@ CHECKS = (
     Check("documentation", [PYTHON, "-m", "scripts.check_documentation"]),
     Check("docs/rules.md", [PYTHON, "-m", "scripts.rules_page", "--check"]),
     Check("docs/topology-errors.md", [PYTHON, "-m", "scripts.topology_errors_page", "--check"]),
+    Check("schemas", [PYTHON, "-m", "scripts.variables_schema", "--check"]),
     Check("docs/alerts.md", [PYTHON, "-m", "scripts.alerts_page", "--check"]),
     Check("docs/glossary.md", [PYTHON, "-m", "scripts.glossary", "--check"]),
 )

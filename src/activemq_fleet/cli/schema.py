@@ -1,4 +1,4 @@
-"""Define ``activemq-fleet schema``, which manages the XSDs that files of a release are checked against."""
+"""Define ``activemq-fleet schema``: the XSDs of releases, and the JSON Schemas of variables and inventories."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from pathlib import Path
 
 import click
 
+from activemq_fleet.cli.activity import ACTIVITY
+from activemq_fleet.cli.completion_values import complete_releases
 from activemq_fleet.cli.printing import echo, echo_to_stderr
 
 
 @click.group()
 def command() -> None:
-    """Fetch and keep the XML schemas that a release's files are checked against."""
+    """Fetch the XML schemas of releases, and print the JSON Schemas of variables and inventories."""
 
 
 @command.command()
-@click.argument("release")
+@click.argument("release", shell_complete=complete_releases)
 @click.option(
     "--from",
     "source",
@@ -32,5 +34,25 @@ def fetch(release: str, source: Path | None) -> None:
     from activemq_fleet.artifacts import fetch_schema
 
     asked = Release.of(release)
-    path = fetch_schema(asked, source, progress=echo_to_stderr)
+    with ACTIVITY.during(f"Fetching the schema of {asked}"):
+        path = fetch_schema(asked, source, progress=echo_to_stderr)
     echo(f"schema of {asked}: {path}")
+
+
+def _add_print_command(name: str, files: str) -> None:
+    """Add a command that prints the JSON Schema of one kind of file."""
+
+    @command.command(
+        name,
+        help=f"Print the JSON Schema (draft 2020-12) of {files}.\n\nAn editor with a YAML language server validates "
+        "and completes such a file by the line: # yaml-language-server: $schema=PATH",
+        short_help=f"Print the JSON Schema of {files}.",
+    )
+    def print_command() -> None:
+        from activemq_fleet.settings.schemas import read_json_schema
+
+        click.echo(read_json_schema(name), nl=False)
+
+
+_add_print_command("variables", "group_vars/*.yml and host_vars/*.yml")
+_add_print_command("inventory", "an inventory such as hosts.yml")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from activemq_fleet.settings import fields
 
@@ -80,8 +80,8 @@ class AgentSettings(BaseModel):
     agent_publisher_envelope: bool = False
     agent_publisher_drop_expired: bool = False
     agent_publisher_barrier: bool = False
-    agent_topics: Annotated[tuple[fields.MqttFilter, ...], BeforeValidator(fields.split_words)] = ()
-    agent_publish_prefixes: Annotated[tuple[fields.MqttFilter, ...], BeforeValidator(fields.split_words)] = ()
+    agent_topics: Annotated[tuple[fields.MqttFilter, ...], fields.Words] = ()
+    agent_publish_prefixes: Annotated[tuple[fields.MqttFilter, ...], fields.Words] = ()
     agent_client_id: fields.Name | None = None
     agent_tls_ca: fields.AbsolutePath | None = None
     agent_tls_certificate: fields.AbsolutePath | None = None
@@ -102,9 +102,7 @@ class AgentSettings(BaseModel):
     agent_drain_seconds: int = Field(default=20, ge=0, le=3600)
     agent_metrics_address: fields.HostAndPort | None = None
     agent_log_level: Literal["debug", "info", "warning", "error"] | None = None
-    agent_options: dict[fields.AgentKey, Annotated[fields.Text, BeforeValidator(fields.option_text)]] = Field(
-        default_factory=dict
-    )
+    agent_options: dict[fields.AgentKey, Annotated[fields.Text, fields.OptionText]] = Field(default_factory=dict)
     agent_user: fields.UnixName = "activemq-agent"
     agent_home: fields.AbsolutePath = "/opt/activemq-agent"
     agent_state: fields.AbsolutePath = "/var/lib/activemq-agent"

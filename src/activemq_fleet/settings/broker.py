@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     Field,
     SecretStr,
     model_validator,
@@ -170,7 +169,7 @@ class WaiverSettings(NetworkModel):
 
     rule: Annotated[str, fields.text_matching(r"[A-Z][0-9]{3}", "must be the name of a rule, such as T005")]
     reason: fields.Text
-    hosts: Annotated[tuple[fields.Text, ...], BeforeValidator(fields.split_words)] = ("*",)
+    hosts: Annotated[tuple[fields.Text, ...], fields.Words] = ("*",)
     until: date | None = None
 
 
@@ -225,7 +224,7 @@ class _Broker(NetworkModel):
     temp_limit: fields.Limit = "5 gb"
     broker_attributes: dict[
         Annotated[str, fields.text_matching(r"(?a:(?!xml)[A-Za-z]\w*)", "is not the name of an attribute")],
-        Annotated[fields.Attribute, BeforeValidator(fields.option_text)],
+        Annotated[fields.Attribute, fields.OptionText],
     ] = Field(default_factory=dict)
     jmx: JmxSettings | None = None
     imports: tuple[fields.Import, ...] = ()

@@ -11,9 +11,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    SecretStr,
+)
+from pydantic_core import core_schema
 
 from activemq_fleet.addresses import check_host, join, parse_listening, parse_url
 from activemq_fleet.settings.encrypted import EncryptedValue
@@ -77,19 +87,37 @@ def _check_port(text: str) -> str:
     return text
 
 
-def text_matching(regex: str, what: str) -> AfterValidator:
-    """Return a pydantic validator for text that must match a regular expression as a whole and pass :func:`check_text`.
+@dataclass(frozen=True, slots=True)
+class TextPattern:
+    """A pydantic validator for text that must match ``regex`` as a whole and pass :func:`check_text`.
 
     ``what`` is the error that the user reads when the text does not match.
     """
-    compiled = re.compile(regex)
 
-    def check(text: str) -> str:
-        if not compiled.fullmatch(text):
-            raise ValueError(what)
+    regex: str
+    what: str
+
+    def check(self, text: str) -> str:
+        """Return the text unchanged; raise ValueError where it does not match."""
+        if not re.fullmatch(self.regex, text):
+            raise ValueError(self.what)
         return check_text(text)
 
-    return AfterValidator(check)
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        described = handler(schema)
+        # Editors read patterns as JavaScript does, which has no flags inside an expression.
+        regex = self.regex.replace("(?a:", "(?:")
+        return described if "(?i:" in regex or "pattern" in described else described | {"pattern": f"^(?:{regex})$"}
+
+
+def text_matching(regex: str, what: str) -> TextPattern:
+    """Return the validator of text that matches a regular expression; ``what`` is the error for any other text."""
+    return TextPattern(regex, what)
 
 
 def _secret(value: Any) -> SecretStr | EncryptedValue:
@@ -135,7 +163,7 @@ def text_by_release(check: Callable[[str], str]) -> PlainValidator:
         except ValueError as error:
             raise ValueError(f"has for {key} a value that {error}") from None
 
-    return PlainValidator(read)
+    return PlainValidator(read, json_schema_input_type=str | dict[str, str])
 
 
 def _check_release(key: Any) -> str:
@@ -184,7 +212,12 @@ Instance = Annotated[
     text_matching(r".*(?<!-watchdog)", "must not end with -watchdog: the unit of a watchdog has such a name"),
 ]
 # YAML reads a bare ``off`` as false.
-Watchdog = Annotated[Literal["off", "warn", "kill"], BeforeValidator(lambda mode: "off" if mode is False else mode)]
+Watchdog = Annotated[
+    Literal["off", "warn", "kill"],
+    BeforeValidator(
+        lambda mode: "off" if mode is False else mode, json_schema_input_type=Literal["off", "warn", "kill", False]
+    ),
+]
 UnixName = Annotated[str, text_matching(r"[a-z_][a-z0-9_-]{0,31}", "is not a Unix user name")]
 JavaClass = Annotated[str, text_matching(r"(?a:[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)", "is not the name of a Java class")]
 Heap = Annotated[str, text_matching(r"[1-9][0-9]*[kKmMgG]", "must be a size such as 512m or 4g")]
@@ -218,9 +251,11 @@ AgentKey = Annotated[
 ]
 OptionName = Annotated[str, text_matching(r"[A-Za-z][A-Za-z0-9.]*", "is not the name of a URI option")]
 Port = Annotated[int, Field(ge=1, le=65535)]
-Secret = Annotated[SecretStr | EncryptedValue, PlainValidator(_secret)]
-Principals = Annotated[tuple[Principal, ...], BeforeValidator(split_words)]
-Destinations = Annotated[tuple[Destination, ...], BeforeValidator(split_words)]
+Secret = Annotated[SecretStr | EncryptedValue, PlainValidator(_secret, json_schema_input_type=str)]
+Words = BeforeValidator(split_words, json_schema_input_type=str | list[str])
+"""Makes a list of a text of words with commas between them."""
+Principals = Annotated[tuple[Principal, ...], Words]
+Destinations = Annotated[tuple[Destination, ...], Words]
 
 
 def repeated_names(names: Sequence[str]) -> list[str]:
@@ -235,15 +270,19 @@ def option_text(value: Any) -> Any:
     return str(value) if isinstance(value, int) else value
 
 
+OptionText = BeforeValidator(option_text, json_schema_input_type=str | int | bool)
+"""Makes text of a number or boolean, as URI options and XML attributes have it."""
+
+
 def _check_dialled(text: str) -> str:
     parse_url(text)
     return text
 
 
-Dialled = Annotated[str, BeforeValidator(option_text), AfterValidator(_check_filled), AfterValidator(_check_dialled)]
+Dialled = Annotated[str, OptionText, AfterValidator(_check_filled), AfterValidator(_check_dialled)]
 """``host:port``, or ``ssl://host:port``."""
 HostAndPort = Annotated[
-    str, BeforeValidator(option_text), AfterValidator(_check_filled),
+    str, OptionText, AfterValidator(_check_filled),
     AfterValidator(lambda text: join(*parse_listening(text))),
 ]  # fmt: skip
 

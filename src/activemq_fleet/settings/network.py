@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from activemq_fleet.node.protocols import protocol_of
 from activemq_fleet.settings import fields
@@ -87,11 +87,25 @@ def _of_types(types: Mapping[str, object]) -> BeforeValidator:
     return BeforeValidator(check)
 
 
+def _json_schema_of(types: Mapping[str, object]) -> WithJsonSchema:
+    """Return the JSON Schema of a mapping whose values may be numbers and booleans or the same as text."""
+    schemas: dict[object, list[str]] = {_BOOLEAN: ["boolean", "string"], _NUMBER: ["integer", "string"]}
+    properties = {name: {"type": schemas.get(wanted, "string")} for name, wanted in types.items()}
+    return WithJsonSchema({"type": "object", "properties": properties, "additionalProperties": False})
+
+
 _Items = tuple[tuple[str, fields.Attribute], ...]
 _AS_MAPPING = PlainSerializer(dict, return_type=dict[str, str])
-LinkAttributes = Annotated[_Items, _of_types(_LINK_ATTRIBUTES), _AS_MAPPING]
-ConnectorAttributes = Annotated[_Items, _of_types(_CONNECTOR_ATTRIBUTES), _AS_MAPPING]
-UriOptions = Annotated[tuple[tuple[fields.OptionName, fields.UriOption], ...], BeforeValidator(_pairs), _AS_MAPPING]
+LinkAttributes = Annotated[_Items, _of_types(_LINK_ATTRIBUTES), _AS_MAPPING, _json_schema_of(_LINK_ATTRIBUTES)]
+ConnectorAttributes = Annotated[
+    _Items, _of_types(_CONNECTOR_ATTRIBUTES), _AS_MAPPING, _json_schema_of(_CONNECTOR_ATTRIBUTES)
+]
+UriOptions = Annotated[
+    tuple[tuple[fields.OptionName, fields.UriOption], ...],
+    BeforeValidator(_pairs),
+    _AS_MAPPING,
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": ["string", "integer", "boolean"]}}),
+]
 FRAME_SIZE = "wireFormat.maxFrameSize"
 DEFAULT_OPTIONS = {"maximumConnections": "1000", FRAME_SIZE: "10485760"}
 """The options of a connector for clients that do not speak OpenWire."""
@@ -156,7 +170,7 @@ class ConnectorSettings(NetworkModel):
     name: fields.BeanName
     scheme: fields.Identifier
     port: fields.Port
-    options: dict[fields.OptionName, Annotated[fields.UriOption, BeforeValidator(fields.option_text)]] = Field(
+    options: dict[fields.OptionName, Annotated[fields.UriOption, fields.OptionText]] = Field(
         default_factory=lambda known: default_connector_options(known.get("scheme", ""))
     )
     bind: fields.Host | None = None

@@ -1,0 +1,135 @@
+"""The JSON Schemas of variables and inventories: an independent validator accepts the examples and rejects mistakes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from activemq_fleet.cli.main import main
+from activemq_fleet.settings.broker import Settings
+from activemq_fleet.settings.reading import KNOWN
+from activemq_fleet.settings.schemas import read_json_schema
+from scripts import variables_schema
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+INVENTORIES = sorted(EXAMPLES.glob("*/hosts.yml"))
+VARIABLES = sorted({*EXAMPLES.glob("*/group_vars/**/*.yml"), *EXAMPLES.glob("*/host_vars/**/*.yml")})
+
+
+class VaultLoader(yaml.SafeLoader):
+    """Reads values with a tag, such as those of Ansible Vault, as text."""
+
+
+VaultLoader.add_multi_constructor("!", lambda loader, _suffix, node: loader.construct_scalar(node))
+
+
+def problems_of(kind: str, text: str) -> list[str]:
+    validator = Draft202012Validator(json.loads(read_json_schema(kind)))
+    content = yaml.load(text, VaultLoader)  # noqa: S506 -- a SafeLoader
+    return [f"{problem.json_path}: {problem.message}" for problem in validator.iter_errors(content)]
+
+
+@pytest.mark.parametrize("kind", ["variables", "inventory"])
+def test_schema_is_valid_and_printed(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", kind]) == 0
+    content = json.loads(capsys.readouterr().out)
+    Draft202012Validator.check_schema(content)
+    assert content["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+def test_schemas_are_those_that_the_models_make() -> None:
+    assert variables_schema.main(["--check"]) == 0, "run `make rules`"
+
+
+def test_every_variable_is_described() -> None:
+    properties = json.loads(read_json_schema("variables"))["$defs"]["variables"]["properties"]
+    assert {name for name in KNOWN if not properties[name].get("description")} == set()
+
+
+def test_every_default_is_that_of_the_models() -> None:
+    properties = json.loads(read_json_schema("variables"))["$defs"]["variables"]["properties"]
+    plain = {
+        name: field.default for name, field in Settings.model_fields.items() if type(field.default) in (str, int, bool)
+    }
+    assert len(plain) > 30
+    assert {name: properties[f"activemq_{name}"].get("default") for name in plain} == plain
+
+
+@pytest.mark.parametrize("path", VARIABLES, ids=lambda path: path.relative_to(EXAMPLES).as_posix())
+def test_variables_of_the_examples_are_valid(path: Path) -> None:
+    assert problems_of("variables", path.read_text()) == []
+
+
+@pytest.mark.parametrize("path", INVENTORIES, ids=lambda path: path.relative_to(EXAMPLES).as_posix())
+def test_inventories_of_the_examples_are_valid(path: Path) -> None:
+    assert problems_of("inventory", path.read_text()) == []
+
+
+@pytest.mark.parametrize("path", [*INVENTORIES, *VARIABLES], ids=lambda path: path.relative_to(EXAMPLES).as_posix())
+def test_every_example_names_its_schema(path: Path) -> None:
+    lines = [line for line in path.read_text().splitlines() if line.startswith("# yaml-language-server: $schema=")]
+    assert len(lines) == 1
+    schema = (path.parent / lines[0].partition("=")[2]).resolve()
+    assert schema.name == ("inventory.schema.json" if path in INVENTORIES else "variables.schema.json")
+    assert schema.is_file()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "activemq_relase: 5.18.3",
+        "activemq_port_offset: many",
+        "activemq_port_offset: -1",
+        "activemq_ha: shared",
+        "activemq_console: maybe",
+        "activemq_users: {name: app, password: x}",
+        "activemq_users: [{name: app, pasword: x}]",
+        "activemq_users: [{name: 'a b', password: x}]",
+        "activemq_links: [{from: a, to: b, duplx: true}]",
+        "activemq_links: [{from: a, to: b, attributes: {prefetchsize: 1}}]",
+        "activemq_kahadb: {journal_max_file_lenght: 64 mb}",
+        "activemq_destination_policies: [{kind: queue, destination: a, queue_prefetch: lots}]",
+        "activemq_destination_policies: [{kind: queu, destination: a}]",
+        "activemq_heap: 5",
+        "activemq_vip_router_id: 256",
+        "activemq_agent_log_level: loud",
+        "activemq_agent_packet_bytes: 1",
+    ],
+)
+def test_wrong_key_or_value_is_rejected(text: str) -> None:
+    assert problems_of("variables", text)
+    (content,) = [yaml.safe_load(text)]
+    inventory: dict[str, Any] = {"all": {"hosts": {"a-mq01-a": content}}}
+    assert problems_of("inventory", yaml.safe_dump(inventory))
+
+
+@pytest.mark.parametrize("text", ["all: {host: {a: }}", "all: {hosts: [a, b]}", "all: {vars: {activemq_relase: x}}"])
+def test_wrong_inventory_is_rejected(text: str) -> None:
+    assert problems_of("inventory", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "activemq_port_offset: '{{ offset }}'",
+        "activemq_users: '{{ users }}'",
+        "activemq_users: [{name: app, password: !vault xyz, groups: 'a, b'}]",
+        "activemq_network_ttl: {consumer: 1, message: 9999}",
+        "activemq_links: [{from: a, to: b, attributes: {prefetchSize: 1, conduitSubscriptions: false}}]",
+        "activemq_archive: {'5.18.3': /srv/a.tar.gz}",
+        "activemq_virtual_destinations: [{type: composite_queue, name: a, forward_to: ['queue://b']}]",
+        "activemq_usage: {memory: 70 %, store: {limit: 20 gb}}",
+        "activemq_plugins: {statistics: true, redelivery: {default: {maximum_redeliveries: 3}}}",
+        "activemq_kahadb: {by_destination: [{destination: a, kind: queue, journal_max_file_length: 64 mb}]}",
+        "activemq_x_mine: 1",
+        "ansible_user: root",
+    ],
+)
+def test_other_forms_of_values_are_valid(text: str) -> None:
+    assert problems_of("variables", text) == []
