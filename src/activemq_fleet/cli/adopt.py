@@ -12,6 +12,7 @@ import click
 
 from activemq_fleet import InputError
 from activemq_fleet.atomic_files import paths_in, write_tree
+from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option, output_option
 from activemq_fleet.cli.printing import echo, warn
 from activemq_fleet.errors import shorten_list
@@ -86,18 +87,19 @@ def command(
     from activemq_fleet.cli.fleet_checks import schema_of
 
     check_inventory(output)
-    adopted = adopt_files(
-        files,
-        releases=releases,
-        addresses=addresses,
-        properties=properties,
-        shared_stores=shared,
-        naming_pattern=naming_pattern,
-        naming_parity=naming_parity,
-        node=node,
-        schema_of=schema_of,
-        warn=warn,
-    )
+    with ACTIVITY.during("Reading the files"):
+        adopted = adopt_files(
+            files,
+            releases=releases,
+            addresses=addresses,
+            properties=properties,
+            shared_stores=shared,
+            naming_pattern=naming_pattern,
+            naming_parity=naming_parity,
+            node=node,
+            schema_of=schema_of,
+            warn=warn,
+        )
     write_tree(output, adopted.files, check_target=check_inventory)
     if form == "json":
         echo(json.dumps([asdict(difference) for difference in adopted.differences], indent=2))

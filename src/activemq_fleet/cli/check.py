@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from activemq_fleet import FleetError
+from activemq_fleet.cli.completion_values import complete_releases, complete_rule_list
 from activemq_fleet.cli.formats import FORMATS, formatter
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 
@@ -24,7 +25,12 @@ _PATH = click.Path(path_type=Path)
     help="Check anyone's activemq.xml, or all below a directory. May be repeated.",
 )
 @click.argument("files", nargs=-1, type=_PATH)
-@click.option("--release", metavar="X", help="The release that reads the files, such as 5.18.3.")
+@click.option(
+    "--release",
+    metavar="X",
+    shell_complete=complete_releases,
+    help="The release that reads the files, such as 5.18.3.",
+)
 @click.option(
     "--release-from", type=_PATH, metavar="FILE", help="Lines PATTERN RELEASE: which release reads which files."
 )
@@ -32,9 +38,16 @@ _PATH = click.Path(path_type=Path)
     "--select",
     multiple=True,
     metavar="RULES",
+    shell_complete=complete_rule_list,
     help="Only these rules or families: N,L003, or errors-that-stop-a-broker. May be repeated.",
 )
-@click.option("--ignore", multiple=True, metavar="RULES", help="Not these rules or families. May be repeated.")
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="RULES",
+    shell_complete=complete_rule_list,
+    help="Not these rules or families. May be repeated.",
+)
 @click.option("--baseline", type=_PATH, metavar="FILE", help="Findings that are known: only new ones fail.")
 @click.option("--write-baseline", type=_PATH, metavar="FILE", help="Write what is found now as the baseline.")
 @format_option(*FORMATS)

@@ -18,6 +18,7 @@ from activemq_fleet import (
     check_fleet,
     lint_file,
 )
+from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.baseline import read_baseline, with_baseline_waived, write_baseline
 from activemq_fleet.cli.companions import INPUT_ERROR, companions_of, read_file, unreadable_finding
 from activemq_fleet.cli.file_releases import broker_files_below, read_release_rules, releases_of_files
@@ -25,6 +26,7 @@ from activemq_fleet.cli.fleet_checks import print_warnings, schema_of
 from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import echo_to_stderr, warn
+from activemq_fleet.cli.terminal import print_long
 from activemq_fleet.findings import error as error_finding
 from activemq_fleet.node.printable import counted
 
@@ -50,15 +52,16 @@ def report_on_files(
     for path, content in contents.items():
         other_files, missing = companions_of(path, content)
         findings += (finding for finding in missing if finding not in findings)
-        findings += lint_file(
-            content,
-            Release.of(texts[path]),
-            file=str(path),
-            other_files=other_files,
-            schema_of=schemas.__getitem__,
-            select=select,
-            ignore=ignore,
-        )
+        with ACTIVITY.during(f"Checking {path}"):
+            findings += lint_file(
+                content,
+                Release.of(texts[path]),
+                file=str(path),
+                other_files=other_files,
+                schema_of=schemas.__getitem__,
+                select=select,
+                ignore=ignore,
+            )
     return Report(tuple(map(str, named)), tuple(findings), warnings=tuple(warnings), files=True)
 
 
@@ -66,7 +69,8 @@ def report_on_fleet(inventory: InventoryOptions, select: Sequence[str], ignore: 
     """Return the report on an inventory's fleet: topology, schema, lint rules and routes. Raises FleetError."""
     fleet = inventory.load_fleet()
     print_warnings(fleet)
-    findings = check_fleet(fleet, schema_of=schema_of, select=select, ignore=ignore)
+    with ACTIVITY.during(f"Checking {counted(len(fleet.brokers), 'broker')}"):
+        findings = check_fleet(fleet, schema_of=schema_of, select=select, ignore=ignore)
     return Report.of(replace(fleet, findings=findings))
 
 
@@ -79,7 +83,7 @@ def print_report(report: Report, form: str, baseline: Path | None, write_to: Pat
     not_read = tuple(finding for finding in report.findings if finding.rule == INPUT_ERROR)
     if baseline is not None:
         report = replace(report, findings=with_baseline_waived(report.findings, read_baseline(baseline)))
-    click.echo(formatter(form)(report))
+    (print_long if form == "text" else click.echo)(formatter(form)(report))
     if write_to is not None:
         known = write_baseline(write_to, [finding for finding in report.findings if finding.rule != INPUT_ERROR])
         echo_to_stderr(f"{write_to}: {counted(known, 'finding')} {'is' if known == 1 else 'are'} known from now on")

@@ -5,6 +5,7 @@ An error completes nothing: a shell would print it into the line that the user t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 
 import click
@@ -41,7 +42,43 @@ def _topics(context: click.Context) -> Iterable[tuple[str, str]]:
     return ((name, "") for name in sorted({*commands, *help_page_names()}))
 
 
+def _hosts(context: click.Context) -> Iterable[tuple[str, str]]:
+    """Return the hosts of the inventory of ``-i``. Programs that make inventories are not run: they may take long."""
+    sources = context.params.get("sources") or ()
+    if not sources or any(map(_is_dynamic, sources)):
+        return []
+    from activemq_fleet._ansible import loaded_inventory
+
+    with loaded_inventory(sources) as loaded:
+        return [(host.name, "") for host in loaded.inventory.get_hosts()]
+
+
+def _is_dynamic(source: str) -> bool:
+    """Return whether an inventory source is a program, or a directory that holds one."""
+    if not os.path.isdir(source):
+        return os.path.isfile(source) and os.access(source, os.X_OK)
+    with os.scandir(source) as entries:
+        return any(entry.is_file() and os.access(entry, os.X_OK) for entry in entries)
+
+
+def _releases(_context: click.Context) -> Iterable[tuple[str, str]]:
+    from activemq_fleet.releases import releases_to_download
+
+    return ((release.text, "") for release in releases_to_download())
+
+
 complete_rules = _completer(_rules)
 """Completes the id of a rule."""
 complete_topics = _completer(_topics)
 """Completes the name of a command or of a page of the documentation."""
+complete_hosts = _completer(_hosts)
+"""Completes the name of a host of the inventory."""
+complete_releases = _completer(_releases)
+"""Completes a release whose data are known."""
+
+
+def complete_rule_list(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the last of several ids of rules with commas between them."""
+    before, comma, last = incomplete.rpartition(",")
+    items = complete_rules(context, parameter, last)
+    return [CompletionItem(f"{before}{comma}{item.value}", help=item.help) for item in items]

@@ -6,8 +6,11 @@ import shutil
 
 import click
 
+from activemq_fleet.cli.activity import ACTIVITY
+from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 from activemq_fleet.cli.printing import echo
+from activemq_fleet.cli.terminal import print_long
 from activemq_fleet.node.printable import printable_json
 
 _LEAST, _MOST = 80, 100
@@ -25,8 +28,14 @@ _STYLES: dict[str, dict[str, object]] = {
 
 @click.command("explain")
 @inventory_options()
-@click.argument("host", metavar="HOST")
-@click.option("--to", "to", metavar="HOST", help="Tell instead how a message gets from HOST to this one.")
+@click.argument("host", metavar="HOST", shell_complete=complete_hosts)
+@click.option(
+    "--to",
+    "to",
+    metavar="HOST",
+    shell_complete=complete_hosts,
+    help="Tell instead how a message gets from HOST to this one.",
+)
 @click.option("--destination", metavar="NAME", help="With --to: of this queue, or topic://NAME.")
 @format_option()
 def command(inventory: InventoryOptions, host: str, to: str | None, destination: str | None, form: str) -> int:
@@ -45,11 +54,14 @@ def command(inventory: InventoryOptions, host: str, to: str | None, destination:
         raise click.UsageError("--destination goes with --to")
     fleet = inventory.load_fleet()
     print_warnings(fleet)
-    explanation = explain_route(fleet, find_routes(fleet), host, to, destination) if to else explain_host(fleet, host)
+    with ACTIVITY.during("Following the routes of messages" if to else f"Explaining {host}"):
+        explanation = (
+            explain_route(fleet, find_routes(fleet), host, to, destination) if to else explain_host(fleet, host)
+        )
     if form == "json":
         echo(printable_json(explanation.to_dict()))
     else:
-        click.echo(to_text(explanation, width=_width(), emphasis=_styled))
+        print_long(to_text(explanation, width=_width(), emphasis=_styled))
     return 0
 
 

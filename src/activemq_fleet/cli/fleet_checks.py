@@ -6,6 +6,7 @@ import click
 
 from activemq_fleet import Fleet, Release
 from activemq_fleet.artifacts import load_schema
+from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.printing import echo_to_stderr, warn
 from activemq_fleet.schema import Schema
@@ -22,7 +23,8 @@ def schema_of(release: Release) -> Schema:
 
     Raises SchemaUnavailable or ArtifactError when the line has no schema.
     """
-    return load_schema(release, progress=echo_to_stderr)
+    with ACTIVITY.during(f"Loading the schema of {release} (fetched through Maven once)"):
+        return load_schema(release, progress=echo_to_stderr)
 
 
 def print_findings(fleet: Fleet) -> None:

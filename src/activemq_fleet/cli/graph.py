@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from activemq_fleet import InputError
+from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
 
 
@@ -40,7 +41,8 @@ def command(inventory: InventoryOptions, output: Path, status: Path | None) -> i
         from activemq_fleet.render import render_documents
         from activemq_fleet.validation import with_lint_findings
 
-        shown = with_lint_findings(fleet, render_documents(fleet))
+        with ACTIVITY.during("Checking the fleet"):
+            shown = with_lint_findings(fleet, render_documents(fleet))
     else:
         from activemq_fleet.status import read_states
 
@@ -48,5 +50,6 @@ def command(inventory: InventoryOptions, output: Path, status: Path | None) -> i
         if states and not any(broker.host in states for broker in fleet.brokers):
             raise InputError(f"{status} is about none of the brokers in this inventory")
         shown = replace(fleet, findings=findings)
-    write_file(output, writers[output.suffix](shown, states).encode())
+    with ACTIVITY.during("Drawing the fleet"):
+        write_file(output, writers[output.suffix](shown, states).encode())
     return 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.drill import drill_command
 from activemq_fleet.cli.lab_options import existing_lab_options, interruptible, lab_options
 from activemq_fleet.cli.options import format_option
@@ -106,7 +107,7 @@ def _add_host_command(name: str, what: str, done: str) -> None:
     """Add a command that calls the lab's method of the same name for one host."""
 
     @command.command(name, short_help=what, help=f"{what}\n\nHOST is an inventory name or its first label.")
-    @click.argument("host")
+    @click.argument("host", shell_complete=complete_hosts)
     @existing_lab_options
     def host_command(host: str, lab: Lab) -> None:
         getattr(lab, name)(host)
@@ -122,7 +123,7 @@ command.add_command(drill_command)
 
 
 @command.command("freeze", short_help="Freeze a broker, give its lock away, and let it go on.")
-@click.argument("host")
+@click.argument("host", shell_complete=complete_hosts)
 @existing_lab_options
 @click.option("--steal-lock", is_flag=True, help="Give its lock to the other node, as a lost lease does.")
 @click.option(

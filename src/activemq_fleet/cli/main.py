@@ -5,19 +5,21 @@ from __future__ import annotations
 import difflib
 import gc
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
 import click
 
 from activemq_fleet import __version__
+from activemq_fleet.cli.completion import COMPLETE_VARIABLE, complete_line
 from activemq_fleet.cli.error_lines import PROGRAM, run
 from activemq_fleet.cli.terminal import add_output_options, color_of_environment
 
 # In the order of use.
 COMMANDS = (
     *("names", "render", "check", "explain", "graph", "schema", "lab", "status", "adopt"),
-    *("pack", "plan", "drift", "audit", "store", "rule", "help"),
+    *("pack", "plan", "drift", "audit", "store", "rule", "help", "completion"),
 )
 
 
@@ -80,6 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _invoke(arguments: Sequence[str] | None) -> int:
     # Not group.main(), which ends the process by itself for a closed pipe.
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None and (instruction := os.environ.get(COMPLETE_VARIABLE)):
+        return complete_line(group, instruction)
     with group.make_context(PROGRAM, words, color=color_of_environment()) as context:
         result = group.invoke(context)
     return result if isinstance(result, int) else 0

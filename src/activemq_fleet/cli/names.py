@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 from activemq_fleet.cli.printing import echo
-from activemq_fleet.node.printable import aligned, counted, printable_json
+from activemq_fleet.cli.terminal import print_long
+from activemq_fleet.node.printable import aligned, counted, printable, printable_json
 from activemq_fleet.node.text_lines import split_lines
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ _NO_CONVENTION = f"No convention that is known here reads these names as pairs: 
 
 
 @click.command("names")
-@click.argument("hosts", metavar="[HOST]...", nargs=-1)
+@click.argument("hosts", metavar="[HOST]...", nargs=-1, shell_complete=complete_hosts)
 @inventory_options(required=False)
 @click.option("--naming-pattern", metavar="REGEX", help="As activemq_naming_pattern.")
 @click.option("--naming-parity", type=click.Choice(["odd-even", "even-odd"]), help="As activemq_naming_parity.")
@@ -60,7 +62,7 @@ def command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str, **co
             )
         )
     else:
-        echo("\n".join([*_text(rows, proposal), *_standalone_text(alone)]))
+        print_long(printable("\n".join([*_text(rows, proposal), *_standalone_text(alone)]), lines=True))
     return int(any(row["problem"] or (hosts and not row["broker"]) for row in rows))
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from activemq_fleet.cli.activity import ACTIVITY
+
 if TYPE_CHECKING:
     from activemq_fleet import Fleet
     from activemq_fleet.inventory import InventoryData
@@ -74,13 +76,15 @@ class InventoryOptions:
         # Imported here: it brings Ansible along, which takes a while to load.
         from activemq_fleet import load_fleet
 
-        return load_fleet(**dataclasses.asdict(self))
+        with ACTIVITY.during("Reading the inventory"):
+            return load_fleet(**dataclasses.asdict(self))
 
     def read(self) -> InventoryData:
         """Return the inventory's hosts and groups. Raises FleetError for an inventory that cannot be read."""
         from activemq_fleet.inventory import read_inventory
 
-        return read_inventory(**dataclasses.asdict(self))
+        with ACTIVITY.during("Reading the inventory"):
+            return read_inventory(**dataclasses.asdict(self))
 
 
 def inventory_options(*, required: bool = True) -> Decorator:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import output_option
 from activemq_fleet.cli.printing import echo
 
@@ -28,7 +29,8 @@ def command(output: Path, python_prefix: str | None) -> int:
     """
     from activemq_fleet.spark.pack import pack_environment
 
-    packed = pack_environment(output, python_prefix)
+    with ACTIVITY.during("Packing the environment"):
+        packed = pack_environment(output, python_prefix)
     echo(
         f"{packed.archive}: {len(packed.distributions)} packages, {packed.megabytes:.0f} MB; "
         f"executors need {packed.python} (another place: --python-prefix)"

@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from activemq_fleet.cli.activity import ACTIVITY
+from activemq_fleet.cli.terminal import console_for
 from activemq_fleet.node.printable import printable
 
 
 def echo(text: str, *, err: bool = False) -> None:
     """Print lines with control characters removed, to stdout, or to stderr with ``err``; not for coloured text."""
-    click.echo(printable(text, lines=True), err=err)
+    with ACTIVITY.interrupted():
+        click.echo(printable(text, lines=True), err=err)
 
 
 def echo_to_stderr(text: str) -> None:
@@ -28,7 +31,6 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapp
     """Print rows below their titles; ``styles`` maps a cell's text to a style of rich. Without a terminal: a plain line
     a row.
     """
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -37,7 +39,4 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapp
         table.add_column(title, overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(cell), style=(styles or {}).get(cell, "")) for cell in row))
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=10_000)  # piped, a line is a host, whatever its length
-    console.print(table)
+    console_for().print(table)

@@ -8,6 +8,7 @@ import click
 
 from activemq_fleet import InputError
 from activemq_fleet.atomic_files import paths_in, write_tree
+from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.node.printable import counted
@@ -41,8 +42,9 @@ def command(inventory: InventoryOptions, output: Path) -> int:
     if fleet.blocking:
         print_findings(fleet)
         return 1
-    trees = render_hosts(fleet)
-    checked = check_rendered_fleet(fleet, documents_of(fleet, trees), schema_of)
+    with ACTIVITY.during(f"Rendering {counted(len(fleet.brokers), 'broker')}"):
+        trees = render_hosts(fleet)
+        checked = check_rendered_fleet(fleet, documents_of(fleet, trees), schema_of)
     if checked.blocking:
         print_findings(checked)
         return 1

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from activemq_fleet import FleetError, InputError
+from activemq_fleet.cli.activity import ACTIVITY
+from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.node.foreign_data import parse_json
@@ -47,7 +49,7 @@ class _Question:
 
 
 @click.command("status", short_help="How every broker, agent and load balancer stands.")
-@click.argument("name", metavar="[HOST|PAIR|GROUP]", default="")
+@click.argument("name", metavar="[HOST|PAIR|GROUP]", default="", shell_complete=complete_hosts)
 @inventory_options(required=False)
 @format_option("text", "json", "nagios", help="nagios: one line about one HOST, and the exit codes of its plugins.")
 @click.option("--html", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Write a page, too.")
@@ -89,7 +91,8 @@ def _ask_and_show(question: _Question, form: str, html: Path | None, watch: floa
         raise InputError("--format nagios is about one HOST: name it")
     gather = _gatherer(question)
     while True:
-        status = gather()
+        with ACTIVITY.during("Querying the hosts"):
+            status = gather()
         if html:
             from activemq_fleet.reports.status_page import write_status
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from activemq_fleet import FleetError, InputError
+from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo
 from activemq_fleet.node.printable import printable
@@ -56,7 +57,8 @@ def inspect_command(directory: Path, form: str) -> int:
     from activemq_fleet.cli.store_report import report_lines
     from activemq_fleet.node.fence.store_inspection import inspect_directory
 
-    report = _run_as_owner(directory, lambda: inspect_directory(str(directory)))
+    with ACTIVITY.during("Reading the store"):
+        report = _run_as_owner(directory, lambda: inspect_directory(str(directory)))
     echo(json.dumps(report, indent=2) if form == "json" else "\n".join(report_lines(report)))
     return 1 if report["damaged_places"] or report["index_lacks_files"] else 0
 
@@ -79,7 +81,8 @@ def behind_command(directory: Path, form: str) -> None:
             for row in store.read_uncopied_messages(number)
         ]
 
-    rows = _run_as_owner(directory, list_messages)
+    with ACTIVITY.during("Reading the store"):
+        rows = _run_as_owner(directory, list_messages)
     if form == "json":
         echo(json.dumps(rows, indent=2))
         return

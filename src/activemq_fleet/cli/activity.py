@@ -1,0 +1,111 @@
+"""Show on a terminal what a command does while it takes longer than two seconds."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from activemq_fleet.cli.terminal import wanted_color
+from activemq_fleet.node.printable import printable
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+_SECONDS_HIDDEN = 2.0
+
+
+class ActivityDisplay:
+    """A spinner on stderr with the activity of this process and the seconds since it began.
+
+    It is not shown in the first two seconds, and not where stderr is no terminal. Activities may be nested: the
+    innermost is shown.
+    """
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._lock = threading.RLock()
+        self._timer: threading.Timer | None = None
+        self._progress: Progress | None = None
+        self._color: bool | None = None
+
+    @contextmanager
+    def during(self, text: str) -> Iterator[None]:
+        """Show a text inside a ``with`` block."""
+        if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+            yield
+            return
+        self._begin(text)
+        try:
+            yield
+        finally:
+            self._end()
+
+    @contextmanager
+    def interrupted(self) -> Iterator[None]:
+        """Remove the spinner inside a ``with`` block that prints lines."""
+        with self._lock:
+            progress = self._progress
+            if progress:
+                progress.stop()
+            try:
+                yield
+            finally:
+                if progress:
+                    progress.start()
+
+    def _begin(self, text: str) -> None:
+        with self._lock:
+            self._texts.append(printable(text))
+            self._color = wanted_color()  # which only the thread of the command knows
+            if self._timer is None:
+                self._timer = threading.Timer(_SECONDS_HIDDEN, self._show, (time.monotonic(),))
+                self._timer.daemon = True
+                self._timer.start()
+            self._update()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._texts.pop()
+            self._update()
+            if self._texts:
+                return
+            if self._timer:
+                self._timer.cancel()
+                self._timer = None
+            if self._progress:
+                self._progress.stop()
+                self._progress = None
+
+    def _show(self, began: float) -> None:
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        with self._lock:
+            if not self._texts or self._progress:
+                return
+            text_column = TextColumn("{task.description} …", markup=False)
+            console = Console(stderr=True, no_color=self._color is False)
+            self._progress = Progress(
+                SpinnerColumn(),
+                text_column,
+                TimeElapsedColumn(),
+                transient=True,
+                console=console,
+                get_time=time.monotonic,
+            )
+            self._progress.add_task(self._texts[-1], total=None)
+            self._progress.tasks[0].start_time = began
+            self._progress.start()
+
+    def _update(self) -> None:
+        if self._progress and self._texts:
+            self._progress.update(self._progress.task_ids[0], description=self._texts[-1])
+
+
+ACTIVITY = ActivityDisplay()
+"""The display of this process."""

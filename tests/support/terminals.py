@@ -1,0 +1,43 @@
+"""Run the command line on a terminal, as a user sees it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Mapping, Sequence
+
+_FOREIGN = ("NO_COLOR", "FORCE_COLOR", "PAGER", "LESS", "COLUMNS", "LINES", "TERM")
+
+
+def run_on_terminal(
+    words: Sequence[str], *, rows: int = 24, columns: int = 80, environment: Mapping[str, str] | None = None
+) -> str:
+    """Return what a program of Python (``-m activemq_fleet …``) prints on a terminal, its stderr included."""
+    parent, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    inherited = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+    started = subprocess.Popen(
+        [sys.executable, *words],
+        stdin=child,
+        stdout=child,
+        stderr=child,
+        env={**inherited, "TERM": "xterm-256color", **(environment or {})},
+    )
+    os.close(child)
+    parts = []
+    while True:
+        try:
+            part = os.read(parent, 65536)
+        except OSError:  # Linux: the other side was closed
+            break
+        if not part:
+            break
+        parts.append(part)
+    os.close(parent)
+    started.wait()
+    return b"".join(parts).decode().replace("\r\n", "\n")

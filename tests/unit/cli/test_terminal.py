@@ -1,0 +1,119 @@
+"""Colors, pager and activity on a terminal and in a pipe."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from activemq_fleet.cli.main import COMMANDS, group, main
+from activemq_fleet.cli.printing import print_table
+from activemq_fleet.cli.terminal import add_output_options
+from tests.support.terminals import run_on_terminal
+
+ROOT = Path(__file__).resolve().parents[3]
+RULE = ["-m", "activemq_fleet", "rule", "N003"]
+EXPLAIN = ["-m", "activemq_fleet", "explain", "-i", str(ROOT / "examples" / "shared-store"), "orders-mq01-a"]
+COLOR = re.compile(r"\x1b\[[0-9;]+m")
+SLOW = (
+    "import time; from activemq_fleet.cli import activity; activity._SECONDS_HIDDEN = 0.05\n"
+    "with activity.ACTIVITY.during('Reading the inventory'):\n"
+    "    time.sleep(1)\n"
+    "print('done')"
+)
+
+
+def commands_below(command: click.Command, name: str) -> list[tuple[str, click.Command]]:
+    if not isinstance(command, click.Group):
+        return [(name, command)]
+    below = [
+        (f"{name} {word}", command.get_command(click.Context(command), word))
+        for word in command.list_commands(click.Context(command))
+    ]
+    return [(name, command), *(entry for word, sub in below if sub for entry in commands_below(sub, word))]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_the_options_of_output(name: str) -> None:
+    command = group.get_command(click.Context(group), name)
+    assert command
+    for path, shown in commands_below(command, name):
+        options = [word for parameter in shown.params for word in parameter.opts]
+        for option in ("--color", "--no-color", "--no-pager"):
+            assert options.count(option) == 1, path
+
+
+@pytest.mark.parametrize("words", [RULE, EXPLAIN], ids=["rule", "explain"])
+def test_terminal_shows_colors_and_a_pipe_none(words: list[str]) -> None:
+    assert COLOR.search(run_on_terminal([*words, "--no-pager"]))
+    piped = subprocess.run([sys.executable, *words], check=True, capture_output=True, text=True)
+    assert not COLOR.search(piped.stdout)
+
+
+@pytest.mark.parametrize("words", [RULE, EXPLAIN], ids=["rule", "explain"])
+@pytest.mark.parametrize(
+    ("option", "environment"), [("--no-color", {}), ("--color=never", {}), ("--no-pager", {"NO_COLOR": "1"})]
+)
+def test_terminal_shows_no_colors_where_the_user_wants_none(
+    words: list[str], option: str, environment: dict[str, str]
+) -> None:
+    assert not COLOR.search(run_on_terminal([*words, option], environment={"PAGER": "cat", **environment}))
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_color_always_shows_colors_in_a_pipe_and_wins_over_no_color(
+    place: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    words = ["rule", "N003"]
+    assert main(["--color", "always", *words] if place == "before" else [*words, "--color", "always"]) == 0
+    assert COLOR.search(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(("color", "shown"), [(True, True), (False, False), (None, False)])
+def test_tables_have_the_colors_that_the_user_wants(
+    color: bool | None, shown: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with click.Context(add_output_options(click.Command("status")), color=color):
+        print_table(["state"], [["active"]], {"active": "green"})
+    assert bool(COLOR.search(capsys.readouterr().out)) == shown
+
+
+def pager_of(tmp_path: Path) -> str:
+    program = tmp_path / "pager"
+    program.write_text("#!/bin/sh\necho PAGED\ncat\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+def test_output_longer_than_the_terminal_goes_through_the_pager(tmp_path: Path) -> None:
+    shown = run_on_terminal(RULE, rows=10, environment={"PAGER": pager_of(tmp_path)})
+    assert shown.startswith("PAGED\n")
+    assert "Source: " in shown
+
+
+@pytest.mark.parametrize(
+    ("rows", "words", "pager"),
+    [(100, [], "pager"), (10, ["--no-pager"], "pager"), (10, [], ""), (10, [], "cat")],
+    ids=["short", "no-pager", "empty", "cat"],
+)
+def test_no_pager_is_started_where_none_is_needed(rows: int, words: list[str], pager: str, tmp_path: Path) -> None:
+    named = pager_of(tmp_path) if pager == "pager" else pager
+    shown = run_on_terminal([*RULE, *words], rows=rows, environment={"PAGER": named})
+    assert "PAGED" not in shown
+    assert "N003" in shown
+
+
+def test_long_activity_is_shown_on_a_terminal_and_removed() -> None:
+    shown = run_on_terminal(["-c", SLOW])
+    assert "Reading the inventory …" in shown
+    assert click.unstyle(shown).rstrip().endswith("done")
+
+
+def test_activity_prints_nothing_in_a_pipe() -> None:
+    ended = subprocess.run([sys.executable, "-c", SLOW], check=True, capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr) == ("done\n", "")
