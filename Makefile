@@ -8,7 +8,7 @@ PY := .venv/bin/python
 export ANSIBLE_HOME := $(CURDIR)/.ansible
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup demo test test-full lint unit pipeline molecule integration hosts golden rules fuzz bench package requirements vulnerabilities clean distclean
+.PHONY: help setup demo docs docs-serve test test-full lint unit pipeline molecule integration hosts golden rules fuzz bench package requirements vulnerabilities clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z -]*\):[^=#]*## /    make \1\t/p' Makefile | expand -t 48
@@ -73,6 +73,14 @@ rules: ## write docs/rules.md, docs/topology-errors.md, docs/alerts.md, docs/glo
 	@$(PY) -m scripts.variables_schema
 	@$(PY) -m scripts.alerts_page
 	@$(PY) -m scripts.glossary
+
+docs: ## build the documentation site in build/site; a broken link fails the build
+	@scripts/setup.sh
+	@$(PY) -m scripts.docsite
+
+docs-serve: ## build the documentation site, and serve it on a free port of 127.0.0.1
+	@scripts/setup.sh
+	@$(PY) -m scripts.docsite --serve
 
 fuzz: ## hostile inputs to what reads them: each TARGETS (all) for MINUTES (10)
 	@scripts/setup.sh --java

@@ -28,7 +28,7 @@ WITH_RETURN = ("filter", "lookup", "module", "test")
 
 def main() -> int:
     """Print one line a problem; exit 1 when there is one."""
-    documented = _documented()
+    documented = documented_plugins()
     problems = [*_plugins(documented), *_roles(documented.get("role", {}))]
     for problem in problems:
         print(f"documentation: error: {problem}", file=sys.stderr)
@@ -71,7 +71,7 @@ def _silent(options: dict[str, Any]) -> Iterable[str]:
     return sorted(name for name, option in options.items() if not option.get("description"))
 
 
-def _documented() -> dict[str, Any]:
+def documented_plugins() -> dict[str, Any]:
     command = [str(Path(sys.executable).with_name("ansible-doc")), "--metadata-dump", "--no-fail-on-errors", COLLECTION]
     ended = subprocess.run(command, cwd=ROOT, env=os.environ, check=False, capture_output=True, text=True)
     if ended.returncode:

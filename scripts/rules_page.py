@@ -31,6 +31,11 @@ def main(arguments: list[str]) -> int:
     return write_or_check(PAGE, "".join(_page()), "the rules say", arguments)
 
 
+def page_head() -> str:
+    """Return the introduction of the page: what severities mean, and how to select and waive rules."""
+    return _HEAD
+
+
 def _page() -> Iterator[str]:
     yield _HEAD
     every = rules()
@@ -42,11 +47,12 @@ def _page() -> Iterator[str]:
         for rule in family:
             yield f"| [{rule.id}](#{rule.id.lower()}) | {rule.severity} | {_cell(rule.title)} |\n"
         for rule in family:
-            yield from _section(rule)
+            yield from rule_section(rule)
 
 
-def _section(rule: Rule) -> Iterator[str]:
-    yield f"\n### {rule.id}\n\n**{_escaped(rule.title)}** "
+def rule_section(rule: Rule, level: int = 3) -> Iterator[str]:
+    """Yield the Markdown of one rule below a heading of ``level``."""
+    yield f"\n{'#' * level} {rule.id}\n\n**{_escaped(rule.title)}** "
     yield f"{rule.severity.capitalize()}; {SCOPES[rule.scope]}; {rule.releases_in_words}.\n\n"
     yield f"Why: {_escaped(rule.why)}\n\nFix: {_escaped(rule.fix)}\n\n"
     if rule.cannot_see:

@@ -1,0 +1,1 @@
+"""The documentation site: assemble its pages, generate the reference, and build it with Zensical."""

@@ -1,0 +1,87 @@
+"""The support that runs the command blocks of documentation pages: tests.support.command_blocks."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_blocks import Command, matches, read_page, run_command, run_page
+
+PAGE = """\
+```yaml title="hosts.yml"
+all:
+```
+
+```console
+$ cat hosts.yml
+all:
+$ echo 'started as 4711'
+started as PID
+```
+
+<!-- not executed: it needs a host -->
+
+```sh
+ansible-playbook site
+```
+
+```sh
+touch one \\
+  two
+```
+"""
+
+
+def test_page_is_read_as_files_commands_and_reasons(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    path.write_text(PAGE)
+
+    page = read_page(path)
+
+    assert page.steps[0] == ("hosts.yml", "all:\n")
+    assert page.steps[1] == Command("cat hosts.yml", ("all:",))
+    assert page.excluded == ("it needs a host",)
+
+
+def test_page_runs_in_its_directory(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    path.write_text(PAGE)
+    directory = tmp_path / "work"
+    directory.mkdir()
+
+    run_page(read_page(path), directory)
+
+    assert sorted(os.listdir(directory)) == ["hosts.yml", "one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("printed", "shown"),
+    [
+        (["a", "b", "c"], ["a", "...", "c"]),
+        (["a", "c"], ["a", "...", "c"]),
+        (["took 3 s"], ["took TIME"]),
+        (["1,024 events"], ["N events"]),
+    ],
+)
+def test_output_matches_with_masks(printed: list[str], shown: list[str]) -> None:
+    assert matches(printed, shown)
+
+
+@pytest.mark.parametrize(
+    ("printed", "shown"),
+    [(["a", "b"], ["a"]), (["a"], ["a", "b"]), (["pid x"], ["pid PID"]), (["a", "b"], ["a", "...", "c"])],
+)
+def test_output_that_differs_does_not_match(printed: list[str], shown: list[str]) -> None:
+    assert not matches(printed, shown)
+
+
+def test_command_that_fails_names_its_exit_code(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="false: exit 1"):
+        run_command(Command("false", None), tmp_path, os.environ)
+
+
+def test_output_that_differs_from_the_page_is_shown(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="printed\nb\nand the page shows\na"):
+        run_command(Command("echo b", ("a",)), tmp_path, os.environ)

@@ -1,0 +1,63 @@
+"""The pages of the documentation site: scripts.docsite."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from activemq_fleet.lint import rules
+from scripts.docsite.command_pages import command_line_page
+from scripts.docsite.page_links import rewrite_links
+from scripts.docsite.rule_pages import rule_pages, rules_index
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+PAGES = {
+    PurePosixPath("docs/rules.md"): PurePosixPath("rules.md"),
+    PurePosixPath("docs/status.md"): PurePosixPath("status.md"),
+    PurePosixPath("examples/hub/README.md"): PurePosixPath("examples/hub.md"),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "rewritten"),
+    [
+        ("[Status](status.md#columns)", "[Status](status.md#columns)"),
+        ("[L029](rules.md#l029)", "[L029](rules/L029.md)"),
+        ("[rules](rules.md)", "[rules](rules.md)"),
+        ("[a hub](../examples/hub/README.md)", "[a hub](examples/hub.md)"),
+        ("[`judge`](../plugins/judge.py)", "`judge`"),
+        ("[site](https://example.com) [below](#below)", "[site](https://example.com) [below](#below)"),
+        ("```\n[x](../plugins/judge.py)\n```", "```\n[x](../plugins/judge.py)\n```"),
+    ],
+)
+def test_link_of_a_page_leads_to_a_page_of_the_site(text: str, rewritten: str) -> None:
+    source, page = PurePosixPath("docs/page.md"), PurePosixPath("page.md")
+
+    assert rewrite_links(text, source, page, PAGES) == rewritten
+
+
+def test_link_of_a_page_in_a_directory_leads_up() -> None:
+    source, page = PurePosixPath("examples/hub/README.md"), PurePosixPath("examples/hub.md")
+
+    assert rewrite_links("[s](../../docs/status.md)", source, page, PAGES) == "[s](../status.md)"
+
+
+def test_every_rule_and_topology_error_has_a_page() -> None:
+    names = {page.stem for page in rule_pages((DOCS / "topology-errors.md").read_text("utf-8"))}
+
+    assert {rule.id for rule in rules()} <= names
+    assert {"T001", "T030"} <= names
+
+
+def test_index_of_rules_links_every_rule() -> None:
+    index = rules_index()
+
+    assert [rule.id for rule in rules() if f"(rules/{rule.id}.md)" not in index] == []
+
+
+def test_command_line_page_contains_subcommands_and_options() -> None:
+    page = command_line_page()
+
+    assert "### activemq-fleet lab kill" in page
+    assert "--inventory" in page
