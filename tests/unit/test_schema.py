@@ -166,14 +166,30 @@ def test_all_problems_are_told_in_the_order_of_the_document() -> None:
         (b"", "line 1, column 1: not XML: Document is empty"),
         (b"<beans>\n<broker>\n", "line 3, column 1: not XML: Premature end of data in tag broker line 2"),
         (
-            b'<broker xmlns="http://activemq.apache.org/schema/core"/>',
+            b'<kahaDB xmlns="http://activemq.apache.org/schema/core"/>',
             'line 1, column 1: the root must be <beans xmlns="http://www.springframework.org/schema/beans">, '
-            "not <broker>",
+            "not <kahaDB>",
+        ),
+        (
+            b"<broker/>",
+            'line 1, column 1: the root <broker> lacks xmlns="http://activemq.apache.org/schema/core"',
         ),
     ],
 )
 def test_what_is_no_document_for_spring_is_refused(document: bytes, message: str) -> None:
     assert told(document) == [message]
+
+
+def test_a_broker_as_the_root_is_validated_as_one_in_beans() -> None:
+    assert told(b'<broker xmlns="http://activemq.apache.org/schema/core"/>') == []
+    (problem,) = told(b'<broker xmlns="http://activemq.apache.org/schema/core" useJmx="maybe"/>')
+    assert "must be true or false" in problem
+
+
+def test_a_whole_number_beyond_an_int_of_java_is_refused() -> None:
+    assert told(broker("", ' schedulePeriod="2147483647"')) == []
+    (problem,) = told(broker("", ' schedulePeriod="2147483648"'))
+    assert problem.endswith("must be a whole number up to 2147483647")
 
 
 @pytest.mark.parametrize(

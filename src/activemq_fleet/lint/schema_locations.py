@@ -27,7 +27,8 @@ def namespace_without_a_local_schema(document: Document) -> Iterator[Problem]:
     Fix: name each namespace with the address that every release has:
         http://www.springframework.org/schema/beans/spring-beans.xsd and
         http://activemq.apache.org/schema/core/activemq-core.xsd.
-    Cannot see: jars of your own on the class path, whose META-INF/spring.schemas may answer for other namespaces, and
+    Cannot see: the broker of Amazon MQ, whose configurations are a <broker> without a schemaLocation; jars of your own
+        on the class path, whose META-INF/spring.schemas may answer for other namespaces, and
         files that an address such as file: or classpath: names.
     Source: META-INF/spring.schemas of ActiveMQ's and Spring's tags; measured on 5.3.2, 5.5.1, 5.18.3 and 6.3.1
 
@@ -100,6 +101,8 @@ def _missing(document: Document, node: Element, namespace: str, hint: tuple[Elem
         fix = f'write xmlns="{CORE}", which is the namespace since 5.0, and its schema in xsi:schemaLocation'
     if hint is None:
         text = f"xsi:schemaLocation has no address for the namespace {namespace} of <{node.name}>"
+        if node.name == "broker" and node.parent is None:
+            text += "; Amazon MQ reads such a file, and a broker of your own does not start with it"
         yield node.problem(text, fix=fix)
         return
     place, address = hint

@@ -11,8 +11,10 @@ from itertools import accumulate
 from lxml import etree
 
 from activemq_fleet.network.connectors import NetworkConnector, read_network_connector
-from activemq_fleet.releases import CORE
+from activemq_fleet.releases import BEANS, CORE, XBEAN
 
+ROOTS = frozenset({f"{{{BEANS}}}beans", f"{{{XBEAN}}}beans", f"{{{CORE}}}broker"})
+"""The roots with which every release starts: Spring's <beans>, and a single <broker>."""
 # In place of any namespace that a jar of the user's own may bring, while a document is held against a schema.
 FOREIGN = "urn:activemq-fleet:foreign"
 # Bounds of what is looked at. The largest of 110 files of other people's has 74 elements, 8 attributes on one

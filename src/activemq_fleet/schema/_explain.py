@@ -11,8 +11,8 @@ from typing import cast
 
 from lxml import etree
 
-from activemq_fleet.releases import BEANS, CORE, XBEAN
-from activemq_fleet.schema._documents import SchemaProblem, local_name, path_of
+from activemq_fleet.releases import BEANS, CORE
+from activemq_fleet.schema._documents import ROOTS, SchemaProblem, local_name, path_of
 from activemq_fleet.schema._model import Model
 from activemq_fleet.schema._positions import Positions
 from activemq_fleet.schema._spring import STUBS
@@ -21,11 +21,12 @@ _ATTRIBUTE = re.compile(r"attribute '([^']+)'")
 _FEW = 6
 _MOST = 50  # problems that are told of one document
 _ROUNDS = 50
+_LARGEST = {"integer": (1 << 31) - 1, "long": (1 << 63) - 1, "short": (1 << 15) - 1}
+_WHOLE = re.compile(r"[+-]?\d+")
 _Explained = tuple[etree._Element, str, str]
 _TYPES = {
     "boolean": "true or false",
     "integer": "a whole number",
-    "int": "a whole number",
     "long": "a whole number",
     "short": "a whole number",
     "float": "a number",
@@ -46,8 +47,8 @@ class Explainer:
     ) -> tuple[SchemaProblem, ...]:
         """Return the first 50 reasons why an XML document is invalid, sorted by position."""
         positions = Positions(document, root)
-        if root.tag not in {f"{{{BEANS}}}beans", f"{{{XBEAN}}}beans"}:
-            explained = [(root, f'the root must be <beans xmlns="{BEANS}">, not <{local_name(root.tag)}>', "")]
+        if root.tag not in ROOTS:
+            explained = [(root, _root_message(root), "")]
         else:
             explained = [(element, self._no_child_message(root, element), "") for element in strangers]
             explained += islice(self._explained(root), _MOST)
@@ -151,7 +152,10 @@ class Explainer:
         return text + _suggestion(name, list(self._attributes(element)), "{}", few=0)
 
     def _bad_value_message(self, element: etree._Element, name: str, value: str) -> str:
-        wanted = _TYPES.get(self._attributes(element).get(name, ""), "another kind of value")
+        kind = self._attributes(element).get(name, "")
+        wanted = _TYPES.get(kind, "another kind of value")
+        if kind in _LARGEST and _WHOLE.fullmatch(value):
+            wanted += f" up to {_LARGEST[kind]}"
         shown = value if len(value) <= 60 else f"{value[:60]}…"
         return f'{name}="{shown}" of <{local_name(element.tag)}> must be {wanted}'
 
@@ -182,6 +186,13 @@ class Explainer:
 
     def _is_ordered(self, element: etree._Element) -> bool:
         return self._model.is_ordered(self._declared_path(element))
+
+
+def _root_message(root: etree._Element) -> str:
+    name = local_name(root.tag)
+    if name in ("beans", "broker"):
+        return f'the root <{name}> lacks xmlns="{BEANS if name == "beans" else CORE}"'
+    return f'the root must be <beans xmlns="{BEANS}">, not <{name}>'
 
 
 def _element_of(root: etree._Element, path: str) -> etree._Element:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from lxml import etree
 
 from activemq_fleet.errors import SchemaUnavailable
-from activemq_fleet.releases import BEANS, CORE, XBEAN
+from activemq_fleet.releases import CORE
 from activemq_fleet.schema._documents import (
     FOREIGN,
+    ROOTS,
     SchemaProblem,
     UnreadableError,
     XmlDocument,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 _LET_THROUGH = f"{{{FOREIGN}}}element"
 _XS = "{http://www.w3.org/2001/XMLSchema}"
 _KNOWN_NAMESPACES = frozenset({"", CORE, *STUBS})
-_ROOTS = frozenset({f"{{{BEANS}}}beans", f"{{{XBEAN}}}beans"})
 
 
 def _without_foreign(root: etree._Element) -> etree._Element:
@@ -48,6 +48,16 @@ def _without_foreign(root: etree._Element) -> etree._Element:
 
 def _is_foreign(element: etree._Element) -> bool:
     return namespace_of(str(element.tag)) not in _KNOWN_NAMESPACES
+
+
+def _with_ranges_of_java(root: etree._Element) -> etree._Element:
+    """Return a copy of an XSD in which integers have 32 bits, as the int that XBean makes an xs:integer of."""
+    copied = deepcopy(root)
+    for attribute in copied.iter(f"{_XS}attribute"):
+        prefix, _, kind = attribute.get("type", "").rpartition(":")
+        if kind == "integer":
+            attribute.set("type", f"{prefix}:int")
+    return copied
 
 
 class _Stubs(etree.Resolver):
@@ -77,7 +87,7 @@ class Schema:
                 raise SchemaUnavailable(f"not a schema of ActiveMQ: {msg}")
             for namespace in STUBS:
                 root.insert(0, root.makeelement(f"{_XS}import", namespace=namespace, schemaLocation=namespace))
-            self._compiled = etree.XMLSchema(root)
+            self._compiled = etree.XMLSchema(_with_ranges_of_java(root))
         except (etree.XMLSyntaxError, etree.XMLSchemaParseError) as error:
             raise SchemaUnavailable(f"not a schema of ActiveMQ: {error}") from None
         self.model = Model(root)
@@ -91,7 +101,7 @@ class Schema:
 
     def accepts(self, root: etree._Element) -> bool:
         """Return whether the release would accept a parsed XML document, given its root element."""
-        if root.tag not in _ROOTS or self._strangers(root):
+        if root.tag not in ROOTS or self._strangers(root):
             return False
         return self._compiled.validate(_without_foreign(root))
 
