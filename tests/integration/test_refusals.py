@@ -41,6 +41,9 @@ CAUSES = {
     "V028": "ClassNotFoundException: org.apache.commons.dbcp.BasicDataSource|Invalid property .maxActive.",
     "V040": "annot find the declaration of element|no declaration can be found for element",
     "V041": "The configuration has no BrokerService instance",
+    "V050": "Could (not convert|convert not) to a memory size|IllegalArgumentException: yes|No enum constant",
+    "V051": "Port value out of range|port out of range|Could not convert to a memory size",
+    "V052": "KeyStoreException: someTypeOfFile not found",
     "V016": "Bean name '[^']+' is already used",
 }
 SHOWN = [one for one in rules("file") if one.refuses]

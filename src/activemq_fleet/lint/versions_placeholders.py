@@ -10,7 +10,9 @@ from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locations import below_directory
 from activemq_fleet.schema import BEANS, CORE
 
-_PLACEHOLDER = re.compile(r"\$\{([A-Za-z_][\w.-]*)(:[^${}]*)?\}")
+PLACEHOLDER_OF_SPRING = re.compile(r"\$\{([A-Za-z_][\w.-]*)(:[^${}]*)?\}")
+_NO_CONFIGURER = "the file has no PropertyPlaceholderConfigurer"
+_MOST_NAMED = 10
 _KEYS = re.compile(r"^[ \t]*([\w.-]+)[ \t]*[=:]", re.MULTILINE)
 _OPTION = re.compile(r"-D([\w.-]+)")
 # Every JVM sets them: System.getProperties of Java 8 to 21.
@@ -40,6 +42,7 @@ _NOT_TEMPLATED = re.compile(
 _MARKS = re.compile(
     r"<%|<#\w|<@\w|\[%"  # ERB, EPP, FreeMarker, Template Toolkit
     r"|\{\{[^{}\n]{1,300}\}\}|\{%|\{#\s"  # Jinja, Go
+    r"|(?<=[\"'])#{3,}\s*[A-Z][A-Z0-9_]{1,100}\s*#{3,}"  # the images of Red Hat
     r"|@@[\w.-]{1,100}@@|%%[A-Z][A-Z0-9_]{1,100}%%|(?<![\w.@])@[A-Z][A-Z0-9_.]{2,100}@(?!\w)"  # Maven, sed
 )
 
@@ -106,7 +109,8 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
         the broker takes the text itself, dollar and braces, as a name, directory or address.
     Fix: put the name into the properties file that the configurer reads, give it a default as ${name:default}, or add
         the configurer.
-    Cannot see: the command line and the environment, and properties files elsewhere: with a configurer it is an info.
+    Cannot see: the file that imports this one, so a file without a broker is not checked where it has no configurer.
+        The command line and the environment, and properties files elsewhere: with a configurer it is an info.
         Of files in the same directory those count that a configurer names. activemq.base and its like count where
         the release's start script sets them (activemq.conf and activemq.data from 5.6 on), those in capitals as the
         environment's; of an inventory the -D options of activemq_java_options.
@@ -133,10 +137,8 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
     """
     if document.broker is not None and not document.broker.settings.xml_fragments:
         return  # of a fleet's file only the placeholders in fragments are checked
-    configured = [bean for bean in document.all("bean") if _is_placeholder_configurer(bean)] + document.all(
-        "property-placeholder"
-    )
-    if not configured and document.all("import"):  # which may bring one
+    configured = _configurers(document)
+    if not configured and not is_never_configured(document):
         return
     system = _start_properties(document)
     known = set() if configured and all(_ignores_system_properties(bean) for bean in configured) else set(system)
@@ -145,18 +147,49 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
         known |= {key for name in _files_of(source) for key in _keys(document.other_files.get(name, b""))}
     configurers = {node for bean in configured for node in (bean, *bean.all())}
     reported: set[str] = set()
+    unreplaced: list[tuple[Element, str, str]] = []
     for node, attribute, value in _values_with_placeholders(document):
-        for match in _PLACEHOLDER.finditer(value):
+        for match in PLACEHOLDER_OF_SPRING.finditer(value):
             name = match[1]
             names = system if node in configurers else known  # their own locations Spring looks up itself
             is_set = match[2] or name in names or _ENVIRONMENT.fullmatch(name)
             if name in reported or (configured and is_set) or not _is_checked(document, match[0]):
                 continue
             reported.add(name)
-            text = f"nothing here sets ${{{name}}}: -D{name}= or a properties file must"
-            if not configured:
-                text = f"nothing replaces ${{{name}}}: the file has no PropertyPlaceholderConfigurer"
-            yield node.problem(text, attribute, match[0], severity="info" if configured else None)
+            if configured:
+                text = f"nothing here sets ${{{name}}}: -D{name}= or a properties file must"
+                yield node.problem(text, attribute, match[0], severity="info")
+            elif _is_dialled_address(node, attribute, value[: match.start()]):
+                text = f"nothing replaces {match[0]}, so that this link connects to nothing"
+                yield node.problem(f"{text}: {_NO_CONFIGURER}", attribute, match[0], severity="error")
+            else:
+                unreplaced.append((node, attribute, match[0]))
+    if unreplaced:
+        node, attribute, placeholder = unreplaced[0]
+        listed = ", ".join(text for _, _, text in unreplaced[:_MOST_NAMED])
+        more = f" and {len(unreplaced) - _MOST_NAMED} more" if len(unreplaced) > _MOST_NAMED else ""
+        yield node.problem(f"nothing replaces {listed}{more}: {_NO_CONFIGURER}", attribute, placeholder)
+
+
+def _is_dialled_address(node: Element, attribute: str, before: str) -> bool:
+    """Return whether the text behind ``before`` is in an address of a link, to which no connection is possible."""
+    if (node.name, attribute) not in (("networkConnector", "uri"), ("masterConnector", "remoteURI")):
+        return False
+    return "?" not in before[max(before.rfind("("), before.rfind(",")) + 1 :]
+
+
+def _configurers(document: Document) -> list[Element]:
+    """Return the elements of a file that replace placeholders."""
+    beans = [bean for bean in document.all("bean") if _is_placeholder_configurer(bean)]
+    return beans + document.all("property-placeholder")
+
+
+def is_never_configured(document: Document) -> bool:
+    """Return whether nothing replaces the placeholders of a broker's file, neither a configurer nor an imported file.
+
+    A file without a broker is part of another one, which may have a configurer.
+    """
+    return bool(document.brokers) and not _configurers(document) and not document.all("import")
 
 
 def _values_with_placeholders(document: Document) -> Iterator[tuple[Element, str, str]]:

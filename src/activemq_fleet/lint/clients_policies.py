@@ -1,0 +1,140 @@
+"""Rules C about destination policies that contradict each other, and about messages that a policy loses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from activemq_fleet.lint.document import Element, Problem, also_in_lines
+from activemq_fleet.lint.engine import rule
+
+_IN_MEMORY = {"queue": "vmQueueCursor", "topic": "vmCursor"}
+_KINDS = ("queue", "topic", "tempQueue", "tempTopic")
+
+
+@rule("C040", "warning", each="policyMap")
+def two_policies_of_one_destination(policies: Element) -> Iterator[Problem]:
+    """Two policyEntry elements are for the same destination, and the broker applies only one of them.
+
+    Why: a destination has exactly one policy, that of the most specific entry. The broker does not merge two entries of
+        the same name: the settings of one of them have no effect, and the file does not show of which.
+    Fix: join the two entries into one.
+    Source: PolicyMap and DestinationMap.chooseValue of the release tags
+
+    Fires on 5.18.3::
+
+        <policyEntry queue="orders.>" memoryLimit="64 mb"/>
+        <policyEntry queue="orders.>" producerFlowControl="true"/>
+
+    Silent on 5.18.3::
+
+        <policyEntry queue="orders.>" memoryLimit="64 mb"/>
+        <policyEntry topic="orders.>" memoryLimit="64 mb"/>
+    """
+    first: dict[tuple[str, str], Element] = {}
+    for entry in policies.all("policyEntry"):
+        for kind in _KINDS:
+            name = entry.known_value(kind)
+            if not name:
+                continue
+            earlier = first.setdefault((kind, name), entry)
+            if earlier is not entry:
+                message = f"a second policyEntry for {kind} {name}: that of line {earlier.position(kind)[0]} is another"
+                yield entry.problem(message, kind)
+
+
+@rule("C041", "warning", each="discardingDLQBrokerPlugin")
+def dead_letters_discarded(plugin: Element) -> Iterator[Problem]:
+    """The discardingDLQBrokerPlugin discards every message that would go to a dead letter queue.
+
+    Why: a message that expires, or that no consumer can process within its redeliveries, is lost without a trace but
+        one log line for each thousand of them. dropAll is true unless the file sets it to false, also where dropOnly is
+        set.
+    Fix: set dropAll="false" and name the destinations whose dead letters nobody needs in dropOnly.
+    Cannot see: whether any of the messages matter.
+    Source: DiscardingDLQBroker of the release tags
+
+    Fires on 5.18.3::
+
+        <broker><plugins><discardingDLQBrokerPlugin dropAll="true"/></plugins></broker>
+
+    Silent on 5.18.3::
+
+        <broker><plugins><discardingDLQBrokerPlugin dropAll="false" dropOnly="PRICES"/></plugins></broker>
+    """
+    if plugin.flag("dropAll", True):
+        attribute = "dropAll" if plugin.has("dropAll") else ""
+        yield plugin.problem("the broker discards every message that would go to a dead letter queue", attribute)
+
+
+@rule("C042", "info", each="broker")
+def data_below_the_working_directory(broker: Element) -> Iterator[Problem]:
+    """The directory of the data or of the store is relative to the directory in which the broker is started.
+
+    Why: a broker that is started from another directory, by hand or by a new service unit, creates an empty store
+        there. It serves without the messages of the old one, and its lock does not protect against a second broker.
+    Fix: write an absolute directory, or ${activemq.data}.
+    Cannot see: the working directory that a service unit sets.
+    Source: BrokerService.setDataDirectory and KahaDBPersistenceAdapter.setDirectory of the release tags; measured on
+        5.18.3
+
+    Fires on 5.18.3::
+
+        <broker dataDirectory="data">
+          <persistenceAdapter><kahaDB directory="data/kahadb"/></persistenceAdapter>
+        </broker>
+
+    Silent on 5.18.3::
+
+        <broker dataDirectory="/var/lib/activemq">
+          <persistenceAdapter><kahaDB directory="${activemq.data}/kahadb"/></persistenceAdapter>
+        </broker>
+    """
+    if broker.document.broker is not None or broker.flag("persistent", True) is False:
+        return
+    stores = [store for holder in broker.children("persistenceAdapter", "persistenceFactory")
+              for store in holder.children()]  # fmt: skip
+    named = [(broker, "dataDirectory"), *((store, "directory") for store in stores)]
+    relative = [(node, attribute) for node, attribute in named if _is_relative(node.known_value(attribute) or "")]
+    if relative:
+        (node, attribute), *others = relative
+        text = f'{attribute}="{node.get(attribute)}" is relative to the directory in which the broker is started'
+        yield node.problem(text + also_in_lines(other for other, _ in others), attribute)
+
+
+def _is_relative(directory: str) -> bool:
+    absolute = directory.startswith(("/", "\\", "~", "target/")) or directory[1:2] == ":" or ":/" in directory
+    return bool(directory) and not absolute and directory != "target"
+
+
+@rule("C043", "warning", each="policyEntry")
+def messages_pile_up_in_the_heap(entry: Element) -> Iterator[Problem]:
+    """A destination policy switches flow control off and keeps all pending messages in memory.
+
+    Why: producerFlowControl="false" lets producers send beyond the memoryLimit, and a vmQueueCursor or vmCursor never
+        moves messages to a disk. A slow consumer makes the heap run out, which stops the whole broker.
+    Fix: remove producerFlowControl="false", or use a cursor that moves messages to the disk: storeCursor or
+        fileQueueCursor for queues, fileCursor for topics.
+    Cannot see: how many messages wait. A pendingMessageLimitStrategy bounds those of a topic.
+    Source: documentation of message cursors; VMPendingMessageCursor of the release tags
+
+    Fires on 5.18.3::
+
+        <policyEntry queue=">" producerFlowControl="false">
+          <pendingQueuePolicy><vmQueueCursor/></pendingQueuePolicy>
+        </policyEntry>
+
+    Silent on 5.18.3::
+
+        <policyEntry queue=">" producerFlowControl="false" memoryLimit="64 mb">
+          <pendingQueuePolicy><fileQueueCursor/></pendingQueuePolicy>
+        </policyEntry>
+    """
+    if entry.flag("producerFlowControl", True) is not False:
+        return
+    for kind, cursor in _IN_MEMORY.items():
+        bounded = kind == "topic" and entry.child("pendingMessageLimitStrategy") is not None
+        if entry.has(kind) and entry.all(cursor) and not bounded:
+            message = (
+                f"{kind} {entry.get(kind)} keeps all pending messages in the heap, and nothing slows its producers"
+            )
+            yield entry.problem(message, "producerFlowControl")

@@ -1,0 +1,60 @@
+"""Rules N about wildcards in the names of destinations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from activemq_fleet.lint.document import Document, Problem
+from activemq_fleet.lint.engine import rule
+
+_WILDCARDS = "*>"
+# The attributes that name destinations, of the elements that have them.
+_NAMED_BY_KIND = (
+    "policyEntry",
+    "authorizationEntry",
+    "tempDestinationAuthorizationEntry",
+    "filteredPersistenceAdapter",
+    "filteredKahaDB",
+    "redeliveryPolicy",
+    "journalPersistenceAdapter",
+)
+_NAMED = {
+    **dict.fromkeys(_NAMED_BY_KIND, ("queue", "topic")),
+    **dict.fromkeys(("queue", "topic", "tempQueue", "tempTopic"), ("physicalName",)),
+    **dict.fromkeys(("virtualTopic", "compositeQueue", "compositeTopic"), ("name",)),
+}
+
+
+@rule("N060", "warning")
+def wildcard_inside_an_element(document: Document) -> Iterator[Problem]:
+    """A destination name has a wildcard that is only a part of an element, so that it matches nothing.
+
+    Why: * stands for one whole element between dots, and > for all that follow. In tmp_* or orders> they are ordinary
+        characters: the policy, permission or filter applies to a destination of exactly this name, and to no other.
+    Fix: name the destinations so that the part that differs is an element of its own, such as tmp.*, and write
+        orders.> for orders and all destinations below it.
+    Source: DestinationFilter.parseFilter, DestinationMapNode and DestinationPath of the release tags
+
+    Fires on 5.18.3::
+
+        <policyEntry queue="tmp_*" memoryLimit="16 mb"/>
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)">
+          <excludedDestinations><queue physicalName="orders.private>"/></excludedDestinations>
+        </networkConnector>
+
+    Silent on 5.18.3::
+
+        <policyEntry queue="*.tmp.>" memoryLimit="16 mb"/>
+    """
+    for node in document.all(*_NAMED):
+        for attribute in _NAMED[node.name]:
+            for name in (node.known_value(attribute) or "").split(","):
+                path = name.strip().rpartition("//")[2].partition("?")[0]
+                for element in path.split("."):
+                    if len(element) > 1 and any(wildcard in element for wildcard in _WILDCARDS):
+                        text = f"{attribute} {path}: the wildcard in {element} is an ordinary character"
+                        yield node.problem(text, attribute, element)
+                        break

@@ -1,0 +1,261 @@
+"""Rules V about attribute values that the schema accepts and the broker cannot convert."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.versions_placeholders import PLACEHOLDER_OF_SPRING, is_never_configured
+
+_INT, _LONG = (1 << 31) - 1, (1 << 63) - 1
+# XBeanByteConverterUtil; the digits are parsed before they are multiplied.
+_SIZE = re.compile(r"[ \t]*([0-9]+)[ \t]*[kmg]?b?[ \t]*", re.IGNORECASE)
+_USAGE = {"limit": _LONG, "total": _LONG}
+# Attributes with a MemoryPropertyEditor or MemoryIntPropertyEditor, and the largest number of each.
+_SIZES: Mapping[str, Mapping[str, int]] = {
+    "amqPersistenceAdapter": {
+        "indexPageSize": _INT,
+        "maxCheckpointMessageAddSize": _INT,
+        "maxFileLength": _INT,
+        "maxReferenceFileLength": _INT,
+    },
+    "broker": {"diskUsageCheckRegrowThreshold": _INT},
+    "duplexNetworkConnector": {"prefetchSize": _INT},
+    "jobSchedulerUsage": _USAGE,
+    "journaledJDBC": {"journalLogFileSize": _INT},
+    "journalPersistenceAdapterFactory": {"journalLogFileSize": _INT},
+    "kahaDB": {
+        "indexCacheSize": _INT,
+        "indexWriteBatchSize": _INT,
+        "journalMaxFileLength": _INT,
+        "journalMaxWriteBatchSize": _INT,
+    },
+    "kahaPersistenceAdapter": {"maxDataFileLength": _LONG},
+    "ldapNetworkConnector": {"prefetchSize": _INT},
+    "mKahaDB": {"journalMaxFileLength": _INT, "journalWriteBatchSize": _INT},
+    "managementContext": {"connectorPort": _INT, "rmiServerPort": _INT},
+    "memoryUsage": _USAGE,
+    "multicastNetworkConnector": {"prefetchSize": _INT},
+    "networkConnector": {"prefetchSize": _INT},
+    "policyEntry": {"memoryLimit": _LONG},
+    "storeUsage": _USAGE,
+    "tempUsage": _USAGE,
+}
+_PLAIN_NUMBERS = frozenset({"connectorPort", "rmiServerPort", "prefetchSize", "indexCacheSize"})
+# Attributes with a BooleanEditor, and since when.
+_BOOLEANS_SINCE = "5.6.0"
+_BOOLEANS: Mapping[str, frozenset[str]] = {
+    "broker": frozenset({
+        "advisorySupport",
+        "deleteAllMessagesOnStartup",
+        "passiveSlave",
+        "persistent",
+        "schedulerSupport",
+        "shutdownOnSlaveFailure",
+        "systemExitOnShutdown",
+        "useJmx",
+        "waitForSlave",
+    }),
+    "managementContext": frozenset({"createConnector"}),
+}  # fmt: skip
+_KAHADB_NAMES: Mapping[str, tuple[str, ...]] = {
+    "journalDiskSyncStrategy": ("ALWAYS", "PERIODIC", "NEVER"),
+    "preallocationScope": ("ENTIRE_JOURNAL", "ENTIRE_JOURNAL_ASYNC", "NONE"),
+    "preallocationStrategy": ("SPARSE_FILE", "OS_KERNEL_COPY", "ZEROS", "CHUNKED_ZEROS"),
+}
+# Of Java on all systems, on macOS and on Windows, then of Bouncy Castle.
+_KEY_STORES = frozenset(
+    {
+        "jks",
+        "jceks",
+        "pkcs12",
+        "pkcs11",
+        "dks",
+        "caseexactjks",
+        "keychainstore",
+        "keychainstore-root",
+        "windows-my",
+        "windows-root",
+        "windows-my-currentuser",
+        "windows-my-localmachine",
+        "windows-root-currentuser",
+        "windows-root-localmachine",
+        "bks",
+        "bks-v1",
+        "bouncycastle",
+        "uber",
+        "bcfks",
+        "bcfks-def",
+        "bcpkcs12",
+        "pkcs12-def",
+        "pkcs12-3des-3des",
+    }
+)
+
+
+@rule("V050", "error", refuses=True)
+def value_that_is_not_converted(document: Document) -> Iterator[Problem]:
+    """The value of an attribute is no size, boolean or name that the broker can convert.
+
+    Why: the schema accepts any text for these attributes. The broker converts the text when it creates the element,
+        fails ("Could not convert to a memory size", "No enum constant"), and does not start.
+    Fix: write a size as a whole number with the optional unit kb, mb or gb: limit="1536 mb". Write a boolean as true
+        or false without blanks.
+    Cannot see: values that a placeholder decides.
+    Source: XBeanByteConverterUtil, BooleanEditor and MessageDatabase of the release tags; measured on 5.5.1, 5.8.0,
+        5.18.3 and 6.3.1
+
+    Fires on 5.18.3::
+
+        <broker><systemUsage><systemUsage>
+          <storeUsage><storeUsage limit="1.5 gb"/></storeUsage>
+        </systemUsage></systemUsage></broker>
+
+    Fires on 5.5.1::
+
+        <policyEntry queue=">" memoryLimit="10 megabytes"/>
+
+    Fires on 5.18.3::
+
+        <broker persistent="yes"/>
+
+    Fires on 5.18.3::
+
+        <kahaDB directory="${activemq.data}/kahadb" journalDiskSyncStrategy="sometimes"/>
+
+    Silent on 5.18.3::
+
+        <broker persistent="FALSE"><systemUsage><systemUsage>
+          <storeUsage><storeUsage limit="1536 MB"/></storeUsage>
+        </systemUsage></systemUsage></broker>
+    """
+    for node in document.all(*_SIZES):
+        for attribute, largest in _SIZES[node.name].items():
+            if _is_literal(node, attribute) and (reason := _size_reason(node, attribute, largest)):
+                yield node.problem(f'{attribute}="{_shown(node, attribute)}" of <{node.name}> {reason}', attribute)
+    if document.release.within(_BOOLEANS_SINCE):
+        for node in document.all(*_BOOLEANS):
+            for attribute in _BOOLEANS[node.name] & node.attributes.keys():
+                if _is_literal(node, attribute) and node.get(attribute).lower() not in ("true", "false"):
+                    message = f'{attribute}="{_shown(node, attribute)}" of <{node.name}> must be true or false'
+                    yield node.problem(message, attribute, fix=f'write {attribute}="true" or "false"')
+    for store in document.all("kahaDB"):
+        for attribute, names in _KAHADB_NAMES.items():
+            if not _is_literal(store, attribute) or not _is_read(store, attribute):
+                continue
+            if store.get(attribute).strip().upper() not in names:
+                message = f'{attribute}="{_shown(store, attribute)}" of <kahaDB> must be one of {", ".join(names)}'
+                yield store.problem(message, attribute, fix=f"write one of {', '.join(names)}")
+
+
+def _is_literal(node: Element, attribute: str) -> bool:
+    return node.has(attribute) and not node.is_unknown(attribute)
+
+
+def _shown(node: Element, attribute: str) -> str:
+    value = node.get(attribute)
+    return value if len(value) <= 60 else f"{value[:60]}…"
+
+
+def _is_read(store: Element, attribute: str) -> bool:
+    """Return whether the broker converts a name: a store that it does not start has its preallocation not read."""
+    broker = store.ancestor("broker")
+    return attribute == "journalDiskSyncStrategy" or broker is None or broker.flag("persistent", True) is not False
+
+
+def _size_reason(node: Element, attribute: str, largest: int) -> str:
+    """Return why the broker cannot convert an attribute to a size, as text; "" where it can."""
+    value = node.get(attribute)
+    match = _SIZE.fullmatch(value)
+    if match is None:
+        number = node.number(attribute)
+        if attribute == "prefetchSize" and number is not None and number < 1:
+            return ""  # N030
+        wanted = "number" if attribute in _PLAIN_NUMBERS else "size, a whole number with the unit kb, mb or gb"
+        return f"must be a {wanted}"
+    if int(match[1][:20]) > largest:
+        return f"must be at most {largest} before its unit"
+    return ""
+
+
+@rule("V051", "error", refuses=True)
+def placeholder_that_stays_in_a_value(document: Document) -> Iterator[Problem]:
+    """A ${name} that nothing replaces is in an address, size or boolean, which the broker cannot convert.
+
+    Why: without a PropertyPlaceholderConfigurer the broker takes the text itself, dollar and braces. A listener at
+        ${port} ends the start with "Port value out of range: -1", a limit of ${limit} with "Could not convert to a
+        memory size".
+    Fix: add a PropertyPlaceholderConfigurer, and put the name into the properties file that it reads, or write the
+        value itself.
+    Cannot see: a tool that replaces the placeholder before the broker reads the file.
+    Source: measured on 5.5.1, 5.18.3 and 6.3.1
+
+    Fires on 5.18.3::
+
+        <transportConnector name="more" uri="tcp://0.0.0.0:${port}"/>
+
+    Fires on 5.5.1::
+
+        <transportConnector name="more" uri="tcp://0.0.0.0:${port}"/>
+
+    Fires on 5.18.3::
+
+        <policyEntry queue=">" memoryLimit="${limit}"/>
+
+    Silent on 5.18.3::
+
+        <transportConnector name="more" uri="tcp://0.0.0.0:21626?wireFormat.maxFrameSize=10485760"/>
+    """
+    if not is_never_configured(document):
+        return
+    for connector in document.connectors:
+        address = connector.get("uri").partition("?")[0]
+        if connector.uri().scheme != "vm" and (match := PLACEHOLDER_OF_SPRING.search(address)):
+            message = f"nothing replaces {match[0]} in the address of connector {connector.get('name')}"
+            yield connector.problem(message, "uri", match[0])
+    for link in document.links:
+        if match := PLACEHOLDER_OF_SPRING.match(link.get("uri").strip()):
+            yield link.problem(f"nothing replaces {match[0]}, which is no discovery agent", "uri", match[0])
+    for node in document.all(*_SIZES):
+        for attribute in _SIZES[node.name]:
+            yield from _unconverted(node, attribute)
+    if document.release.within(_BOOLEANS_SINCE):
+        for node in document.all(*_BOOLEANS):
+            for attribute in sorted(_BOOLEANS[node.name]):
+                yield from _unconverted(node, attribute)
+
+
+def _unconverted(node: Element, attribute: str) -> Iterator[Problem]:
+    if match := PLACEHOLDER_OF_SPRING.search(node.get(attribute)):
+        yield node.problem(f"nothing replaces {match[0]} in {attribute} of <{node.name}>", attribute, match[0])
+
+
+@rule("V052", "error", each="sslContext", refuses=True)
+def unknown_key_store_type(context: Element) -> Iterator[Problem]:
+    """An sslContext names a type of key store that Java does not have.
+
+    Why: the broker opens its key store at its start, fails with a KeyStoreException ("not found"), and does not start.
+    Fix: write keyStoreType="PKCS12" or "JKS", the type with which the file was created; keytool -list shows it.
+    Cannot see: a security provider of your own. The types of Java and of Bouncy Castle count as known.
+    Source: SpringSslContext of the release tags; KeyStore of Java 8 to 21; measured on 5.18.3
+
+    Fires on 5.18.3::
+
+        <broker>
+          <sslContext><sslContext keyStore="file:broker.ks" keyStoreType="someTypeOfFile"/></sslContext>
+        </broker>
+
+    Silent on 5.18.3::
+
+        <broker>
+          <sslContext><sslContext keyStoreType="pkcs12"/></sslContext>
+        </broker>
+    """
+    for attribute in ("keyStoreType", "trustStoreType"):
+        kind = context.known_value(attribute)
+        store = attribute.removesuffix("Type")
+        if kind is not None and context.has(store) and kind.lower() not in _KEY_STORES:
+            message = f'{attribute}="{kind}": Java has no key store of this type, unless a security provider brings it'
+            yield context.problem(message, attribute)
