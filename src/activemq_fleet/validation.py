@@ -23,7 +23,7 @@ from activemq_fleet.lint import (
     release_findings,
     rules,
 )
-from activemq_fleet.lint.files import KIND_RULE, schema_finding, without_schema_duplicates
+from activemq_fleet.lint.files import KIND_RULE, exposure_of_file, schema_finding, without_duplicates
 from activemq_fleet.lint.fleets import FleetView, broker_findings, graph_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_document
@@ -146,7 +146,8 @@ def lint_file(
     findings = file_findings(content, release, schema=schema, file=file, selection=selection, other_files=other_files)
     if any(finding.rule == KIND_RULE for finding in findings):
         return findings  # No release of ActiveMQ Classic reads such a file.
-    return (*release_findings(ReleaseView(release), selection, file=file), *findings)
+    view = ReleaseView(release, exposure=exposure_of_file(content, release, other_files))
+    return (*without_duplicates(release_findings(view, selection, file=file)), *findings)
 
 
 def _refuse_unknown_waivers(fleet: Fleet) -> None:
@@ -197,9 +198,7 @@ def check_rendered_fleet(
     findings += refusals_of(fleet) if for_site else ()
     findings += missing_files_of(fleet) if files_here else ()
     selected = (
-        finding
-        for finding in (*fleet.findings, *without_schema_duplicates(findings))
-        if selection.includes(finding.rule)
+        finding for finding in (*fleet.findings, *without_duplicates(findings)) if selection.includes(finding.rule)
     )
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
     return replace(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
+from zipfile import BadZipFile, ZipFile
 
 from activemq_fleet import Finding, InputError
+from activemq_fleet.cli.file_releases import homes_around, jar_directories, names_in
 from activemq_fleet.findings import error as error_finding
 from activemq_fleet.given_files import read_given_file
-from activemq_fleet.lint.locations import file_names_in
+from activemq_fleet.lint.locations import file_names_in, service_files_for
 from activemq_fleet.schema import text_of
 
 # These say who may log in, where the console listens, and what is logged.
@@ -58,6 +60,7 @@ def companions_of(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Findi
             continue
         if name.endswith(".xml"):
             waiting += _names_in(contents[name], str(PurePosixPath(name).parent))
+    contents |= dict.fromkeys(_services_around(path, data), b"")
     return contents, problems
 
 
@@ -65,6 +68,27 @@ def _names_in(data: bytes, directory: str = ".") -> Iterable[str]:
     """Return the paths that a file refers to, below the directory of the activemq.xml and below its own."""
     names = list(file_names_in(text_of(data, None)))
     return names if directory == "." else [*names, *(f"{directory}/{name}" for name in names)]
+
+
+def _services_around(path: Path, data: bytes) -> Iterator[str]:
+    """Yield the service files of URI schemes that no release has, which a jar around an activemq.xml brings."""
+    wanted = service_files_for(text_of(data, None))
+    if not wanted:
+        return
+    yield from (name for name in wanted if (path.parent / name).is_file())
+    for home in homes_around(path):
+        for directory in jar_directories(home):
+            for jar in names_in(directory):
+                if jar.endswith(".jar"):
+                    yield from wanted & _names_in_jar(directory / jar)
+
+
+def _names_in_jar(jar: Path) -> set[str]:
+    try:
+        with ZipFile(jar) as archive:
+            return set(archive.namelist())
+    except (OSError, BadZipFile):
+        return set()  # the broker cannot load it either
 
 
 def read_file(path: Path) -> bytes:

@@ -22,6 +22,8 @@ _NAME = re.compile(r".+\.xml(\.(j2|jinja2?|erb|epp|tpl|tmpl|template|in))?")
 _BROKERS_OWN = re.compile(r"activemq\.xml(\.(j2|jinja2?|erb|epp|tpl|tmpl|template|in))?")
 _OURS = (b"activemq.apache.org/schema/core", b"activemq.org/config", b"activemq.org/schema", b"<broker")
 _NOT_ENTERED = frozenset({".git", ".svn", "node_modules", ".venv"})
+# What bin/activemq puts on the class path, besides lib itself.
+_BELOW_LIB = ("optional", "web", "extra", "camel")
 _MOST_BYTES = 256 << 20
 _MOST_FILES, _MOST_ENTRIES, _LOOK = 2_000, 5_000, 1 << 16
 Rules = Sequence[tuple[str, str]]
@@ -111,19 +113,30 @@ def releases_of_files(paths: Sequence[Path], release: str | None, rules: Rules) 
     return release_by_file
 
 
+def homes_around(path: Path) -> list[Path]:
+    """Return the directories of which one may be the installation that a file belongs to, the nearest first."""
+    above = path.absolute().parent
+    return [above, *list(above.parents)[:2]]
+
+
+def jar_directories(home: Path) -> list[Path]:
+    """Return the directories of an installation whose jars a broker loads, whether they exist or not."""
+    return [home, home / "lib", *(home / "lib" / name for name in _BELOW_LIB)]
+
+
 def _release_around(path: Path) -> str | None:
     """Return the release named by jars and directories around a file; None where they name none or several."""
-    above = path.absolute().parent
-    for home in (above, *list(above.parents)[:2]):
+    for home in homes_around(path):
         releases = {match[1] for match in map(_HOME.fullmatch, [home.name]) if match}
-        for directory in (home, home / "lib", home / "lib" / "optional"):
-            releases |= {match[1] for match in map(_JAR.fullmatch, _names_in(directory)) if match}
+        for directory in jar_directories(home):
+            releases |= {match[1] for match in map(_JAR.fullmatch, names_in(directory)) if match}
         if releases:
             return releases.pop() if len(releases) == 1 else None
     return None
 
 
-def _names_in(directory: Path) -> list[str]:
+def names_in(directory: Path) -> list[str]:
+    """Return the names of the first 5,000 entries of a directory; [] for a directory that cannot be listed."""
     try:
         with os.scandir(directory) as entries:
             return [entry.name for entry in islice(entries, _MOST_ENTRIES)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.document import Document, Element, Problem, also_in_lines
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.node.protocols import protocol_of
 from activemq_fleet.releases import Release
@@ -189,6 +189,8 @@ def limit_that_stays_low(broker: Element) -> Iterator[Problem]:
           </systemUsage></systemUsage>
         </broker>
     """
+    if broker.flag("persistent", True) is False:  # without a store no limit of one is lowered
+        return
     usage = _limit_element(broker, "storeUsage")
     if usage is not None and not (is_whole_of_total(usage) and broker.has("schedulePeriodForDiskUsageCheck")):
         yield usage.problem("is not raised again once the broker was started on a full disk")
@@ -326,12 +328,12 @@ def _destination_text(entry: Element, default: str) -> str:
     return next((f"{kind} {entry.get(kind)}" for kind in ("queue", "topic") if entry.has(kind)), default)
 
 
-@rule("C015", "info", each="individualDeadLetterStrategy sharedDeadLetterStrategy", releases="5.12.0")
-def dead_letters_for_ever(strategy: Element) -> Iterator[Problem]:
-    """A dead letter strategy sets no expiration, so that dead letters are kept for ever.
+@rule("C015", "info", each="broker", releases="5.12.0")
+def dead_letters_for_ever(broker: Element) -> Iterator[Problem]:
+    """A dead letter strategy sets no expiration, so that dead letters are kept permanently.
 
-    Why: what nobody could consume is kept in the dead letter queue for ever. Few look at it, and each of its messages
-        keeps a file of the journal from being removed, until the store is full.
+    Why: messages that no consumer could process stay in the dead letter queue. Each of them keeps a file of the journal
+        from being removed, until the store is full.
     Fix: set expiration (milliseconds) on the strategy, with a discarding or an own queue for dead letters of the dead
         letter queue itself; or watch the depth of these queues.
     Source: AbstractDeadLetterStrategy of the release tags
@@ -350,7 +352,12 @@ def dead_letters_for_ever(strategy: Element) -> Iterator[Problem]:
           </deadLetterStrategy>
         </policyEntry>
     """
-    if strategy.document.broker is not None:  # the fleet's own policy is decided by its settings
+    if broker.document.broker is not None:  # the fleet's own policy is decided by its settings
         return
-    if not strategy.has("expiration"):
-        yield strategy.problem(f"<{strategy.name}> keeps dead letters for ever: it has no expiration")
+    if any(plugin.flag("dropAll", True) is not False for plugin in broker.all("discardingDLQBrokerPlugin")):
+        return  # C041: no dead letter is kept
+    strategies = broker.all("individualDeadLetterStrategy", "sharedDeadLetterStrategy")
+    unlimited = [strategy for strategy in strategies if not strategy.has("expiration")]
+    if unlimited:
+        message = f"<{unlimited[0].name}> keeps dead letters permanently: it has no expiration"
+        yield unlimited[0].problem(message + also_in_lines(unlimited[1:]))

@@ -102,8 +102,8 @@ def data_below_the_working_directory(broker: Element) -> Iterator[Problem]:
 
 
 def _is_relative(directory: str) -> bool:
-    absolute = directory.startswith(("/", "\\", "~", "target/")) or directory[1:2] == ":" or ":/" in directory
-    return bool(directory) and not absolute and directory != "target"
+    absolute = directory.startswith(("/", "\\", "~")) or directory[1:2] == ":" or ":/" in directory
+    return bool(directory) and not absolute and "target" not in directory.split("/")  # L028 reports target
 
 
 @rule("C043", "warning", each="policyEntry")

@@ -178,6 +178,20 @@ class Problem:
     column: int | None = None
 
 
+_MOST_LINES = 10
+
+
+def also_in_lines(elements: Iterable[Element], attribute: str = "") -> str:
+    """Return the end of a message that lists the lines of further elements with the same problem; "" without any."""
+    lines = sorted({element.position(attribute)[0] for element in elements})
+    if not lines:
+        return ""
+    text = ", ".join(map(str, lines[:_MOST_LINES]))
+    if len(lines) > _MOST_LINES:
+        text += f" and {len(lines) - _MOST_LINES} more"
+    return f"; the same in {'line' if len(lines) == 1 else 'lines'} {text}"
+
+
 def _named(elements: list[Element], names: tuple[str, ...]) -> list[Element]:
     return [element for element in elements if not names or element.name in names]
 

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import STRAY, Document, Problem
 from activemq_fleet.lint.engine import all_rules, applicable_rules, findings_of
+from activemq_fleet.lint.exposure import Exposure, exposure_of
 from activemq_fleet.lint.file_kinds import FileKind, foreign_kind
 from activemq_fleet.lint.imports import imported_files
 from activemq_fleet.lint.selection import EVERY_RULE, Selection
@@ -23,11 +24,13 @@ SIZE_RULE = "V019"
 TEMPLATE_RULE = "V022"
 KIND_RULE = "V040"
 ACTIVEMQ_XML = "conf/activemq.xml"
+# A rule, and the one that says all of it at the same place.
+_STRONGER = {"S002": "S001", "S009": "N008", "V024": "V051"}
 _DTD = "Spring's DTD in place of a schema: the rules do not read such a file, which a broker of plain beans starts with"
 _LONGEST_DOCTYPE = 500
 _MOST = 100  # findings of one rule in one file
 # What the importing file decides: the values of placeholders.
-_OF_THE_IMPORTING_FILE = frozenset({"V024"})
+_OF_THE_IMPORTING_FILE = frozenset({"V024", "V051"})
 _OF_SPRING = frozenset({"V020", "V021", "V028"})
 _NOTHING: Mapping[str, bytes] = MappingProxyType({})
 _STRAY_AMPERSAND = re.compile(r"&(?!#[0-9]+;|#x[0-9A-Fa-f]+;|[A-Za-z_][\w.-]*;)")
@@ -71,7 +74,7 @@ def file_findings(
         findings = [schema_finding(error.problem, release, file)]
         if _is_springs_dtd(data):
             findings = [replace(findings[0], severity="warning", message=_DTD, why="")]
-    selected = (finding for finding in without_schema_duplicates(findings) if selection.includes(finding.rule))
+    selected = (finding for finding in without_duplicates(findings) if selection.includes(finding.rule))
     return tuple(sorted(selected, key=lambda f: (f.line or 0, f.column or 0, f.rule, f.message)))
 
 
@@ -117,11 +120,20 @@ def _kind_finding(kind: FileKind, file: str) -> Finding:
     return _finding(KIND_RULE, Problem(message, line=1, column=1, fix=kind.fix), file)
 
 
-def without_schema_duplicates(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings without those of the schema for mistakes that a lint rule reports, too."""
+def without_duplicates(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings without those of the schema, or of a weaker rule, for a mistake that another rule reports."""
     unique = list(dict.fromkeys(findings))
-    reported = {(f.host, f.line, f.column) for f in unique if f.rule != SCHEMA_RULE and _refuses(f.rule)}
-    return [f for f in unique if f.rule != SCHEMA_RULE or (f.host, f.line, f.column) not in reported]
+    refused = {_place(f) for f in unique if f.rule != SCHEMA_RULE and _refuses(f.rule)}
+    reported = {(f.rule, _place(f)) for f in unique}
+    return [
+        f
+        for f in unique
+        if not (f.rule == SCHEMA_RULE and _place(f) in refused) and (_STRONGER.get(f.rule), _place(f)) not in reported
+    ]
+
+
+def _place(finding: Finding) -> tuple[str, str | None, int | None, int | None]:
+    return finding.host, finding.file, finding.line, finding.column
 
 
 def _refuses(name: str) -> bool:
@@ -188,11 +200,26 @@ def schema_finding(problem: SchemaProblem, release: Release, file: str, host: st
 class ReleaseView:
     """The input of lint rules about releases: a release, and whether a distribution's package installed it.
 
-    ``from_package`` is True where a distribution built the release, which may backport fixes.
+    ``from_package`` is True where a distribution built the release, which may backport fixes. ``exposure`` names the
+    ports that the brokers open.
     """
 
     release: Release
     from_package: bool = False
+    exposure: Exposure = "openwire"
+
+
+def exposure_of_file(data: bytes, release: Release, other_files: Mapping[str, bytes] = _NOTHING) -> Exposure:
+    """Return which ports the brokers of a file open; ``openwire`` for a template, and for a file that is not XML."""
+    if template_mark(text_of(data, None)) is not None:
+        return "openwire"
+    try:
+        document = Document(_readable(data), release, other_files=other_files)
+    except UnreadableError:
+        return "openwire"
+    if any(page is None or page.brokers for _, page in imported_files(document)):
+        return "openwire"
+    return exposure_of(document)
 
 
 def release_findings(

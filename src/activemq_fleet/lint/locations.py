@@ -7,6 +7,12 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
+from activemq_fleet.releases import every_scheme
+
+# Directories of jars whose files name the classes of a scheme, each file called as its scheme.
+TRANSPORT_SERVICES = "META-INF/services/org/apache/activemq/transport"
+DISCOVERY_SERVICES = f"{TRANSPORT_SERVICES}/discoveryagent"
+_SCHEME = re.compile(r"""[uU]ri\s*=\s*["']\s*([A-Za-z][A-Za-z0-9+.-]{0,60}):""")
 _CONF = re.compile(r"(file:(//)?)?\$\{activemq\.(conf\}|(base|home)\}/conf)/|classpath\*?:/?")
 _ELSEWHERE = re.compile(r"[A-Za-z][\w+.-]*:|/|.*[$#]\{")
 _WORD = re.compile(r"[\w./-]+")
@@ -44,3 +50,14 @@ def file_names_in(text: str) -> Iterator[str]:
             yield path
         if word.startswith("/"):  # behind a ${…}, or of another machine
             yield path.rpartition("/")[2]
+
+
+def service_file(scheme: str, directory: str) -> str:
+    """Return the path inside a jar of the file that registers the code of a URI scheme."""
+    return f"{directory}/{scheme}"
+
+
+def service_files_for(text: str) -> set[str]:
+    """Return the service files that may register the schemes of an activemq.xml's text that no release has."""
+    schemes = set(_SCHEME.findall(text)) - every_scheme()
+    return {service_file(scheme, kind) for scheme in schemes for kind in (TRANSPORT_SERVICES, DISCOVERY_SERVICES)}

@@ -217,13 +217,19 @@ def store_that_does_not_last(document: Document) -> Iterator[Problem]:
 
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
+    short_lived: list[tuple[Element, str, str]] = []
     for node in (*document.brokers, *document.stores):
         if node.name == "broker" and node.flag("persistent", True) is False:
             continue
         for attribute in ("directory", "dataDirectory", "directoryArchive"):
             match = _SHORT_LIVED.match(node.get(attribute))
             if match is not None:
-                yield node.problem(f"{attribute} is below {match[1]}, which is emptied by others", attribute)
+                short_lived.append((node, attribute, match[1]))
+    if short_lived:
+        (node, attribute, parent), *others = short_lived
+        also = "".join(f"; so is {other_attribute} of <{other.name}> in line {other.position(other_attribute)[0]}"
+                       for other, other_attribute, _ in others)  # fmt: skip
+        yield node.problem(f"{attribute} is below {parent}, which other programs empty{also}", attribute)
 
 
 @rule("L033", "warning", each="kahaDB", releases="5.9.0")

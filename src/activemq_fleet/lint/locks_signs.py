@@ -20,6 +20,8 @@ _CLUSTERED = frozenset({"gfs", "gfs2", "gpfs", "ceph", "cephfs", "gluster", "glu
 _SHARE = _CLUSTERED | {"share", "shared", "nfs", "nfs3", "nfs4", "efs", "netapp"}
 _MAY_BE_SHARE = frozenset({"mnt", "san", "nas", "cluster", "ha", "drbd", "iscsi"})
 _WORD = re.compile(r"[a-z0-9]+")
+# PREFIX/share holds the data of installed programs: hier(7), and the prefixes of package managers.
+_DATA_OF_PROGRAMS = re.compile(r"(?:^|(?<=/))(?:usr|local|\.local|pkg|opt|sw|homebrew|\.?linuxbrew)/share(?![^/])")
 _EMBEDDED_URL = re.compile(r"jdbc:(derby:(?!//)|h2:(?!tcp:|ssl:)|hsqldb:(?!hsqls?:|https?:)|sqlite:)", re.IGNORECASE)
 
 
@@ -68,7 +70,7 @@ def sharing_of(store: Element) -> Sharing | None:
 
 
 def _sharing_by_directory(directory: str) -> Sharing | None:
-    words = set(_WORD.findall(directory.lower()))
+    words = set(_WORD.findall(_DATA_OF_PROGRAMS.sub("", directory.lower())))
     if words & _SHARE or directory.startswith(("//", "\\\\")):
         return Sharing(f"{directory} looks like a share", certain="${" not in directory)
     if words & _MAY_BE_SHARE and directory.startswith("/"):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.addresses import is_loopback
 from activemq_fleet.lint.bridges_options import text_from_option
-from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.document import Document, Element, Problem, also_in_lines
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.network_demand import AUTHENTICATION
 from activemq_fleet.network.uri import Uri, has_placeholder
@@ -45,15 +45,17 @@ def multicast_without_its_own_group(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="found" uri="multicast://224.1.2.3:6255?group=live-orders"/>
     """
-    for node, attribute, uri in _multicast_uris(document):
-        if has_placeholder(uri.text):
-            continue
-        if uri.options.get("group", _DEFAULT) == _DEFAULT:
-            has_group_option = "group" in uri.options
-            message = "multicast: meets in the group default, as every broker does that was told no other"
-            yield node.problem(
-                message, attribute, text_from_option(node, attribute, uri, "group") if has_group_option else uri.text
-            )
+    in_default = [
+        (node, attribute, uri)
+        for node, attribute, uri in _multicast_uris(document)
+        if not has_placeholder(uri.text) and uri.options.get("group", _DEFAULT) == _DEFAULT
+    ]
+    if in_default:
+        (node, attribute, uri), *others = in_default
+        message = "multicast: meets in the group default, as every broker does that was told no other"
+        message += also_in_lines(other for other, *_ in others)
+        part = text_from_option(node, attribute, uri, "group") if "group" in uri.options else uri.text
+        yield node.problem(message, attribute, part)
 
 
 @rule("M003", "warning")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.addresses import is_loopback
 from activemq_fleet.lint.clients import listener_uri
-from activemq_fleet.lint.document import PLACEHOLDER, Document, Element, Problem
+from activemq_fleet.lint.document import PLACEHOLDER, Document, Element, Problem, also_in_lines
 from activemq_fleet.lint.engine import rule
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9._:\-]")
@@ -100,13 +100,19 @@ def computed_name_changes_at_restart(document: Document) -> Iterator[Problem]:
             if _CHANGES_AT_EVERY_START.search(computed[1]):
                 message = f"{attribute} holds {computed[0]}, which is another one after each start"
                 yield node.problem(message, attribute, computed[0])
-            elif _CHANGES_WITH_THE_HOST.search(computed[1]):
+            elif _CHANGES_WITH_THE_HOST.search(computed[1]) and _has_store(node):
                 message = f"{attribute} holds {computed[0]}: on a shared store it changes with every take-over"
                 yield node.problem(message, attribute, computed[0], severity="info")
 
 
-@rule("N026", "warning", each="networkConnector", releases="5.3.0 !5.18.0")
-def remote_consumers_as_good_as_local(link: Element) -> Iterator[Problem]:
+def _has_store(node: Element) -> bool:
+    """Return whether the broker that is an XML element, or contains it, stores messages on a disk."""
+    broker = node if node.name == "broker" else node.ancestor("broker")
+    return broker is None or broker.flag("persistent", True) is not False
+
+
+@rule("N026", "warning", each="broker", releases="5.3.0 !5.18.0")
+def remote_consumers_as_good_as_local(broker: Element) -> Iterator[Problem]:
     """A networkConnector does not set decreaseNetworkConsumerPriority, before 5.18.
 
     Why: consumers beyond a bridge then count as much as local ones. Messages leave for another broker although
@@ -126,10 +132,11 @@ def remote_consumers_as_good_as_local(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616)"/>
     """
-    if not link.has("decreaseNetworkConsumerPriority"):
-        yield link.problem(
-            "decreaseNetworkConsumerPriority is not said, and "
-            f"{link.document.release.text} prefers no local consumer without it"
+    links = [link for link in broker.all("networkConnector") if not link.has("decreaseNetworkConsumerPriority")]
+    if links:
+        yield links[0].problem(
+            "the link does not set decreaseNetworkConsumerPriority, and "
+            f"{broker.document.release.text} prefers no local consumer without it" + also_in_lines(links[1:])
         )
 
 
@@ -230,7 +237,7 @@ def dynamic_only_is_false(link: Element) -> Iterator[Problem]:
 
 @rule("N037", "warning", each="broker", releases="5.5.0")
 def links_start_one_after_the_other(broker: Element) -> Iterator[Problem]:
-    """A broker dials several links one after the other while it starts.
+    """A broker connects several links one after the other while it starts.
 
     Why: links start one after the other, and the broker is not up before the last one. A peer whose machine is gone
         answers nothing: each such dial takes half a minute, in just the night when the broker must come back.
@@ -265,7 +272,7 @@ def links_start_one_after_the_other(broker: Element) -> Iterator[Problem]:
     uris = [link.uri() for link in broker.all("networkConnector")]
     dialled = [part for uri in uris if uri.scheme in ("static", "simple") for part in uri.parts if part.host]
     if len(dialled) > 1:
-        message = f"dials {len(dialled)} peers one after the other before it has started"
+        message = f"the broker connects its {len(dialled)} links one after the other before it has started"
         yield broker.problem(message, "networkConnectorStartAsync")
 
 

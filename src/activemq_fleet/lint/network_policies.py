@@ -26,9 +26,15 @@ def _replay_flag(entry: Element) -> bool | None:
 
 
 def _forwarding_links(document: Document) -> list[Element]:
-    """Return the links to other units, without those between the two nodes of a pair."""
+    """Return the links to other units, without those between the two nodes of a pair.
+
+    Of a file of no fleet the one-way static bridges are left out: nothing comes back over them, and their peers are
+    not known to have bridges.
+    """
     broker = document.broker
-    if broker is not None and not broker.networked:
+    if broker is None:
+        return [link for link in document.links if link.flag("duplex", False) or not link.flag("staticBridge", False)]
+    if not broker.networked:
         return [link for link in document.links if not document.is_from_inventory(link)]
     return document.links
 

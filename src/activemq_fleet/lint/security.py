@@ -146,10 +146,9 @@ def connectors_as_shipped(broker: Element) -> Iterator[Problem]:
     if not wanted or connectors_by_name.keys() != {"openwire", *wanted}:
         return
     if all(_as_shipped(name, connectors_by_name[name][1]) for name in wanted):
-        for name in wanted:
-            port = PROTOCOLS[name].port
-            message = f"{name} is open on {port} as the release ships it: is there a client that speaks it?"
-            yield connectors_by_name[name][0].problem(message, "uri", f"{name}:")
+        opened = ", ".join(f"{name} on {PROTOCOLS[name].port}" for name in wanted)
+        message = f"{opened}: the connectors are those that the release ships; remove those that no client uses"
+        yield connectors_by_name[wanted[0]][0].problem(message, "uri", f"{wanted[0]}:")
 
 
 def _as_shipped(name: str, uri: Uri) -> bool:
@@ -162,17 +161,13 @@ def frames_of_any_size(connector: Element) -> Iterator[Problem]:
 
     Why: a frame names its length first and the broker makes room for it, so a few clients, or one scanner whose first
         bytes are read as a length, use up the memory.
-    Fix: add wireFormat.maxFrameSize=10485760 (10 MB) to the connector's URI, or what your largest message needs. Mind
-        the spelling: wireformat.maxFrameSize is not read. Releases before 5.6 have no such limit: filter by address.
+    Fix: add wireFormat.maxFrameSize=10485760 (10 MB) to the connector's URI, or what your largest message needs. N008
+        reports wireformat.maxFrameSize, which is not read. Releases before 5.6 have no such limit: filter by address.
     Source: OpenWireFormat, AmqpWireFormat, MQTTWireFormat of the release tags; SECURITY.md of 6.3.1
 
     Fires on 5.18.3::
 
         <transportConnector name="clients" uri="nio://0.0.0.0:61617"/>
-
-    Fires on 5.8.0::
-
-        <transportConnector name="clients" uri="nio://0.0.0.0:61617?wireformat.maxFrameSize=104857600"/>
 
     Silent on 5.18.3::
 

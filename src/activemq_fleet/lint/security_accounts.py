@@ -9,7 +9,7 @@ from typing import NamedTuple
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.security_console import console_documents, console_imports, constraints_without_login
-from activemq_fleet.settings.default_credentials import is_default_credential
+from activemq_fleet.settings.default_credentials import is_default_credential, is_guessed, is_shipped_credential
 
 _LINE = re.compile(r"[ \t]*([^#!\s=:][^\s=:]*)[ \t]*(?:[=:][ \t]*|[ \t])(.*?)[ \t\r]*")
 _PLACEHOLDER = re.compile(r"\$\{([^}:]+)\}")
@@ -55,7 +55,7 @@ def properties_entries(document: Document, file: str) -> list[PropertyEntry]:
 
 @rule("S004", "error")
 def shipped_account(document: Document) -> Iterator[Problem]:
-    """An account has the default password of the releases.
+    """An account has a default password, of the releases or of other products.
 
     Why: admin/admin, user/user, system/manager and guest/password are the first that anybody tries, and what they open
         is the console, Jolokia or the broker itself.
@@ -87,46 +87,112 @@ def shipped_account(document: Document) -> Iterator[Problem]:
           <users><authenticationUser username="system" password="${system.password}" groups="users,admins"/></users>
         </simpleAuthenticationPlugin>
     """
-    yield from _broker_account_problems(document)
+    for account in accounts_of(document):
+        if is_default_credential(account.username, account.password):
+            shipped = is_shipped_credential(account.username, account.password)
+            yield account.problem("the password of the releases" if shipped else "a well-known default password")
+
+
+@rule("S050", "warning")
+def guessed_account(document: Document) -> Iterator[Problem]:
+    """An account has a password that is guessed at the first attempts.
+
+    Why: attackers try the name of the account, a few digits, and the passwords of tutorials before any other. The
+        broker neither delays nor locks an account after failed attempts.
+    Fix: set a long random password, and keep it in a properties file that only the broker may read.
+    Cannot see: passwords that a placeholder or an encrypted value hides. S004 reports the default passwords.
+    Source: accounts in files of public repositories; the documentation of MCollective
+
+    Fires on 5.18.3::
+
+        <simpleAuthenticationPlugin>
+          <users><authenticationUser username="bob" password="bob" groups="users"/></users>
+        </simpleAuthenticationPlugin>
+
+    Fires on 5.18.3::
+
+        <simpleAuthenticationPlugin>
+          <users><authenticationUser username="mcollective" password="marionette" groups="mcollective"/></users>
+        </simpleAuthenticationPlugin>
+
+    Silent on 5.18.3::
+
+        <simpleAuthenticationPlugin>
+          <users><authenticationUser username="bob" password="${bob.password}" groups="users"/></users>
+        </simpleAuthenticationPlugin>
+    """
+    for account in accounts_of(document):
+        user, password = account.username, account.password
+        if is_guessed(user, password) and not is_default_credential(user, password):
+            yield account.problem("a password that is guessed at the first attempts")
+
+
+class FileAccount(NamedTuple):
+    """An account with a password in clear text, in activemq.xml or in a file of its directory.
+
+    ``before`` and ``after`` are the words of a message around those about the password. ``used`` is False where nothing
+    here uses the account. The position is ``entry``, or ``attribute`` of ``node``.
+    """
+
+    username: str
+    password: str
+    before: str
+    after: str = ""
+    used: bool = True
+    entry: PropertyEntry | None = None
+    node: Element | None = None
+    attribute: str = ""
+
+    def problem(self, text: str) -> Problem:
+        """Return a lint problem at the account's password; ``text`` describes the password."""
+        message = f"{self.before} {text}{self.after}"
+        if self.entry is not None:
+            return self.entry.problem(message, used=self.used)
+        return Problem(message, node=self.node, attribute=self.attribute)
+
+
+def accounts_of(document: Document) -> Iterator[FileAccount]:
+    """Yield the accounts of the broker, its links and its console, from activemq.xml and the files of its directory."""
+    yield from _broker_accounts(document)
     if document.other_files:
-        yield from _console_account_problems(document)
-        yield from _jaas_account_problems(document)
-        yield from _jmx_account_problems(document)
+        yield from _console_accounts(document)
+        yield from _jaas_accounts(document)
+        yield from _jmx_accounts(document)
 
 
-def _broker_account_problems(document: Document) -> Iterator[Problem]:
-    """Yield problems of accounts in activemq.xml, also those taken from the credentials files that it loads."""
+def is_weak_account(node: Element, password_attribute: str) -> bool:
+    """Return whether S004 or S050 reports the account whose password an XML attribute is."""
+    for user_attribute, attribute in _LOGINS.get(node.name, ()):
+        if attribute == password_attribute:
+            user, password = node.get(user_attribute), node.get(attribute)
+            return is_default_credential(user, password) or is_guessed(user, password)
+    return False
+
+
+def _broker_accounts(document: Document) -> Iterator[FileAccount]:
+    """Yield the accounts in activemq.xml, also those taken from the credentials files that it loads."""
     properties = {
         entry.name: entry
         for file in _CREDENTIALS
         if _mentions(document, file)
         for entry in properties_entries(document, file)
     }
-    reported = set()
+    used = set()
     for node in document.all(*_LOGINS):
         for user_attribute, password_attribute in _LOGINS[node.name]:
+            if not node.has(password_attribute):
+                continue
             user, _ = _resolve_reference(node, user_attribute, properties)
             password, entry = _resolve_reference(node, password_attribute, properties)
-            if not is_default_credential(user, password):
-                continue
             whose = "the broker" if node.name == "authenticationUser" else f"{node.name} {node.get('name')}".strip()
-            if entry is None:
-                message = f"{whose} has the account {user} with the password of the releases"
-                yield node.problem(message, password_attribute)
-            else:
-                reported.add(entry)
-                message = f"{whose} has the account {user} with the password of the releases, from {entry.name}"
-                yield entry.problem(message)
+            before, after = f"{whose} has the account {user} with", f", from {entry.name}" if entry else ""
+            used.add(entry)
+            yield FileAccount(user, password, before, after, entry=entry, node=node, attribute=password_attribute)
     username_entry, password_entry = (properties.get(key) for key in _CONSOLE_ACCOUNT)
-    if (
-        username_entry
-        and password_entry
-        and password_entry not in reported
-        and is_default_credential(username_entry.value, password_entry.value)
-        and console_imports(document)
-    ):
-        message = f"the console logs in to the broker as {username_entry.value} with the password of the releases"
-        yield password_entry.problem(message, used=False)
+    if username_entry and password_entry and password_entry not in used and console_imports(document):
+        name, password = username_entry.value, password_entry.value
+        before = f"the console logs in to the broker as {name} with"
+        yield FileAccount(name, password, before, used=False, entry=password_entry)
 
 
 def _resolve_reference(
@@ -139,7 +205,7 @@ def _resolve_reference(
     return (entry.value, entry) if entry else (text, None)
 
 
-def _console_account_problems(document: Document) -> Iterator[Problem]:
+def _console_accounts(document: Document) -> Iterator[FileAccount]:
     if not console_imports(document):
         return
     console = [page for page in console_documents(document) if page.file]
@@ -147,37 +213,30 @@ def _console_account_problems(document: Document) -> Iterator[Problem]:
     if not (realm if console else document.release.console_accounts == "realm"):
         return
     login_is_required = not any(map(constraints_without_login, console))
+    after = "" if login_is_required else ", as soon as the console asks for one"
     for entry in properties_entries(document, "jetty-realm.properties"):
-        if is_default_credential(entry.name, entry.value.partition(",")[0].strip()):
-            yield entry.problem(
-                f"the console's account {entry.name} has the password of the releases"
-                + ("" if login_is_required else ", as soon as the console asks for one"),
-                used=login_is_required,
-            )
+        password = entry.value.partition(",")[0].strip()
+        before = f"the console's account {entry.name} has"
+        yield FileAccount(entry.name, password, before, after, login_is_required, entry)
 
 
-def _jaas_account_problems(document: Document) -> Iterator[Problem]:
-    """Yield problems of users.properties where the broker or, from 6.0 on, the console authenticates by JAAS."""
+def _jaas_accounts(document: Document) -> Iterator[FileAccount]:
+    """Yield the accounts of users.properties where the broker or, from 6.0 on, the console authenticates by JAAS."""
     broker = bool(document.all("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin"))
     console = document.release.console_accounts == "jaas" and bool(console_imports(document))
     login = document.other_files.get("login.config")
     if not (broker or console) or (login is not None and b"users.properties" not in login):
         return
+    opens = " and ".join(name for name, opened in (("the broker", broker), ("the console", console)) if opened)
     for entry in properties_entries(document, "users.properties"):
-        if is_default_credential(entry.name, entry.value):
-            opens = " and ".join(["the broker"] * broker + ["the console"] * console)
-            yield entry.problem(f"the account {entry.name} of {opens} has the password of the releases")
+        yield FileAccount(entry.name, entry.value, f"the account {entry.name} of {opens} has", entry=entry)
 
 
-def _jmx_account_problems(document: Document) -> Iterator[Problem]:
+def _jmx_accounts(document: Document) -> Iterator[FileAccount]:
     used = _mentions(document, "jmx.password")
+    after = "" if used else ", as soon as JMX listens (ACTIVEMQ_SUNJMX_START)"
     for entry in properties_entries(document, "jmx.password"):
-        if is_default_credential(entry.name, entry.value):
-            yield entry.problem(
-                f"the JMX account {entry.name} has the password of the releases"
-                + ("" if used else ", as soon as JMX listens (ACTIVEMQ_SUNJMX_START)"),
-                used=used,
-            )
+        yield FileAccount(entry.name, entry.value, f"the JMX account {entry.name} has", after, used, entry)
 
 
 def _mentions(document: Document, file: str) -> bool:

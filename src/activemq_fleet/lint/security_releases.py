@@ -20,7 +20,8 @@ def open_to_remote_code(view: ReleaseView) -> Iterator[Problem]:
 
     Why: no login is needed, and scanners look for it all the time.
     Fix: upgrade. Until then let only brokers and clients reach the ports, and waive this with that reason.
-    Cannot see: who can reach the ports. It is a warning where the release's line has no fixed one (before 5.15), and
+    Cannot see: who can reach the ports. A file without a broker, or whose connectors do not speak OpenWire, has no
+        such finding. It is a warning where the release's line has no fixed one (before 5.15), and
         for a distribution's package, which may have the fix under the old number.
     Source: the project's advisory of CVE-2023-46604
 
@@ -37,6 +38,9 @@ def open_to_remote_code(view: ReleaseView) -> Iterator[Problem]:
         <broker/>
     """
     release = view.release
+    if view.exposure != "openwire":
+        return
+    further = sum(advisory.severity != "critical" for advisory in release.advisories)
     for advisory in release.advisories:
         if advisory.severity == "critical":
             fixed_release = next((fixed for fixed in advisory.fixed_in if fixed.rpartition(".")[0] == release.line), "")
@@ -45,7 +49,8 @@ def open_to_remote_code(view: ReleaseView) -> Iterator[Problem]:
                 first += f" ({fixed_release} fixes {advisory.cve}, and not all that is known since)"
             unless = ", unless the package has the fix" if view.from_package else ""
             yield Problem(
-                f"release {release} is open to {advisory.cve}{unless}: {advisory.what}",
+                f"release {release} is open to {advisory.cve}{unless}: {advisory.what}"
+                + (f"; {further} further vulnerabilities are published" if further else ""),
                 severity="error" if fixed_release and not view.from_package else "warning",
                 fix=f"upgrade to {first}; {_UNTIL_THEN}",
             )
@@ -57,7 +62,8 @@ def below_the_security_floor(view: ReleaseView) -> Iterator[Problem]:
 
     Why: each of them is public, with the change that fixes it.
     Fix: upgrade. Until then let only brokers and clients reach the ports, and waive this with that reason.
-    Cannot see: who can reach the ports, which is why it is a warning, and what was announced later.
+    Cannot see: who can reach the ports, which is why it is a warning, and what was announced later. S001 asks for the
+        same upgrade: where it is reported, this is not.
     Source: the project's announcements up to September 2026
 
     Fires on 5.18.3::
@@ -73,10 +79,14 @@ def below_the_security_floor(view: ReleaseView) -> Iterator[Problem]:
         <broker/>
     """
     release = view.release
-    others = [advisory for advisory in release.advisories if advisory.severity != "critical"]
+    if view.exposure == "no broker":
+        return
+    has_openwire = view.exposure == "openwire"
+    others = [advisory for advisory in release.advisories if advisory.severity != "critical" or not has_openwire]
     if not release.meets_security_floor:
         message = f"release {release} is older than {release.security_floor} and open to {_cves_text(release, others)}"
-        yield Problem(message, fix=f"upgrade to {release.security_floor}; {_UNTIL_THEN}")
+        until_then = "" if view.exposure == "no port" else f"; {_UNTIL_THEN}"
+        yield Problem(message, fix=f"upgrade to {release.security_floor}{until_then}")
 
 
 def _cves_text(release: Release, advisories: Sequence[Advisory]) -> str:

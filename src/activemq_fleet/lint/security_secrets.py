@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.lint.security_accounts import properties_entries
-from activemq_fleet.settings.default_credentials import is_default_credential
+from activemq_fleet.lint.security_accounts import is_weak_account, properties_entries
 
 _WORDS = "password|passwd|passphrase|pwd|secret"
 _ENDS = tuple(_WORDS.split("|"))
@@ -76,7 +75,7 @@ def password_in_the_file(document: Document) -> Iterator[Problem]:
         for name, value in node.attributes.items():
             local = name.rpartition("}")[2]
             if local.lower().endswith(_ENDS):
-                if is_clear(value) and not is_default_credential(node.get("username"), value):  # S004 says more of that
+                if is_clear(value) and not is_weak_account(node, name):
                     yield node.problem(f"the {local} of {_owner_text(node)} {_STANDS}", name)
             elif _has_clear_password(value):
                 message = f"a password in the {local} of {_owner_text(node)} stands in the file in clear text"

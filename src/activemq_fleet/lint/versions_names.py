@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import SCHEMA_LOCATION, Document, Element, Problem
 from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.locations import DISCOVERY_SERVICES, TRANSPORT_SERVICES, service_file
 from activemq_fleet.releases import every_scheme
 from activemq_fleet.schema import BEANS, CORE
 
@@ -46,22 +47,25 @@ def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
     """
     for node, attribute in document.discovery_uris:
         scheme = node.uri(attribute).scheme
-        if scheme and scheme not in document.release.discovery_schemes:
+        if (
+            scheme
+            and scheme not in document.release.discovery_schemes
+            and service_file(scheme, DISCOVERY_SERVICES) not in document.other_files
+        ):
             yield node.problem(
                 f"{scheme}: is no discovery agent of {document.release.text}; "
                 f"it knows {', '.join(sorted(document.release.discovery_schemes))}"
-                f"{_unless(scheme, 'discoveryagent')}",
+                f"{_unless(scheme, DISCOVERY_SERVICES)}",
                 attribute,
                 f"{scheme}:",
             )
 
 
-def _unless(scheme: str, kind: str) -> str:
+def _unless(scheme: str, directory: str) -> str:
     """Return a clause for a scheme of no release, whose code a jar of the user may bring; "" for any other scheme."""
     if scheme in every_scheme():
         return ""
-    path = "transport/discoveryagent" if kind == "discoveryagent" else "transport"
-    return f", unless a jar of your own brings META-INF/services/org/apache/activemq/{path}/{scheme}"
+    return f", unless a jar of your own brings {service_file(scheme, directory)}"
 
 
 @rule("V009", "error", each="transportConnector", refuses=True)
@@ -86,8 +90,11 @@ def unknown_transport_scheme(connector: Element) -> Iterator[Problem]:
         <transportConnector name="mqtt" uri="mqtt+nio://0.0.0.0:1883"/>
     """
     scheme = connector.uri().scheme
-    if scheme and scheme not in connector.document.release.schemes:
-        text = f"{connector.document.release.text} cannot listen on {scheme}:{_unless(scheme, 'transport')}"
+    document = connector.document
+    if service_file(scheme, TRANSPORT_SERVICES) in document.other_files:
+        return
+    if scheme and scheme not in document.release.schemes:
+        text = f"{document.release.text} cannot listen on {scheme}:{_unless(scheme, TRANSPORT_SERVICES)}"
         yield connector.problem(text, "uri", f"{scheme}:")
     elif (uri := connector.known_value("uri")) and not _SCHEME.match(uri):
         yield connector.problem(f"{uri[:80]} has no scheme, such as tcp://, to listen on", "uri")

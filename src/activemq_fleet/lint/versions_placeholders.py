@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.imports import imported_files, missing_imports
 from activemq_fleet.lint.locations import below_directory
 from activemq_fleet.schema import BEANS, CORE
 
@@ -189,7 +190,9 @@ def is_never_configured(document: Document) -> bool:
 
     A file without a broker is part of another one, which may have a configurer.
     """
-    return bool(document.brokers) and not _configurers(document) and not document.all("import")
+    if not document.brokers or _configurers(document) or any(missing_imports(document)):
+        return False
+    return not any(page is None or _configurers(page) for _, page in imported_files(document))
 
 
 def _values_with_placeholders(document: Document) -> Iterator[tuple[Element, str, str]]:

@@ -1,19 +1,46 @@
-"""User names and passwords that releases or tutorials ship, which attackers try first."""
+"""User names and passwords that releases, products or tutorials ship, which attackers try first."""
 
 from __future__ import annotations
 
-_DEFAULT_CREDENTIALS = frozenset({
+import re
+
+_SHIPPED = frozenset({
     ("admin", "admin"),
     ("user", "user"),
     ("user", "password"),
-    ("guest", "guest"),
     ("guest", "password"),
     ("system", "manager"),
     ("admin", "activemq"),
-    ("admin", "password"),
 })  # fmt: skip
+# Of other products, and of tutorials.
+_WELL_KNOWN = frozenset({("guest", "guest"), ("admin", "password")})
+_GUESSED = frozenset({
+    "activemq", "admin", "amq", "broker", "changeit", "changeme", "default", "guest", "letmein", "manager",
+    "marionette", "mcollective", "pass", "passw0rd", "password", "qwerty", "root", "secret", "test", "user", "welcome",
+})  # fmt: skip
+_FEW_DIGITS = re.compile(r"\d{1,6}")
+_SHORTEST = 4
+_HIDDEN = re.compile(r"[$#@%{]|ENC\(|\*+$|OBF:|CRYPT:|MD5:")
 
 
 def is_default_credential(username: str, password: str) -> bool:
-    """Return whether releases ship this user name with this password, such as admin/admin or system/manager."""
-    return (username, password) in _DEFAULT_CREDENTIALS
+    """Return whether releases or other products ship this user name with this password, such as admin/admin."""
+    return (username, password) in _SHIPPED or (username, password) in _WELL_KNOWN
+
+
+def is_shipped_credential(username: str, password: str) -> bool:
+    """Return whether releases of ActiveMQ ship this user name with this password, such as system/manager."""
+    return (username, password) in _SHIPPED
+
+
+def is_guessed(username: str, password: str) -> bool:
+    """Return whether a password is guessed at the first attempts: the user name, a common word, a few digits.
+
+    A value that is empty, encrypted or a placeholder is none.
+    """
+    text = password.strip().lower()
+    if not text or _HIDDEN.match(password.strip()):
+        return False
+    words = {*_GUESSED, username.strip().lower()}
+    without_digits = re.sub(r"[\W_]?\d{1,4}$", "", text)
+    return len(text) < _SHORTEST or bool(_FEW_DIGITS.fullmatch(text)) or text in words or without_digits in words

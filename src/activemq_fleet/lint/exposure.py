@@ -1,0 +1,38 @@
+"""Decide from one activemq.xml which ports its brokers open, as far as published vulnerabilities depend on it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from activemq_fleet.lint.clients import listener_uri
+from activemq_fleet.lint.document import Document, Element
+from activemq_fleet.lint.security_console import console_imports
+from activemq_fleet.uris import is_openwire
+
+Exposure = Literal["openwire", "other ports", "no port", "no broker"]
+_BROKER_CLASSES = ("BrokerService", "BrokerFactoryBean")
+
+
+def exposure_of(document: Document) -> Exposure:
+    """Return which ports the brokers of an activemq.xml open; ``openwire`` where the file does not show it."""
+    brokers = document.brokers
+    if any(bean.get("class").endswith(_BROKER_CLASSES) for bean in document.all("bean")):
+        return "openwire"
+    if not brokers:
+        return "no broker"
+    if any(map(_has_openwire, brokers)):
+        return "openwire"
+    uris = [listener_uri(connector) for connector in document.connectors]
+    if any(uri.scheme != "vm" for uri in uris) or console_imports(document):
+        return "other ports"
+    return "no port"
+
+
+def _has_openwire(broker: Element) -> bool:
+    """Return whether a broker listens for OpenWire; True where a placeholder or another file decides it."""
+    if broker.has("transportConnectorURIs") or broker.has("transportConnectors"):
+        return True
+    uris = [listener_uri(connector) for connector in broker.all("transportConnector")]
+    foreign = any(node.name in ("bean", "ref") for holder in broker.children("transportConnectors")
+                  for node in holder.children())  # fmt: skip
+    return foreign or any(not uri.scheme or is_openwire(uri.scheme) for uri in uris)

@@ -1,0 +1,355 @@
+"""Findings about files of other people that were false, misleading, said twice or missing."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet import Release, lint_file
+from activemq_fleet.cli.main import main
+from activemq_fleet.findings import Finding
+from activemq_fleet.lint import file_findings
+from activemq_fleet.schema import BEANS, CORE
+from tests.rule_examples import complete
+
+LINKS = "<networkConnectors>{}</networkConnectors>"
+SERVICES = "META-INF/services/org/apache/activemq/transport"
+
+
+def findings_of(snippet: str, release: str = "5.18.3", **other_files: bytes) -> list[Finding]:
+    data = complete(snippet, Release.of(release))
+    return list(file_findings(data, Release.of(release), other_files=other_files))
+
+
+def rules_of(snippet: str, release: str = "5.18.3") -> list[str]:
+    return [finding.rule for finding in findings_of(snippet, release)]
+
+
+def finding(rule: str, snippet: str, release: str = "5.18.3") -> Finding:
+    (single,) = (each for each in findings_of(snippet, release) if each.rule == rule)
+    return single
+
+
+def store(directory: str) -> str:
+    return f'<kahaDB directory="{directory}"/>'
+
+
+@pytest.mark.parametrize(
+    "directory",
+    [
+        "/usr/share/activemq/data/kahadb",
+        "/usr/local/share/amq",
+        "~/.local/share/amq",
+        "/home/app/.local/share/amq",
+        "/opt/homebrew/share/amq",
+        "/usr/pkg/share/amq",
+    ],
+)
+@pytest.mark.parametrize("release", ["5.6.0", "5.18.3"])
+def test_directory_of_installed_programs_is_no_network_share(directory: str, release: str) -> None:
+    assert not {"L003", "L004"} & set(rules_of(store(directory), release))
+
+
+@pytest.mark.parametrize("directory", ["/share/amq", "/mnt/share/amq", "/usr/share/nfs/amq", "/srv/shared/amq"])
+def test_directory_with_a_sign_is_a_network_share(directory: str) -> None:
+    assert "L003" in rules_of(store(directory))
+
+
+@pytest.mark.parametrize("scheme", ["k8s", "consul+x"])
+def test_discovery_agent_of_a_jar_is_known(scheme: str) -> None:
+    link = f'<networkConnector name="s" uri="{scheme}://default"/>'
+    assert "V008" in rules_of(link)
+    data = complete(link, Release.of("5.18.3"))
+    service = {f"{SERVICES}/discoveryagent/{scheme}": b""}
+    assert "V008" not in {f.rule for f in file_findings(data, Release.of("5.18.3"), other_files=service)}
+
+
+CONNECTORS = "<broker><transportConnectors>{}</transportConnectors></broker>"
+
+
+def release_rules(content: bytes, release: str) -> dict[str, Finding]:
+    findings = lint_file(content, Release.of(release), schema_of=None, select=["S001", "S002"])
+    return {finding.rule: finding for finding in findings}
+
+
+def of_connector(uri: str) -> bytes:
+    connector = f'<transportConnector name="x" uri="{uri}"/>' if uri else ""
+    return complete(CONNECTORS.format(connector), Release.of("5.15.9"))
+
+
+@pytest.mark.parametrize("uri", ["stomp://0.0.0.0:61613", "amqp://0.0.0.0:5672", "vm://x", ""])
+def test_code_execution_over_openwire_needs_an_openwire_port(uri: str) -> None:
+    found = release_rules(of_connector(uri), "5.15.9")
+    assert found.keys() == {"S002"}
+    assert ("reach the ports" in found["S002"].fix) == uri.endswith(("61613", "5672"))
+
+
+@pytest.mark.parametrize("uri", ["tcp://0.0.0.0:1", "auto+nio://0.0.0.0:1", "${uri}"])
+def test_one_finding_asks_for_the_upgrade_of_an_openwire_broker(uri: str) -> None:
+    found = release_rules(of_connector(uri), "5.15.9")
+    assert found.keys() == {"S001"}
+    assert re.search(r"; [0-9]+ further vulnerabilities are published$", found["S001"].message)
+
+
+def test_upgrade_is_asked_for_where_the_stronger_rule_is_ignored() -> None:
+    findings = lint_file(of_connector("tcp://0.0.0.0:1"), Release.of("5.15.9"), schema_of=None, ignore=["S001"])
+    assert "S002" in {finding.rule for finding in findings}
+
+
+def test_file_without_a_broker_has_no_vulnerability_of_a_broker() -> None:
+    assert release_rules(f'<beans xmlns="{BEANS}"/>'.encode(), "5.15.9") == {}
+
+
+def test_links_to_one_peer_are_counted_as_links() -> None:
+    links = '<networkConnector name="a" uri="static:(tcp://h:1)"/><networkConnector name="b" uri="static:(tcp://h:1)"/>'
+    message = finding("N037", f"<broker>{LINKS.format(links)}</broker>").message
+    assert "its 2 links" in message
+    assert "peers" not in message
+
+
+def test_broker_without_a_store_has_no_limit_of_one() -> None:
+    usage = '<systemUsage><systemUsage><storeUsage><storeUsage limit="20 gb"/></storeUsage></systemUsage></systemUsage>'
+    link = LINKS.format('<networkConnector name="${hostname}" uri="static:(tcp://a:1)"/>')
+    assert {"C012", "N016"} <= set(rules_of(f'<broker persistent="true">{link}{usage}</broker>'))
+    assert not {"C012", "N016"} & set(rules_of(f'<broker persistent="false">{link}{usage}</broker>'))
+
+
+DEAD_LETTERS = "<deadLetterStrategy><individualDeadLetterStrategy/></deadLetterStrategy>"
+
+
+def test_dead_letters_that_a_plugin_discards_are_not_kept() -> None:
+    policy = f"<destinationPolicy><policyMap><policyEntries><policyEntry queue='>'>{DEAD_LETTERS}</policyEntry>"
+    policy += "</policyEntries></policyMap></destinationPolicy>"
+    plugin = '<plugins><discardingDLQBrokerPlugin dropAll="{}"/></plugins>'
+    assert "C015" not in rules_of(f"<broker>{policy}{plugin.format('true')}</broker>")
+    assert "C015" in rules_of(f"<broker>{policy}{plugin.format('false')}</broker>")
+
+
+def test_part_of_another_file_has_its_placeholders_replaced_there() -> None:
+    bean = f'<beans xmlns="{BEANS}"><bean id="x" class="X"><property name="home" value="${{activemq.conf}}"/></bean>'
+    data = f"{bean}</beans>".encode()
+    assert "V024" not in {f.rule for f in file_findings(data, Release.of("5.18.3"))}
+
+
+def test_one_way_static_bridge_brings_nothing_back() -> None:
+    link = (
+        '<networkConnector name="s" uri="static:(tcp://a:1)" staticBridge="true" duplex="{}">'
+        '<staticallyIncludedDestinations><queue physicalName="x"/></staticallyIncludedDestinations></networkConnector>'
+    )
+    assert "N019" not in rules_of(link.format("false"))
+    assert "N019" in rules_of(link.format("true"))
+
+
+def account(user: str, password: str) -> str:
+    users = f'<authenticationUser username="{user}" password="{password}" groups="g"/>'
+    return f"<simpleAuthenticationPlugin><users>{users}</users></simpleAuthenticationPlugin>"
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "text"),
+    [("system", "manager", "the password of the releases"), ("admin", "password", "a well-known default password")],
+)
+def test_default_password_is_of_the_releases_only_where_one_ships_it(user: str, password: str, text: str) -> None:
+    assert text in finding("S004", account(user, password)).message
+
+
+@pytest.mark.parametrize(
+    ("user", "password"),
+    [
+        ("bob", "bob"),
+        ("bob", "Bob1"),
+        ("x", "1234"),
+        ("mcollective", "marionette"),
+        ("orders", "secret"),
+        ("orders", "password123"),
+        ("orders", "abc"),
+    ],
+)
+def test_trivial_password_is_reported_once(user: str, password: str) -> None:
+    assert [rule for rule in rules_of(account(user, password)) if rule in ("S004", "S010", "S050")] == ["S050"]
+
+
+@pytest.mark.parametrize("password", ["correct-horse-battery", "${bob}", "ENC(abc)", "s3kr1t-Xy"])
+def test_password_that_is_not_guessed_is_not_trivial(password: str) -> None:
+    assert "S050" not in rules_of(account("bob", password))
+
+
+def test_amazon_mq_is_named_where_a_broker_without_a_schema_is_the_root() -> None:
+    data = f'<broker xmlns="{CORE}"/>'.encode()
+    (problem,) = (f for f in file_findings(data, Release.of("5.18.3")) if f.rule == "V020")
+    assert "Amazon MQ" in problem.message
+
+
+def test_one_finding_lists_the_lines_of_dead_letter_strategies_without_expiration() -> None:
+    entries = "\n".join(f"<policyEntry queue='q{number}'>{DEAD_LETTERS}</policyEntry>" for number in range(3))
+    policy = (
+        f"<destinationPolicy><policyMap><policyEntries>\n{entries}\n</policyEntries></policyMap></destinationPolicy>"
+    )
+    message = finding("C015", f"<broker>{policy}</broker>").message
+    assert re.search(r"; the same in lines [0-9]+, [0-9]+$", message)
+
+
+def test_one_finding_names_data_directory_and_store_that_do_not_last() -> None:
+    broker = (
+        '<broker dataDirectory="/tmp/amq"><persistenceAdapter><kahaDB directory="/tmp/amq/k"/></persistenceAdapter>'
+    )
+    assert re.search(r"; so is directory of <kahaDB> in line [0-9]+$", finding("L028", f"{broker}</broker>").message)
+
+
+def test_misspelt_frame_limit_is_reported_once() -> None:
+    uri = "nio://0.0.0.0:1?wireformat.maxFrameSize=1"
+    rules = rules_of(f'<transportConnector name="x" uri="{uri}"/>')
+    assert [rule for rule in rules if rule in ("N008", "S009")] == ["N008"]
+
+
+def test_one_finding_names_all_placeholders_that_nothing_replaces() -> None:
+    message = finding("V024", '<broker brokerName="${a}" dataDirectory="${b}"/>').message
+    assert message.startswith("nothing replaces ${a}, ${b}")
+
+
+USAGE = "<broker><systemUsage><systemUsage><{0}><{0} {1}/></{0}></systemUsage></systemUsage></broker>"
+
+
+@pytest.mark.parametrize(
+    "limit",
+    ["1.5 gb", "1 tb", "70%", "10 megabytes", "32 MiB", "", "-1", "64 mb;", "9223372036854775808", "1_000", "10 k b"],
+)
+@pytest.mark.parametrize("usage", ["memoryUsage", "storeUsage", "tempUsage"])
+def test_size_that_the_broker_refuses_is_an_error(limit: str, usage: str) -> None:
+    assert finding("V050", USAGE.format(usage, f'limit="{limit}"')).severity == "error"
+
+
+@pytest.mark.parametrize("limit", ["64mb", " 64 MB ", "64m", "1024", "1024 b", "2Gb", "${limit:1 gb}", "@limit@"])
+def test_size_that_the_broker_takes_or_that_is_unknown_is_no_error(limit: str) -> None:
+    assert "V050" not in rules_of(USAGE.format("memoryUsage", f'limit="{limit}"'))
+
+
+@pytest.mark.parametrize(
+    ("snippet", "fires"),
+    [
+        ('<kahaDB directory="k" journalMaxFileLength="32 MiB"/>', True),
+        ('<kahaDB directory="k" journalMaxFileLength="2147483648"/>', True),
+        ('<kahaDB directory="k" journalMaxFileLength="32mb"/>', False),
+        ('<broker persistent=" true "/>', True),
+        ('<broker useJmx="on"/>', True),
+        ('<broker useJmx="True"/>', False),
+        ('<kahaDB directory="k" journalDiskSyncStrategy=" periodic"/>', False),
+        ('<kahaDB directory="k" preallocationStrategy="zero"/>', True),
+        ('<kahaDB directory="k" preallocationScope="none"/>', False),
+        ('<networkConnector name="s" uri="static:(tcp://a:1)" prefetchSize="many"/>', True),
+    ],
+)
+def test_value_is_converted_as_the_broker_converts_it(snippet: str, fires: bool) -> None:
+    assert ("V050" in rules_of(snippet)) is fires
+
+
+def test_boolean_of_a_release_without_an_editor_is_left_to_its_schema() -> None:
+    assert "V050" not in rules_of('<broker persistent="1"/>', "5.5.1")
+    assert "V050" in rules_of('<broker persistent="1"/>', "5.6.0")
+
+
+def test_limit_of_an_image_of_red_hat_is_a_template() -> None:
+    snippet = USAGE.format("storeUsage", 'limit="##### STORE_USAGE #####"')
+    assert rules_of(snippet) == ["V022"]
+
+
+@pytest.mark.parametrize("uri", ["tcp://0.0.0.0:${p}", "stomp://${host}:1", "${uri}", "${scheme}://0.0.0.0:1"])
+def test_listener_at_a_placeholder_that_nothing_replaces_is_an_error(uri: str) -> None:
+    connector = f'<transportConnector name="x" uri="{uri}"/>'
+    rules = [f.rule for f in findings_of(connector) if "app.password" not in f.message and f.rule in ("V024", "V051")]
+    assert rules == ["V051"]
+
+
+@pytest.mark.parametrize("uri", ["tcp://0.0.0.0:1?maximumConnections=${n}", "vm://${name}"])
+def test_listener_with_a_placeholder_elsewhere_starts(uri: str) -> None:
+    assert "V051" not in rules_of(f'<transportConnector name="x" uri="{uri}"/>')
+
+
+def test_link_to_a_placeholder_that_nothing_replaces_is_an_error() -> None:
+    problems = findings_of('<networkConnector name="s" uri="static:(tcp://a:${p})?maxReconnectDelay=${d}"/>')
+    severities = {f.message[:22]: f.severity for f in problems if f.rule == "V024"}
+    assert severities["nothing replaces ${p},"] == "error"
+    assert set(severities.values()) == {"error", "warning"}
+
+
+@pytest.mark.parametrize("attribute", ["keyStoreType", "trustStoreType"])
+@pytest.mark.parametrize(
+    ("kind", "fires"), [("someTypeOfFile", True), ("JKS", False), ("pkcs12", False), ("${t}", False)]
+)
+def test_key_store_of_an_unknown_type_is_an_error(attribute: str, kind: str, fires: bool) -> None:
+    name = attribute.removesuffix("Type")
+    context = f'<broker><sslContext><sslContext {name}="file:x.ks" {attribute}="{kind}"/></sslContext></broker>'
+    assert ("V052" in rules_of(context)) is fires
+
+
+@pytest.mark.parametrize(
+    ("name", "fires"),
+    [
+        ("tmp_*", True),
+        ("a.b>", True),
+        (">a", True),
+        ("a.*.b_*", True),
+        ("a,b*", True),
+        ("*", False),
+        (">", False),
+        ("a.*.b.>", False),
+        ("${prefix}*", False),
+    ],
+)
+def test_wildcard_is_a_whole_element(name: str, fires: bool) -> None:
+    assert ("N060" in rules_of(f'<policyEntry queue="{name}" memoryLimit="1 mb"/>')) is fires
+
+
+def test_dropping_all_dead_letters_is_the_default_of_the_plugin() -> None:
+    plugin = "<broker><plugins><discardingDLQBrokerPlugin {}/></plugins></broker>"
+    assert "C041" in rules_of(plugin.format(""))
+    assert "C041" in rules_of(plugin.format('dropOnly="PRICES"'))
+
+
+@pytest.mark.parametrize(
+    ("directory", "fires"),
+    [("data", True), ("../data", True), ("./data", True), ("/data", False), ("${activemq.data}", False),
+     ("C:/data", False), ("C:\\data", False), ("file:/data", False), ("target/x", False)],
+)  # fmt: skip
+def test_relative_data_directory_depends_on_the_working_directory(directory: str, fires: bool) -> None:
+    assert ("C042" in rules_of(f'<broker dataDirectory="{directory}"/>')) is fires
+
+
+@pytest.mark.parametrize(
+    ("kind", "cursor", "fires"),
+    [
+        ("queue", "<pendingQueuePolicy><vmQueueCursor/></pendingQueuePolicy>", True),
+        ("topic", "<pendingSubscriberPolicy><vmCursor/></pendingSubscriberPolicy>", True),
+        ("queue", "<pendingSubscriberPolicy><vmCursor/></pendingSubscriberPolicy>", False),
+        (
+            "topic",
+            "<pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit='9'/>"
+            "</pendingMessageLimitStrategy>"
+            "<pendingSubscriberPolicy><vmCursor/></pendingSubscriberPolicy>",
+            False,
+        ),
+    ],
+)
+def test_cursor_in_memory_without_flow_control_fills_the_heap(kind: str, cursor: str, fires: bool) -> None:
+    entry = f'<policyEntry {kind}="x" producerFlowControl="false" memoryLimit="1 mb">{cursor}</policyEntry>'
+    assert ("C043" in rules_of(entry)) is fires
+
+
+def test_check_finds_the_scheme_of_a_jar_of_the_installation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "lib").mkdir()
+    with zipfile.ZipFile(tmp_path / "lib" / "activemq-broker-5.18.3.jar", "w"):
+        pass
+    file = tmp_path / "conf" / "activemq.xml"
+    file.write_bytes(complete('<networkConnector name="s" uri="k8s://default"/>', Release.of("5.18.3")))
+    arguments = ["check", "--file", str(file), "--select", "V008"]
+    assert main(arguments) == 1
+    with zipfile.ZipFile(tmp_path / "lib" / "k8s-discovery.jar", "w") as archive:
+        archive.writestr(f"{SERVICES}/discoveryagent/k8s", "class=K8s")
+    (tmp_path / "lib" / "damaged.jar").write_bytes(b"no archive")
+    assert main(arguments) == 0
