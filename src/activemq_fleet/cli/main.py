@@ -18,7 +18,7 @@ from activemq_fleet.cli.terminal import add_output_options, color_of_environment
 
 # In the order of use.
 COMMANDS = (
-    *("names", "render", "check", "explain", "graph", "schema", "lab", "status", "adopt"),
+    *("init", "names", "render", "check", "explain", "graph", "schema", "lab", "status", "adopt"),
     *("pack", "plan", "drift", "audit", "store", "rule", "help", "completion"),
 )
 

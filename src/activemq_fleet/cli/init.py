@@ -1,0 +1,68 @@
+"""Define ``activemq-fleet init``, which writes a first inventory."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import click
+
+from activemq_fleet import InputError
+from activemq_fleet.atomic_files import paths_in, write_tree
+from activemq_fleet.cli.completion_values import complete_releases
+from activemq_fleet.cli.printing import echo
+from activemq_fleet.node.printable import counted
+
+
+@click.command("init")
+@click.argument("hosts", metavar="HOST...", nargs=-1, required=True)
+@click.option(
+    "--release",
+    metavar="X",
+    required=True,
+    shell_complete=complete_releases,
+    help="The release to run, such as 5.18.3.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    default="inventory",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Directory to write. It must not exist, or be empty.",
+)
+@click.option(
+    "--archive",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The release's archive, apache-activemq-X-bin.tar.gz, for `site` to install; its checksum is computed.",
+)
+@click.option("--tls", is_flag=True, help="Encrypt connectors and links; you provide key stores on the hosts.")
+def command(hosts: tuple[str, ...], release: str, output: Path, archive: Path | None, tls: bool) -> int:
+    """Write an Ansible inventory for the brokers HOST..., which `check` accepts.
+
+    The names are read by the default convention, else by one that `names` proposes; other hosts become brokers without
+    a peer. HOST,HOST is a pair whatever its names are. Safe values are set explicitly: a guard for shared stores,
+    limits, the console on loopback. No password is written: the files show where passwords come from.
+    """
+    from activemq_fleet.first_inventory import InventoryRequest, make_inventory
+
+    check_empty(output)
+    checksum = _sha512(archive) if archive else None
+    request = InventoryRequest(hosts, release, str(archive.absolute()) if archive else None, checksum, tls)
+    files = make_inventory(request)
+    write_tree(output, files, check_target=check_empty)
+    echo(f"{output}: {counted(len(files), 'file')}. Next: activemq-fleet check -i {output}")
+    return 0
+
+
+def check_empty(directory: Path) -> None:
+    """Raise InputError unless a directory is absent or empty."""
+    if names := sorted(path.name for path in paths_in(directory)):
+        raise InputError(f"{directory}: holds {names[0]}, which init would replace: choose another directory with -o")
+
+
+def _sha512(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha512").hexdigest()

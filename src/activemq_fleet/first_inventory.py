@@ -1,0 +1,322 @@
+"""Write a first inventory for given hosts: names read as pairs, safe values set explicitly, and no secret in a file."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from activemq_fleet.addresses import check_host
+from activemq_fleet.errors import InputError
+from activemq_fleet.inventory_yaml import write_plain_variables
+from activemq_fleet.naming import (
+    DEFAULT_MASTER_NODE,
+    PARITY_VARIABLE,
+    PATTERN_VARIABLE,
+    Identity,
+    Naming,
+    UnclearNameError,
+)
+from activemq_fleet.naming_proposal import propose_naming
+from activemq_fleet.releases import Release
+from activemq_fleet.settings.schemas import read_json_schema
+from activemq_fleet.topology import build_fleet
+
+_GROUP = "brokers"
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_STANDALONE = {"activemq_ha": "none", "activemq_fence": "none", "activemq_watchdog": "warn"}
+_SCHEMAS = ".schemas"
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
+_PASSWORD = "not-the-password"  # noqa: S105 -- stands for those that Ansible makes, while the fleet is checked
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryRequest:
+    """What a first inventory is to be made for: hosts, release and what is known of the installation.
+
+    A host is a name or an address; two with a comma between them are a pair whose names need not say so. ``archive``
+    is the path of the release's archive and ``sha512`` its checksum, or both are None where the release is installed
+    already. ``tls``: connectors and links encrypt.
+    """
+
+    hosts: tuple[str, ...]
+    release: str
+    archive: str | None = None
+    sha512: str | None = None
+    tls: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _NamedHosts:
+    """Hosts with the variables by which their names are read: those of all hosts, and those of single hosts."""
+
+    identities: tuple[Identity, ...]
+    common: Mapping[str, str] = field(default_factory=dict)
+    stated: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def pairs(self) -> dict[str, list[Identity]]:
+        """The hosts of each pair, and of each broker that stands alone."""
+        members: dict[str, list[Identity]] = defaultdict(list)
+        for identity in self.identities:
+            members[identity.pair].append(identity)
+        return members
+
+    @property
+    def standalone(self) -> frozenset[str]:
+        """The names of the hosts without a peer."""
+        return frozenset(
+            identity.name
+            for members in self.pairs.values()
+            if sorted(member.role for member in members) != ["master", "slave"]
+            for identity in members
+        )
+
+
+def make_inventory(request: InventoryRequest) -> dict[str, bytes]:
+    """Return the files of an inventory, content by path. Raises InputError for hosts that cannot be brokers."""
+    Release.of(request.release)
+    named = _read_names(request.hosts)
+    _check_fleet(request, named)
+    texts = {
+        "hosts.yml": "".join(_hosts_lines(named)),
+        "group_vars/all.yml": "".join(_variable_lines(request, named)),
+        "zz.activemq.yml": "---\n# Puts brokers into groups such as activemq_masters and activemq_pair_NAME.\n"
+        "plugin: activemq.fleet.topology\n",
+        ".gitignore": ".secrets/\n",
+        **{f"{_SCHEMAS}/{kind}.schema.json": read_json_schema(kind) for kind in ("inventory", "variables")},
+    }
+    return {path: text.encode() for path, text in texts.items()}
+
+
+def _read_names(arguments: Sequence[str]) -> _NamedHosts:
+    """Return hosts with the variables by which they are read: as few as possible, by the convention that reads most."""
+    pairs = [tuple(argument.split(",")) for argument in arguments if "," in argument]
+    for pair in pairs:
+        if len(pair) != 2:
+            raise InputError(f"{','.join(pair)}: name two hosts with a comma between them, the nodes of a pair")
+    names = [name for argument in arguments for name in argument.split(",")]
+    for name in names:
+        try:
+            check_host(name)
+        except ValueError as error:
+            raise InputError(f"{name or 'a host'}: {error}") from None
+        if names.count(name) > 1:
+            raise InputError(f"{name}: is named twice: name each host once")
+    free = [argument for argument in arguments if "," not in argument]
+    naming, common = _convention([name for name in free if not _is_address(name)])
+    read = {name: identity for name in free if (identity := _identity(naming, name)) and not _is_address(name)}
+    stated = {name: _stated_parts(name, [name], DEFAULT_MASTER_NODE) for name in free if name not in read}
+    for pair in pairs:
+        stated |= {name: _stated_parts(name, pair, node) for name, node in zip(pair, "ab", strict=True)}
+    if common and stated:
+        # The pattern and the node marks of all hosts would be those of these hosts, too.
+        stated |= {name: _parts_of(identity) for name, identity in read.items()}
+        common = {}
+    identities = []
+    for name in names:
+        identity = Naming.of_host(name, {**common, **stated.get(name, {})}).identify(name)
+        assert identity is not None  # noqa: S101 -- the convention or the variables read it
+        identities.append(identity)
+    return _NamedHosts(tuple(identities), common, stated)
+
+
+def _is_address(name: str) -> bool:
+    return ":" in name or name.rpartition(".")[2].isdigit()
+
+
+def _parts_of(identity: Identity) -> dict[str, str]:
+    """Return the variables of a host by which it is read as the identity, without any convention."""
+    node = DEFAULT_MASTER_NODE if identity.role == "master" else "b"
+    return {"activemq_group": identity.group, "activemq_pair": identity.pair, "activemq_node": node}
+
+
+def _convention(names: Sequence[str]) -> tuple[Naming, dict[str, str]]:
+    """Return the naming convention that reads the most names, and the variables of all hosts that set it."""
+    default = Naming()
+    read = [name for name in names if _identity(default, name)]
+    proposal = propose_naming(names) if len(read) < len(names) else None
+    if proposal is None or len(proposal.identities) <= len(read):
+        return default, {}
+    return proposal.naming, proposal.variables()
+
+
+def _identity(naming: Naming, name: str) -> Identity | None:
+    try:
+        return naming.identify(name)
+    except UnclearNameError:
+        return None
+
+
+def _stated_parts(host: str, members: Sequence[str], node: str) -> dict[str, str]:
+    """Return the variables of a host whose name says nothing; ``members`` are the hosts of its pair."""
+    labels = [name if _is_address(name) else name.partition(".")[0] for name in members]
+    pair = _NOT_IN_NAMES.sub("-", "-".join(labels)).strip("-")
+    parts = {
+        "activemq_group": _GROUP,
+        "activemq_pair": pair,
+        "activemq_node": node,
+    }
+    # The name of a broker is otherwise the first label, which several addresses share.
+    if _is_address(host):
+        parts["activemq_broker_name"] = pair
+    return parts
+
+
+def _check_fleet(request: InventoryRequest, named: _NamedHosts) -> None:
+    """Raise InputError for the first error or warning about the topology that the inventory would have."""
+    common = {**_settings(request, named), **named.common}
+    variables = {
+        identity.name: {
+            **common,
+            "activemq_network_username": "network",
+            "activemq_network_password": _PASSWORD,
+            "activemq_users": [{"name": "app", "password": _PASSWORD}],
+            **_host_variables(named, identity.name),
+        }
+        for identity in named.identities
+    }
+    for finding in build_fleet(variables, {}).findings:
+        if finding.severity != "info":
+            raise InputError(f"{finding.host}: {finding.message}: {finding.fix}")
+
+
+def _host_variables(named: _NamedHosts, host: str) -> dict[str, str]:
+    """Return the variables of one host: the parts of its identity, and those of a broker without a peer among pairs."""
+    alone = named.standalone
+    is_exception = host in alone and len(alone) < len(named.identities)
+    return {**named.stated.get(host, {}), **(_STANDALONE if is_exception else {})}
+
+
+def _settings(request: InventoryRequest, named: _NamedHosts) -> dict[str, object]:
+    """Return the variables of all hosts whose values are no templates."""
+    has_pairs = len(named.standalone) < len(named.identities)
+    profile = {"activemq_ha": "shared-file", "activemq_fence": "guard", "activemq_watchdog": "kill"}
+    is_local = {identity.name for identity in named.identities} <= _LOOPBACK
+    return {
+        "activemq_release": request.release,
+        **(profile if has_pairs else {**_STANDALONE, "activemq_topology": "none"}),
+        "activemq_heap": "1g",
+        "activemq_store_limit": "20 gb",
+        "activemq_temp_limit": "5 gb",
+        "activemq_bind": "127.0.0.1" if is_local else "0.0.0.0",  # noqa: S104 -- clients and peers are on other hosts
+        "activemq_console_bind": "127.0.0.1",
+    }
+
+
+def _hosts_lines(named: _NamedHosts) -> Iterator[str]:
+    yield "---\n"
+    yield f"# yaml-language-server: $schema={_SCHEMAS}/inventory.schema.json\n"
+    yield "# One line per broker. `activemq-fleet names -i .` shows how each name is read.\n"
+    yield "all:\n  hosts:\n"
+    for pair, members in named.pairs.items():
+        what = "a pair" if members[0].name not in named.standalone else "a broker without a peer"
+        yield f"    # {pair}: {what} of group {members[0].group}\n"
+        for identity in members:
+            variables = _host_variables(named, identity.name)
+            preferred = " # the preferred master" if what == "a pair" and identity.role == "master" else ""
+            yield f"    {_key(identity.name)}:{preferred}\n"
+            yield from (f"      {line}\n" for line in write_plain_variables(variables).splitlines())
+
+
+def _key(host: str) -> str:
+    return write_plain_variables({host: 0}).rpartition(":")[0]
+
+
+def _variable_lines(request: InventoryRequest, named: _NamedHosts) -> Iterator[str]:
+    settings = _settings(request, named)
+    yield "---\n"
+    yield f"# yaml-language-server: $schema=../{_SCHEMAS}/variables.schema.json\n"
+    yield "# Variables of all brokers. `ansible-doc -t role activemq.fleet.broker` describes every variable.\n\n"
+    yield _line(settings, "activemq_release")
+    if named.common:
+        rules = "parity of the number" if PARITY_VARIABLE in named.common else "mark of the node"
+        yield f"# How a name is read: group, number and {rules}. Check the pairs in hosts.yml.\n"
+        order = sorted(named.common, key=lambda name: name != PATTERN_VARIABLE)
+        yield write_plain_variables({name: named.common[name] for name in order})
+    yield from _failover_lines(settings)
+    yield "\n# Limits of each broker.\n"
+    for name in ("activemq_heap", "activemq_store_limit", "activemq_temp_limit"):
+        yield _line(settings, name)
+    yield from _listener_lines(settings, tls=request.tls)
+    yield from _installation_lines(request)
+    yield from _account_lines(named)
+
+
+def _line(settings: Mapping[str, object], name: str, comment: str = "") -> str:
+    text = write_plain_variables({name: settings[name]}).rstrip("\n")
+    return f"{text} # {comment}\n" if comment else f"{text}\n"
+
+
+def _failover_lines(settings: Mapping[str, object]) -> Iterator[str]:
+    yield "\n"
+    if settings["activemq_ha"] == "none":
+        yield _line(settings, "activemq_ha", "no failover: each broker has a store of its own")
+        yield _line(settings, "activemq_fence", "there is no shared store to protect")
+        yield _line(settings, "activemq_watchdog", "a hung broker is reported and not killed")
+        yield _line(settings, "activemq_topology", "no links: a message stays at the broker that accepted it")
+        return
+    yield "# The nodes of a pair share one store. Mount it on both at /srv/activemq/PAIR: see the output of\n"
+    yield "# `activemq-fleet help shared-stores`.\n"
+    yield _line(settings, "activemq_ha")
+    yield _line(settings, "activemq_fence", "a node that froze cannot write into the store that its peer serves")
+    yield _line(settings, "activemq_watchdog", "a hung broker is killed, so that its peer takes over")
+
+
+def _listener_lines(settings: Mapping[str, object], *, tls: bool) -> Iterator[str]:
+    yield "\n# Listeners.\n"
+    yield _line(settings, "activemq_bind")
+    yield _line(settings, "activemq_console_bind", "the web console: reach it through SSH")
+    if not tls:
+        yield "# Logins and messages cross the network in clear text until activemq_tls names key stores on hosts:\n"
+        yield "# `activemq-fleet init --tls` writes it.\n"
+        return
+    yield "# Provide both stores on each host. Connectors and links then encrypt on the same ports.\n"
+    yield "activemq_tls:\n"
+    for store, path in (("keystore", "broker"), ("truststore", "ca")):
+        yield f"  {store}: /etc/activemq/{path}.p12\n"
+        yield f"  {store}_password: {_secret(store)}\n"
+
+
+def _installation_lines(request: InventoryRequest) -> Iterator[str]:
+    yield "\n"
+    if request.archive is not None:
+        yield "# The playbook `site` installs the release from this archive on the controller.\n"
+        yield write_plain_variables({
+            "activemq_install": "archive",
+            "activemq_archive": request.archive,
+            "activemq_archive_sha512": request.sha512,
+        })  # fmt: skip
+        return
+    yield (
+        f"# The release is installed on the hosts already, in /opt/activemq-{request.release}. If the playbook\n"
+        "# `site` is to install it, set activemq_install to archive, activemq_archive to the path or URL of\n"
+        f"# apache-activemq-{request.release}-bin.tar.gz, and activemq_archive_sha512 to the checksum from Apache.\n"
+    )
+    yield "activemq_install: none\n"
+
+
+def _account_lines(named: _NamedHosts) -> Iterator[str]:
+    yield (
+        "\n# Accounts. Ansible makes each password at first use, as a file in .secrets/, which git ignores. Instead,\n"
+        "# encrypt them:\n"
+        "#   ansible-vault encrypt_string --name activemq_network_password\n"
+        "# or take them from the environment:\n"
+        "#   activemq_network_password: \"{{ lookup('ansible.builtin.env', 'ACTIVEMQ_NETWORK_PASSWORD') }}\"\n"
+    )
+    if len(named.pairs) > 1 and len(named.standalone) < len(named.identities):
+        yield "activemq_network_username: network # the account of the links between brokers\n"
+        yield f"activemq_network_password: {_secret('network')}\n"
+    yield (
+        "activemq_users: # the accounts of clients; activemq_acl limits what they may do\n"
+        "  - name: app\n"
+        "    groups: [apps]\n"
+        f"    password: {_secret('app')}\n"
+        '\nsecrets: "{{ inventory_dir }}/.secrets"\n'
+    )
+
+
+def _secret(name: str) -> str:
+    lookup = f"lookup('ansible.builtin.password', secrets ~ '/{name}', length=24, chars=['ascii_letters', 'digits'])"
+    return f'"{{{{ {lookup} }}}}"'

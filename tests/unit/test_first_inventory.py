@@ -1,0 +1,142 @@
+"""init: an inventory that check accepts, for names of every kind, without a secret in a file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from activemq_fleet import check_fleet, load_fleet
+from activemq_fleet.cli.main import main
+
+NAMES = {
+    "default": ["orders-mq01-a.example.com", "orders-mq01-b.example.com", "orders-mq02-a", "orders-mq02-b"],
+    "parity": ["ffm1amq001", "ffm1amq002", "ffm1amq003", "ffm1amq004"],
+    "words": ["orders-primary.example.com", "orders-secondary.example.com"],
+    "single": ["broker1.example.com"],
+    "localhost": ["localhost"],
+    "addresses": ["10.0.0.1", "10.0.0.2", "10.0.0.3"],
+    "explicit pairs": ["alpha.example.com,beta.example.com", "gamma,delta"],
+    "pair of addresses": ["10.0.0.1,10.0.0.2"],
+    "pair and single": ["orders-mq01-a", "orders-mq01-b", "archive.example.com"],
+    "parity and address": ["broker1", "broker2", "db7.x.example.com", "10.0.0.1"],
+    "parity and explicit pair": ["broker1", "broker2", "left,right"],
+    "node without peer": ["orders-mq01-a", "orders-mq02-b"],
+    "capitals": ["MQ-Alpha"],
+}
+OF_THE_RELEASE = {"S002", "S020", "V024"}
+
+
+def made(tmp_path: Path, *words: str, release: str = "6.3.1") -> Path:
+    directory = tmp_path / "inventory"
+    assert main(["init", *words, "--release", release, "-o", str(directory)]) == 0
+    return directory
+
+
+def assert_is_accepted(directory: Path, hosts: int, families: str = "CLMNPRSTV") -> None:
+    fleet = load_fleet(directory)
+    findings = check_fleet(fleet, schema_of=None)
+    assert len(fleet.brokers) == hosts
+    assert fleet.warnings == ()
+    problems = [f for f in findings if f.severity != "info" and f.rule not in OF_THE_RELEASE]
+    assert [f.to_line() for f in problems if f.rule[0] in families] == []
+
+
+@pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
+def test_check_accepts_the_inventory(names: list[str], tmp_path: Path) -> None:
+    directory = made(tmp_path, *names)
+    assert_is_accepted(directory, sum(name.count(",") + 1 for name in names))
+
+
+@pytest.mark.parametrize("release", ["5.5.1", "5.10.2", "5.18.3"])
+def test_check_accepts_the_inventory_of_every_line(release: str, tmp_path: Path) -> None:
+    """What rules of other families report is the release's: locks and leaks that were repaired later."""
+    assert_is_accepted(made(tmp_path, *NAMES["default"], release=release), 4, families="MNPRT")
+
+
+def test_check_accepts_an_inventory_with_tls_and_archive(tmp_path: Path) -> None:
+    archive = tmp_path / "apache-activemq-6.3.1-bin.tar.gz"
+    archive.write_bytes(b"x")
+    directory = made(tmp_path, *NAMES["default"], "--tls", "--archive", str(archive))
+    assert_is_accepted(directory, 4)
+    settings = load_fleet(directory).brokers[0].settings
+    assert settings.tls is not None
+    assert settings.archive_sha512 == hashlib.sha512(b"x").hexdigest()
+
+
+def test_pairs_are_those_of_the_names_and_of_the_commas(tmp_path: Path) -> None:
+    directory = made(tmp_path, "broker1", "broker2", "left,right", "10.0.0.1")
+    pairs: dict[str, list[str]] = {}
+    for broker in load_fleet(directory).brokers:
+        pairs.setdefault(broker.pair, []).append(broker.host)
+    assert sorted(pairs.values()) == [["10.0.0.1"], ["broker1", "broker2"], ["left", "right"]]
+
+
+def test_safe_values_are_set_explicitly(tmp_path: Path) -> None:
+    variables = yaml.safe_load((made(tmp_path, *NAMES["default"]) / "group_vars/all.yml").read_text())
+    assert variables["activemq_fence"] == "guard"
+    assert variables["activemq_watchdog"] == "kill"
+    assert variables["activemq_console_bind"] == "127.0.0.1"
+    assert {"activemq_heap", "activemq_store_limit", "activemq_temp_limit"} <= variables.keys()
+
+
+def test_broker_on_localhost_listens_on_loopback_only(tmp_path: Path) -> None:
+    (broker,) = load_fleet(made(tmp_path, "localhost")).brokers
+    assert broker.settings.bind == "127.0.0.1"
+    assert broker.settings.ha == "none"
+
+
+def test_no_file_holds_a_password(tmp_path: Path) -> None:
+    directory = made(tmp_path, *NAMES["default"], "--tls")
+    text = (directory / "group_vars/all.yml").read_text()
+    for value in re.findall(r"password: (.*)", text):
+        assert value.startswith('"{{ lookup(')
+    assert not (directory / ".secrets").exists()
+    assert (directory / ".gitignore").read_text() == ".secrets/\n"
+    assert "ansible-vault encrypt_string" in text
+    assert "ansible.builtin.env" in text
+
+
+def test_files_are_valid_by_the_schemas_that_they_name(tmp_path: Path) -> None:
+    directory = made(tmp_path, *NAMES["parity and address"], "--tls")
+    for name in ("hosts.yml", "group_vars/all.yml"):
+        path = directory / name
+        (schema,) = re.findall(r"^# yaml-language-server: \$schema=(.*)$", path.read_text(), re.MULTILINE)
+        validator = Draft202012Validator(json.loads((path.parent / schema).read_text()))
+        assert [problem.message for problem in validator.iter_errors(yaml.safe_load(path.read_text()))] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["a_b"], "a_b: 'a_b' has an underscore"),
+        (["a", "a"], "a: is named twice"),
+        (["a,b,c"], "a,b,c: name two hosts with a comma between them"),
+        (["a,"], "is not a host name"),
+        (["a b"], "'a b' is not a host name"),
+        (["fd00::1"], "fd00::1: the host name's first label 'fd00::1' cannot be a broker's name"),
+    ],
+)
+def test_wrong_host_is_one_error_and_writes_nothing(
+    words: list[str], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", *words, "--release", "6.3.1", "-o", str(tmp_path / "inventory")]) == 2
+    assert reason in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_release_is_an_error_and_writes_nothing(tmp_path: Path) -> None:
+    assert main(["init", "a", "--release", "7.0", "-o", str(tmp_path / "inventory")]) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_directory_that_holds_a_file_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes").write_text("mine")
+    assert main(["init", "a", "--release", "6.3.1", "-o", str(tmp_path)]) == 2
+    assert "holds notes, which init would replace" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["notes"]
