@@ -262,6 +262,13 @@ PASSWORDS = [
     ("<property name='password' value='${{PW:{}}}'/>", "<beans>{}</beans>"),
     ("<property name='apiKey' value='{}'/>", "<beans>{}</beans>"),
     ("<value>db.password={}</value>", "<beans>{}</beans>"),
+    ("<property name='url' value='jdbc:oracle:thin:scott/{}@h:1521:x'/>", "<beans>{}</beans>"),
+    (
+        "<bean><property name='targetMethod' value='setPassword'/>"
+        "<property name='arguments'><value>{}</value></property></bean>",
+        "<beans>{}</beans>",
+    ),
+    ("<list><value>javax.net.ssl.keyStorePassword</value><value>{}</value></list>", "<beans>{}</beans>"),
 ]
 
 
@@ -275,6 +282,16 @@ def test_no_password_of_an_imported_file_is_copied(form: str, around: str, tmp_p
 
     assert "geheim7Xq" not in text_of(adoption)
     assert any("imports sql.xml, not copied because of a password" in note for note in adoption.notes)
+
+
+@pytest.mark.parametrize(("form", "around"), PASSWORDS)
+def test_no_password_of_a_bean_is_copied(form: str, around: str, tmp_path: Path) -> None:
+    bean = f'<bean xmlns="{BEANS}" id="b" class="a.B">{form.format("geheim7Xq")}</bean>'
+    adoption = adoption_of(fill(tmp_path, {"conf/activemq.xml": document(beans=bean)}))
+
+    assert "geheim7Xq" not in text_of(adoption)
+    assert "geheim7Xq" not in "".join(map(repr, adoption.differences))
+    assert "<!--" in form or adoption.secrets
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def adopt(
     """
     proposal = Proposal.from_documents(documents, naming)
     for document in proposal.documents:
-        for reason in document.files_refused:
+        for reason in (*document.remarks, *document.files_refused):
             proposal.note([document.host], reason)
     companion_files.propose_environment(proposal)
     propose_profiles(proposal, shared)

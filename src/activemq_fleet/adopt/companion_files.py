@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import defaultdict
 from pathlib import Path
 
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.sources import AdoptedDocument
+from activemq_fleet.adopt.xml_diff import is_console_import
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.render.service import java_options
 from activemq_fleet.topology import Fleet
@@ -47,15 +49,36 @@ def propose_environment(proposal: Proposal) -> None:
 
 
 def propose_console(proposal: Proposal) -> None:
-    """Propose port and bind address of the web console from Jetty's files; the port offset is subtracted."""
+    """Propose port and bind address of the web console from Jetty's files; the port offset is subtracted.
+
+    The file that activemq.xml imports decides, whatever its name is. A note names what the inventory does not have.
+    """
+    foreign: dict[str, list[str]] = defaultdict(list)
     for document in proposal.documents:
-        jetty = _first_companion_text(document, ("jetty",))
-        for name, pattern in _CONSOLE.items():
+        name, jetty = _console_file(document)
+        if name and _OURS not in jetty:
+            foreign[name].append(document.host)
+        for variable, pattern in _CONSOLE.items():
             match = pattern.search(jetty)
             if match:
                 text = next(filter(None, match.groups()))
                 offset = proposal[document.host].get("port_offset", 0)
-                proposal.set(document.host, name, int(text) - offset if name == "console_port" else text)
+                proposal.set(document.host, variable, int(text) - offset if variable == "console_port" else text)
+    for name, hosts in foreign.items():
+        proposal.note(
+            hosts,
+            f"of {name} only the port and the address of the web console are adopted: the rendered console has pages, "
+            "login and TLS of its own",
+        )
+
+
+def _console_file(document: AdoptedDocument) -> tuple[str, str]:
+    """Return path and text of the file that sets the console's address; ("", "") where it was not read."""
+    imported = {node.get("resource").rpartition("/")[2] for node in document.root.children if is_console_import(node)}
+    names = [name for name in document.other_files if name.rpartition("/")[2].startswith("jetty")]
+    deciding = {"jetty-spring.properties"} if document.release.console_family == "jetty12" else imported
+    names.sort(key=lambda name: name.rpartition("/")[2] not in deciding)
+    return (names[0], document.other_files[names[0]]) if names else ("", "")
 
 
 def propose_java_options(proposal: Proposal, fleet: Fleet) -> None:

@@ -39,7 +39,9 @@ def propose_elements(proposal: Proposal) -> None:
     """
     for document in proposal.documents:
         broker, release, variables = document.broker, document.release, proposal[document.host]
-        entries = broker.find_all("destinationPolicy/policyMap/policyEntries/policyEntry")
+        entries = _first_entries(
+            proposal, document, broker.find_all("destinationPolicy/policyMap/policyEntries/policyEntry")
+        )
         _set_list(proposal, document, "destination_policies", _variable_values(entries, DestinationPolicy, release))
         virtual = broker.find_all("destinationInterceptors/virtualDestinationInterceptor/virtualDestinations")
         virtual_destinations = _variable_values(
@@ -65,6 +67,30 @@ def propose_elements(proposal: Proposal) -> None:
             directory or "redelivery" not in variables.get("plugins", {})
         ):
             proposal.set(document.host, "scheduler", {"directory": directory} if directory else True)
+
+
+def _first_entries(
+    proposal: Proposal, document: AdoptedDocument, entries: Iterable[ComparedElement]
+) -> list[ComparedElement]:
+    """Return the first policyEntry of each destination; keep further ones out of the inventory, with a note.
+
+    A broker uses a single one, which of them can change with each start: DestinationMap.chooseValue reads a HashSet of
+    objects without a hash of their own.
+    """
+    first: dict[tuple[str, ...], ComparedElement] = {}
+    for entry in entries:
+        key = tuple(entry.get(name) for name in _KINDS)
+        if key in first:
+            proposal.exclude_from_fragments(entry)
+            destination = " ".join(f"{kind} {entry.get(kind)}" for kind in _KINDS if kind in entry.attributes)
+            proposal.note(
+                [document.host],
+                f"the file has several policyEntry of {destination}, of which the broker uses any single one: the "
+                "inventory has the first; set activemq_destination_policies as you need it",
+            )
+        else:
+            first[key] = entry
+    return list(first.values())
 
 
 def _set_list(proposal: Proposal, document: AdoptedDocument, name: str, values: list[Any]) -> bool:

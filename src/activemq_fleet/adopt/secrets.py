@@ -7,8 +7,9 @@ inventory, created at first use, into which the operator puts the password in fo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from activemq_fleet.adopt.xml_diff import ComparedElement, xml_element_of
@@ -18,10 +19,11 @@ from activemq_fleet.schema import UnreadableError, parse
 
 MASK = "***"
 _NAME = re.compile(r"(?:password|passwd|passphrase|pwd|secret)$", re.IGNORECASE)
-# What stands for a password in a text: ``?password=x``, and ``//user:x@host``. A reference to a secret is no user's
-# password. Each alternative begins with fixed characters, so that a search takes linear time.
+# A password inside a text: ``?password=x``, ``//user:x@host``, Oracle's ``:user/x@host``. A reference to a secret is no
+# user's password. Each alternative begins with fixed characters, so that a search takes linear time.
 _IN_URI = re.compile(
     r"(?i)((?:password|passwd|passphrase|pwd)=)([^&;)\s\"',]+)|(//[^/\s:@(]+:)([^@/\s]+)(?=@)(?!(?<==)@\.secrets/)"
+    r"|(jdbc:oracle:\w+:[^/\s:@]+/)([^@/\s]+)(?=@)"
 )
 # A placeholder with a default, ``${name:default}``, contains a password in clear text.
 _NOT_CLEAR = re.compile(r"\$\{[^}:]*:?\}|ENC\(.*\)|#[^{].*|\*\*\*|true|false|@\.secrets/[^@]*@|")
@@ -151,7 +153,9 @@ def with_secret_labels(node: ComparedElement, secrets: FoundPasswords) -> Compar
 
     def label(element: ComparedElement, name: str, value: str) -> str:
         owner = element.get("username") or element.get("userName") or element.get("id")
-        secret = secrets.secret_for(owner or f"{element.name}-{name}", value, f"{name} of <{element.name}>")
+        called = element.get("name") or element.get("key")
+        of = f'<{element.name} name="{called}">' if called and called != name else f"<{element.name}>"
+        secret = secrets.secret_for(owner or f"{element.name}-{name}", value, f"{name} of {of}")
         return f"{_OPEN}{secret.label}{_CLOSE}"
 
     return _replace_passwords(node, label)
@@ -174,7 +178,11 @@ def _replace_passwords(
             return by(node, node.get("key") or "text", text.strip())
         return _replace_in_text(text, node, by)
 
-    children = [_replace_passwords(child, by, below_secret=secret_here) for child in node.children]
+    secret_children = {id(child) for child in _secret_arguments(node)}
+    children = [
+        _replace_passwords(child, by, below_secret=secret_here or id(child) in secret_children)
+        for child in node.children
+    ]
     return replace(
         node,
         attributes={name: attribute(name, value) for name, value in node.attributes.items()},
@@ -183,13 +191,27 @@ def _replace_passwords(
     )
 
 
+def _secret_arguments(node: ComparedElement) -> Iterator[ComparedElement]:
+    """Yield the children of an element that are passwords by what precedes them.
+
+    These are the arguments of a bean that calls a method such as ``setPassword``, and in a list the value after the
+    name of a password, as in the arguments of ``System.setProperty``.
+    """
+    methods = [child.get("value") for child in node.children if child.get("name") in ("targetMethod", "staticMethod")]
+    if any(is_password(method.rpartition(".")[2].removeprefix("set")) for method in methods):
+        yield from (child for child in node.children if child.get("name") == "arguments")
+    for name, value in pairwise(node.children):
+        if name.name == value.name == "value" and is_password(name.text.strip()):
+            yield value
+
+
 def _replace_in_text(text: str, node: ComparedElement, by: Callable[[ComparedElement, str, str], str]) -> str:
     """Return a text whose passwords inside URIs, ``?password=x`` and ``//user:x@host``, are replaced through ``by``."""
     if "=" not in text and "@" not in text:
         return text
 
     def hide(match: re.Match[str]) -> str:
-        before, value = (match[1], match[2]) if match[1] else (match[3], match[4])
+        before, value = next(pair for pair in zip(match.groups()[::2], match.groups()[1::2], strict=True) if pair[0])
         return match[0] if _is_reference(value) else before + by(node, "uri-password", value)
 
     return _IN_URI.sub(hide, text)

@@ -21,9 +21,11 @@ from activemq_fleet.adopt.properties import (
 from activemq_fleet.adopt.xml_diff import ComparedElement, xml_element_of
 from activemq_fleet.errors import InputError, ReleaseError
 from activemq_fleet.grouping import inventory_groups
+from activemq_fleet.lint.file_kinds import foreign_kind
+from activemq_fleet.lint.versions_placeholders import template_mark
 from activemq_fleet.naming import Identity, Naming
 from activemq_fleet.releases import Release
-from activemq_fleet.schema import BEANS, CORE, UnreadableError, parse
+from activemq_fleet.schema import BEANS, CORE, UnreadableError, local_name, namespace_of, parse, text_of
 
 ACTIVEMQ_XML = "activemq.xml"
 # What the first comment of a file says that we rendered.
@@ -35,6 +37,7 @@ _NEXT_TO_DOCUMENT = ("jetty-spring.properties", "jetty.xml")
 _IN_TREE = ("bin/env", "bin/setenv")
 _DIRECTORIES_IN_TREE = (("etc/default", ""), ("systemd", ".service"))
 _CONF_REFERENCE = re.compile(r"\./|file:\$\{activemq\.(?:conf|base\}/conf)\}?/")
+_NAME_IT = "name the activemq.xml that the broker reads"
 _PRIVATE = re.compile("[\ue000\ue001]")
 
 
@@ -60,6 +63,8 @@ class AdoptedDocument:
     """The paths of all files that were read, the document first."""
     files_refused: tuple[str, ...] = ()
     """Of each file next to the document that was not read, the reason in one sentence."""
+    remarks: tuple[str, ...] = ()
+    """What the operator has to know about the form of the file, a sentence each."""
 
 
 def read_sources(
@@ -178,7 +183,7 @@ def _document(
             "which activemq-fleet names HOST... proposes"
         )
     companions = CompanionFiles(root or _tree_of(path))
-    content, root_element = _read(path, root, {**credentials_beside(path, companions), **properties})
+    content, root_element, remarks = _read(path, root, {**credentials_beside(path, companions), **properties})
     original = xml_element_of(root_element)
     tree = with_placeholder_defaults(with_names(original))
     rendered_mark = _OURS.search(content)
@@ -197,6 +202,7 @@ def _document(
         other_files=_other_files(path, imported_names(tree), companions),
         files_read=tuple(map(str, (path, *companions.read))),
         files_refused=tuple(companions.refused),
+        remarks=remarks,
     )
 
 
@@ -205,19 +211,53 @@ def _tree_of(path: Path) -> Path:
     return path.parents[1] if path.parent.name == "conf" else path.parent
 
 
-def _read(path: Path, root: Path | None, properties: Mapping[str, str]) -> tuple[bytes, etree._Element]:
+def _read(
+    path: Path, root: Path | None, properties: Mapping[str, str]
+) -> tuple[bytes, etree._Element, tuple[str, ...]]:
+    """Return the content of an activemq.xml, its <beans> with the values of known placeholders, and remarks about it.
+
+    Raises InputError for a file that is none, or that has not exactly one broker.
+    """
     content = read_document(path, root, _LARGEST, "put the file itself there, or name it as HOST=FILE")
+    kind = foreign_kind(content, str(path))
+    mark = None if kind and b"\0" in content else template_mark(text_of(content, None))
+    remarks = []
+    if mark:
+        line, column, text = mark
+        remarks.append(
+            f"the file is a template: {text[:40]!r} in line {line} is adopted as text; render the template first, as "
+            "the tool that installs it does, and adopt the result"
+        )
+    if kind and not mark:
+        raise InputError(f"{path}: the file is {kind.name}, not an activemq.xml: {kind.fix}")
     try:
         element = parse(content)
     except UnreadableError as error:
-        raise InputError(f"{path}:{error.problem.line}:{error.problem.column}: {error.problem.message}") from None
+        if mark:
+            reason = f"the file is a template ({text[:40]!r}): render it first, and adopt the result"
+            raise InputError(f"{path}:{line}:{column}: {reason}") from None
+        problem = error.problem
+        fix = f": {problem.fix}" if problem.fix else ""
+        raise InputError(f"{path}:{problem.line}:{problem.column}: {problem.message}{fix}") from None
+    if element.tag == f"{{{CORE}}}broker":
+        element = _put_in_beans(element)
+        remarks.append(
+            "the root of the file is <broker>, and the rendered file has it in <beans>, which means the same"
+        )
     brokers = element.findall(f"{{{CORE}}}broker") if element.tag == f"{{{BEANS}}}beans" else []
     if len(brokers) != 1:
-        raise InputError(f"{path}: {_no_broker_message(str(element.tag), len(brokers))}")
+        raise InputError(f"{path}: {_no_broker_message(element, len(brokers))}")
     resolve_placeholders(element, properties, str(path))
     if _PRIVATE.search(etree.tostring(element, encoding="unicode")):
         raise InputError(f"{path}: holds the character U+E000 or U+E001, which stands for nothing: remove it")
-    return content, element
+    return content, element, tuple(remarks)
+
+
+def _put_in_beans(broker: etree._Element) -> etree._Element:
+    """Return a ``<beans>`` with the broker inside, as a file has it whose root is not the broker."""
+    beans = parse(f'<beans xmlns="{BEANS}"/>'.encode())
+    beans.append(broker)
+    return beans
 
 
 def imported_names(root: ComparedElement) -> list[str]:
@@ -257,13 +297,33 @@ def _release(text: str, path: Path) -> Release:
         raise ReleaseError(f"{path}: {error}") from None
 
 
-def _no_broker_message(root: str, number: int) -> str:
+def _no_broker_message(root: etree._Element, number: int) -> str:
+    """Return what is wrong with a file that has not exactly one broker below its root, and what to do."""
     if number:
         return f"holds {number} <broker>; make a file of each"
-    if root != f"{{{BEANS}}}beans":
-        name = root.rpartition("}")[2]
-        return f"its root <{name}> is not <beans> of {BEANS}: it is of a release before 5.3, or no activemq.xml"
-    return f"has no <broker> of {CORE}: it is of a release before 5.3, or no activemq.xml"
+    if root.tag != f"{{{BEANS}}}beans":
+        if local_name(str(root.tag)) == "beans":
+            namespace = namespace_of(str(root.tag)) or "no namespace"
+            return f"its root <beans> is of {namespace}, and not of {BEANS}: correct xmlns"
+        return f"its root is <{local_name(str(root.tag))}>, and adopt reads <beans> of {BEANS}: {_NAME_IT}"
+    inside = next(root.iter(f"{{{CORE}}}broker"), None)
+    if inside is not None:
+        around = inside.getparent()
+        profile = around.get("profile") if around is not None else None
+        of = f' with the profile "{profile}"' if profile else ""
+        return f"its <broker> is in a further <beans>{of}: put the <broker> that is in force directly into the root"
+    other = next((node for node in root.iter(etree.Element) if local_name(str(node.tag)) == "broker"), None)
+    if other is not None:
+        namespace = namespace_of(str(other.tag)) or "no namespace"
+        return f"its <broker> is of {namespace}, and not of {CORE}, which releases from 5.0 on read: correct xmlns"
+    classes = [str(node.get("class")) for node in root.iter(f"{{{BEANS}}}bean")]
+    broker_class = next((name for name in classes if "broker" in name.rpartition(".")[2].lower()), None)
+    if broker_class:
+        return f"its broker is a bean of the class {broker_class}, and adopt reads <broker> of {CORE}: rewrite it so"
+    imports = [str(node.get("resource")) for node in root.findall(f"{{{BEANS}}}import")]
+    if imports:
+        return f"has no <broker>, and imports {', '.join(imports)}: name the file that has the <broker>"
+    return f"has no <broker>: it is a Spring context without a broker, such as that of clients: {_NAME_IT}"
 
 
 def _refuse_doubles(documents: Iterable[AdoptedDocument]) -> None:

@@ -1,0 +1,98 @@
+"""Files to adopt in unusual forms: roots, profiles, templates, consoles and policies that a file has twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.adopt import read_sources
+from activemq_fleet.errors import InputError
+from activemq_fleet.naming import Naming
+from tests.unit.adopt_files import BEANS, CORE, adopted, document, rendered_again
+
+HOST = "o-mq1-a"
+BROKER = f'<broker xmlns="{CORE}" brokerName="x"/>'
+JETTY = f"""<beans xmlns="{BEANS}"><bean id="jettyPort" class="org.apache.activemq.web.WebConsolePort">
+<property name="host" value="10.0.0.1"/><property name="port" value="%s"/></bean></beans>"""
+
+
+def reason_of(directory: Path, content: bytes) -> str:
+    """Why a file is not adopted."""
+    path = directory / "file.xml"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as raised:
+        read_sources([f"{HOST}={path}"], ["5.18.3"], Naming())
+    return str(raised.value)
+
+
+def test_broker_as_root_is_adopted_like_one_in_beans(tmp_path: Path) -> None:
+    adoption = adopted(tmp_path / "files", {HOST: BROKER.encode()}, "5.18.3")
+
+    assert any("the root of the file is <broker>" in note for note in adoption.notes)
+    assert b'brokerName="x"' in rendered_again(tmp_path, adoption)[f"hosts/{HOST}/conf/activemq.xml"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (
+            f'<beans xmlns="{BEANS}"><beans profile="p">{BROKER}</beans></beans>',
+            'a further <beans> with the profile "p"',
+        ),
+        (f'<beans xmlns="{BEANS}"><beans>{BROKER}</beans></beans>', "is in a further <beans>:"),
+        (f'<beans xmlns="{BEANS}"><broker xmlns="http://activemq.org/config/1.0"/></beans>', "correct xmlns"),
+        (f'<beans xmlns="{BEANS}"><bean class="a.b.BrokerService"/></beans>', "a bean of the class a.b.BrokerService"),
+        (f'<beans xmlns="{BEANS}"><import resource="b.xml"/></beans>', "imports b.xml: name the file that has"),
+        (f'<beans xmlns="{BEANS}"/>', "has no <broker>: it is a Spring context"),
+        ('<configuration xmlns="urn:activemq"/>', "broker.xml of Apache Artemis"),
+        ("a=b", "a properties file"),
+        ("", "an empty file"),
+        ("<beans", "not XML"),
+        (f"<% if %><beans>{BROKER}</beans>", "the file is a template ('<%')"),
+        ("{% if x %}\n<beans/>", "the file is a template ('{%')"),
+        ('<?xml version="1.0" encoding="UTF-16"?><beans/>', "declares the encoding UTF-16"),
+    ],
+)
+def test_file_that_cannot_be_adopted_is_named_for_what_it_is(content: str, reason: str, tmp_path: Path) -> None:
+    message = reason_of(tmp_path, content.encode())
+
+    assert reason in message
+    assert "before 5.3" not in message
+
+
+@pytest.mark.parametrize("mark", ["@@NAME@@", "{{ name }}", "[% name %]"])
+def test_template_that_is_xml_is_noted_as_one(mark: str, tmp_path: Path) -> None:
+    adoption = adopted(tmp_path, {HOST: document("", brokerName=mark)}, "5.18.3")
+
+    assert any("the file is a template" in note and mark[:2] in note for note in adoption.notes)
+
+
+def test_address_of_the_console_is_that_of_the_imported_file(tmp_path: Path) -> None:
+    conf = tmp_path / "hosts" / HOST / "conf"
+    conf.mkdir(parents=True)
+    (conf / "jetty.xml").write_text(JETTY % 8199)
+    (conf / "jetty3.xml").write_text(JETTY % 8163)
+
+    adoption = adopted(tmp_path, {HOST: document("", '<import resource="jetty3.xml"/>', brokerName="x")}, "5.18.3")
+
+    settings = adoption.fleet.broker(HOST).settings
+    assert (settings.console_port, settings.console_bind) == (8163, "10.0.0.1")
+    assert any("of jetty3.xml only the port and the address" in note for note in adoption.notes)
+
+
+def test_second_policy_of_a_destination_is_noted_and_not_merged(tmp_path: Path) -> None:
+    entries = (
+        '<policyEntry queue="a.>" memoryLimit="1mb"/><policyEntry queue="a.>" memoryLimit="2mb" maxPageSize="7"/>'
+        '<policyEntry topic="a.>" memoryLimit="3mb"/>'
+    )
+    policies = f"<policyMap><policyEntries>{entries}</policyEntries></policyMap>"
+    files = {HOST: document(f"<destinationPolicy>{policies}</destinationPolicy>", brokerName="x")}
+    adoption = adopted(tmp_path / "files", files, "5.18.3")
+
+    xml = rendered_again(tmp_path, adoption)[f"hosts/{HOST}/conf/activemq.xml"].decode()
+
+    assert [line.strip() for line in xml.splitlines() if 'queue="a.' in line] == [
+        '<policyEntry queue="a.>" memoryLimit="1mb"/>'
+    ]
+    assert any("several policyEntry of queue a.>" in note for note in adoption.notes)
