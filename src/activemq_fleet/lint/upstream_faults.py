@@ -1,0 +1,170 @@
+"""Rules about faults of some releases that certain elements meet, with the releases that repair them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from activemq_fleet.lint.clients import listener_uri
+from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.locations import below_directory
+
+_WEB_SOCKETS = frozenset({"ws", "wss"})
+_WRITE_TIMEOUT = "soWriteTimeout"
+_BROKER_BEAN = "broker"
+
+
+@rule("V033", "warning", each="transportConnector", releases="6.3.0 !6.3.2")
+def web_socket_without_its_jar(connector: Element) -> Iterator[Problem]:
+    """A WebSocket connector on a release whose archive lacks a Jetty jar.
+
+    Why: the archives of 6.3.0 and 6.3.1 do not contain jetty-websocket-jetty-server. The broker starts, and each client
+        that connects to the ws or wss port fails with a NoClassDefFoundError.
+    Fix: put jetty-websocket-jetty-server, of the version of the other Jetty jars, into lib/web, or install 6.3.2,
+        6.4.0 or later.
+    Cannot see: whether the jar was added, and whether the jars come from Maven, which does deliver it.
+    Source: apache/activemq#2446; assembly/src/main/descriptors/common-bin.xml of 6.2.9 and 6.3.1
+
+    Fires on 6.3.1::
+
+        <transportConnector name="ws" uri="ws://0.0.0.0:61614?wireFormat.maxFrameSize=1048576"/>
+
+    Silent on 6.3.2::
+
+        <transportConnector name="ws" uri="ws://0.0.0.0:61614?wireFormat.maxFrameSize=1048576"/>
+    """
+    broker = connector.document.broker
+    if broker is not None and broker.settings.install == "jars":
+        return
+    scheme = listener_uri(connector).scheme
+    if scheme in _WEB_SOCKETS:
+        release = connector.document.release.text
+        text = f"the archive of {release} lacks jetty-websocket-jetty-server: no {scheme} client can connect"
+        yield connector.problem(text, "uri")
+
+
+@rule("V034", "error", each="import", releases="5.19.6 !6.0.0 6.2.5 !6.3.0")
+def console_without_the_bean_it_needs(imported: Element) -> Iterator[Problem]:
+    """The jetty.xml of the release needs a bean called broker, and the file has none.
+
+    Why: jetty.xml of these releases starts the web console after a bean with the id "broker". Without such a bean
+        Spring ends the start: "No bean named 'broker'". An activemq.xml of an older release has no id on <broker>.
+    Fix: write <broker id="broker" …>, or remove broker from depends-on in jetty.xml.
+    Cannot see: a jetty.xml that is not next to the file. It is a warning then: it may be that of an older release.
+    Source: assembly/src/release/conf/jetty.xml of 5.19.6 to 5.19.10 and 6.2.5 to 6.2.9
+
+    Fires on 6.2.9::
+
+        <import resource="jetty.xml"/>
+
+    Silent on 6.2.9::
+
+        <broker id="broker"/>
+        <import resource="jetty.xml"/>
+
+    Silent on 6.3.1::
+
+        <import resource="jetty.xml"/>
+    """
+    document = imported.document
+    name = below_directory(imported.get("resource"))
+    if name != "jetty.xml" or document.broker is not None:
+        return  # a fleet renders a jetty.xml of its own
+    if any(_BROKER_BEAN in (node.get("id"), node.get("name")) for node in document.nodes):
+        return
+    console = document.other_document(name)
+    if console is None:
+        text = 'jetty.xml of this release needs a bean with the id "broker", which the file does not define'
+        yield imported.problem(text, "resource", severity="warning")
+    for bean in console.all("bean") if console is not None else ():
+        if _BROKER_BEAN in bean.get("depends-on").replace(",", " ").replace(";", " ").split():
+            text = f'{name} has a bean that depends on "broker", and no bean has this id: the broker does not start'
+            yield imported.problem(text, "resource")
+            return
+
+
+@rule("N050", "info", releases="5.8.0 !5.19.9 6.0.0 !6.2.8")
+def bridge_that_gives_up(document: Document) -> Iterator[Problem]:
+    """A bridge whose connection breaks during the handshake stays down until a restart.
+
+    Why: when the connection fails after it was made and before the broker information arrived, the release reports the
+        failure to nobody, and never connects again. The broker logs "Error with pending remote brokerInfo" and no
+        further line. On a network with 15 links this happened 12 times in 3.5 months.
+    Fix: install 5.19.9, 6.2.8, 6.3.0 or later. Until then monitor the bridges, and restart the networkConnector (JMX:
+        stop, start) or the broker when a bridge stays down.
+    Source: apache/activemq#1864, DemandForwardingBridgeSupport of 5.8.0 to 6.3.0
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" userName="app" password="${app.password}"/>
+
+    Silent on 6.3.1::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" userName="app" password="${app.password}"/>
+
+    Silent on 5.18.3::
+
+        <broker/>
+    """
+    links = document.links
+    if links:
+        text = f"a link of {document.release.text} whose connection breaks during the handshake never connects again"
+        yield links[0].problem(text)
+
+
+@rule("S030", "warning", each="cachedLDAPAuthorizationMap", releases="5.6.0")
+def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
+    """The broker does not start while the LDAP server of its cachedLDAPAuthorizationMap does not answer.
+
+    Why: the map reads all entries when it is created. If it cannot connect, Spring ends the start of the broker, which
+        may be the standby that has to take over while the LDAP server is down. Without a connection timeout the start
+        waits instead.
+    Fix: name several servers in connectionURL, with spaces between them, and keep the service restarting
+        (Restart=always). authorizationMap needs no LDAP server.
+    Source: SimpleCachedLDAPAuthorizationMap.afterPropertiesSet of the release tags, also of 6.3.1; AMQ-9627
+
+    Fires on 5.18.3::
+
+        <authorizationPlugin><map>
+          <cachedLDAPAuthorizationMap connectionURL="ldap://ldap.example.com:389"/>
+        </map></authorizationPlugin>
+
+    Silent on 5.18.3::
+
+        <authorizationPlugin><map>
+          <cachedLDAPAuthorizationMap connectionURL="ldap://ldap1.example.com:389 ldap://ldap2.example.com:389"/>
+        </map></authorizationPlugin>
+    """
+    address = rights.known_value("connectionURL")
+    if rights.has("connectionURL") and (address is None or len(address.split()) > 1):
+        return
+    text = f"the broker does not start while {address or 'the LDAP server of this map'} does not answer"
+    yield rights.problem(text, "connectionURL")
+
+
+@rule("N051", "info", releases="5.4.0 !5.19.6 6.0.0 !6.2.5")
+def write_timeout_without_the_handshake(document: Document) -> Iterator[Problem]:
+    """soWriteTimeout of a TLS address does not limit the TLS handshake.
+
+    Why: the timeout is armed for messages only. A peer that accepts the connection and then reads nothing holds the
+        thread in the handshake, as if no timeout was set.
+    Fix: install 5.19.6, 6.2.5, 6.3.0 or later.
+    Source: AMQ-9569, apache/activemq#1882; WriteTimeoutFilter of the release tags
+
+    Fires on 5.18.3::
+
+        <transportConnector name="tls" uri="ssl://0.0.0.0:61617?transport.soWriteTimeout=15000"/>
+
+    Silent on 5.18.3::
+
+        <transportConnector name="tls" uri="ssl://0.0.0.0:61617"/>
+
+    Silent on 5.19.6::
+
+        <transportConnector name="tls" uri="ssl://0.0.0.0:61617?transport.soWriteTimeout=15000"/>
+    """
+    for node in (*document.connectors, *document.links):
+        uri = node.get("uri")
+        if _WRITE_TIMEOUT in uri and "ssl://" in uri:
+            text = f"{_WRITE_TIMEOUT} of {document.release.text} does not limit the TLS handshake of this address"
+            yield node.problem(text, "uri", _WRITE_TIMEOUT)

@@ -1,0 +1,79 @@
+"""Rules V about activemq.xml read again while the broker runs (runtimeConfigurationPlugin)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.engine import rule
+
+_PLUGIN_CLASS = "org.apache.activemq.plugin.RuntimeConfigurationPlugin"
+
+
+@rule("V031", "warning", releases="5.9.0")
+def reload_that_never_happens(document: Document) -> Iterator[Problem]:
+    """The runtimeConfigurationPlugin never reloads the file, because Spring starts the broker.
+
+    Why: Spring starts a broker before the broker knows the location of its file. The plugin looks for the file only at
+        that start, logs "Null BrokerContext", and watches nothing: changes of activemq.xml have no effect until a
+        restart, and the JMX operation updateNow() does nothing.
+    Fix: write start="false" on <broker>, so that the start command starts the broker. In a fleet, set
+        activemq_runtime_configuration.
+    Cannot see: a program that creates the broker and passes the context to it.
+    Source: RuntimeConfigurationBroker.start, XBeanBrokerFactory.createBroker of the release tags; measured on 5.18.3
+
+    Fires on 5.18.3::
+
+        <runtimeConfigurationPlugin checkPeriod="1000"/>
+
+    Silent on 5.18.3::
+
+        <broker start="false"/>
+        <runtimeConfigurationPlugin checkPeriod="1000"/>
+    """
+    for broker in document.brokers:
+        if broker.flag("start", default=True) is not False and not broker.is_unknown("start"):
+            for plugin in _reload_plugins(broker):
+                text = 'the broker has no start="false", so this plugin never reloads the file ("Null BrokerContext")'
+                yield plugin.problem(text)
+
+
+@rule("V032", "warning", releases="5.9.0 !5.19.8 6.0.0 !6.2.7")
+def reload_that_keeps_the_old_link(document: Document) -> Iterator[Problem]:
+    """A link with placeholders that the runtimeConfigurationPlugin cannot remove or change.
+
+    Why: the plugin looks for the running link by its attributes, and compares the text ${name} with the value of the
+        running link. It never finds a link with placeholders. A removed link keeps running, and a changed link runs in
+        addition to the old one.
+    Fix: write the values into the networkConnector, restart the broker after each change of the link, or install
+        5.19.8, 6.2.7, 6.3.0 or later.
+    Source: apache/activemq#2123, NetworkConnectorProcessor.configMatch of the release tags
+
+    Fires on 5.18.3::
+
+        <broker start="false"/>
+        <runtimeConfigurationPlugin checkPeriod="1000"/>
+        <networkConnector name="south" uri="static:(tcp://a:61616)" userName="app" password="${app.password}"/>
+
+    Silent on 6.2.7::
+
+        <broker start="false"/>
+        <runtimeConfigurationPlugin checkPeriod="1000"/>
+        <networkConnector name="south" uri="static:(tcp://a:61616)" userName="app" password="${app.password}"/>
+    """
+    for broker in document.brokers:
+        if broker.flag("start", default=True) or not _reload_plugins(broker):
+            continue
+        for link in broker.all("networkConnector"):
+            if document.is_from_inventory(link):
+                continue  # the playbook restarts the broker for a link that changes
+            attribute = next((name for name, value in link.attributes.items() if "${" in value), "")
+            if attribute:
+                name = link.get("name") or "without a name"
+                text = f"runtimeConfigurationPlugin can neither remove nor change link {name}: {attribute} is a reference"
+                yield link.problem(text, attribute)
+
+
+def _reload_plugins(broker: Element) -> list[Element]:
+    beans = [bean for bean in broker.all("bean") if bean.get("class") == _PLUGIN_CLASS]
+    return broker.all("runtimeConfigurationPlugin") + beans
