@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.locks_handlers import DEFAULT_HANDLER, JDBC_HANDLER, LEASE_HANDLER, exception_handler_of
 from activemq_fleet.lint.locks_signs import (
     DATABASE_LOCKERS,
     FILE_STORES,
@@ -201,17 +202,18 @@ def serves_without_its_database(document: Document) -> Iterator[Problem]:
     wanted = document.release.lease_exception_handler
     for store, locker in database_stores(document):
         broker = store.ancestor("broker")
-        if broker is None or broker.has("ioExceptionHandler"):
+        if broker is None:
             continue
-        handler = _exception_handler(broker)
+        handler = exception_handler_of(broker)
         node = locker or store
         if handler is None:
             yield node.problem(f"the broker has no <{wanted}>: it goes on when it cannot reach its lock's database")
-        elif handler.name == "defaultIOExceptionHandler" and handler.flag("ignoreSQLExceptions", True):
+        elif handler.kind and handler.flag("ignoreSQLExceptions", default=handler.kind == DEFAULT_HANDLER):
             message = f"this handler ignores SQL exceptions: write <{wanted}/>, or ignoreSQLExceptions=false"
-            yield handler.problem(message)
-        elif handler.name == "jDBCIOExceptionHandler" and handler.name != wanted:
-            yield handler.problem(f"<{handler.name}> is deprecated since 5.11: write <{wanted}/>", severity="info")
+            yield handler.node.problem(message)
+        elif handler.kind == JDBC_HANDLER and handler.kind != wanted:
+            text = f"<{JDBC_HANDLER}> is deprecated since 5.11: write <{wanted}/>"
+            yield handler.node.problem(text, severity="info")
 
 
 @rule("L031", "warning", releases="5.6.0")
@@ -253,14 +255,10 @@ def passes_over_a_full_database(document: Document) -> Iterator[Problem]:
         connectors = document.all("transportConnector")
         if broker is None or not any(protocol_of(listener_uri(connector).scheme) == "mqtt" for connector in connectors):
             continue
-        handler = _exception_handler(broker)
-        if handler is None or handler.flag("ignoreNoSpaceErrors", True):
-            yield (handler or store).problem("ignoreNoSpaceErrors is not false: a full database is passed over")
-
-
-def _exception_handler(broker: Element) -> Element | None:
-    holder = broker.child("ioExceptionHandler")
-    return next(iter(holder.children()), None) if holder else None
+        handler = exception_handler_of(broker)
+        if handler is None or handler.flag("ignoreNoSpaceErrors", default=True):
+            node = handler.node if handler else store
+            yield node.problem("ignoreNoSpaceErrors is not false: a full database is passed over")
 
 
 @rule("L015", "warning", releases="5.15.13")
@@ -286,8 +284,8 @@ def keep_alive_that_only_logs(document: Document) -> Iterator[Problem]:
         if store.flag("stopOnError", False) is not False:
             continue
         broker = store.ancestor("broker")
-        handler = _exception_handler(broker) if broker else None
+        handler = exception_handler_of(broker) if broker else None
         # that handler closes the connectors itself until the lock is known to be ours
-        covered = handler is not None and handler.name in ("leaseLockerIOExceptionHandler", "jDBCIOExceptionHandler")
+        covered = handler is not None and handler.kind in (LEASE_HANDLER, JDBC_HANDLER)
         message = "stopOnError is not true: a keep-alive that fails is only logged"
         yield store.problem(message, "stopOnError", severity="info" if covered else None)

@@ -66,10 +66,11 @@ def sharing_of(store: Element) -> Sharing | None:
     if store.name not in FILE_STORES:
         return None
     waiting = [name for name in ("lockKeepAlivePeriod", "databaseLockedWaitDelay") if store.has(name)]
-    return Sharing(f"it has {waiting[0]}") if waiting else _sharing_by_directory(store.get("directory"))
+    return Sharing(f"it has {waiting[0]}") if waiting else sharing_by_directory(store.get("directory"))
 
 
-def _sharing_by_directory(directory: str) -> Sharing | None:
+def sharing_by_directory(directory: str) -> Sharing | None:
+    """Return why a directory is considered shared, by the words in its path; None without such a word."""
     words = set(_WORD.findall(_DATA_OF_PROGRAMS.sub("", directory.lower())))
     if words & _SHARE or directory.startswith(("//", "\\\\")):
         return Sharing(f"{directory} looks like a share", certain="${" not in directory)

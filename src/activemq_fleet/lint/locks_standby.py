@@ -182,8 +182,9 @@ def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
 
     Why: Spring builds what follows <broker> in the file when the broker has started, and a slave starts when it gets
         the lock. Until then the port of console and Jolokia is closed, and a check over HTTP calls the slave dead.
-    Fix: look at the log or the lock of a slave instead, or set startAsync="true" on <broker>. (To 5.11 an
-        asynchronous start with persistent="false" may hang: measured.)
+    Fix: check the log or the lock of a slave instead. With 5.19.6, 6.2.5, 6.3.0 or later, startAsync="true" on
+        <broker> opens the console on a slave. Between 5.8 and these releases the console of a slave then answers with
+        an error page (L041).
     Cannot see: whether anybody asks a slave's console.
     Source: BrokerService and the default jetty.xml; measured on 5.17.2
 
@@ -206,6 +207,46 @@ def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
         for node in document.all("import"):
             if "jetty" in node.get("resource") and node.position() > broker.position():
                 yield node.problem("a slave opens this console when it has become master, and not before", "resource")
+
+
+@rule("L041", "warning", releases="5.8.0 !5.19.6 6.0.0 !6.2.5")
+def console_of_a_slave_shows_an_error(document: Document) -> Iterator[Problem]:
+    """With startAsync="true", the web console of a slave answers with an error page.
+
+    Why: an asynchronous start opens the console on a slave that waits for the lock. The pages of these releases need
+        the started broker, so each answers with an error. A check over HTTP, such as that of a load balancer, sees an
+        open port on both nodes.
+    Fix: remove startAsync="true", or install 5.19.6, 6.2.5, 6.3.0 or later, whose console shows the page of a slave.
+    Source: apache/activemq#1920, ApplicationContextFilter of the release tags
+
+    Fires on 6.2.4::
+
+        <broker startAsync="true"/>
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
+        <import resource="jetty.xml"/>
+
+    Silent on 6.2.5::
+
+        <broker startAsync="true"/>
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
+        <import resource="jetty.xml"/>
+
+    Silent on 6.2.4::
+
+        <broker startAsync="true"/>
+        <import resource="jetty.xml"/>
+    """
+    for broker, _, reason in shared_store(document):
+        if broker.flag("startAsync", False) and _has_console(document):
+            text = f"the console of a slave answers with an error page on {document.release.text}; the store is shared"
+            yield broker.problem(f"{text}: {reason}", "startAsync")
+
+
+def _has_console(document: Document) -> bool:
+    """Return whether the file brings a web console: it imports Jetty's file, or has Jetty's beans."""
+    classes = (bean.get("class") for bean in document.all("bean"))
+    imports = (node.get("resource") for node in document.all("import"))
+    return any("jetty" in resource for resource in imports) or any(".jetty." in name for name in classes)
 
 
 @rule("L024", "warning", each="kahaDB")

@@ -1,0 +1,162 @@
+"""Read a broker's ioExceptionHandler, and rules L about handlers that do not fit the store or its lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.locks_signs import FILE_STORES, is_locked, locker_of, sharing_of, stores
+from activemq_fleet.spring_values import boolean_of
+
+DEFAULT_HANDLER = "defaultIOExceptionHandler"
+JDBC_HANDLER = "jDBCIOExceptionHandler"
+LEASE_HANDLER = "leaseLockerIOExceptionHandler"
+_LEASE_LOCKER = "lease-database-locker"
+_KINDS = {
+    "org.apache.activemq.util.DefaultIOExceptionHandler": DEFAULT_HANDLER,
+    "org.apache.activemq.store.jdbc.JDBCIOExceptionHandler": JDBC_HANDLER,
+    "org.apache.activemq.util.LeaseLockerIOExceptionHandler": LEASE_HANDLER,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ExceptionHandler:
+    """The ioExceptionHandler of a broker: an element of ActiveMQ or a bean.
+
+    ``kind`` is the name of ActiveMQ's element for it; "" for a class that is not ActiveMQ's.
+    """
+
+    node: Element
+    kind: str
+
+    def flag(self, name: str, *, default: bool) -> bool | None:
+        """Return an attribute or property as a boolean; None where it is no boolean."""
+        if self.node.name != "bean":
+            return self.node.flag(name, default)
+        for node in self.node.children("property"):
+            if node.get("name") == name:
+                value = node.child("value")
+                return boolean_of(node.get("value") or (value.text if value else ""))
+        return default
+
+    @property
+    def waits_with_closed_connectors(self) -> bool:
+        """Whether the handler closes the connectors until the store answers, instead of stopping the broker."""
+        return bool(self.flag("stopStartConnectors", default=self.kind in (JDBC_HANDLER, LEASE_HANDLER)))
+
+
+def exception_handler_of(broker: Element) -> ExceptionHandler | None:
+    """Return a broker's ioExceptionHandler; None without one. A reference to what the file lacks is of kind ""."""
+    if broker.has("ioExceptionHandler"):
+        name = broker.get("ioExceptionHandler").removeprefix("#")
+        return _handler_with_id(broker, name)
+    holder = broker.child("ioExceptionHandler")
+    node = next(iter(holder.children()), None) if holder else None
+    if node is None:
+        return None
+    if node.name == "ref":
+        return _handler_with_id(node, node.get("bean") or node.get("local"))
+    return _handler_of(node)
+
+
+def _handler_with_id(place: Element, name: str) -> ExceptionHandler:
+    named = (node for node in place.document.nodes if name and name in (node.get("id"), node.get("name")))
+    node = next(named, None)
+    return ExceptionHandler(place, "") if node is None else _handler_of(node)
+
+
+def _handler_of(node: Element) -> ExceptionHandler:
+    if node.name == "bean":
+        return ExceptionHandler(node, _KINDS.get(node.get("class"), ""))
+    return ExceptionHandler(node, node.name if node.name in _KINDS.values() else "")
+
+
+@rule("L042", "warning", releases="5.5.0")
+def handler_that_keeps_the_lock(document: Document) -> Iterator[Problem]:
+    """The ioExceptionHandler does not fit the store: a node whose store fails keeps the lock.
+
+    Why: jDBCIOExceptionHandler, leaseLockerIOExceptionHandler and stopStartConnectors close the connectors of a broker
+        whose store fails, and open them when the store answers. jDBCIOExceptionHandler checks the lock of a JDBC store
+        only, and defaultIOExceptionHandler checks none. A node with a failed disk keeps the lock of its kahaDB and
+        serves no client, so that the other node never takes over. On a database, the node may open its connectors
+        although the other node has the lock by now.
+    Fix: use defaultIOExceptionHandler with ignoreNoSpaceErrors="false" for a kahaDB, which stops the broker, and
+        leaseLockerIOExceptionHandler (before 5.11 jDBCIOExceptionHandler) for a lock in a database.
+    Cannot see: whether another broker uses the store, see L003. Without a sign it is an info for a kahaDB.
+    Source: DefaultIOExceptionHandler.handle, JDBCIOExceptionHandler, LeaseLockerIOExceptionHandler of the release tags
+
+    Fires on 5.18.3::
+
+        <jDBCIOExceptionHandler/>
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
+
+    Fires on 5.18.3::
+
+        <defaultIOExceptionHandler ignoreSQLExceptions="false" stopStartConnectors="true"/>
+        <jdbcPersistenceAdapter dataSource="#orders-db" lockKeepAlivePeriod="5000">
+          <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
+        </jdbcPersistenceAdapter>
+
+    Silent on 5.18.3::
+
+        <defaultIOExceptionHandler ignoreNoSpaceErrors="false"/>
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
+
+    Silent on 5.18.3::
+
+        <leaseLockerIOExceptionHandler/>
+        <jdbcPersistenceAdapter dataSource="#orders-db" lockKeepAlivePeriod="5000">
+          <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
+        </jdbcPersistenceAdapter>
+    """
+    for store, handler in _stores_with_handler(document):
+        if not handler.waits_with_closed_connectors:
+            continue
+        locker = locker_of(store)
+        shared = sharing_of(store) is not None
+        if store.name in FILE_STORES:
+            if handler.kind == LEASE_HANDLER and locker is not None and locker.name == _LEASE_LOCKER:
+                continue
+            if handler.kind == DEFAULT_HANDLER and not shared:
+                continue  # a choice that fits a single broker
+            text = f"when <{store.name}> fails, <{handler.kind}> closes the connectors and keeps the lock of the store"
+            yield handler.node.problem(text, severity=None if shared else "info")
+        elif store.name == "jdbcPersistenceAdapter" and handler.kind == DEFAULT_HANDLER and is_locked(store):
+            text = f"after a failure of the database, <{handler.kind}> opens the connectors without a check of the lock"
+            yield handler.node.problem(text)
+
+
+@rule("L043", "warning", releases="5.5.0")
+def failures_of_the_store_are_ignored(document: Document) -> Iterator[Problem]:
+    """The ioExceptionHandler ignores all failures of the store (ignoreAllErrors).
+
+    Why: the broker writes a line into its log and goes on, with a store that cannot be read or written. It keeps its
+        lock, so that no standby takes over, and what it could not store is lost with the process.
+    Fix: remove ignoreAllErrors, and set ignoreNoSpaceErrors="false".
+    Source: DefaultIOExceptionHandler.handle of the release tags
+
+    Fires on 5.18.3::
+
+        <defaultIOExceptionHandler ignoreAllErrors="true"/>
+
+    Silent on 5.18.3::
+
+        <defaultIOExceptionHandler ignoreNoSpaceErrors="false"/>
+    """
+    for store, handler in _stores_with_handler(document):
+        if handler.flag("ignoreAllErrors", default=False):
+            text = f'ignoreAllErrors="true": the broker goes on when its <{store.name}> fails'
+            yield handler.node.problem(text, "ignoreAllErrors")
+
+
+def _stores_with_handler(document: Document) -> Iterator[tuple[Element, ExceptionHandler]]:
+    """Yield (store, handler) of brokers with a store on a disk or in a database and a handler of ActiveMQ's classes."""
+    for store in stores(document):
+        broker = store.ancestor("broker")
+        handler = exception_handler_of(broker) if broker else None
+        if broker is None or handler is None or not handler.kind or store.name == "memoryPersistenceAdapter":
+            continue
+        if broker.flag("persistent", default=True) is not False:
+            yield store, handler

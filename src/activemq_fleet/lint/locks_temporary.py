@@ -1,0 +1,133 @@
+"""Rules L about the temporary storage of brokers that share a store."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.locks_signs import FILE_STORES, Sharing, sharing_by_directory, sharing_of, stores
+
+_DIRECTORIES = ("tmpDataDirectory", "dataDirectory", "dataDirectoryFile")
+_OF_THE_MACHINE = ("/var/", "/opt/", "/home/", "/usr/", "/tmp/", "/run/", "/root/")
+_FILE_URI = re.compile(r"file:(//)?(?=[/$.])")
+_REPEATED = re.compile("/{2,}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The attribute that decides the directory of a broker's temporary storage, and the directory as written."""
+
+    node: Element
+    attribute: str
+    directory: str
+    is_defined_store: bool = False
+    """Whether the file defines the temporary store itself, whose directory nothing deletes."""
+
+
+@rule("L040", "error", releases="5.3.0 !5.13.1")
+def temporary_storage_on_the_share(document: Document) -> Iterator[Problem]:
+    """The temporary storage of a pair is on the share, and each start of a node deletes it.
+
+    Why: before 5.13.1 a node that starts deletes the files of tmp_storage before it has the lock of the store. If both
+        nodes have the same directory, the start of the standby destroys the non-persistent messages that the active
+        node has written there: of 3,500 messages 400 arrived, of 3,000 none. A <tempDataStore> that the file defines
+        is not deleted: the files of a dead node stay, which is a warning.
+    Fix: set dataDirectory (and tmpDataDirectory, if it is set) to a directory of the node itself, and keep only the
+        store on the share. Or install 5.13.1, 5.14.0 or later.
+    Cannot see: what is mounted, and whether the nodes have the same brokerName, which is a part of the path unless
+        tmpDataDirectory is set. It is an error where one of both directories is below the other, or where the path
+        names a share, and a warning where the path only may be one.
+    Source: AMQ-6005, BrokerService.getTempDataStore of the release tags; measured on 5.10.2
+
+    Fires on 5.10.2::
+
+        <broker dataDirectory="/srv/orders/activemq"/>
+        <kahaDB directory="/srv/orders/activemq/kahadb" lockKeepAlivePeriod="5000"/>
+
+    Fires on 5.10.2::
+
+        <broker dataDirectory="${activemq.data}" tmpDataDirectory="/srv/shared/tmp"/>
+        <kahaDB directory="/srv/shared/kahadb" lockKeepAlivePeriod="5000"/>
+
+    Silent on 5.10.2::
+
+        <broker dataDirectory="${activemq.data}"/>
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
+
+    Silent on 5.14.0::
+
+        <broker dataDirectory="/srv/orders/activemq"/>
+        <kahaDB directory="/srv/orders/activemq/kahadb" lockKeepAlivePeriod="5000"/>
+    """
+    for store in stores(document):
+        broker = store.ancestor("broker")
+        sharing = sharing_of(store)
+        if store.name == "levelDB":
+            continue  # it is the temporary store, too
+        if broker is None or sharing is None or broker.flag("persistent", default=True) is False:
+            continue
+        place = _place_of_temporary_storage(broker)
+        sign = _sign_of_share(place, store) if place else None
+        if place is None or sign is None:
+            continue
+        harm = "a standby that starts deletes the messages in it"
+        if place.is_defined_store:
+            harm = "the files of a dead node stay in it and count against tempUsage"
+        text = f"{place.attribute} puts the temporary storage into {place.directory} ({sign.reason})"
+        is_certain = sign.certain and sharing.certain and not place.is_defined_store
+        yield place.node.problem(
+            f"{text}, which both nodes use: {harm}", place.attribute, severity=None if is_certain else "warning"
+        )
+
+
+def _place_of_temporary_storage(broker: Element) -> _Place | None:
+    """Return what decides the directory of the temporary storage; None where it is the default or not known."""
+    if broker.has("tempDataStore") or broker.child("tempDataStore"):
+        store = _defined_store(broker)
+        return _Place(store, "directory", store.get("directory"), is_defined_store=True) if store else None
+    if any(usage.has("store") or usage.child("store") for usage in broker.all("tempUsage")):
+        return None  # then nothing deletes the directory at the start
+    for name in _DIRECTORIES:
+        if broker.has(name):
+            return _Place(broker, name, broker.get(name))
+    return None
+
+
+def _defined_store(broker: Element) -> Element | None:
+    """Return the element of a temporary store that the file defines, with a directory; None for any other."""
+    name = broker.get("tempDataStore").removeprefix("#")
+    holder = broker.child("tempDataStore")
+    nested = holder.children() if holder else []
+    named = [node for node in broker.document.nodes if name and name in (node.get("id"), node.get("name"))]
+    return next((node for node in (*nested, *named) if node.has("directory")), None)
+
+
+def _sign_of_share(place: _Place, store: Element) -> Sharing | None:
+    """Return why the directory of a broker's temporary storage is one that both nodes use; None without a sign."""
+    directory = normalized_directory(place.directory)
+    if store.name in FILE_STORES and store.has("directory"):
+        shared = normalized_directory(store.get("directory"))
+        if _is_below(directory, shared) or _is_below(shared, directory):
+            return Sharing(f"the shared store is {shared}", certain="${" not in directory)
+        above = posixpath.dirname(shared)
+        if above.count("/") > 1 and _is_below(directory, above):
+            return Sharing(f"the shared store is {shared}", certain=False)
+    sign = sharing_by_directory(place.directory)
+    is_fleet = store.document.broker is not None
+    if sign is None and is_fleet and directory.startswith("/") and not directory.startswith(_OF_THE_MACHINE):
+        return Sharing("it may be on the share", certain=False)
+    return sign
+
+
+def normalized_directory(directory: str) -> str:
+    """Return a directory in one spelling: without ``file:``, doubled slashes, dots and a slash at the end."""
+    return posixpath.normpath(_REPEATED.sub("/", _FILE_URI.sub("", directory.strip())))
+
+
+def _is_below(directory: str, other: str) -> bool:
+    """Return whether a directory is another one or below it."""
+    return f"{directory}/".startswith(f"{other.rstrip('/')}/")
