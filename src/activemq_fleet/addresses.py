@@ -50,6 +50,15 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_same_host(name: str, other: str) -> bool:
+    """Return whether two names may be of one host: equal in any case, or one is the other without its domain."""
+    first, second = name.lower().rstrip("."), other.lower().rstrip(".")
+    if first == second:
+        return bool(first)
+    short, long = sorted((first, second), key=len)
+    return bool(short) and ":" not in short and not short.isdigit() and long.startswith(f"{short}.")
+
+
 def join(host: str, port: int) -> str:
     """Return ``host:port`` as text, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
@@ -23,13 +24,16 @@ from activemq_fleet.lint import (
     release_findings,
     rules,
 )
+from activemq_fleet.lint.document import Document
+from activemq_fleet.lint.engine import all_rules, findings_of
+from activemq_fleet.lint.file_network import DUPLEX_RULE, duplex_problems
 from activemq_fleet.lint.files import KIND_RULE, exposure_of_file, schema_finding, without_duplicates
 from activemq_fleet.lint.fleets import FleetView, broker_findings, graph_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_document
 from activemq_fleet.render.service import kahadb_directory
 from activemq_fleet.routes import route_findings, routes_of
-from activemq_fleet.schema import CORE, Schema, XmlDocument
+from activemq_fleet.schema import CORE, Schema, UnreadableError, XmlDocument
 from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.site_refusals import missing_files_of, refusals_of
 from activemq_fleet.topology import Broker, Fleet
@@ -148,6 +152,33 @@ def lint_file(
         return findings  # No release of ActiveMQ Classic reads such a file.
     view = ReleaseView(release, exposure=exposure_of_file(content, release, other_files))
     return (*without_duplicates(release_findings(view, selection, file=file)), *findings)
+
+
+def lint_links_between_files(
+    contents: Mapping[str, bytes],
+    releases: Mapping[str, Release],
+    *,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> tuple[Finding, ...]:
+    """Return the findings about links that join the brokers of several activemq.xml files.
+
+    ``contents`` and ``releases`` are by path. A file that is not XML is passed over: ``lint_file`` reports it. Raises
+    InputError for unknown rules.
+    """
+    duplex_rule = all_rules()[DUPLEX_RULE]
+    if not select_rules(select, ignore).includes(duplex_rule.id):
+        return ()
+    documents: dict[str, Document] = {}
+    for path, content in contents.items():
+        if b"duplex" in content.replace(b"\0", b""):  # of UTF-16 every other byte
+            with suppress(UnreadableError):
+                documents[path] = Document(XmlDocument(content), releases[path])
+    return tuple(
+        finding
+        for path, problem in duplex_problems(documents)
+        for finding in findings_of(duplex_rule, [problem], file=path)
+    )
 
 
 def _refuse_unknown_waivers(fleet: Fleet) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from activemq_fleet.addresses import join
+from activemq_fleet.addresses import is_same_host, join
 from activemq_fleet.adopt.profiles import dialled_master_address
 from activemq_fleet.adopt.proposal import Proposal, is_valid_value
 from activemq_fleet.adopt.secrets import with_masked_passwords
@@ -166,11 +166,11 @@ def propose_master_nodes(proposal: Proposal) -> None:
     The preferred master is the node that its file marks as preferred, otherwise the node that bridges of other brokers
     dial first.
     """
-    by_name = _host_by_name(proposal.documents)
+    names = _HostNames(proposal.documents)
     first: Counter[str] = Counter()
     for document in proposal.documents:
         for bridge in replaceable_bridges(document):
-            owners = [by_name.get(host.lower(), "") for host, _ in bridge.addresses]
+            owners = [names.host_of(host) or "" for host, _ in bridge.addresses]
             if len(set(owners)) == 2:
                 first[owners[0]] += 1
     for documents in proposal.pairs().values():
@@ -191,11 +191,11 @@ def propose_addresses(proposal: Proposal, known_addresses: Mapping[str, str]) ->
     addresses_by_host: dict[str, Counter[str]] = defaultdict(Counter)
     for host, address in known_addresses.items():
         addresses_by_host[host][address] += 1
-    by_name = _host_by_name(proposal.documents)
+    names = _HostNames(proposal.documents)
     unknown: list[tuple[ReplaceableBridge, AdoptedDocument]] = []
     for document in proposal.documents:
         for bridge in replaceable_bridges(document):
-            owners = [by_name.get(host.lower()) for host, _ in bridge.addresses]
+            owners = [names.host_of(host) for host, _ in bridge.addresses]
             if None in owners:
                 unknown.append((bridge, document))
             for owner, (host, _) in zip(owners, bridge.addresses, strict=True):
@@ -271,18 +271,24 @@ def _port(variables: Mapping[str, object]) -> int | None:
     return None
 
 
-def _host_by_name(documents: Iterable[AdoptedDocument]) -> dict[str, str]:
-    """Return the host by lower-case full name and by lower-case first label, where the label is unique."""
-    labels = Counter(document.identity.host.lower() for document in documents)
-    host_by_label = {d.identity.host.lower(): d.host for d in documents if labels[d.identity.host.lower()] == 1}
-    return host_by_label | {document.host.lower(): document.host for document in documents}
+class _HostNames:
+    """A lookup of the host that a name in a URI stands for, among the hosts of all files."""
+
+    def __init__(self, documents: Iterable[AdoptedDocument]) -> None:
+        self._hosts = {document.host.lower(): document.host for document in documents}
+
+    def host_of(self, name: str) -> str | None:
+        """Return the host of this name, or the only host that is the name with or without a domain; else None."""
+        exact = self._hosts.get(name.lower().rstrip("."))
+        similar = [host for host in self._hosts.values() if is_same_host(host, name)]
+        return exact or (similar[0] if len(similar) == 1 else None)
 
 
 class BrokersByAddress:
     """A lookup of the broker that is dialled at an address, in a proposed fleet."""
 
     def __init__(self, fleet: Fleet, documents: Sequence[AdoptedDocument]) -> None:
-        self._names = _host_by_name(documents)
+        self._names = _HostNames(documents)
         self._brokers: dict[str, list[Broker]] = defaultdict(list)
         for broker in fleet.brokers:
             self._brokers[broker.address.lower()].append(broker)
@@ -293,6 +299,7 @@ class BrokersByAddress:
         brokers = self._brokers.get(host.lower(), [])
         if len(brokers) > 1:
             brokers = [b for b in brokers if any(c.port == port and is_openwire(c.scheme) for c in b.connectors)]
-        if not brokers and host.lower() in self._names:
-            brokers = [self._by_host[self._names[host.lower()]]]
+        name = self._names.host_of(host)
+        if not brokers and name is not None:
+            brokers = [self._by_host[name]]
         return brokers[0] if len(brokers) == 1 else None

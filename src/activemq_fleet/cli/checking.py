@@ -17,6 +17,7 @@ from activemq_fleet import (
     SettingsError,
     check_fleet,
     lint_file,
+    lint_links_between_files,
 )
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.baseline import read_baseline, with_baseline_waived, write_baseline
@@ -62,6 +63,12 @@ def report_on_files(
                 select=select,
                 ignore=ignore,
             )
+    findings += lint_links_between_files(
+        {str(path): content for path, content in contents.items()},
+        {str(path): Release.of(texts[path]) for path in contents},
+        select=select,
+        ignore=ignore,
+    )
     return Report(tuple(map(str, named)), tuple(findings), warnings=tuple(warnings), files=True)
 
 

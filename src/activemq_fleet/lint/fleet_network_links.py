@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from activemq_fleet.topology import Broker
 
 _OUTSIDE = "a broker outside the fleet"
+_EVERY_DESTINATION = ("queue://>", "topic://>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +57,20 @@ class LintedLink:
 
     def may_share_destination(self, other: LintedLink) -> bool:
         """Return whether messages of some queue or topic may cross both links."""
-        connector, other_connector = self.connector, other.connector
-        if connector.include and other_connector.include:
-            return any(
-                _covers(pattern, other_pattern) or _covers(other_pattern, pattern)
-                for pattern in connector.include
-                for other_pattern in other_connector.include
-            )
-        return not (
-            _excludes_all(connector.include, other_connector) or _excludes_all(other_connector.include, connector)
-        )
+        return may_share_destination(self.connector, other.connector)
 
 
-def _excludes_all(include: Sequence[str], connector: NetworkConnector) -> bool:
-    """Return whether a connector excludes every one of the destinations that another one includes."""
-    return bool(include) and all(any(_covers(pattern, name) for pattern in connector.exclude) for name in include)
+def may_share_destination(connector: NetworkConnector, other_connector: NetworkConnector) -> bool:
+    """Return whether messages of some queue or topic may cross the bridges of both connectors."""
+    excluded = (*connector.exclude, *other_connector.exclude)
+    for pattern in connector.include or _EVERY_DESTINATION:
+        for other_pattern in other_connector.include or _EVERY_DESTINATION:
+            if not _covers(pattern, other_pattern) and not _covers(other_pattern, pattern):
+                continue
+            narrower = other_pattern if _covers(pattern, other_pattern) else pattern
+            if not any(_covers(exclusion, narrower) for exclusion in excluded):
+                return True
+    return False
 
 
 def _covers(pattern: str, name: str) -> bool:

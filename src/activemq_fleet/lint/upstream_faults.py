@@ -83,7 +83,7 @@ def console_without_the_bean_it_needs(imported: Element) -> Iterator[Problem]:
             return
 
 
-@rule("N050", "info", releases="5.8.0 !5.19.9 6.0.0 !6.2.8")
+@rule("V035", "info", releases="5.8.0 !5.19.9 6.0.0 !6.2.8")
 def bridge_that_gives_up(document: Document) -> Iterator[Problem]:
     """A bridge whose connection breaks during the handshake stays down until a restart.
 
@@ -142,7 +142,7 @@ def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
     yield rights.problem(text, "connectionURL")
 
 
-@rule("N051", "info", releases="5.4.0 !5.19.6 6.0.0 !6.2.5")
+@rule("V036", "info", releases="5.4.0 !5.19.6 6.0.0 !6.2.5")
 def write_timeout_without_the_handshake(document: Document) -> Iterator[Problem]:
     """soWriteTimeout of a TLS address does not limit the TLS handshake.
 

@@ -1,0 +1,95 @@
+"""Compare the links of several activemq.xml files that belong to no fleet, such as all files below a directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import PurePath
+
+from activemq_fleet.addresses import Address, is_loopback, is_same_host
+from activemq_fleet.lint.clients import listener_uri
+from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.fleet_network_links import may_share_destination
+from activemq_fleet.network.connectors import NetworkConnector
+
+DUPLEX_RULE = "N010"
+_WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 -- names of no host
+_UNKNOWN_PORT = 0
+_ENDINGS = (".xml", ".activemq")
+
+
+@dataclass(frozen=True, slots=True)
+class _LinkedFile:
+    """A file with its duplex links, the names by which other files may dial its broker, and the broker's ports.
+
+    ``ports`` is None where a placeholder decides a port.
+    """
+
+    path: str
+    names: frozenset[str]
+    ports: frozenset[int] | None
+    duplex: tuple[tuple[Element, NetworkConnector], ...]
+
+    def listens_at(self, address: Address) -> bool:
+        """Return whether another broker may mean this broker by an address."""
+        host, port = address
+        is_here = any(is_same_host(name, host) for name in self.names)
+        return is_here and (self.ports is None or port in self.ports)
+
+
+def duplex_problems(documents: Mapping[str, Document]) -> Iterator[tuple[str, Problem]]:
+    """Yield (path, problem) of each duplex link to the broker of another file that has a duplex link back.
+
+    ``documents`` are activemq.xml files by path. A broker is recognized by the directories and the name of its file,
+    its brokerName and the addresses of its connectors; a host name counts with and without its domain.
+    """
+    files = _linked_files(documents)
+    for first, second in combinations(files, 2):
+        for node, connector in second.duplex:
+            if not any(map(first.listens_at, connector.addresses)):
+                continue
+            opposite = _link_back(first, second, connector)
+            if opposite is not None:
+                name, line = opposite.get("name") or "a link", opposite.position()[0]
+                text = f"link {node.get('name')} is duplex, and so is {name} from the other end ({first.path}:{line})"
+                yield second.path, node.problem(text, "duplex")
+
+
+def _link_back(source: _LinkedFile, target: _LinkedFile, connector: NetworkConnector) -> Element | None:
+    """Return a duplex link from one file's broker to the other's for destinations that ``connector`` has, too."""
+    for node, other_connector in source.duplex:
+        is_back = any(map(target.listens_at, other_connector.addresses))
+        if is_back and may_share_destination(connector, other_connector):
+            return node
+    return None
+
+
+def _linked_files(documents: Mapping[str, Document]) -> list[_LinkedFile]:
+    absolute = {path: os.path.abspath(path) for path in documents}
+    above = os.path.commonpath([os.path.dirname(path) for path in absolute.values()]) if absolute else ""
+    files = []
+    for path, document in documents.items():
+        connectors = ((link, link.network_connector) for link in document.links)
+        duplex = tuple((link, connector) for link, connector in connectors if connector.duplex)
+        if duplex:
+            relative = PurePath(os.path.relpath(absolute[path], above))
+            files.append(_LinkedFile(path, _names_of(relative, document), _ports_of(document), duplex))
+    return files
+
+
+def _names_of(path: PurePath, document: Document) -> frozenset[str]:
+    """Return the names by which the broker of a file may be dialled; ``path`` is relative to what all files share."""
+    stem = path.name
+    for ending in _ENDINGS:
+        stem = stem.removesuffix(ending)
+    brokers = (broker.known_value("brokerName") or "" for broker in document.brokers)
+    hosts = (listener_uri(connector).host for connector in document.connectors)
+    names = {*path.parts[:-1], stem, *brokers, *(host for host in hosts if not is_loopback(host))}
+    return frozenset(names - _WILDCARDS)
+
+
+def _ports_of(document: Document) -> frozenset[int] | None:
+    ports = frozenset(listener_uri(connector).port for connector in document.connectors)
+    return None if not ports or _UNKNOWN_PORT in ports else ports
