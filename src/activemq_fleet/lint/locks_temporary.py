@@ -12,7 +12,7 @@ from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locks_signs import FILE_STORES, Sharing, sharing_by_directory, sharing_of, stores
 
 _DIRECTORIES = ("tmpDataDirectory", "dataDirectory", "dataDirectoryFile")
-_OF_THE_MACHINE = ("/var/", "/opt/", "/home/", "/usr/", "/tmp/", "/run/", "/root/")
+_OF_THE_MACHINE = ("/var/", "/opt/", "/home/", "/usr/", "/tmp/", "/run/", "/root/")  # noqa: S108 -- nothing is written there
 _FILE_URI = re.compile(r"file:(//)?(?=[/$.])")
 _REPEATED = re.compile("/{2,}")
 

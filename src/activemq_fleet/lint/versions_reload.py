@@ -70,7 +70,9 @@ def reload_that_keeps_the_old_link(document: Document) -> Iterator[Problem]:
             attribute = next((name for name, value in link.attributes.items() if "${" in value), "")
             if attribute:
                 name = link.get("name") or "without a name"
-                text = f"runtimeConfigurationPlugin can neither remove nor change link {name}: {attribute} is a reference"
+                text = (
+                    f"runtimeConfigurationPlugin can neither remove nor change link {name}: {attribute} is a reference"
+                )
                 yield link.problem(text, attribute)
 
 
