@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from activemq_fleet.routes import find_routes
     from activemq_fleet.status import FleetStatus, fleet_status
     from activemq_fleet.topology import Agent, Broker, Fleet, Group, Link, Pair, build_fleet
-    from activemq_fleet.validation import check_fleet, lint_file
+    from activemq_fleet.validation import check_fleet, lint_file, lint_links_between_files
 
 __version__ = "0.1.0"
 
@@ -44,6 +44,7 @@ __all__ = [
     "find_routes",
     "fleet_status",
     "lint_file",
+    "lint_links_between_files",
     "load_fleet",
     "render_fleet",
 ]
@@ -60,7 +61,7 @@ if not TYPE_CHECKING:  # a type checker would accept every name of a module with
         "routes": ("find_routes",),
         "status": ("FleetStatus", "fleet_status"),
         "topology": ("Agent", "Broker", "Fleet", "Group", "Link", "Pair", "build_fleet"),
-        "validation": ("check_fleet", "lint_file"),
+        "validation": ("check_fleet", "lint_file", "lint_links_between_files"),
     }
     _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 

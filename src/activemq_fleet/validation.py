@@ -163,8 +163,23 @@ def lint_links_between_files(
 ) -> tuple[Finding, ...]:
     """Return the findings about links that join the brokers of several activemq.xml files.
 
-    ``contents`` and ``releases`` are by path. A file that is not XML is passed over: ``lint_file`` reports it. Raises
-    InputError for unknown rules.
+    ``contents`` and ``releases`` are by path. The directories and the name of a file, its brokerName and its connectors
+    identify the broker. A file that is not XML is passed over: ``lint_file`` reports it. ``select`` and ``ignore`` are
+    those of ``check_fleet``.
+
+    Raises InputError for unknown rules.
+
+    >>> from activemq_fleet import Release, lint_links_between_files
+    >>> def file_with_link_to(host):
+    ...     return f'''<beans xmlns="http://www.springframework.org/schema/beans">
+    ...       <broker xmlns="http://activemq.apache.org/schema/core"><networkConnectors>
+    ...         <networkConnector name="to-{host}" uri="static:(tcp://{host}.example.com:61616)" duplex="true"/>
+    ...       </networkConnectors></broker>
+    ...     </beans>'''.encode()
+    >>> contents = {"north/activemq.xml": file_with_link_to("south"), "south/activemq.xml": file_with_link_to("north")}
+    >>> for finding in lint_links_between_files(contents, dict.fromkeys(contents, Release.of("5.18.3"))):
+    ...     print(finding.rule, f"{finding.file}:{finding.line}", finding.message)
+    N010 south/activemq.xml:3 link to-north is duplex, and so is to-south from the other end (north/activemq.xml:3)
     """
     duplex_rule = all_rules()[DUPLEX_RULE]
     if not select_rules(select, ignore).includes(duplex_rule.id):
