@@ -1,0 +1,400 @@
+"""Configurations that led to incidents: each is reported before a broker starts with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from activemq_fleet import Finding, Release, build_fleet, check_fleet, lint_links_between_files
+from activemq_fleet.schema import BEANS
+from tests.rule_examples import complete
+from tests.support.rule_findings import rule_findings
+
+JETTY = '<import resource="jetty.xml"/>'
+
+
+def fleet_findings(rule: str, *hosts: str, release: str, **variables: Any) -> list[Finding]:
+    """The findings of one rule about an inventory of these hosts."""
+    known: dict[str, Any] = {"release": release, "users": [{"name": "shop", "password": "aB3dE5fG7h"}], **variables}
+    named = {f"activemq_{name}": value for name, value in known.items()}
+    fleet = build_fleet(dict.fromkeys(hosts, named))
+    return list(check_fleet(fleet, schema_of=None, select=[rule]))
+
+
+def severities(findings: list[Finding]) -> list[str]:
+    return [finding.severity for finding in findings]
+
+
+# -- dbcp1-after-upgrade, crash-loop-late-bean ------------------------------------------------
+
+
+def data_source(name: str, properties: Mapping[str, str]) -> str:
+    texts = "".join(f'<property name="{key}" value="{value}"/>' for key, value in properties.items())
+    return f'<bean id="claims-db" class="{name}" destroy-method="close">{texts}</bean>'
+
+
+OLD_POOL = data_source("org.apache.commons.dbcp.BasicDataSource", {"maxActive": "50", "maxWait": "1000"})
+CURE = "org.apache.commons.dbcp2.BasicDataSource, maxTotal for maxActive, maxWaitMillis for maxWait"
+
+
+def test_dbcp1_after_upgrade_is_an_error_with_the_new_names() -> None:
+    (finding,) = rule_findings("V028", OLD_POOL)
+    assert CURE in finding.message
+
+
+def test_dbcp1_after_upgrade_is_an_error_of_an_inventory() -> None:
+    fragment = OLD_POOL.replace("<bean ", f'<bean xmlns="{BEANS}" ')
+    (finding,) = fleet_findings(
+        "V028",
+        "claims-mq01-a",
+        release="5.18.3",
+        ha="none",
+        xml_fragments=[{"parent": "beans", "xml": fragment}],
+    )
+    assert CURE in finding.message
+
+
+def test_crash_loop_late_bean_is_an_error() -> None:
+    new_pool = data_source("org.apache.commons.dbcp2.BasicDataSource", {"maxActive": "50"})
+    (finding,) = rule_findings("V028", new_pool)
+    assert "no property maxActive" in finding.message
+    assert "write maxTotal" in finding.message
+
+
+# -- shared-tmp-storage -----------------------------------------------------------------------
+
+LOCKED = '<kahaDB directory="{}" lockKeepAlivePeriod="5000"/>'
+
+
+@pytest.mark.parametrize(
+    ("attributes", "store", "severity"),
+    [
+        ('dataDirectory="/mnt/ledger/activemq"', "/mnt/ledger/activemq/kahadb", "error"),
+        ('dataDirectory="/mnt/ledger//./activemq/"', "/mnt/ledger/activemq/kahadb/", "error"),
+        ('dataDirectory="file:///mnt/ledger/activemq"', "/mnt/ledger/activemq/kahadb", "error"),
+        ('dataDirectory="/srv/ledger/kahadb/data"', "/srv/ledger/kahadb", "error"),
+        ('dataDirectory="/var/amq" tmpDataDirectory="/srv/ledger/kahadb/tmp"', "/srv/ledger/kahadb", "error"),
+        ('dataDirectory="/nfs/ledger/other"', "/srv/ledger/kahadb", "error"),
+        ('dataDirectory="/srv/ledger/tmp"', "/srv/ledger/kahadb", "warning"),
+        ('dataDirectory="${activemq.data}"', "${activemq.data}/kahadb", "warning"),
+    ],
+)
+def test_shared_tmp_storage_is_reported_in_each_spelling(attributes: str, store: str, severity: str) -> None:
+    snippet = f"<broker {attributes}/>{LOCKED.format(store)}"
+    assert severities(rule_findings("L040", snippet, "5.10.2")) == [severity]
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        'dataDirectory="/var/lib/activemq/data"',
+        'dataDirectory="${activemq.data}"',
+        'dataDirectory="/mnt/ledger" tmpDataDirectory="/var/tmp/activemq"',
+        'dataDirectory="/mnt/ledger" persistent="false"',
+        'dataDirectory="/mnt/ledger-of-node-a/x"',
+    ],
+)
+def test_shared_tmp_storage_is_silent_about_a_directory_of_the_node(attributes: str) -> None:
+    store = LOCKED.format("/mnt/ledger/kahadb") if "of-node" not in attributes else LOCKED.format("/srv/x/kahadb")
+    findings = rule_findings("L040", f"<broker {attributes}/>{store}", "5.10.2")
+    assert [finding for finding in findings if finding.severity == "error"] == []
+
+
+def test_shared_tmp_storage_of_a_store_in_the_file_is_a_warning() -> None:
+    store = '<tempDataStore><pListStoreImpl directory="/srv/ledger/tmp"/></tempDataStore>'
+    snippet = f'<broker dataDirectory="/var/amq">{store}</broker>{LOCKED.format("/srv/ledger/kahadb")}'
+    (finding,) = rule_findings("L040", snippet, "5.10.2")
+    assert finding.severity == "warning"
+    assert "count against tempUsage" in finding.message
+
+
+def test_shared_tmp_storage_is_an_error_of_an_inventory() -> None:
+    findings = fleet_findings(
+        "L040",
+        *("ledger-mq01-a", "ledger-mq01-b"),
+        release="5.10.2",
+        broker_attributes={"dataDirectory": "/srv/activemq/ledger-mq01"},
+    )
+    assert severities(findings) == ["error", "error"]
+
+
+def test_shared_tmp_storage_of_an_inventory_that_sets_nothing_is_silent() -> None:
+    assert fleet_findings("L040", "ledger-mq01-a", "ledger-mq01-b", release="5.10.2") == []
+
+
+# -- runtime-config-started -------------------------------------------------------------------
+
+RELOAD = '<runtimeConfigurationPlugin checkPeriod="1000"/>'
+
+
+@pytest.mark.parametrize(
+    ("snippet", "number"),
+    [
+        (RELOAD, 1),
+        (f'<broker start="true"/>{RELOAD}', 1),
+        (f'<broker start="false"/>{RELOAD}', 0),
+        (f'<broker start="${{activemq.start}}"/>{RELOAD}', 0),
+        (
+            '<broker><plugins><bean id="reload"'
+            ' class="org.apache.activemq.plugin.RuntimeConfigurationPlugin"/></plugins></broker>',
+            1,
+        ),
+    ],
+)
+def test_runtime_config_started_by_spring_never_reloads(snippet: str, number: int) -> None:
+    assert len(rule_findings("V031", snippet)) == number
+
+
+@pytest.mark.parametrize("variables", [{}, {"runtime_configuration": True}])
+def test_runtime_config_started_is_silent_on_what_is_rendered(variables: dict[str, Any]) -> None:
+    assert fleet_findings("V031", "store-mq01-a", release="5.18.3", ha="none", **variables) == []
+
+
+def test_runtime_config_started_in_a_fragment_is_reported() -> None:
+    fragments = [{"xml": f"<plugins>{RELOAD}</plugins>"}]
+    (finding,) = fleet_findings("V031", "store-mq01-a", release="5.18.3", ha="none", xml_fragments=fragments)
+    assert "Null BrokerContext" in finding.message
+
+
+# -- advisory-group-all -----------------------------------------------------------------------
+
+
+def secured(account: str, *entries: str, login: str = "") -> str:
+    """Accounts and an authorization map; ``login`` is a login plugin in place of the account's."""
+    users = f"<users><authenticationUser username='shop' password='${{shop.password}}' groups='{account}'/></users>"
+    plugin = login or f"<simpleAuthenticationPlugin>{users}</simpleAuthenticationPlugin>"
+    holder = f"<authorizationEntries>{''.join(entries)}</authorizationEntries>"
+    rights = f"<authorizationPlugin><map><authorizationMap>{holder}</authorizationMap></map></authorizationPlugin>"
+    return f"<broker><plugins>{plugin}{rights}</plugins></broker>"
+
+
+def entry(destination: str, groups: str) -> str:
+    return f'<authorizationEntry {destination} read="{groups}" write="{groups}" admin="{groups}"/>'
+
+
+QUEUES, ADVISORIES = 'queue=">"', 'topic="ActiveMQ.Advisory.>"'
+
+
+@pytest.mark.parametrize(
+    ("entries", "release", "errors"),
+    [
+        ([entry(QUEUES, "shops"), entry(ADVISORIES, "all")], "5.18.3", 1),
+        ([entry(QUEUES, "shops"), entry('topic=">"', "everyone")], "5.18.3", 1),
+        ([entry(QUEUES, "shops")], "5.18.3", 1),
+        ([entry(QUEUES, "shops"), f'<authorizationEntry {ADVISORIES} read="shops" write="shops"/>'], "5.18.3", 1),
+        ([entry(QUEUES, "shops"), entry(ADVISORIES, "*")], "5.8.0", 1),
+        ([entry(QUEUES, "shops"), entry(ADVISORIES, "*")], "5.18.3", 0),
+        ([entry(QUEUES, "shops"), entry(ADVISORIES, "all"), entry('topic=">"', "shops")], "5.18.3", 0),
+        ([entry(QUEUES, "shops"), entry(ADVISORIES, "all, shops ")], "5.18.3", 0),
+        ([entry(QUEUES, "shops"), entry(ADVISORIES, "${groups}")], "5.18.3", 0),
+    ],
+)
+def test_advisory_group_all_is_an_error_where_each_client_is_rejected(
+    entries: list[str], release: str, errors: int
+) -> None:
+    findings = rule_findings("S032", secured("shops", *entries), release)
+    assert severities(findings) == ["error"] * errors
+
+
+def test_advisory_group_all_is_silent_where_another_login_may_give_groups() -> None:
+    login = '<jaasAuthenticationPlugin configuration="brokers"/>'
+    snippet = secured("", entry(QUEUES, "shops"), entry(ADVISORIES, "all"), login=login)
+    assert rule_findings("S032", snippet) == []
+    assert rule_findings("S031", snippet) == []
+
+
+def test_advisory_group_all_is_found_with_the_groups_file_of_jaas() -> None:
+    login = '<jaasAuthenticationPlugin configuration="brokers"/>'
+    snippet = secured("", entry(QUEUES, "shops"), entry(ADVISORIES, "all"), login=login)
+    module = "brokers {\n  org.apache.activemq.jaas.PropertiesLoginModule required\n  x=y;\n};"
+    files = {"groups__properties": "shops=shop\n", "login__config": module}
+    assert severities(rule_findings("S032", snippet, **files)) == ["error"]
+    ldap = {**files, "login__config": module.replace("Properties", "LDAP")}
+    assert rule_findings("S032", snippet, **ldap) == []
+
+
+def test_group_of_queue_and_temporary_destinations_without_account_is_a_warning() -> None:
+    temporary = (
+        "<tempDestinationAuthorizationEntry><tempDestinationAuthorizationEntry read='temps' write='temps' "
+        "admin='temps'/></tempDestinationAuthorizationEntry>"
+    )
+    snippet = secured("admin", entry(QUEUES, "admins"), entry(ADVISORIES, "admin"))
+    snippet = snippet.replace("</authorizationEntries>", f"</authorizationEntries>{temporary}")
+    findings = rule_findings("S031", snippet)
+    assert severities(findings) == ["warning", "warning"]
+    assert "group admins has the read right on queue >" in findings[0].message
+    assert "group temps has the read right on temporary destinations" in findings[1].message
+
+
+def test_advisory_group_all_is_an_error_of_an_inventory_with_clients_only() -> None:
+    xml = secured("shops", entry(QUEUES, "shops"), entry(ADVISORIES, "all"))
+    xml = xml.removeprefix("<broker>").removesuffix("</broker>").replace("${shop.password}", "aB3dE5fG7h")
+    findings = fleet_findings(
+        "S032",
+        "north-mq03-a",
+        release="5.18.3",
+        ha="none",
+        users=[],
+        authentication="custom",
+        xml_fragments=[{"xml": xml}],
+    )
+    assert severities(findings) == ["error"]
+
+
+# -- duplex-both-ends -------------------------------------------------------------------------
+
+
+def linked_file(name: str, host: str, content: str = "", *, port: int = 61616) -> bytes:
+    link = (
+        f'<networkConnector name="{name}" duplex="true" uri="static:(tcp://{host}:{port})">{content}</networkConnector>'
+    )
+    return complete(link, Release.of("5.18.3"))
+
+
+def findings_between(files: Mapping[str, bytes]) -> list[Finding]:
+    return list(lint_links_between_files(files, dict.fromkeys(files, Release.of("5.18.3"))))
+
+
+@pytest.mark.parametrize(
+    ("hosts", "number"),
+    [
+        (("gear-mq02-a.example.com", "gear-mq01-a.example.com"), 1),
+        (("gear-mq02-a", "GEAR-MQ01-A.example.com"), 1),
+        (("gear-mq02-a", "gear-mq03-a"), 0),
+        (("gear-mq02-a.example.com", "10.0.0.1"), 0),
+    ],
+)
+def test_duplex_both_ends_of_two_files_is_an_error(hosts: tuple[str, str], number: int) -> None:
+    files = {
+        "gear-mq01-a/conf/activemq.xml": linked_file("one", hosts[0]),
+        "gear-mq02-a/conf/activemq.xml": linked_file("two", hosts[1]),
+    }
+    findings = findings_between(files)
+    assert [(finding.rule, finding.severity) for finding in findings] == [("N010", "error")] * number
+    assert all(finding.file == "gear-mq02-a/conf/activemq.xml" for finding in findings)
+
+
+def test_duplex_both_ends_with_different_destinations_is_silent() -> None:
+    queues, topics = (
+        f'<excludedDestinations><{kind} physicalName="&gt;"/></excludedDestinations>' for kind in ("topic", "queue")
+    )
+    files = {"a/activemq.xml": linked_file("one", "b", queues), "b/activemq.xml": linked_file("two", "a", topics)}
+    assert findings_between(files) == []
+    files["b/activemq.xml"] = linked_file("two", "a", queues)
+    assert len(findings_between(files)) == 1
+
+
+def test_duplex_both_ends_to_another_port_is_silent() -> None:
+    files = {"a.xml": linked_file("one", "b", port=61617), "b.xml": linked_file("two", "a")}
+    assert findings_between(files) == []
+
+
+# -- max-uncommitted-network ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("release", "number"),
+    [
+        ("5.17.7", 1),
+        ("5.18.3", 0),
+        ("5.18.7", 1),
+        ("5.19.7", 1),
+        ("5.19.8", 0),
+        ("6.0.1", 0),
+        ("6.1.0", 1),
+        ("6.2.7", 0),
+    ],
+)
+def test_max_uncommitted_network_is_an_error_on_each_affected_release(release: str, number: int) -> None:
+    assert len(rule_findings("V027", '<broker maxUncommittedCount="5000"/>', release)) == number
+
+
+def test_max_uncommitted_network_is_an_error_of_an_inventory() -> None:
+    hosts = ("till-mq01-a", "till-mq02-a")
+    attributes = {"maxUncommittedCount": 5000}
+    findings = fleet_findings("V027", *hosts, release="6.1.8", ha="none", broker_attributes=attributes)
+    assert severities(findings) == ["error", "error"]
+
+
+# -- startasync-console -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("release", "number"), [("5.7.0", 0), ("5.18.3", 1), ("5.19.6", 0), ("6.2.4", 1), ("6.2.5", 0), ("6.3.1", 0)]
+)
+def test_startasync_console_is_reported_before_its_repair(release: str, number: int) -> None:
+    snippet = f'<broker startAsync="true"/>{LOCKED.format("/mnt/ledger2/kahadb")}{JETTY}'
+    assert len(rule_findings("L041", snippet, release)) == number
+
+
+def test_startasync_console_of_an_inventory_is_reported() -> None:
+    hosts = ("ledger-mq02-a", "ledger-mq02-b")
+    findings = fleet_findings("L041", *hosts, release="6.2.4", broker_attributes={"startAsync": True})
+    assert severities(findings) == ["warning", "warning"]
+    assert fleet_findings("L041", *hosts, release="6.2.4") == []
+
+
+# -- handlers ---------------------------------------------------------------------------------
+
+FILE_STORE = LOCKED.format("/srv/shared/kahadb")
+OWN_STORE = '<kahaDB directory="/var/lib/activemq/kahadb"/>'
+DATABASE = (
+    '<jdbcPersistenceAdapter dataSource="#db" lockKeepAlivePeriod="5000" stopOnError="true">'
+    '<locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker></jdbcPersistenceAdapter>'
+)
+LEASED_FILE_STORE = (
+    '<kahaDB directory="/srv/shared/kahadb" lockKeepAlivePeriod="5000"><locker>'
+    '<lease-database-locker dataSource="#db" lockAcquireSleepInterval="10000"><statements><statements/></statements>'
+    "</lease-database-locker></locker></kahaDB>"
+)
+
+
+@pytest.mark.parametrize(
+    ("handler", "store", "expected"),
+    [
+        ("<jDBCIOExceptionHandler/>", FILE_STORE, ["warning"]),
+        ("<leaseLockerIOExceptionHandler/>", FILE_STORE, ["warning"]),
+        ("<jDBCIOExceptionHandler/>", LEASED_FILE_STORE, ["warning"]),
+        ("<leaseLockerIOExceptionHandler/>", LEASED_FILE_STORE, []),
+        ("<jDBCIOExceptionHandler/>", OWN_STORE, ["info"]),
+        ('<defaultIOExceptionHandler stopStartConnectors="true"/>', FILE_STORE, ["warning"]),
+        ('<defaultIOExceptionHandler stopStartConnectors="true"/>', OWN_STORE, []),
+        ('<leaseLockerIOExceptionHandler stopStartConnectors="false"/>', FILE_STORE, []),
+        ("<defaultIOExceptionHandler/>", FILE_STORE, []),
+        ("<leaseLockerIOExceptionHandler/>", DATABASE, []),
+        ('<defaultIOExceptionHandler ignoreSQLExceptions="false" stopStartConnectors="true"/>', DATABASE, ["warning"]),
+        (
+            '<ioExceptionHandler><bean class="org.apache.activemq.store.jdbc.JDBCIOExceptionHandler"/>'
+            "</ioExceptionHandler>",
+            FILE_STORE,
+            ["warning"],
+        ),
+        (
+            '<ioExceptionHandler><bean class="org.apache.activemq.util.DefaultIOExceptionHandler">'
+            '<property name="stopStartConnectors" value="true"/></bean></ioExceptionHandler>',
+            FILE_STORE,
+            ["warning"],
+        ),
+        (
+            '<ioExceptionHandler><bean class="com.example.Handler"/></ioExceptionHandler>',
+            FILE_STORE,
+            [],
+        ),
+    ],
+)
+def test_handler_that_does_not_fit_the_store_is_reported(handler: str, store: str, expected: list[str]) -> None:
+    assert severities(rule_findings("L042", handler + store)) == expected
+
+
+def test_handler_that_a_reference_names_is_read() -> None:
+    bean = '<bean id="handler" class="org.apache.activemq.store.jdbc.JDBCIOExceptionHandler"/>'
+    snippet = f'<broker ioExceptionHandler="#handler"/>{bean}{FILE_STORE}'
+    assert severities(rule_findings("L042", snippet)) == ["warning"]
+
+
+@pytest.mark.parametrize("kind", ["leaseLockerIOExceptionHandler", "jDBCIOExceptionHandler"])
+def test_handler_of_a_database_that_ignores_its_failure_is_reported(kind: str) -> None:
+    findings = rule_findings("L014", f'<{kind} ignoreSQLExceptions="true"/>{DATABASE}')
+    assert ["ignores SQL exceptions" in finding.message for finding in findings] == [True]
