@@ -1,38 +1,26 @@
-"""The inventory of the README works unedited."""
+"""The commands and the inventory of the README work unedited."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
 from activemq_fleet.cli.main import main
+from tests.support.command_blocks import read_page, run_page
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 
 
-@pytest.fixture
-def inventory(tmp_path: Path) -> Path:
-    """Return the first YAML block of the README as a file."""
-    match = re.search(r"```yaml\n(all:\n.*?)```", README.read_text("utf-8"), re.DOTALL)
-    assert match
-    path = tmp_path / "inventory" / "hosts.yml"
-    path.parent.mkdir()
-    path.write_text(match[1])
-    return path
+@pytest.mark.timeout(3000)
+def test_commands_of_the_readme_work_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = read_page(README)
 
-
-def test_inventory_of_the_readme_is_checked_and_rendered(inventory: Path, tmp_path: Path) -> None:
-    assert main(["check", "-i", str(inventory)]) == 0
-    assert main(["render", "-i", str(inventory), "-o", str(tmp_path / "out")]) == 0
-    assert len([*(tmp_path / "out").rglob("activemq.xml")]) == 4
-
-
-@pytest.mark.timeout(600)
-def test_inventory_of_the_readme_starts_in_a_lab(inventory: Path, tmp_path: Path) -> None:
-    directory = str(tmp_path / "lab")
     try:
-        assert main(["lab", "up", "-i", str(inventory), "--dir", directory]) == 0
+        run_page(page, tmp_path)
     finally:
-        main(["lab", "down", "--dir", directory])
+        main(["lab", "down", "-i", "hosts.yml"])
+
+    assert len(page.excluded) == 2
+    assert len([*(tmp_path / "out").rglob("activemq.xml")]) == 2

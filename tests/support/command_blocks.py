@@ -2,9 +2,9 @@
 
 A ``console`` block lists commands after ``$ ``, each followed by its output. An ``sh`` block lists commands without
 output. A fenced block with ``title="FILE"`` is a file that the reader writes. In an expected output ``...`` stands
-for any number of lines, ``PID``, ``TIME`` and ``N`` for a process id, a duration and a number. A loopback address
-matches any other one, and the number of spaces does not matter. The comment ``<!-- not executed: REASON -->``
-excludes the block below it.
+for any number of lines, ``PID``, ``TIME`` and ``N`` for a process id, a duration and a number. A loopback address,
+and a number with a point or comma, match any other one. The number of spaces does not matter.
+The comment ``<!-- not executed: REASON -->`` excludes the block below it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _LOOPBACK = re.compile(r"127\.\d+\.\d+\.\d+")
+_FIGURE = re.compile(r"\d+(?:[.,]\d+)+")
 _MASKS = {"PID": r"\d+", "TIME": r"\d+ \w+", "N": r"[\d,.]+"}
 
 
@@ -111,7 +112,10 @@ def _line_pattern(line: str) -> re.Pattern[str]:
 
 
 def _word_pattern(word: str) -> str:
-    return _LOOPBACK.pattern if _LOOPBACK.fullmatch(word) else _MASKS.get(word, re.escape(word))
+    for measured in (_LOOPBACK, _FIGURE):
+        if measured.fullmatch(word):
+            return measured.pattern
+    return _MASKS.get(word, re.escape(word))
 
 
 def _console_commands(text: str) -> list[Command]:
