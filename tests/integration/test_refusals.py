@@ -43,6 +43,7 @@ CAUSES = {
     "V041": "The configuration has no BrokerService instance",
     "V050": "Could (not convert|convert not) to a memory size|IllegalArgumentException: yes|No enum constant",
     "V051": "Port value out of range|port out of range|Could not convert to a memory size",
+    "V053": "[Pp]ort (value )?out of range|port out of range",
     "V052": "KeyStoreException: someTypeOfFile not found",
     "V016": "Bean name '[^']+' is already used",
 }

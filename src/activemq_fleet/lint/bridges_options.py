@@ -6,11 +6,28 @@ import re
 from collections.abc import Iterator
 
 from activemq_fleet.lint import transport_options as known
+from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.network.uri import Uri, has_placeholder
 from activemq_fleet.releases import Release
 
+# Options of listeners that Java reads as an int or a long; 18 digits fit into the latter.
+_NUMBERS = frozenset({
+    "backlog",
+    "connectAttemptTimeout",
+    "connectionTimeout",
+    "ioBufferSize",
+    "maxFrameSize",
+    "maxInactivityDuration",
+    "maxInactivityDurationInitalDelay",
+    "maximumConnections",
+    "soLinger",
+    "soTimeout",
+    "soWriteTimeout",
+    "socketBufferSize",
+})  # fmt: skip
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _FORMATS = re.compile(r"wireFormat\.(?:default|stomp|amqp|mqtt)\.")
 
 
@@ -113,6 +130,32 @@ def option_that_is_ignored(document: Document) -> Iterator[Problem]:
         for option in uri.options:
             if names := _options_unless_known(uri.scheme, option, release):
                 yield _problem(connector, "uri", uri, option, f"the listener {uri.scheme}: ignores {option}", names)
+
+
+@rule("N061", "warning", each="transportConnector")
+def option_that_is_no_number(connector: Element) -> Iterator[Problem]:
+    """An option in a listener's URI must be a whole number, and is none, so that it has no effect.
+
+    Why: the broker logs "Could not set property" at its start, and opens the connector without the option: without the
+        limit of frames, connections or inactivity that it should set.
+    Fix: write the number in bytes or milliseconds, without a unit: wireFormat.maxFrameSize=10485760 for 10 MB.
+    Cannot see: values that a placeholder decides.
+    Source: IntrospectionSupport.setProperty and TypeConversionSupport of the release tags; measured on 5.18.3
+
+    Fires on 5.18.3::
+
+        <transportConnector name="more" uri="tcp://0.0.0.0:21626?wireFormat.maxFrameSize=10 MB"/>
+
+    Silent on 5.18.3::
+
+        <transportConnector name="more" uri="tcp://0.0.0.0:21626?wireFormat.maxFrameSize=10485760"/>
+    """
+    uri = listener_uri(connector)
+    for option, value in uri.options.items():
+        if option.rpartition(".")[2] in _NUMBERS and not _NUMBER.fullmatch(value):
+            part = text_from_option(connector, "uri", uri, option)
+            message = f"{option}={value} of connector {connector.get('name')} is no whole number, and has no effect"
+            yield connector.problem(message, "uri", part)
 
 
 def _dialled(document: Document) -> Iterator[tuple[Element, str, Uri]]:

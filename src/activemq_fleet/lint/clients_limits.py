@@ -193,7 +193,7 @@ def limit_that_stays_low(broker: Element) -> Iterator[Problem]:
         return
     usage = _limit_element(broker, "storeUsage")
     if usage is not None and not (is_whole_of_total(usage) and broker.has("schedulePeriodForDiskUsageCheck")):
-        yield usage.problem("is not raised again once the broker was started on a full disk")
+        yield usage.problem("the store limit is not raised again after the broker was started on a full disk")
 
 
 def _limit_element(broker: Element, name: str) -> Element | None:

@@ -38,7 +38,8 @@ def two_policies_of_one_destination(policies: Element) -> Iterator[Problem]:
                 continue
             earlier = first.setdefault((kind, name), entry)
             if earlier is not entry:
-                message = f"a second policyEntry for {kind} {name}: that of line {earlier.position(kind)[0]} is another"
+                line = earlier.position(kind)[0]
+                message = f"{kind} {name} has another policyEntry in line {line}, and one of them has no effect"
                 yield entry.problem(message, kind)
 
 

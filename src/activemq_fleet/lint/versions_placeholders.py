@@ -148,7 +148,7 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
         known |= {key for name in _files_of(source) for key in _keys(document.other_files.get(name, b""))}
     configurers = {node for bean in configured for node in (bean, *bean.all())}
     reported: set[str] = set()
-    unreplaced: list[tuple[Element, str, str]] = []
+    unset: list[tuple[Element, str, str]] = []
     for node, attribute, value in _values_with_placeholders(document):
         for match in PLACEHOLDER_OF_SPRING.finditer(value):
             name = match[1]
@@ -157,19 +157,24 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
             if name in reported or (configured and is_set) or not _is_checked(document, match[0]):
                 continue
             reported.add(name)
-            if configured:
-                text = f"nothing here sets ${{{name}}}: -D{name}= or a properties file must"
-                yield node.problem(text, attribute, match[0], severity="info")
-            elif _is_dialled_address(node, attribute, value[: match.start()]):
+            if not configured and _is_dialled_address(node, attribute, value[: match.start()]):
                 text = f"nothing replaces {match[0]}, so that this link connects to nothing"
                 yield node.problem(f"{text}: {_NO_CONFIGURER}", attribute, match[0], severity="error")
             else:
-                unreplaced.append((node, attribute, match[0]))
-    if unreplaced:
-        node, attribute, placeholder = unreplaced[0]
-        listed = ", ".join(text for _, _, text in unreplaced[:_MOST_NAMED])
-        more = f" and {len(unreplaced) - _MOST_NAMED} more" if len(unreplaced) > _MOST_NAMED else ""
-        yield node.problem(f"nothing replaces {listed}{more}: {_NO_CONFIGURER}", attribute, placeholder)
+                unset.append((node, attribute, match[0]))
+    if unset:
+        node, attribute, placeholder = unset[0]
+        listed = ", ".join([placeholder, *map(_placeholder_with_line, unset[1:_MOST_NAMED])])
+        more = f" and {len(unset) - _MOST_NAMED} more" if len(unset) > _MOST_NAMED else ""
+        text = f"nothing replaces {listed}{more}: {_NO_CONFIGURER}"
+        if configured:
+            text = f"nothing here sets {listed}{more}: a properties file or an option -DNAME= must"
+        yield node.problem(text, attribute, placeholder, severity="info" if configured else None)
+
+
+def _placeholder_with_line(unset: tuple[Element, str, str]) -> str:
+    node, attribute, placeholder = unset
+    return f"{placeholder} (line {node.position(attribute, placeholder)[0]})"
 
 
 def _is_dialled_address(node: Element, attribute: str, before: str) -> bool:

@@ -26,8 +26,9 @@ def configurer(inside: str = "") -> str:
 
 def names(snippet: str, release: str = "5.18.3", **other_files: str) -> list[str]:
     return [
-        re.findall(r"\$\{([^}]*)\}", finding.message)[0]
+        name
         for finding in rule_findings("V024", snippet, release, **other_files)
+        for name in re.findall(r"\$\{([^}]*)\}", finding.message)
     ]
 
 
@@ -124,7 +125,7 @@ def of_fleet(**variables: Any) -> set[str]:
 
 
 def test_of_a_fleet_what_a_fragment_asks_for_is_set_by_an_option_of_the_inventory() -> None:
-    assert of_fleet() == {"nothing here sets ${far.host}: -Dfar.host= or a properties file must"}
+    assert of_fleet() == {"nothing here sets ${far.host}: a properties file or an option -DNAME= must"}
     assert of_fleet(java_options=["-Dfar.host=a"]) == set()
 
 
