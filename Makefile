@@ -66,12 +66,13 @@ golden: ## write the golden files anew: look at `git diff` before committing the
 	@FLEET_GOLDEN=update $(PY) -m scripts.run_tests molecule
 	@git status --short -- tests/golden molecule
 
-rules: ## write docs/rules.md, docs/topology-errors.md, docs/alerts.md, docs/glossary.md and the JSON Schemas
+rules: ## write docs/rules.md, docs/topology-errors.md, docs/alerts.md, docs/log-records.md, docs/glossary.md and the JSON Schemas
 	@scripts/setup.sh
 	@$(PY) -m scripts.rules_page
 	@$(PY) -m scripts.topology_errors_page
 	@$(PY) -m scripts.variables_schema
 	@$(PY) -m scripts.alerts_page
+	@$(PY) -m scripts.log_records_page
 	@$(PY) -m scripts.glossary
 
 docs: ## build the documentation site in build/site; a broken link fails the build

@@ -54,6 +54,7 @@ CHECKS = (
     Check("docs/topology-errors.md", [PYTHON, "-m", "scripts.topology_errors_page", "--check"]),
     Check("schemas", [PYTHON, "-m", "scripts.variables_schema", "--check"]),
     Check("docs/alerts.md", [PYTHON, "-m", "scripts.alerts_page", "--check"]),
+    Check("docs/log-records.md", [PYTHON, "-m", "scripts.log_records_page", "--check"]),
     Check("docs/glossary.md", [PYTHON, "-m", "scripts.glossary", "--check"]),
 )
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from activemq_fleet.audit.evidence import Incident, LogEvidence, PairNode
-from activemq_fleet.audit.log_evidence import KINDS, TEXT, evidence_in
-from activemq_fleet.audit.pair_findings import findings_of_logs, incidents_of_pair
+from activemq_fleet.audit.log_evidence import TEXT, evidence_in
+from activemq_fleet.audit.pair_findings import FleetEvidence, findings_of_logs, incidents_of_pair
 from activemq_fleet.logs.classifier import UNKNOWN
 from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
 from tests.integration.planted import Ground
@@ -76,8 +76,8 @@ def incidents_of(logs: Path) -> list[Incident]:
         nodes.setdefault(node.pair or node.host, []).append(node)
         evidence.setdefault(node.pair or node.host, []).extend(evidence_in(seen_of(home, about.get("release"))))
     found = [findings_of_logs(nodes[pair], evidence[pair]) for pair in nodes]
-    reporting = {name for one in found for name in one.reporting_names}
-    return [incident for one in found for incident in incidents_of_pair(one, (), reporting_names=reporting)]
+    fleet = FleetEvidence(frozenset(name for one in found for name in one.reporting_names))
+    return [incident for one in found for incident in incidents_of_pair(one, (), fleet=fleet)]
 
 
 def seen_of(home: Path, release: str | None) -> list[LogEvidence]:
@@ -94,9 +94,10 @@ def seen_of(home: Path, release: str | None) -> list[LogEvidence]:
             dict(row["fields"] or ()),
             "\n".join([row["message"], row["stack"] or ""])[:TEXT],
             row["thread"] or "",
+            level=row["level"] or "",
         )
         for number, row in enumerate(ordered)
-        if row["kind"] in KINDS
+        if row["time"]
     ]
 
 

@@ -7,18 +7,30 @@ from typing import Literal
 
 IncidentKind = Literal[
     "split_brain",
+    "outage",
     "failed_takeover",
     "failing_start",
     "store_error",
+    "lost_spool",
+    "out_of_memory",
+    "too_many_open_files",
+    "crashes",
     "subscriptions_at_risk",
+    "blocked_producers",
     "refused_messages",
     "demotion",
     "flapping",
     "takeover",
+    "link_down",
     "breaking_bridge",
     "refused_frames",
     "duplicate_bridge",
+    "refused_connections",
     "refused_credentials",
+    "refused_rights",
+    "duplicate_client",
+    "slow_store",
+    "reported_error",
 ]
 """What an incident can be, the gravest first: what a report cuts off is what comes most often and says least."""
 
@@ -34,6 +46,15 @@ NAMES = {
     "refused_credentials": ("refusal of credentials", "refusals of credentials"),
     "refused_messages": ("refusal of messages", "refusals of messages"),
     "duplicate_bridge": ("double bridge", "double bridges"),
+    "lost_spool": ("loss of spooled messages", "losses of spooled messages"),
+    "out_of_memory": ("exhausted heap", "exhausted heaps"),
+    "too_many_open_files": ("exhaustion of file descriptors", "exhaustions of file descriptors"),
+    "crashes": ("series of crashes", "series of crashes"),
+    "blocked_producers": ("block of producers", "blocks of producers"),
+    "link_down": ("link that is down", "links that are down"),
+    "refused_connections": ("refusal of connections", "refusals of connections"),
+    "refused_rights": ("refusal of rights", "refusals of rights"),
+    "duplicate_client": ("client id in use", "client ids in use"),
 }
 """Incidents, one and many, whose name is not their kind."""
 
@@ -208,4 +229,178 @@ BREAKING_BRIDGE = Advice(
 DUPLICATE_BRIDGE = Advice(
     "Keep one of the two links, and let it be duplex; or give the links different names and no duplex.",
     ("N010", "N011", "V016"),
+)
+
+OUTAGE = Advice(
+    "Find the process that holds the lock: another broker on the same store, or a lock that the file system still "
+    "keeps for a client that is gone, as NFS version 3 does after a power cut. Free it, and start one broker.",
+    ("L001", "L002", "L003"),
+)
+LINK_NEVER_UP = Advice(
+    "Check the address and the port of the link, that the broker at the other end runs and listens there, and that no "
+    "firewall is in between. The error of the last attempt is in the cause.",
+)
+LINK_LOST = Advice(
+    "Check that the broker at the other end runs and that its port can be reached. Restart the network connector (by "
+    "JMX or the web console) or this broker if it does not connect again.",
+)
+LINK_HANDSHAKE = Advice(
+    "Restart the network connector (by JMX or the web console) or the broker: it does not try again. Releases from "
+    "5.19.9, 6.2.8 and 6.3.0 on connect again (apache/activemq#1864).",
+)
+OUT_OF_MEMORY = Advice(
+    "Restart the broker: after an OutOfMemoryError its state is not known. Raise activemq_heap, or lower memoryUsage "
+    "and the limits of connections and frames, and find out which clients hold the memory.",
+    ("C006",),
+)
+OPEN_FILES = Advice(
+    "Raise LimitNOFILE of the service unit above the number of connections and store files together, restart the "
+    "broker, and check whether clients leave connections open.",
+    ("C009",),
+)
+CRASHES = Advice(
+    "Read the journal of the host for the same times: the kernel's out-of-memory killer, a watchdog or kill -9 ends a "
+    "process without a record in its log.",
+)
+BLOCKED_STORE = Advice(
+    "Consume or purge the messages that wait, or make room on the disk and raise storeUsage. A limit that the broker "
+    "lowered at its start on a full disk is raised only by a restart.",
+    ("C012", "L025", "C007"),
+)
+BLOCKED_TEMP = Advice(
+    "Consume the non-persistent messages that wait, or raise tempUsage to more than one file of the temporary store.",
+    ("C007",),
+)
+BLOCKED_MEMORY = Advice(
+    "Find the destination whose consumers are slow or gone, and consume or purge it. Raise memoryUsage only if the "
+    "heap has room.",
+    ("C006",),
+)
+LOST_SPOOL = Advice(
+    "Give each node a dataDirectory (and tmpDataDirectory) on a disk of its own, or use 5.14.0 or later: earlier "
+    "releases delete the temporary store at each start, before they have the lock. The non-persistent messages that "
+    "the active node had moved to its disk are lost: send them again.",
+)
+REFUSED_CONNECTIONS = Advice(
+    "Raise maximumConnections of the connector above the number of clients and bridges, with room for a failover, or "
+    "find the client that opens connections without closing them.",
+    ("C009",),
+)
+REFUSED_TLS = Advice(
+    "Check the certificates of the clients and of the connector: their validity, names and authorities, and that the "
+    "clients use TLS on this port.",
+)
+REFUSED_CLIENT_RIGHTS = Advice(
+    "Add an authorizationEntry that gives the account's group this right on the destination, or correct the "
+    "destination that the client uses: a topic and a queue of one name have entries of their own.",
+    ("N027",),
+)
+DUPLICATE_CLIENT = Advice(
+    "Give each client its own client id. A client that connects again before the broker has noticed the loss of its "
+    "old connection succeeds later: lower wireFormat.maxInactivityDuration if that takes too long.",
+)
+SLOW_STORE = Advice(
+    "Check the disk or the mount of the store at that time, and how many journal files one old message keeps: the "
+    "replay of the journal after a crash takes as long as it is. A disk of its own for the store helps.",
+    ("L022",),
+)
+
+REPORTED: dict[str, tuple[str, Advice]] = {
+    "LIFE-NAME-ILLEGAL": (
+        "the broker changed its brokerName, which has characters that are not allowed",
+        Advice("Set a brokerName of letters, digits, dots, hyphens and underscores."),
+    ),
+    "LIFE-JMX-RETRY": (
+        "the JMX connector could not start",
+        Advice("Find the process that uses the port, often another broker on the host, and give one another port."),
+    ),
+    "X-RMI-REGISTRY": (
+        "the JMX registry could not start",
+        Advice("Find the process that uses the port, often another broker on the host, and give one another port."),
+    ),
+    "LIFE-ASYNC-NC-FAIL": (
+        "a network connector did not start, so its link is down",
+        Advice("Correct what the error names, and restart the network connector or the broker."),
+    ),
+    "LIFE-IGNORED-STORE": (
+        "the broker ignores its store, because persistent is false: a restart loses all messages",
+        Advice('Remove persistent="false" of <broker>, or the persistence adapter.'),
+    ),
+    "LOCK-NONE": (
+        "the store has no lock, so two brokers can open it",
+        Advice("Configure a locker of the store.", ("L001",)),
+    ),
+    "LOCK-LEASE-TIMING": (
+        "the lease of the lock can expire between two renewals",
+        Advice("Set lockKeepAlivePeriod below lockAcquireSleepInterval.", ("L009", "L010")),
+    ),
+    "PMS-MASTER-SUICIDE": (
+        "the master stopped because its slave reported an error",
+        Advice("Read the log of the slave for the same time, and correct what the error names."),
+    ),
+    "PMS-UNSUPPORTED": (
+        "a slave of pure master/slave tried to attach to a release that has no pure master/slave",
+        Advice("Use a shared store, or the same release up to 5.7 on both nodes.", ("V016",)),
+    ),
+    "NET-LOCAL-URI-ERR": (
+        "a bridge could not connect to its own broker",
+        Advice("Correct what the error names, often the account of the bridges.", ("N036",)),
+    ),
+    "NET-URI-SYNTAX": (
+        "the address of a link is no valid URI, so the link is down",
+        Advice("Correct the uri of the network connector."),
+    ),
+    "NET-DUPLEX-FAIL": (
+        "the other end of a duplex bridge could not be created",
+        Advice("Read the stack trace of the record, and correct what it names."),
+    ),
+    "NET-EXTRA-BROKERINFO": (
+        "a bridge sent its broker information twice",
+        Advice("Check that one connection serves one bridge only: a proxy between the brokers can mix them."),
+    ),
+    "NET-POISON": (
+        "a bridge could not forward a message, and moved it to the dead letter queue",
+        Advice("Read the error, correct its cause, and send the message again from the dead letter queue."),
+    ),
+    "NET-STATIC-FAIL": (
+        "a bridge could not include a destination statically",
+        Advice("Correct the name of the destination in staticallyIncludedDestinations."),
+    ),
+    "NET-MS-TOO-FEW": (
+        "a masterslave link has fewer than two addresses",
+        Advice("Give the link the addresses of both nodes, or use static.", ("N010",)),
+    ),
+    "NET-MC-ADVERT-FAIL": (
+        "the broker could not announce itself by multicast",
+        Advice("Allow multicast between the hosts, or list the addresses of the links."),
+    ),
+    "NET-MC-FIREWALL": (
+        "the system does not permit multicast",
+        Advice("Allow multicast in the firewall, or list the addresses of the links."),
+    ),
+    "NET-MC-PACKET": (
+        "the broker could not read a multicast packet of another sender",
+        Advice("Give the fleet a multicast group of its own."),
+    ),
+    "FO-BAD-URI": (
+        "an address of the failover transport is no valid URI",
+        Advice("Correct the address in the uri of the network connector."),
+    ),
+    "DLQ-FAIL": (
+        "the broker could not move a message to the dead letter queue",
+        Advice("Read the error: the message stays where it was. Often the store is full or a right is missing."),
+    ),
+    "RLD-TOO-MANY": (
+        "more brokers than replicas use one path of ZooKeeper",
+        Advice("Give each group of brokers a zkPath of its own, and set replicas to their number.", ("V005",)),
+    ),
+    "RLD-SYNC-WAIT": (
+        "writes wait for replicas that are not connected",
+        Advice("Start the missing replicas, and check their connections.", ("V005",)),
+    ),
+}
+"""By kind of record: what the broker reports, and the advice."""
+LOCK_ERROR = (
+    "the lock of the store could not be renewed or released",
+    Advice("Check the storage or the database of the lock at that time.", (*_FILE, "L014")),
 )

@@ -69,11 +69,19 @@ class ObservedRun:
     """Its first record; None where the log lacks it."""
     retired: bool = False
     """A pure slave that is set to stop when its master does."""
+    tried: datetime | None = None
+    """When it tried to get a lock in a database, whose wait later releases do not log."""
 
     @property
     def is_active(self) -> bool:
         """Whether the broker was active at any time during the run."""
         return self.started is not None or self.was_active_before
+
+    @property
+    def waits_since(self) -> datetime | None:
+        """The time from which the broker has waited for its lock when its log ends; None where it does not wait."""
+        is_waiting = self.end == "open" and not self.is_active and not self.pure and self.locked is None
+        return (self.waited or self.tried) if is_waiting else None
 
     @property
     def begin(self) -> datetime | None:
@@ -179,7 +187,7 @@ class _RunReader:
             term.waited, term.certainly_waited = term.waited or self._tried or seen.at, True
             term.locked = None
         elif seen.kind in ("LOCK-DB-TRY", "LOCK-LEASE-TRY"):
-            self._tried = self._tried or seen.at
+            term.tried = self._tried = self._tried or seen.at
         elif seen.kind in ("LOCK-DB-GOT", "LOCK-LEASE-GOT") and term.waited is None and self._has_tried_long(seen.at):
             term.waited = self._tried
         if self._story.phase == "attached":

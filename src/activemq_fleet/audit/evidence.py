@@ -21,7 +21,7 @@ class LogEvidence:
     """A record of a broker's log that may show an incident, timed by the clock of ``host``.
 
     ``count`` records of the same meaning came from ``at`` to ``last``: refusals come by the thousand. ``text`` is the
-    beginning of message and stack trace.
+    beginning of message and stack trace, ``level`` empty where it does not matter.
     """
 
     host: str
@@ -33,6 +33,7 @@ class LogEvidence:
     thread: str = ""
     last: datetime | None = None
     count: int = 1
+    level: str = ""
 
     @property
     def until(self) -> datetime:
@@ -122,6 +123,8 @@ class Incident:
     """Whether a playbook caused the incident, and recorded the operation."""
     names: tuple[str, ...] = ()
     """The names of the broker, where logs of its peers can show the same incident."""
+    store: str = ""
+    """The store whose lock a host without a known pair waits for; another host can have it."""
 
     @property
     def id(self) -> str:

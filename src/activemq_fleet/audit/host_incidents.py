@@ -11,21 +11,29 @@ from itertools import groupby, pairwise
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.broker_runs import ObservedRun
 from activemq_fleet.audit.evidence import Incident, LogEvidence, PairNode, incident_of, seconds_between, short_name
-from activemq_fleet.audit.log_evidence import FAILED, FORWARDED, FRAME, REFUSED, STARTS_FAILED, STORE, TWICE
+from activemq_fleet.audit.log_evidence import FORWARDED, LOCKS
 from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_of, link_name
+from activemq_fleet.audit.record_incidents import (
+    SHOWN_NAMES,
+    incident_of_series,
+    record_incidents,
+    shortened,
+    split_into_series,
+)
+from activemq_fleet.audit.record_signs import FRAME, REFUSED, STARTS_FAILED, STORE, TWICE
 
-STARTS = 3
-"""The number of failed starts in a row that make an incident."""
-MESSAGES = 3
-"""The number of refused messages in a series that make an incident."""
+CRASHES = 3
+"""The number of runs in a row that ended without a record that make an incident."""
+CRASHES_WITHIN = timedelta(days=1)
+"""The longest time between two such ends of one series."""
+SLOW_START = 120.0
+"""The number of seconds between the lock and the service of a broker from which its start is slow."""
 STARTS_WITHIN = timedelta(minutes=10)
 """The longest time between two failed starts of one series."""
 SOON = timedelta(seconds=30)
 """A start whose broker ends so soon after it was ready has failed: a bean after <broker> fails 2 to 4 s later."""
 _STARTED = frozenset({"LIFE-STARTED", "LIFE-STARTED-OLD", "LOCK-FILE-WAIT", "LOCK-FILE-WAIT-OLD", "LOCK-DB-WAIT"})
 _SILENT = "X-SILENT-END"
-APART = timedelta(minutes=15)
-"""The longest time between two records of one incident."""
 _PEERS = ("NET-UP", "NET-UP-INTERRUPTED", "NET-DOWN")
 """Records of a bridge that name the broker at its other end."""
 _NAMELESS = "Unknown"
@@ -38,11 +46,11 @@ _BREAKS_WITHIN = timedelta(seconds=10)
 """A break that is no later than this after the bridge came up is soon."""
 _BREAKS_APART = timedelta(minutes=5)
 """Breaks that are further apart than this are not in a row."""
+REFUSALS = ("SecurityException", "already connected")
+"""Errors of a bridge that have an incident of their own."""
 _BROKEN = ("NET-LOCAL-ERR", "NET-REMOTE-ERR", "NET-DOWN")
 _OPEN = datetime.max.replace(tzinfo=UTC)
 """The end of a bridge that is still up."""
-_NAMED = 6
-"""The largest number of accounts that an incident names."""
 _REFUSED = {
     "client": "a client with {} was refused {}",
     "bridge": "a bridge with {} was refused {}",
@@ -58,10 +66,13 @@ def host_incidents(node: PairNode, evidence: Sequence[LogEvidence], runs: Sequen
     return [
         *_demotions(node, ordered, runs),
         *_failing_starts(
-            node, sorted([*ordered, *_silent_ends(runs)], key=lambda record: (record.at, record.sequence))
+            node, sorted([*ordered, *_silent_ends(runs)], key=lambda record: (record.at, record.sequence)), runs
         ),
+        *_crashes(node, runs),
+        *_slow_starts(node, runs),
         *_store_error_incidents(node, [record for record in ordered if record.kind == STORE]),
-        *_refused_messages(node, [record for record in ordered if record.kind == FAILED]),
+        *_lock_errors(node, [record for record in ordered if record.kind in LOCKS], runs),
+        *record_incidents(node, ordered),
         *_refusals(
             node,
             [record for record in ordered if record.kind == REFUSED],
@@ -119,74 +130,125 @@ def _silent_ends(runs: Sequence[ObservedRun]) -> Iterator[LogEvidence]:
             yield LogEvidence(run.host, run.place, run.last or run.started, _SILENT, {}, text)
 
 
-def _failing_starts(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _failing_starts(node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedRun]) -> Iterator[Incident]:
     """Yield series of starts that failed, at once or soon after the broker was ready.
 
-    A start that came to serve, or to stand by, for longer than ``SOON`` ends a series.
+    A start that came to serve, or to stand by, for longer than ``SOON`` ends a series. A store error and a failed
+    takeover explain a start that failed for it, unless it failed again and again.
     """
+    explained = [record.at for record in evidence if record.kind == STORE]
+    explained += [run.ended for run in runs if run.end == "failed" and run.waited and run.locked and run.ended]
     failed: list[LogEvidence] = []
     ready: datetime | None = None
     for record in evidence:
         if record.kind in _STARTED:
             ready = ready or record.at
-        elif record.kind in STARTS_FAILED or record.kind == _SILENT:
+        elif (record.kind in STARTS_FAILED and "aborted" not in record.fields) or record.kind == _SILENT:
             stayed = ready is not None and record.at - ready > SOON
             if failed and (stayed or record.at - failed[-1].at > STARTS_WITHIN):
-                yield from _incident_of_failed_starts(node, failed)
+                yield from _incident_of_failed_starts(node, failed, explained)
                 failed = []
             failed.append(record)
             ready = None
-    yield from _incident_of_failed_starts(node, failed)
+    yield from _incident_of_failed_starts(node, failed, explained)
 
 
-def _incident_of_failed_starts(node: PairNode, failed: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _incident_of_failed_starts(
+    node: PairNode, failed: Sequence[LogEvidence], explained: Sequence[datetime]
+) -> Iterator[Incident]:
     # One start can log a record of each kind.
-    starts = max(Counter(record.kind for record in failed).values(), default=0)
-    if starts >= STARTS:
-        cause = f"{short_name(node.host)} was started {starts} times in vain: “{_shorten(failed[-1].text)}”"
-        series = [replace(record, fields={"what": "", "who": ""}) for record in failed]
-        yield _incident_of_series(node, series, "failing_start", cause, advice.FAILING_START)
+    counts = Counter(record.kind for record in failed)
+    starts = max(counts.values(), default=0)
+    if not starts or (starts < CRASHES and counts.keys() == {_SILENT}):
+        return
+    if starts < CRASHES and any(failed[0].at - SOON <= at <= failed[-1].at + SOON for at in explained):
+        return
+    often = "once" if starts == 1 else f"{starts} times"
+    cause = f"{short_name(node.host)} was started {often} in vain: “{shortened(failed[-1].text)}”"
+    series = [replace(record, fields={"what": "", "who": ""}) for record in failed]
+    yield incident_of_series(node, series, "failing_start", cause, advice.FAILING_START)
 
 
-def _split_into_series(evidence: Iterable[LogEvidence]) -> Iterator[list[LogEvidence]]:
-    """Yield series of records, each at most ``APART`` after the record before it."""
-    series: list[LogEvidence] = []
-    for record in evidence:
-        if series and record.at - max(earlier.until for earlier in series) > APART:
-            yield series
+def _crashes(node: PairNode, runs: Sequence[ObservedRun]) -> Iterator[Incident]:
+    """Yield series of runs in a row that were active and ended without a record, which no takeover reports."""
+    series: list[datetime] = []
+    for run, following in pairwise(runs):
+        ended = run.last or run.started
+        # A node that waits afterwards lost its lock to its peer: the takeover reports it.
+        is_crash = run.end == "silent" and run.is_active and ended is not None and following.waited is None
+        if series and (not is_crash or (ended is not None and ended - series[-1] > CRASHES_WITHIN)):
+            yield from _incident_of_crashes(node, series)
             series = []
-        series.append(record)
-    if series:
-        yield series
+        if is_crash and ended is not None:
+            series.append(ended)
+    yield from _incident_of_crashes(node, series)
+
+
+def _incident_of_crashes(node: PairNode, series: Sequence[datetime]) -> Iterator[Incident]:
+    if len(series) >= CRASHES:
+        times = f"{len(series)} times in a row"
+        cause = f"The process of {short_name(node.host)} ended {times} without a record in its log."
+        yield incident_of(
+            "crashes",
+            node,
+            advice.CRASHES,
+            began=series[0],
+            ended=series[-1],
+            seconds=seconds_between(series[0], series[-1]),
+            began_from="log",
+            cause=cause,
+            recorded=series[0],
+        )
+
+
+def _slow_starts(node: PairNode, runs: Sequence[ObservedRun]) -> Iterator[Incident]:
+    for run in runs:
+        seconds = seconds_between(run.locked, run.started)
+        if seconds is not None and seconds >= SLOW_START and not run.pure:
+            yield incident_of(
+                "slow_store",
+                node,
+                advice.SLOW_STORE,
+                began=run.locked,
+                ended=run.started,
+                seconds=seconds,
+                began_from="log",
+                cause=f"{short_name(node.host)} needed {seconds:.0f} s from the lock of its store until it was active: "
+                "it loaded the index or replayed the journal.",
+                recorded=run.started,
+                mark="start",
+            )
+
+
+def _lock_errors(node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedRun]) -> Iterator[Incident]:
+    """Yield incidents of locks that could not be renewed, where the broker kept its lock all the same."""
+    lost = [run.ended for run in runs if run.end == "lost_lock" and run.ended is not None]
+    kept = [record for record in evidence if not any(at - _BEFORE <= record.at <= at + _BEFORE for at in lost)]
+    sentence, advised = advice.LOCK_ERROR
+    for series in split_into_series(kept):
+        signs = [replace(record, fields={"what": "lock", "who": ""}) for record in series]
+        cause = f"On {short_name(node.host)} {sentence} {len(series)} times."
+        yield incident_of_series(node, signs, "store_error", cause, advised)
 
 
 def _store_error_incidents(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
     """Yield an incident for each series of store errors, with the most specific error as its cause."""
-    for series in _split_into_series(evidence):
+    for series in split_into_series(evidence):
         error_kinds = {record.fields["what"] for record in series}
         # The most specific: a full disk also causes failed writes, a missing file also corrupt references.
         what = next(kind for kind in ("full", "database", "missing", "corrupt", "write") if kind in error_kinds)
         sentence, advised = advice.STORE_ERRORS[what]
         first = next(record for record in series if record.fields["what"] == what)
-        yield _incident_of_series(
-            node, series, "store_error", f"On {short_name(node.host)} {sentence}: “{_shorten(first.text)}”", advised
+        yield incident_of_series(
+            node, series, "store_error", f"On {short_name(node.host)} {sentence}: “{shortened(first.text)}”", advised
         )
-
-
-def _refused_messages(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
-    """Yield an incident for each series of messages that the broker refused for another reason than a missing right."""
-    for series in _split_into_series(evidence):
-        count = sum(record.count for record in series)
-        if count >= MESSAGES:
-            cause = f"{short_name(node.host)} refused messages {count} times: “{_shorten(series[-1].text)}”"
-            yield _incident_of_series(node, series, "refused_messages", cause, advice.REFUSED_MESSAGES)
 
 
 def _refusals(
     node: PairNode, refusals: Sequence[LogEvidence], bridges: Sequence[LogEvidence], names: tuple[str, ...]
 ) -> Iterator[Incident]:
     """Yield one incident for each series of refusals, whichever accounts were refused."""
-    for series in _split_into_series(refusals):
+    for series in split_into_series(refusals):
         kinds = {record.fields["what"] for record in series}
         advised = (
             advice.REFUSED_RIGHTS
@@ -197,7 +259,7 @@ def _refusals(
         )
         rules = (*advised.rules, *(advice.REFUSED_BRIDGE.rules if "bridge" in kinds and "client" in kinds else ()))
         cause = f"{short_name(node.host)}: {'; '.join(_describe_refusals(series))}."
-        incident = _incident_of_series(node, series, "refused_credentials", cause, advice.Advice(advised.remedy, rules))
+        incident = incident_of_series(node, series, "refused_credentials", cause, advice.Advice(advised.remedy, rules))
         peer = _refusing_peer(series, bridges)
         yield replace(incident, mark="", peer=peer, names=() if peer else names)
 
@@ -207,12 +269,12 @@ def _describe_refusals(series: Sequence[LogEvidence]) -> Iterator[str]:
     times: Counter[tuple[str, str]] = Counter()
     for record in series:
         times[record.fields["what"], record.fields["who"]] += record.count
-    for (what, name), count in sorted(times.items())[:_NAMED]:
+    for (what, name), count in sorted(times.items())[:SHOWN_NAMES]:
         account = f"the account {name}" if name and name != "null" else "no account"
         often = "once" if count == 1 else f"{count} times"
         yield _REFUSED[what].format(account, often)
-    if len(times) > _NAMED:
-        yield f"and {len(times) - _NAMED} more accounts"
+    if len(times) > SHOWN_NAMES:
+        yield f"and {len(times) - SHOWN_NAMES} more accounts"
 
 
 def _refusing_peer(series: Sequence[LogEvidence], bridges: Sequence[LogEvidence]) -> str:
@@ -255,7 +317,7 @@ def _duplicate_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Itera
     for client, client_records in groupby(
         sorted(duplicates, key=lambda record: (record.fields["who"], record.at)), key=lambda o: o.fields["who"]
     ):
-        for series in _split_into_series(client_records):
+        for series in split_into_series(client_records):
             if sum(record.count for record in series) < 2 and not has_both_ends:
                 continue
             is_reported = True
@@ -263,7 +325,7 @@ def _duplicate_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Itera
                 f"At {short_name(node.host)} a second bridge wanted to be {client[:80]} while the first was there: "
                 "links from both ends, or two of one name. They end each other again and again."
             )
-            yield _incident_of_series(node, series, "duplicate_bridge", cause, advice.DUPLICATE_BRIDGE)
+            yield incident_of_series(node, series, "duplicate_bridge", cause, advice.DUPLICATE_BRIDGE)
     if has_both_ends and not is_reported:
         yield from _bridges_from_both_ends(node, bridges_of(sorted(evidence, key=lambda record: record.sequence)))
 
@@ -288,9 +350,6 @@ def _breaking_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterat
 
     A bridge that breaks because its login or its client id is refused has an incident of that kind.
     """
-    refused = {
-        record.fields["local"] for record in evidence if record.kind in (REFUSED, TWICE) and "local" in record.fields
-    }
     up: dict[str, LogEvidence] = {}
     series: dict[str, _Breaks] = {}
     for record in evidence:
@@ -307,7 +366,7 @@ def _breaking_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterat
                 breaks = series[peer] = _Breaks(peer)
             if record.at - began.at > _BREAKS_WITHIN:
                 yield from _incident_of_breaks(node, series.pop(peer))
-            elif record.fields.get("local") not in refused:
+            elif not any(text in record.fields.get("e", "") for text in REFUSALS):
                 breaks.breaks.append(record)
     for breaks in series.values():
         yield from _incident_of_breaks(node, breaks)
@@ -330,9 +389,9 @@ def _incident_of_breaks(node: PairNode, breaks: _Breaks) -> Iterator[Incident]:
     minutes = max((ended - began).total_seconds() / 60, 1)
     destination = ""
     if breaks.destinations:
-        names = ", ".join(name for name, _ in breaks.destinations.most_common(_NAMED))
+        names = ", ".join(name for name, _ in breaks.destinations.most_common(SHOWN_NAMES))
         destination = f" Destinations of the messages that it forwarded meanwhile: {names}."
-    error = f"“{_shorten(breaks.error)}”" if breaks.error else "no error in this log"
+    error = f"“{shortened(breaks.error)}”" if breaks.error else "no error in this log"
     is_frame = "MaxFrameSizeExceeded" in breaks.error or "larger than max allowed" in breaks.error
     yield incident_of(
         "breaking_bridge",
@@ -356,15 +415,15 @@ def _refused_frames(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator
     for record in evidence:
         by_address.setdefault(record.fields["who"], []).append(record)
     for address, records in sorted(by_address.items()):
-        for series in _split_into_series(records):
+        for series in split_into_series(records):
             count = sum(record.count for record in series)
             if count >= BREAKS:
                 sender = f"{address} " if address else "a client or a bridge "
                 cause = (
                     f"{short_name(node.host)} closed {count} connections because {sender}sent a frame that is larger "
-                    f"than wireFormat.maxFrameSize of its connector: “{_shorten(series[0].text)}”"
+                    f"than wireFormat.maxFrameSize of its connector: “{shortened(series[0].text)}”"
                 )
-                yield _incident_of_series(node, series, "refused_frames", cause, advice.FRAMES)
+                yield incident_of_series(node, series, "refused_frames", cause, advice.FRAMES)
 
 
 def _bridges_from_both_ends(node: PairNode, bridges: Sequence[LoggedBridge]) -> Iterator[Incident]:
@@ -403,25 +462,3 @@ def _overlaps(periods: Iterable[tuple[datetime, datetime, str]]) -> Iterator[tup
             if other != direction and end > began:
                 yield began, min(end, ended)
         until[direction] = max(ended, until.get(direction, ended))
-
-
-def _incident_of_series(
-    node: PairNode, series: Sequence[LogEvidence], kind: advice.IncidentKind, cause: str, advised: advice.Advice
-) -> Incident:
-    began, ended = series[0].at, max(record.until for record in series)
-    return incident_of(
-        kind,
-        node,
-        advised,
-        began=began,
-        ended=ended,
-        seconds=seconds_between(began, ended),
-        began_from="log",
-        cause=cause,
-        recorded=began,
-        mark=series[0].fields["what"] + (f" {who}" if (who := series[0].fields["who"]) else ""),
-    )
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 200 else f"{text[:199]}…"

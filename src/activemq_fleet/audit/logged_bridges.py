@@ -11,11 +11,24 @@ from activemq_fleet.audit.broker_runs import event_of
 from activemq_fleet.audit.evidence import LogEvidence
 from activemq_fleet.node.log.broker_run import REACTIONS, BridgeUp, BrokerRun
 
+BROKE = "error at"
+"""The beginning of the cause of a bridge that broke."""
 _ALIVE = timedelta(seconds=1)
+_STOPS = frozenset({"LIFE-STOPPING", "LIFE-STOPPED", "LIFE-STOPPED-OLD"})
+_STOPPED_WITHIN = timedelta(minutes=2)
+"""The longest time between the end of a bridge and the stop of its broker that is soon."""
 _ADDRESS = re.compile(r"//(?:[^/@]*@)?([^/:,()?\s]+):(\d+)")
 _THREAD = re.compile(r"DiscoveryNetworkConnector:([^:]+):")
 _LOST = frozenset({"NET-REMOTE-ERR", "NET-LOCAL-ERR"})
 _FAILED = frozenset({"NET-START-FAIL", "NET-REMOTE-URI-ERR", "NET-REMOTE-ERR", "NET-LOCAL-ERR"})
+_CONNECTED = re.compile(r"//(?P<host>[^/:@\s]*)(?:/[^/:\s]+)?:(?P<port>\d+)")
+"""A connected socket as a bridge logs it."""
+_ATTEMPTS = 3
+"""The failed attempts after which a link that is not up at the end of the log has failed."""
+_ATTEMPTS_OF_RUN = 10
+"""The same for an earlier run of the broker, during which its peer can have been down for a while."""
+_LONG = timedelta(minutes=5)
+"""The time after its first attempt from which a link has failed, however many attempts it made."""
 
 
 @dataclass(slots=True)
@@ -41,6 +54,30 @@ class LoggedBridge:
     seen_loss: bool = False
     back: datetime | None = None
     back_peer: str | None = None
+    dialled: datetime | None = None
+    """The first attempt of a link that never came up."""
+    stopped_soon: bool = False
+    """Whether this host's broker stopped soon after the bridge broke, as when a whole fleet is stopped."""
+    broken_handshake: datetime | None = None
+    """The time at which the last attempt to connect again ended in the handshake, where none followed."""
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the bridge broke by an error and was not rebuilt, though its broker went on."""
+        is_error = (self.cause or "").startswith(BROKE)
+        return self.state == "down" and self.rebuilt is False and is_error and not self.stopped_soon
+
+
+@dataclass(slots=True)
+class _DialledLink:
+    """An address that a broker's network connector connects to: its attempts in one run of the broker."""
+
+    first: datetime
+    name: str | None = None
+    failures: int = 0
+    error: str = ""
+    is_up: bool = False
+    handshake: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -51,10 +88,12 @@ class _Links:
     pending: list[tuple[str, str]] = field(default_factory=list)
     dialled: set[tuple[str, int]] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
+    attempts: dict[str, _DialledLink] = field(default_factory=dict)
 
     def dial(self, seen: LogEvidence) -> None:
         uri = seen.fields.get("remote", "")
         self.dialled |= _addresses_in(uri)
+        self.attempts.setdefault(uri, _DialledLink(seen.at)).handshake = None
         connector_match = _THREAD.search(seen.thread)  # multicast: its listener dials
         if connector_match:
             self.by_uri[uri] = connector_match[1]
@@ -68,6 +107,35 @@ class _Links:
             if thread == seen.thread:
                 self.by_uri[uri] = name
         self.pending = [(thread, uri) for thread, uri in self.pending if thread != seen.thread]
+
+    def note_failure(self, seen: LogEvidence) -> None:
+        """Count a failed attempt of the link that the record names, or of the only one."""
+        for uri, link in self.attempts.items():
+            if seen.fields.get("remote") == uri or len(self.attempts) == 1:
+                link.failures += 1
+                link.error = _error_text(seen)
+                link.handshake = None
+
+    def note_tries(self, seen: LogEvidence) -> None:
+        """Count the attempts that a failover transport reports, by the addresses that the record has."""
+        for uri, link in self.attempts.items():
+            if _addresses_in(seen.fields.get("uris", "")) & _addresses_in(uri):
+                link.failures = max(link.failures, int(seen.fields.get("n", 0)))
+                link.error = link.error or seen.fields.get("e", "")[:200]
+
+    def note_handshake(self, seen: LogEvidence) -> None:
+        """Note the end of an attempt before the other broker has sent its name."""
+        match = _CONNECTED.search(seen.fields.get("t", ""))
+        for uri, link in self.attempts.items():
+            if match and (match["host"], int(match["port"])) in _addresses_in(uri):
+                link.handshake = seen.at
+
+    def note_up(self, bridge: BridgeUp) -> None:
+        """Note that the link to the address of a bridge came up."""
+        for uri, link in self.attempts.items():
+            addresses = _addresses_in(uri)
+            if (bridge.remote_host, bridge.remote_port) in addresses or len(self.attempts) == 1:
+                link.is_up, link.handshake = True, None
 
     def of(self, bridge: BridgeUp) -> str | None:
         exact = {
@@ -113,12 +181,16 @@ class _BridgeReader:
         self._up: dict[str, LoggedBridge] = {}
         self._last: dict[tuple[str | None, ...], LoggedBridge] = {}
         self._passive: list[str] = []
+        self._newest: datetime | None = None
+        self._host: str | None = None
 
     def take(self, seen: LogEvidence) -> None:
         before = {bridge.local: bridge for bridge in self._story.bridges}
         if seen.kind == "LIFE-STORE-CHOSEN":
             self._close_all_bridges(seen, "the broker ended without a word")
+            self._add_failed_links(seen.host, _ATTEMPTS_OF_RUN)
             self._links = _Links()
+        self._newest, self._host = seen.at, seen.host
         if seen.kind in REACTIONS:
             self._story.apply(event_of(seen))
         now = {bridge.local: bridge for bridge in self._story.bridges}
@@ -136,7 +208,15 @@ class _BridgeReader:
             self._links.connector(seen)
         elif seen.kind == "NET-DUPLEX-UP":
             self._passive.append(seen.fields.get("duplexId", "").partition("@")[0])
+        elif seen.kind in _STOPS:
+            for bridge in self._last.values():
+                bridge.stopped_soon = bridge.ended is not None and seen.at - bridge.ended <= _STOPPED_WITHIN
+        elif seen.kind == "NET-PENDING-INFO" and seen.fields.get("side") == "remote":
+            self._links.note_handshake(seen)
+        elif seen.kind == "FO-STILL-TRYING":
+            self._links.note_tries(seen)
         elif seen.kind in _FAILED and seen.fields.get("local", "") not in had:
+            self._links.note_failure(seen)
             self._count_failed_attempt(seen)
 
     def _open_bridge(self, local: str, up: BridgeUp, seen: LogEvidence) -> None:
@@ -145,6 +225,8 @@ class _BridgeReader:
         # The log shows an address that this host dialled in the same form as the address of a broker that dialled it.
         passive = up.responder and (up.remote_host, up.remote_port) not in self._links.dialled
         link, direction = (self._next_accepted_link(), "in") if passive else (self._links.of(up), "out")
+        if not passive:
+            self._links.note_up(up)
         bridge = LoggedBridge(seen.host, link, up.peer, direction, seen.at)
         self._up[local] = bridge
         self.bridges.append(bridge)
@@ -198,9 +280,32 @@ class _BridgeReader:
                 return
 
     def close(self) -> None:
-        """End the log: mark the bridges that are up now, and lasted, as rebuilt."""
+        """End the log: mark the bridges that are up now, and lasted, as rebuilt; add the links that never came up."""
         for bridge in self._up.values():
             self._mark_predecessor_rebuilt(bridge, self._last.get(_bridge_key(bridge)))
+        for bridge in self._last.values():
+            if bridge.direction == "out" and not bridge.rebuilt:
+                handshakes = [
+                    link.handshake
+                    for uri, link in self._links.attempts.items()
+                    if link.handshake and bridge.link in (None, self._links.by_uri.get(uri))
+                ]
+                bridge.broken_handshake = max(handshakes, default=None)
+        if self._host is not None:
+            self._add_failed_links(self._host, _ATTEMPTS)
+
+    def _add_failed_links(self, host: str, least: int) -> None:
+        """Add the links of the run that never came up: after so many attempts, or after a long time."""
+        for uri, link in self._links.attempts.items():
+            waited = self._newest - link.first if self._newest else timedelta()
+            if link.is_up or not (link.failures >= least or waited >= _LONG):
+                continue
+            names = self._links.names
+            name = self._links.by_uri.get(uri) or (next(iter(names)) if len(names) == 1 else None)
+            cause = f"{uri[:200]}: {link.error or 'no error in this log'}"
+            bridge = LoggedBridge(host, name, None, "out", None, None, "failed", link.failures, cause, rebuilt=False)
+            bridge.dialled, bridge.broken_handshake = link.first, link.handshake
+            self.bridges.append(bridge)
 
 
 def _bridge_key(bridge: LoggedBridge) -> tuple[str | None, ...]:
@@ -210,9 +315,9 @@ def _bridge_key(bridge: LoggedBridge) -> tuple[str | None, ...]:
 
 def _cause_of_end(seen: LogEvidence) -> str:
     if seen.kind == "NET-REMOTE-ERR":
-        return f"error at the other end: {_error_text(seen)}"
+        return f"{BROKE} the other end: {_error_text(seen)}"
     if seen.kind == "NET-LOCAL-ERR":
-        return f"error at this end: {_error_text(seen)}"
+        return f"{BROKE} this end: {_error_text(seen)}"
     if seen.kind == "NET-DOWN":
         return "it was stopped"
     return "the broker stopped" if seen.kind.startswith("LIFE-") else "the broker gave up"

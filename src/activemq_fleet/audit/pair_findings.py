@@ -10,16 +10,28 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from activemq_fleet.audit import advice
 from activemq_fleet.audit.broker_runs import KINDS as OF_RUNS
 from activemq_fleet.audit.broker_runs import ObservedRun, observed_runs
-from activemq_fleet.audit.evidence import SKEW, ConnectionLoss, Incident, LogEvidence, LoggedPeriod, PairNode
+from activemq_fleet.audit.evidence import (
+    SKEW,
+    ConnectionLoss,
+    Incident,
+    LogEvidence,
+    LoggedPeriod,
+    PairNode,
+    short_name,
+)
 from activemq_fleet.audit.host_incidents import host_incidents
 from activemq_fleet.audit.journal_lines import ConnectionRecord
-from activemq_fleet.audit.log_evidence import OF_LINKS, evidence_in
+from activemq_fleet.audit.link_incidents import link_incidents
+from activemq_fleet.audit.log_evidence import OF_LINKS, TEMP_DELETED, evidence_in
 from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_of
 from activemq_fleet.audit.operation_records import Operation
-from activemq_fleet.audit.pair_incidents import pair_incidents
+from activemq_fleet.audit.pair_incidents import pair_incidents, store_path
+from activemq_fleet.audit.record_signs import FRAME, UNEXPLAINED
 from activemq_fleet.audit.state_spans import Span, spans_of
+from activemq_fleet.audit.unexplained_records import UnexplainedRecords, unexplained_records
 from activemq_fleet.logs.log_files import LINES
 
 _NAMED = ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD")
@@ -27,6 +39,40 @@ _STOPPED = "stopped"
 """The reason that an agent records when it closes a connection itself."""
 _MINUTE = 60_000_000  # microseconds
 _MOMENT = pa.timestamp("us", tz="UTC")
+_SPOOL_LOST_WITHIN = timedelta(minutes=15)
+"""The longest time between the start of a node and the first error of the other node's temporary store."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetEvidence:
+    """What the logs of all hosts show about the incidents of one.
+
+    ``reporting_names``: the brokers whose own logs report refusals. ``frame_limits``: refusals of large frames, by the
+    name of the broker that refused. ``served_stores``: until when brokers had stores open, by the store and its host.
+    """
+
+    reporting_names: frozenset[str] = frozenset()
+    frame_limits: Mapping[str, str] = field(default_factory=dict)
+    served_stores: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
+
+    def is_explained(self, incident: Incident) -> bool:
+        """Return whether another host's log reports the incident, or shows that it is none."""
+        if incident.peer in self.reporting_names:
+            return True
+        if incident.kind != "outage" or incident.began is None:
+            return False
+        users = self.served_stores.get(incident.store, {})
+        return any(host != incident.host and until >= incident.began for host, until in users.items())
+
+    def explain(self, incident: Incident) -> Incident:
+        """Return the incident; a bridge that breaks gets the limit at which its peer refuses its frames."""
+        if incident.kind != "breaking_bridge" or incident.mark not in self.frame_limits:
+            return incident
+        cause = (
+            f"{incident.cause} {incident.mark[:80]} refuses a message that is larger than wireFormat.maxFrameSize of "
+            f"its connector: “{self.frame_limits[incident.mark]}”."
+        )
+        return replace(incident, cause=cause, remedy=advice.FRAMES.remedy, rules=advice.FRAMES.rules)
 
 
 @dataclass(slots=True)
@@ -34,6 +80,8 @@ class PairFindings:
     """The conclusions from the logs of a pair (or of a host without a peer): its brokers' runs, and incidents.
 
     ``bridges`` and ``spans`` are those of all nodes; ``names`` are the names that each node's broker has had.
+    ``unexplained`` are the warnings and errors that no incident explains, ``refused_frames`` the first refusal of a
+    frame by each node.
     """
 
     nodes: Sequence[PairNode]
@@ -42,6 +90,23 @@ class PairFindings:
     bridges: list[LoggedBridge] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     names: dict[str, set[str]] = field(default_factory=dict)
+    unexplained: list[UnexplainedRecords] = field(default_factory=list)
+    refused_frames: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def frame_limits(self) -> dict[str, str]:
+        """The refusals of frames by the names of the brokers that refused them."""
+        return {name: text for host, text in self.refused_frames.items() for name in self.names.get(host, ()) if name}
+
+    @property
+    def served_stores(self) -> dict[str, dict[str, datetime]]:
+        """The last time at which a node's log shows that its broker had a store open, by store and host."""
+        served: dict[str, dict[str, datetime]] = {}
+        for run in (run for host_runs in self.runs.values() for run in host_runs if run.is_active):
+            if run.store and run.end_or_last:
+                users = served.setdefault(store_path(run.store), {})
+                users[run.host] = max(users.get(run.host, run.end_or_last), run.end_or_last)
+        return served
 
     @property
     def reporting_names(self) -> set[str]:
@@ -72,6 +137,7 @@ def evidence_of(rows: Iterable[Mapping[str, Any]], file_order: Mapping[tuple[str
             fields=dict(row["fields"] or ()),
             text=row["text"] or "",
             thread=row["thread"] or "",
+            level=row["level"] or "",
         )
         for row in rows
     )
@@ -114,13 +180,44 @@ def findings_of_logs(nodes: Sequence[PairNode], evidence: Iterable[LogEvidence |
         of_runs = [record for record in node_evidence if record.kind in OF_RUNS]
         runs = findings.runs[node.host] = observed_runs(of_runs, list(periods.values()))
         findings.incidents += host_incidents(node, node_evidence, runs)
-        findings.bridges += bridges_of(
-            record for record in node_evidence if record.kind in OF_RUNS or record.kind in OF_LINKS
+        bridges = bridges_of(record for record in node_evidence if record.kind in OF_RUNS or record.kind in OF_LINKS)
+        findings.bridges += bridges
+        findings.incidents += link_incidents(node, bridges, findings.incidents)
+        findings.unexplained += unexplained_records(
+            node.host, [record for record in node_evidence if record.kind == UNEXPLAINED]
         )
+        if frame := next((record.text for record in node_evidence if record.kind == FRAME), None):
+            findings.refused_frames[node.host] = frame
         findings.spans += spans_of(observed_runs(of_runs))
         names = {record.fields["broker"] for record in of_runs if record.kind in _NAMED and "broker" in record.fields}
         findings.names[node.host] = names
+    starts = {
+        host: [run.first for run in host_runs if run.first is not None] for host, host_runs in findings.runs.items()
+    }
+    for host, host_evidence in evidence_by_host.items():
+        starts.setdefault(host, []).extend(record.at for record in host_evidence if record.kind == TEMP_DELETED)
+    findings.incidents = [_with_start_of_peer(incident, starts) for incident in findings.incidents]
     return findings
+
+
+def _with_start_of_peer(incident: Incident, starts: Mapping[str, Sequence[datetime]]) -> Incident:
+    """Return a loss of spooled messages with the start of the other node that came before it, if one did."""
+    if incident.kind != "lost_spool" or incident.began is None:
+        return incident
+    before = [
+        (at, host)
+        for host, times in starts.items()
+        for at in times
+        if host != incident.host and timedelta() <= incident.began - at <= _SPOOL_LOST_WITHIN
+    ]
+    if not before:
+        return incident
+    at, host = max(before)
+    cause = (
+        f" {short_name(host)} had been started at {at:%H:%M:%S} UTC: before 5.14.0 a start deletes the temporary store "
+        "below dataDirectory, and both nodes seem to have the same one."
+    )
+    return replace(incident, cause=incident.cause + cause)
 
 
 def incidents_of_pair(
@@ -128,12 +225,11 @@ def incidents_of_pair(
     witnesses: Iterable[ConnectionLoss | ConnectionRecord],
     skew: timedelta = SKEW,
     operations: Sequence[Operation] = (),
-    reporting_names: Iterable[str] = (),
+    fleet: FleetEvidence = FleetEvidence(),
 ) -> list[Incident]:
     """Return the incidents of a pair, from its own logs and from what bridges and agents (``witnesses``) saw.
 
-    ``reporting_names``: the brokers of the fleet whose own logs report refusals; incidents of bridges that one
-    of them refused are left out.
+    ``fleet`` is what the logs of other hosts show.
     """
     losses, records = list[ConnectionLoss](), dict[tuple[str, str, int], ConnectionRecord]()
     for witness in witnesses:
@@ -146,9 +242,9 @@ def incidents_of_pair(
         losses = [*_losses_of_agents(records.values()), *losses]
     resolved = _resolve_hosts(losses, [node.host for node in findings.nodes])
     incidents = [*findings.incidents, *pair_incidents(findings.nodes, findings.runs, resolved, skew, operations)]
-    reporting = frozenset(reporting_names)
     return sorted(
-        (incident for incident in incidents if incident.peer not in reporting), key=lambda incident: incident.id
+        (fleet.explain(incident) for incident in incidents if not fleet.is_explained(incident)),
+        key=lambda incident: incident.id,
     )
 
 

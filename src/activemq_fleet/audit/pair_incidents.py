@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -25,6 +25,8 @@ from activemq_fleet.node.fence.store_access import StoreAccess, two_masters
 
 FLAPS = 3
 WITHIN = timedelta(minutes=10)
+_STOPPED_FOR = timedelta(minutes=1)
+"""The shortest time after the stop of a node after which its lock is certainly free."""
 SLOW = 30.0
 """The number of seconds from which a take-over counts as slow."""
 _OBJECT = re.compile(r"@[0-9a-f]+")
@@ -71,7 +73,58 @@ def pair_incidents(
     incidents += _failed_takeovers(by_host, runs, order)
     incidents += _flapping(takeovers, offset)
     incidents += _subscriptions_at_risk(nodes)
+    incidents += _outages(by_host, runs)
     return incidents
+
+
+def _outages(nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[ObservedRun]]) -> Iterator[Incident]:
+    """Yield an incident where a pair's nodes, or a single broker, wait for the lock at the end, and none is active.
+
+    A node that had been stopped before the other one began to wait is not active either.
+    """
+    newest = {host: runs[host][-1] for host in nodes if runs.get(host)}
+    waiting = {host: run for host, run in sorted(newest.items()) if run.waits_since is not None}
+    if not waiting or len(newest) < len(nodes) or not all(node.complete for node in nodes.values()):
+        return
+    if not all(host in waiting or _ended_before(run, waiting.values()) for host, run in newest.items()):
+        return
+    if len(nodes) == 1 and not _is_surely_single(runs[next(iter(nodes))]):
+        return
+    active = [run.end_or_last for host_runs in runs.values() for run in host_runs if run.is_active]
+    last_active = max((at for at in active if at is not None), default=None)
+    waits = [run.waited or run.waits_since for host_runs in runs.values() for run in host_runs]
+    since = [at for at in waits if at is not None and (last_active is None or at >= last_active)]
+    host, run = next(iter(waiting.items()))
+    began = min(since, default=run.waits_since)
+    hosts = " and ".join(map(short_name, waiting))
+    what = (
+        f"{hosts} wait for the lock of their store, and neither is active"
+        if len(waiting) > 1
+        else f"{hosts} waits for the lock of its store, and no collected log shows a broker that has it"
+    )
+    yield incident_of(
+        "outage",
+        nodes[host],
+        advice.OUTAGE,
+        began=began,
+        began_from="log",
+        certainty="possible" if len(nodes) == 1 else "proved",
+        cause=f"{what}, since {began:%Y-%m-%d %H:%M:%S} UTC: the lock is stale, or another process holds it.",
+        recorded=began,
+        store=store_path(run.store) if run.store and not nodes[host].pair else "",
+    )
+
+
+def _ended_before(run: ObservedRun, waiting: Iterable[ObservedRun]) -> bool:
+    """Return whether a run had ended a while before each of the runs that wait began."""
+    begins = [other.first or other.chosen for other in waiting]
+    return run.ended is not None and all(begin is not None and begin - run.ended >= _STOPPED_FOR for begin in begins)
+
+
+def _is_surely_single(runs: Sequence[ObservedRun]) -> bool:
+    """Return whether the broker of a host without a known peer was active and had never stood by before."""
+    active = [index for index, run in enumerate(runs) if run.is_active]
+    return bool(active) and not any(run.waited for run in runs[: active[-1] + 1])
 
 
 def _subscriptions_at_risk(nodes: Sequence[PairNode]) -> Iterator[Incident]:
@@ -247,10 +300,10 @@ def _share_store(first: ObservedRun, second: ObservedRun, nodes: Mapping[str, Pa
     first_store, second_store = nodes[first.host].store, nodes[second.host].store
     if first_store and second_store:
         return first_store == second_store
-    return locks and (not first.store or not second.store or _store_path(first.store) == _store_path(second.store))
+    return locks and (not first.store or not second.store or store_path(first.store) == store_path(second.store))
 
 
-def _store_path(store: str) -> str:
+def store_path(store: str) -> str:
     """Return a store's logged name without the Java object's address, which differs in each run."""
     return _OBJECT.sub("", store)
 

@@ -20,12 +20,13 @@ from activemq_fleet.audit.advice import IncidentKind
 from activemq_fleet.audit.aggregates import Durations, SortedSample, TopItems, quantiles
 from activemq_fleet.audit.deliveries import Delivery, DeliveryOutcome
 from activemq_fleet.audit.evidence import Incident
-from activemq_fleet.audit.logged_bridges import LoggedBridge
+from activemq_fleet.audit.logged_bridges import BROKE, LoggedBridge
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability
 from activemq_fleet.audit.state_spans import Span
+from activemq_fleet.audit.unexplained_records import UnexplainedRecords
 from activemq_fleet.audit.verdict_words import WORST
 
-MOST_INCIDENTS, MOST_HOSTS, MOST_BRIDGES, MOST_SILENCES, MOST_EVENTS = 300, 160, 200, 60, 60
+MOST_INCIDENTS, MOST_HOSTS, MOST_BRIDGES, MOST_SILENCES, MOST_EVENTS, MOST_WORDINGS = 300, 160, 200, 60, 60, 60
 BUCKETS = 240
 """Slices of time in a chart."""
 _GRAVEST = get_args(IncidentKind)
@@ -33,8 +34,6 @@ _EDGES = (0.0005, 0.9995)
 """A line with a wrong date must not stretch the time line: so much of both ends is no measure for it."""
 _BEGINNING_OF_TIME = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_ERROR = "error at"
-"""The beginning of the cause of a bridge that broke."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +197,7 @@ def shown_bridges(bridges: Iterable[LoggedBridge]) -> Iterator[ShownBridge]:
             peers=tuple(sorted({bridge.peer for bridge in bridges_of_link if bridge.peer is not None})[:4]),
             direction=newest.direction,
             times=sum(bridge.began is not None for bridge in bridges_of_link),
-            broken=sum((bridge.cause or "").startswith(_ERROR) for bridge in bridges_of_link),
+            broken=sum((bridge.cause or "").startswith(BROKE) for bridge in bridges_of_link),
             flaps=sum(bridge.flaps for bridge in bridges_of_link),
             state=newest.state,
             cause=newest.cause,
@@ -229,8 +228,31 @@ def bridge_state(bridge: LoggedBridge) -> str:
     """Return the state by which a bridge is counted: ``not rebuilt`` for one that broke for
     good, else its own state.
     """
-    is_broken = bridge.state == "down" and bridge.rebuilt is False and (bridge.cause or "").startswith(_ERROR)
-    return "not rebuilt" if is_broken else bridge.state
+    return "not rebuilt" if bridge.is_broken else bridge.state
+
+
+class UnexplainedFigures:
+    """The number of warnings and errors that no incident explains, and those wordings that come first."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.wordings = TopItems[UnexplainedRecords](MOST_WORDINGS, wording_gravity)
+
+    def add(self, records: Iterable[UnexplainedRecords]) -> None:
+        """Count the unexplained records of some hosts."""
+        for wording in records:
+            self.count += wording.count
+            self.wordings.add(wording)
+
+    def merge(self, other: UnexplainedFigures) -> None:
+        """Add the figures of other hosts' records."""
+        self.count += other.count
+        self.wordings.merge(other.wordings)
+
+
+def wording_gravity(wording: UnexplainedRecords) -> tuple[Any, ...]:
+    """Return the sort key of unexplained records: errors first, then those that came most often."""
+    return wording.level == "WARN", -wording.count, wording.host, wording.message
 
 
 def silences_of(subscriber: str, moments: Iterable[datetime]) -> list[Silence]:
@@ -370,7 +392,8 @@ class EventFigures:
 class Picture:
     """All data that an audit's report shows; ``hosts_left`` is the number of hosts left out of the time line.
 
-    ``scraped``: what Prometheus saw, None without ``--metrics``.
+    ``scraped``: what Prometheus saw, None without ``--metrics``. ``unexplained``: warnings and errors that no incident
+    explains.
     """
 
     times: TimeRange
@@ -381,3 +404,4 @@ class Picture:
     lines: LineFigures
     events: EventFigures
     scraped: ScrapedAvailability | None = None
+    unexplained: UnexplainedFigures = field(default_factory=UnexplainedFigures)

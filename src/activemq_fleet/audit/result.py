@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from activemq_fleet.audit.advice import NAMES
+from activemq_fleet.audit.unexplained_records import UnexplainedRecords
 from activemq_fleet.node.printable import counted
 
 AuditOutcome = Literal["clean", "findings", "incomplete"]
@@ -45,13 +46,14 @@ class InputSummary:
 class Counts:
     """The numbers in an audit's result: of events, incidents, bridges, messages and deliveries.
 
-    ``unread``: log records that cannot be read; ``unknown``: log records of no known kind; ``planned``: planned
-    incidents.
+    ``unread``: log records that cannot be read; ``unknown``: log records of no known kind; ``unexplained``: warnings
+    and errors that are neither harmless nor part of an incident; ``planned``: planned incidents.
     """
 
     events: int = 0
     unknown: int = 0
     unread: int = 0
+    unexplained: int = 0
     gaps: int = 0
     incidents: Mapping[str, int] = field(default_factory=dict)
     planned: int = 0
@@ -69,6 +71,7 @@ class Result:
     gaps: tuple[Gap, ...]
     counts: Counts
     out: str
+    unexplained: tuple[UnexplainedRecords, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -83,19 +86,20 @@ class Result:
             "inputs": {**asdict(self.read), "notes": list(self.read.notes)},
             "gaps": [{name: getattr(gap, name) for name in _GAP_KEYS} for gap in self.gaps[:_GAPS]],
             "counts": asdict(self.counts),
+            "unexplained": [_unexplained_row(records) for records in self.unexplained],
         }
 
 
 def audit_outcome(gaps: Sequence[Gap], counts: Counts) -> AuditOutcome:
     """Return ``incomplete`` where a gap may hide something, ``clean`` where nothing was lost, broken or
-    unplanned, else ``findings``.
+    unplanned and each warning and error is explained, else ``findings``.
     """
     if any(gap.weighs for gap in gaps) or counts.messages.get("indeterminate"):
         return "incomplete"
     bad = sum(count for verdict, count in counts.messages.items() if verdict != "delivered")
     broken = counts.bridges.get("failed", 0) + counts.bridges.get("not rebuilt", 0)
     unplanned = sum(counts.incidents.values()) - counts.planned
-    return "findings" if bad or broken or unplanned else "clean"
+    return "findings" if bad or broken or unplanned or counts.unexplained else "clean"
 
 
 def headline(result: Result) -> str:
@@ -103,6 +107,10 @@ def headline(result: Result) -> str:
     incidents = [counted(count, *incident_names(kind)) for kind, count in result.counts.incidents.items() if count]
     planned = f", {result.counts.planned:,} planned" if result.counts.planned else ""
     parts = [_losses(result.counts.messages), (", ".join(incidents) or "no incident") + planned]
+    if result.counts.unexplained:
+        parts.append(
+            counted(result.counts.unexplained, "unexplained warning or error", "unexplained warnings and errors")
+        )
     sentence = "; ".join(part for part in parts if part)
     return sentence[0].upper() + sentence[1:]
 
@@ -125,3 +133,8 @@ def _losses(messages: Mapping[str, int]) -> str:
     if unknown := messages.get("indeterminate"):
         return f"no event known to be lost; of {unknown:,} it cannot be told"
     return f"none of {counted(events, 'event')} lost"
+
+
+def _unexplained_row(records: UnexplainedRecords) -> dict[str, Any]:
+    """Return unexplained records as an object of audit.json."""
+    return asdict(records) | {"first": records.first.isoformat(), "last": records.last.isoformat()}

@@ -138,6 +138,12 @@ def _summary(result: Mapping[str, Any], out: str) -> str:
         f"events     {_listed(counts['messages']) or 'no journals'}",
         f"bridges    {_listed(counts['bridges']) or 'none'}",
     ]
+    if counts["unexplained"]:
+        unexplained = "unexplained warning or error", "unexplained warnings and errors"
+        lines.append(f"others     {counted(counts['unexplained'], *unexplained)}")
+        for records in result["unexplained"][:_SHOWN]:
+            often = f"{records['count']:,} × {records['level']}"
+            lines.append(f"           {printable(records['host'])}: {often} “{printable(records['message'])}”")
     gaps = [gap for gap in result["gaps"] if gap["weighs"]]
     for gap in gaps[:_SHOWN]:
         where = "/".join(part for part in (gap["host"], gap["file"]) if part)

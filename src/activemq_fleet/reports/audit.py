@@ -20,7 +20,10 @@ from activemq_fleet.node.printable import counted
 from activemq_fleet.reports.charts import Chart, add_scrapes, tick_step
 from activemq_fleet.reports.pages import duration_text, render_page, time_text
 
-_GRAVE = ("split_brain", "failed_takeover", "store_error", "subscriptions_at_risk", "failing_start")
+_GRAVE = frozenset(
+    {"split_brain", "outage", "failed_takeover", "failing_start", "store_error", "lost_spool", "out_of_memory"}
+    | {"too_many_open_files", "crashes", "subscriptions_at_risk", "blocked_producers", "link_down"}
+)
 _DAY = 86400
 _UNSERVED = 60  # rows of a table
 _WITHOUT_ACTIVE = frozenset({"takeover", "demotion", "failed_takeover"})  # incidents in which no node is active

@@ -144,11 +144,13 @@ def write_audit(
         if scraped:
             gaps += unexplained_gaps(scraped, log_figures.incidents.shown_incidents, times.began, times.ended)
         counts = _build_counts(output, logs, gaps, log_figures, events)
-        result = Result(audit_outcome(gaps, counts), input_summary(inputs), tuple(gaps), counts, output.path)
+        wordings = tuple(log_figures.unexplained.wordings.in_order())
+        result = Result(audit_outcome(gaps, counts), input_summary(inputs), tuple(gaps), counts, output.path, wordings)
         pair_of, group_of = ({name: getattr(inputs.hosts[name], key) for name in names} for key in ("pair", "group"))
         hosts, hosts_left = shown_hosts(pair_of, group_of, log_figures.spans, log_figures.incidents.shown_incidents)
         lines = _line_figures(output, times)
-        picture = Picture(times, log_figures.incidents, hosts, hosts_left, log_figures.bridges, lines, events, scraped)
+        incidents, bridges, unexplained = log_figures.incidents, log_figures.bridges, log_figures.unexplained
+        picture = Picture(times, incidents, hosts, hosts_left, bridges, lines, events, scraped, unexplained)
         output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
         output.write_text("report.html", audit_report(result, picture))
     return result
@@ -180,6 +182,7 @@ def _build_counts(
         events=output.rows["events"],
         unknown=sum(log.unknown for log in logs),
         unread=sum(log.unread for log in logs),
+        unexplained=log_figures.unexplained.count,
         gaps=len(gaps),
         incidents=by_name(log_figures.incidents.counts),
         planned=log_figures.incidents.planned,

@@ -17,6 +17,7 @@ from activemq_fleet.audit.log_evidence import KINDS, TEXT
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.operation_records import Operation
 from activemq_fleet.audit.pair_findings import (
+    FleetEvidence,
     PairFindings,
     evidence_of,
     findings_of_logs,
@@ -24,8 +25,10 @@ from activemq_fleet.audit.pair_findings import (
     logged_periods,
     lost_pair,
 )
-from activemq_fleet.audit.report_figures import BridgeFigures, IncidentFigures
+from activemq_fleet.audit.record_signs import EXHAUSTED_TEXTS, LEVELS
+from activemq_fleet.audit.report_figures import BridgeFigures, IncidentFigures, UnexplainedFigures
 from activemq_fleet.audit.state_spans import Span
+from activemq_fleet.logs.harmless import harmless_kinds
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.inputs import Inputs
 from activemq_fleet.spark.schemas import SCHEMAS
@@ -70,16 +73,20 @@ class _PairSummary:
 
     names: dict[str, set[str]]
     reporting_names: set[str]
+    frame_limits: dict[str, str]
+    served_stores: dict[str, dict[str, datetime]]
     spans: list[Span]
     bridges: BridgeFigures
+    unexplained: UnexplainedFigures
 
 
 @dataclass(slots=True)
 class FoundIncidents:
-    """The figures of all incidents and bridges found in logs, and the states of all hosts over time."""
+    """The figures of all incidents, bridges and unexplained records found in logs, and the states of all hosts."""
 
     incidents: IncidentFigures = field(default_factory=IncidentFigures)
     bridges: BridgeFigures = field(default_factory=BridgeFigures)
+    unexplained: UnexplainedFigures = field(default_factory=UnexplainedFigures)
     spans: list[Span] = field(default_factory=list)
 
 
@@ -110,14 +117,23 @@ def find_incidents(
     witnessed = findings.mapInArrow(as_objects(address), OBJECTS_DDL)
     if connections is not None:
         witnessed = witnessed.unionByName(connections)
-    reporting = frozenset(name for pair in pairs for name in pair.reporting_names)
-    task = partial(_find_incidents_of_pairs, fleet=fleet, skew=skew, reporting=reporting)
+    served: dict[str, dict[str, datetime]] = {}
+    for pair in pairs:
+        for store, users in pair.served_stores.items():
+            served.setdefault(store, {}).update(users)
+    fleet_evidence = FleetEvidence(
+        frozenset(name for pair in pairs for name in pair.reporting_names),
+        {name: text for pair in pairs for name, text in pair.frame_limits.items()},
+        served,
+    )
+    task = partial(_find_incidents_of_pairs, fleet=fleet, skew=skew, fleet_evidence=fleet_evidence)
     figures, _ = output.write_results(partitioned_by_key(witnessed).mapInArrow, task, ["incidents"])
     log_figures = FoundIncidents(spans=[span for pair in pairs for span in pair.spans])
     for task_figures in figures:
         log_figures.incidents.merge(task_figures)
     for pair in pairs:
         log_figures.bridges.merge(pair.bridges)
+        log_figures.unexplained.merge(pair.unexplained)
     return log_figures
 
 
@@ -140,9 +156,15 @@ def _evidence_frame(events: DataFrame, logs: Sequence[LogFileSummary], fleet: _F
     """Return evidence and logged periods in the dataset ``events`` as OBJECTS by pair."""
     file_order = {(log.host, log.file): log.order for log in logs}
     text = sf.substring(sf.concat_ws("\n", "message", "stack"), 1, TEXT).alias("text")
-    record = sf.struct("file", "line", "kind", "fields", text, "thread")
+    record = sf.struct("file", "line", "kind", "fields", text, "thread", "level")
+    is_unread = sf.col("level").isin(*LEVELS) & ~sf.col("kind").isin(sorted(harmless_kinds()))
+    is_chosen = sf.col("kind").isin(sorted(KINDS)) | is_unread
+    for needle in EXHAUSTED_TEXTS:
+        is_chosen |= sf.contains("message", sf.lit(needle)) | sf.coalesce(
+            sf.contains("stack", sf.lit(needle)), sf.lit(False)
+        )
     # Only the time of other records is passed on.
-    chosen = sf.when(sf.col("kind").isin(sorted(KINDS)), record).alias("record")
+    chosen = sf.when(is_chosen, record).alias("record")
     timed = events.where("time IS NOT NULL").select("host", "time", chosen)
     return timed.mapInArrow(as_objects(partial(_key_evidence_by_pair, file_order=file_order, fleet=fleet)), OBJECTS_DDL)
 
@@ -170,9 +192,19 @@ def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | 
             yield DatasetRows("bridges", row)
         bridges = BridgeFigures()
         bridges.add(findings.bridges)
-        yield _PairSummary(findings.names, findings.reporting_names, findings.spans, bridges)
+        unexplained = UnexplainedFigures()
+        unexplained.add(findings.unexplained)
+        yield _PairSummary(
+            findings.names,
+            findings.reporting_names,
+            findings.frame_limits,
+            findings.served_stores,
+            findings.spans,
+            bridges,
+            unexplained,
+        )
         yield from (KeyedObject(_ANY_PAIR, loss) for loss in findings.losses)
-        yield KeyedObject(pair, replace(findings, bridges=[], spans=[], names={}))
+        yield KeyedObject(pair, replace(findings, bridges=[], spans=[], names={}, unexplained=[]))
 
 
 def _address_losses(batches: Batches, *, hosts_by_name: Mapping[str, set[str]], fleet: _Fleet) -> Iterator[KeyedObject]:
@@ -187,7 +219,7 @@ def _address_losses(batches: Batches, *, hosts_by_name: Mapping[str, set[str]], 
 
 
 def _find_incidents_of_pairs(
-    batches: Batches, *, fleet: _Fleet, skew: timedelta, reporting: frozenset[str]
+    batches: Batches, *, fleet: _Fleet, skew: timedelta, fleet_evidence: FleetEvidence
 ) -> Iterator[DatasetRows | IncidentFigures]:
     """Yield the rows of the incidents of each pair in one partition, and their figures."""
     figures = IncidentFigures()
@@ -199,7 +231,7 @@ def _find_incidents_of_pairs(
             else:
                 witnesses += [keyed.value] if isinstance(keyed.value, ConnectionLoss) else keyed.value
         operations = fleet.operations.get(pair, [])
-        for incident in incidents_of_pair(findings, witnesses, skew, operations, reporting):
+        for incident in incidents_of_pair(findings, witnesses, skew, operations, fleet_evidence):
             is_final = fleet.is_final(incident.ended, fleet.hosts.get(incident.pair or incident.host, ()))
             row = _dataset_row("incidents", incident) | {"incident": incident.id, "final": is_final}
             yield DatasetRows("incidents", row)

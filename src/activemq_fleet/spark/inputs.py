@@ -7,6 +7,7 @@ and read through Spark, so that DIR may be any path that Hadoop reads. A file of
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from activemq_fleet.audit.evidence import StoreRisk
 from activemq_fleet.audit.operation_records import OPERATIONS_FILE, Operation, operations_of
 from activemq_fleet.audit.result import Gap, InputSummary
 from activemq_fleet.logs.zones import zone_of
+from activemq_fleet.naming import Naming
 from activemq_fleet.node.foreign_data import parse_json
 from activemq_fleet.node.printable import printable
 from activemq_fleet.spark.input_directory import refuse_outside_links
@@ -137,6 +139,8 @@ def inputs_of(
         )
         for name in names
     }
+    unknown = [name for name in names if (name, HOST_FILE) not in contents and name not in (inventory_hosts or {})]
+    hosts |= {name: _with_pair(hosts[name], pair) for name, pair in _pairs_by_name(unknown).items()}
     problems = [f"{name}: {problem}" for name in names for problem in hosts[name].problems]
     problems += [*_problems_of_missing_files(files, hosts), *_problems_of_large_files(files)]
     agent_hosts = {host.agent: name for name, host in (inventory_hosts or {}).items() if host.agent}
@@ -230,6 +234,26 @@ def _read_host(name: str, content: bytes | None, inventory_hosts: Mapping[str, H
             inventory_hosts[name], [f"{problems[-1]}: the inventory tells group, release and time zone"]
         )
     return _with_valid_time_zone(Host(name), [f"{problems[-1]}: its times are taken for UTC, its release is not known"])
+
+
+def _pairs_by_name(names: Iterable[str]) -> dict[str, str]:
+    """Return the pair of each host whose name is that of one node of a pair, where both nodes are there."""
+    nodes: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        identity = Naming().identify(name)
+        if identity is not None:
+            nodes.setdefault((identity.pair, identity.domain), []).append(name)
+    domains = Counter(pair for pair, _ in nodes)
+    return {
+        name: pair if domains[pair] == 1 else f"{pair}.{domain}"
+        for (pair, domain), members in nodes.items()
+        if len(members) > 1
+        for name in members
+    }
+
+
+def _with_pair(host: Host, pair: str) -> Host:
+    return replace(host, pair=pair, problems=(*host.problems, f"it is taken for a node of {pair} by its name"))
 
 
 def _with_operations(host: Host, content: bytes | None) -> Host:

@@ -110,7 +110,7 @@ def test_a_node_that_comes_back_for_its_own_lock_took_nothing_over() -> None:
 def test_a_first_start_that_had_to_wait_is_no_take_over() -> None:
     failed = log(A, "0 chosen", "1 opened", "2 start failed", "2 stopping")
 
-    assert audit_pair(failed, log(B, *STANDS_BY, *TAKES_OVER)) == []
+    assert kinds(audit_pair(failed, log(B, *STANDS_BY, *TAKES_OVER))) == ["failing_start"]
 
 
 def test_without_the_other_log_a_take_over_is_only_possible() -> None:
@@ -362,8 +362,9 @@ def test_a_start_that_fails_does_not_say_how_the_run_before_it_ended() -> None:
         A, *MASTER, "20:00 invalid", "40:00 refresh", "40:01 invalid", "60:00 refresh", "60:05 chosen", "60:06 wait"
     )
 
-    found = only(audit_pair(again, log(B, *STANDS_BY, *TAKES_OVER), more=[busy(A, "39:58", "39:59")]))
+    incidents = audit_pair(again, log(B, *STANDS_BY, *TAKES_OVER), more=[busy(A, "39:58", "39:59")])
 
+    found = only([incident for incident in incidents if incident.kind != "failing_start"])
     assert (found.kind, found.certainty, found.began_from) == ("takeover", "proved", "unknown")
     assert "without a word" in found.cause
 
@@ -385,3 +386,46 @@ def test_record_in_shared_store_is_one_incident_of_its_pair() -> None:
     assert f"A broker of {PAIR} started without a usable index" in found[0].cause
     assert "reporting:daily of topic://prices (at most 2). /srv/activemq/orders-mq01/at-risk/1-2.json" in found[0].cause
     assert "then remove the record" in found[0].remedy
+
+
+WAITS = ("0 chosen", "1 wait")
+
+
+def test_pair_whose_nodes_both_wait_is_an_outage() -> None:
+    restarted = (*MASTER, "30:00 refresh", "30:01 chosen", "30:02 wait")
+
+    found = only(audit_pair(log(A, *restarted), log(B, *WAITS), more=[busy(A, "29:00", "29:30")]))
+
+    assert (found.kind, found.began, found.ended) == ("outage", NOON + timedelta(minutes=30, seconds=2), None)
+    assert "L001" in found.rules
+
+
+def test_standby_that_starts_long_after_the_stop_of_its_peer_and_waits_is_an_outage() -> None:
+    stopped = (*MASTER, "10:00 stopping", "10:01 stopped")
+
+    assert kinds(audit_pair(log(A, *stopped), log(B, "20:00 chosen", "20:01 wait"))) == ["outage"]
+
+
+def test_standby_that_waited_when_its_peer_was_stopped_is_no_outage() -> None:
+    assert audit_pair(log(A, *MASTER, "10:00 stopping", "10:01 stopped"), log(B, *WAITS)) == []
+
+
+def test_standby_whose_peer_has_no_log_is_no_outage() -> None:
+    assert audit_pair(log(B, *WAITS), lacking=A) == []
+
+
+def test_pair_with_a_lease_that_neither_gets_is_an_outage() -> None:
+    tries = ("0 jdbc", "1 lease try")
+
+    assert kinds(audit_pair(log(A, *tries), log(B, *tries))) == ["outage"]
+    assert audit_pair(log(A, *tries), log(B, *tries, "1.2 lease got", "2 starting", "3 started")) == []
+
+
+def test_bridge_that_was_lost_and_stays_away_is_a_link_that_is_down() -> None:
+    bridge = ("3 dial", "3 connector", "4 bridge up", "60:00 bridge lost")
+
+    found = only(audit_pair(log(A, *MASTER, *bridge)))
+
+    assert (found.kind, found.began) == ("link_down", NOON + timedelta(minutes=60))
+    assert "The link to-orders of orders-mq01-a to orders-mq01-a has been down" in found.cause
+    assert kinds(audit_pair(log(A, *MASTER, *bridge, "60:20 stopping", "60:21 stopped"))) == []

@@ -18,10 +18,12 @@ FOUND: dict[str, Any] = {
         {"host": "a", "file": "activemq.log", "line": 7, "what": "the file is cut off", "weighs": True},
         {"host": "b", "file": None, "line": None, "what": "1 of 900 records could not be read", "weighs": False},
     ],
+    "unexplained": [{"host": "c", "level": "WARN", "message": "The frob is late", "count": 7}],
     "counts": {
         "events": 12345,
         "incidents": {"failed_takeover": 1, "takeover": 2},
         "planned": 0,
+        "unexplained": 7,
         "messages": {"delivered": 9, "lost": 1},
         "bridges": {},
     },
@@ -34,6 +36,8 @@ def test_the_summary_names_verdict_incidents_events_and_what_is_missing() -> Non
     for part in ("incomplete", "12,345 records", "1 failed takeover, 2 takeover", "9 delivered, 1 lost", "/out/report"):
         assert part in said, part
     assert "a/activemq.log: the file is cut off" in said
+    assert "others     7 unexplained warnings and errors" in said
+    assert "c: 7 × WARN “The frob is late”" in said
     assert "900" not in said  # it hides nothing
 
 

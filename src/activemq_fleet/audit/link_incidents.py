@@ -1,0 +1,70 @@
+"""Conclude from a host's bridges which of its links are down: never up, lost and not rebuilt, or given up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from activemq_fleet.audit import advice
+from activemq_fleet.audit.evidence import Incident, PairNode, incident_of, short_name
+from activemq_fleet.audit.host_incidents import REFUSALS
+from activemq_fleet.audit.logged_bridges import LoggedBridge
+
+
+def link_incidents(
+    node: PairNode, bridges: Iterable[LoggedBridge], incidents: Iterable[Incident]
+) -> Iterator[Incident]:
+    """Yield an incident for each link that the host's broker opens and that is not up when its log ends.
+
+    ``incidents`` are the other ones of the host: a bridge that breaks repeatedly until then has one already.
+    """
+    breaking = {(incident.mark, incident.ended) for incident in incidents if incident.kind == "breaking_bridge"}
+    for bridge in bridges:
+        if bridge.direction != "out" or any(text in (bridge.cause or "") for text in REFUSALS):
+            continue
+        if (bridge.peer, bridge.ended) in breaking:
+            continue
+        if bridge.state == "failed" and bridge.dialled is not None:
+            yield _incident_of_link_never_up(node, bridge)
+        elif bridge.is_broken:
+            yield _incident_of_lost_link(node, bridge)
+
+
+def _incident_of_link_never_up(node: PairNode, bridge: LoggedBridge) -> Incident:
+    attempts = f"{bridge.flaps} attempts" if bridge.flaps else "its attempt"
+    why = " The last attempt ended in the handshake, and none followed." if bridge.broken_handshake else ""
+    return incident_of(
+        "link_down",
+        node,
+        advice.LINK_HANDSHAKE if bridge.broken_handshake else advice.LINK_NEVER_UP,
+        began=bridge.dialled,
+        began_from="log",
+        cause=f"The link {_name(bridge)} of {short_name(node.host)} never came up in {attempts} to {bridge.cause}."
+        + why,
+        recorded=bridge.dialled,
+        mark=bridge.link or (bridge.cause or "")[:80],
+    )
+
+
+def _incident_of_lost_link(node: PairNode, bridge: LoggedBridge) -> Incident:
+    what = f"The link {_name(bridge)} of {short_name(node.host)} to {(bridge.peer or 'its peer')[:80]} has been down"
+    if bridge.broken_handshake:
+        cause = (
+            f"{what} since it broke ({bridge.cause}): the next attempt broke in the handshake at "
+            f"{bridge.broken_handshake:%H:%M:%S} UTC, and the broker does not try again (apache/activemq#1864)."
+        )
+    else:
+        cause = f"{what} since it broke ({bridge.cause}), and was not up again until the log ends."
+    return incident_of(
+        "link_down",
+        node,
+        advice.LINK_HANDSHAKE if bridge.broken_handshake else advice.LINK_LOST,
+        began=bridge.ended,
+        began_from="log",
+        cause=cause,
+        recorded=bridge.ended,
+        mark=bridge.link or bridge.peer or "",
+    )
+
+
+def _name(bridge: LoggedBridge) -> str:
+    return (bridge.link or "without a name")[:80]

@@ -1,0 +1,239 @@
+"""Conclude the incidents that counted records of one host show: exhausted resources, refusals, blocked producers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from activemq_fleet.audit import advice
+from activemq_fleet.audit.evidence import (
+    Incident,
+    LogEvidence,
+    PairNode,
+    incident_of,
+    seconds_between,
+    short_name,
+)
+from activemq_fleet.audit.record_signs import (
+    BLOCKED,
+    CLIENT,
+    CONNECTIONS,
+    EXHAUSTED,
+    FAILED,
+    LIMITED,
+    REPORTED,
+    RIGHTS,
+    SLOW,
+    SPOOL,
+    STOLEN,
+)
+
+APART = timedelta(minutes=15)
+"""The longest time between two records of one incident."""
+MESSAGES = 3
+"""The number of refused messages in a series that make an incident."""
+SHOWN_NAMES = 6
+"""The largest number of accounts, destinations or clients that an incident names."""
+_CLIENTS = 3
+"""The number of refusals of one client id that make an incident: a client that connects again succeeds in the end."""
+_STOLEN = 10
+"""The number of times that a client id changes its connection: a client that connects again takes its own."""
+_TLS_FAILURES = 5
+"""The number of TLS connections that fail in a series that make an incident."""
+_ACCESSES = 3
+"""The number of slow accesses to the store in a series that make an incident."""
+_BLOCKED = timedelta(minutes=1)
+"""The shortest time for which producers wait for memory that makes an incident: flow control works by waiting."""
+
+
+def record_incidents(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+    """Yield the incidents that the signs in a host's log show by their number; ``evidence`` is ordered by time."""
+    by_kind: dict[str, list[LogEvidence]] = {}
+    for record in evidence:
+        by_kind.setdefault(record.kind, []).append(record)
+    yield from _exhausted_resources(node, by_kind.get(EXHAUSTED, []))
+    yield from _refused_messages(node, by_kind.get(FAILED, []))
+    yield from _missing_rights(node, by_kind.get(RIGHTS, []))
+    yield from _duplicate_clients(node, by_kind.get(CLIENT, []), by_kind.get(STOLEN, []))
+    yield from _blocked_producers(node, by_kind.get(BLOCKED, []), by_kind.get(LIMITED, []))
+    yield from _refused_connections(node, by_kind.get(CONNECTIONS, []))
+    yield from _lost_spool(node, by_kind.get(SPOOL, []))
+    yield from _slow_stores(node, by_kind.get(SLOW, []))
+    yield from _reported_errors(node, by_kind.get(REPORTED, []))
+
+
+def split_into_series(evidence: Iterable[LogEvidence]) -> Iterator[list[LogEvidence]]:
+    """Yield series of records, each at most ``APART`` after the record before it."""
+    series: list[LogEvidence] = []
+    until = None
+    for record in evidence:
+        if series and until is not None and record.at - until > APART:
+            yield series
+            series, until = [], None
+        series.append(record)
+        until = record.until if until is None else max(until, record.until)
+    if series:
+        yield series
+
+
+def incident_of_series(
+    node: PairNode, series: Sequence[LogEvidence], kind: advice.IncidentKind, cause: str, advised: advice.Advice
+) -> Incident:
+    """Return the incident that a series of signs shows, from its first to its last record."""
+    began, ended = series[0].at, max(record.until for record in series)
+    return incident_of(
+        kind,
+        node,
+        advised,
+        began=began,
+        ended=ended,
+        seconds=seconds_between(began, ended),
+        began_from="log",
+        cause=cause,
+        recorded=began,
+        mark=series[0].fields["what"] + (f" {who}" if (who := series[0].fields["who"]) else ""),
+    )
+
+
+def shortened(text: str) -> str:
+    """Return a text, cut to 200 characters."""
+    return text if len(text) <= 200 else f"{text[:199]}…"
+
+
+def count_of(series: Iterable[LogEvidence]) -> int:
+    """Return how many events a series of signs shows: one event can leave a record of each of several kinds."""
+    counts: Counter[str] = Counter()
+    for record in series:
+        counts[record.fields["of"]] += record.count
+    return max(counts.values(), default=0)
+
+
+def _exhausted_resources(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+    for what, kind, advised, cause in (
+        ("memory", "out_of_memory", advice.OUT_OF_MEMORY, "ran out of memory"),
+        ("files", "too_many_open_files", advice.OPEN_FILES, "ran out of file descriptors"),
+    ):
+        for series in split_into_series(record for record in evidence if record.fields["what"] == what):
+            text = f"{short_name(node.host)} {cause} {_times(count_of(series))}: “{shortened(series[0].text)}”."
+            yield replace(incident_of_series(node, series, kind, text, advised), mark="")  # type: ignore[arg-type]
+
+
+def _refused_messages(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+    """Yield an incident for each series of messages that the broker refused for another reason than a missing right."""
+    for series in split_into_series(evidence):
+        count = count_of(series)
+        if count >= MESSAGES:
+            most = max(series, key=lambda record: record.count)
+            cause = f"{short_name(node.host)} refused messages {count} times: “{shortened(most.text)}”"
+            yield incident_of_series(node, series, "refused_messages", cause, advice.REFUSED_MESSAGES)
+
+
+def _missing_rights(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+    for series in split_into_series(evidence):
+        phrases = []
+        for who, records in _most_frequent(series):
+            user, _, right = who.partition(" ")
+            action, _, destination = right.rpartition(" ")
+            phrases.append(f"a client with the account {user} had no right to {action} {destination} {_times(records)}")
+        cause = f"{short_name(node.host)}: {'; '.join(phrases)}."
+        incident = incident_of_series(node, series, "refused_rights", cause, advice.REFUSED_CLIENT_RIGHTS)
+        yield replace(incident, mark="")
+
+
+def _duplicate_clients(
+    node: PairNode, refused: Sequence[LogEvidence], stolen: Sequence[LogEvidence]
+) -> Iterator[Incident]:
+    """Yield incidents of client ids that two clients use: the second is refused, or takes the first's connection."""
+    for evidence, least, what in (
+        (refused, _CLIENTS, "refused clients because another connection had their id"),
+        (stolen, _STOLEN, "closed connections because another client took over their id"),
+    ):
+        for series in split_into_series(evidence):
+            frequent = [(client, count) for client, count in _most_frequent(series) if count >= least]
+            if frequent:
+                clients = "; ".join(f"{client[:80]} {_times(count)}" for client, count in frequent)
+                cause = f"{short_name(node.host)} {what}: {clients}."
+                yield incident_of_series(node, series, "duplicate_client", cause, advice.DUPLICATE_CLIENT)
+
+
+def _blocked_producers(
+    node: PairNode, evidence: Sequence[LogEvidence], limited: Sequence[LogEvidence]
+) -> Iterator[Incident]:
+    """Yield incidents of producers that a full store, temporary store or memory blocked."""
+    for what, resource, advised in (
+        ("store", "the store was full", advice.BLOCKED_STORE),
+        ("temp", "the temporary store was full", advice.BLOCKED_TEMP),
+        ("memory", "the memory limit was reached", advice.BLOCKED_MEMORY),
+    ):
+        for series in split_into_series(record for record in evidence if record.fields["what"] == what):
+            began, ended = series[0].at, max(record.until for record in series)
+            if what == "memory" and ended - began < _BLOCKED:
+                continue
+            destinations = ", ".join(name or "a destination" for name, _ in _most_frequent(series))
+            lowered = next((record for record in reversed(limited) if record.at <= ended), None)
+            why = (
+                f" The broker had lowered its limit at {lowered.at:%Y-%m-%d %H:%M:%S} UTC: “{lowered.text}”."
+                if (lowered and what == "store")
+                else ""
+            )
+            cause = f"{short_name(node.host)} blocked producers of {destinations}, because {resource}.{why}"
+            yield replace(incident_of_series(node, series, "blocked_producers", cause, advised), mark=what)
+
+
+def _refused_connections(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+    for what, least, why, advised in (
+        ("limit", 1, "a connector has reached maximumConnections", advice.REFUSED_CONNECTIONS),
+        ("tls", _TLS_FAILURES, "their TLS handshake failed", advice.REFUSED_TLS),
+    ):
+        for series in split_into_series(record for record in evidence if record.fields["what"] == what):
+            count = count_of(series)
+            if count >= least:
+                cause = f"{short_name(node.host)} refused connections {_times(count)}, because {why}"
+                cause += f": “{shortened(series[0].text)}”."
+                yield incident_of_series(node, series, "refused_connections", cause, advised)
+
+
+def _lost_spool(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+    for series in split_into_series(evidence):
+        full = any(record.fields["what"] == "full" for record in series)
+        reason = "its disk was full" if full else "its files were missing or damaged"
+        cause = (
+            f"{short_name(node.host)} could not use its temporary store {_times(count_of(series))}, because {reason}: "
+            f"“{shortened(series[0].text)}”."
+        )
+        yield incident_of_series(node, series, "lost_spool", cause, advice.LOST_SPOOL)
+
+
+def _slow_stores(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+    for series in split_into_series(evidence):
+        count = sum(record.count for record in series)
+        if count >= _ACCESSES or any(record.fields["what"] == "replay" for record in series):
+            cause = f"The store of {short_name(node.host)} was slow {_times(count)}: “{shortened(series[-1].text)}”."
+            yield incident_of_series(node, series, "slow_store", cause, advice.SLOW_STORE)
+
+
+def _reported_errors(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+    """Yield one incident for each kind of error that the broker names itself."""
+    by_kind: dict[str, list[LogEvidence]] = {}
+    for record in evidence:
+        by_kind.setdefault(record.fields["what"], []).append(record)
+    for kind, series in sorted(by_kind.items()):
+        sentence, advised = advice.REPORTED[kind]
+        count = sum(record.count for record in series)
+        cause = f"On {short_name(node.host)} {sentence} ({_times(count)}): “{shortened(series[0].text)}”."
+        yield incident_of_series(node, series, "reported_error", cause, advised)
+
+
+def _most_frequent(series: Iterable[LogEvidence]) -> list[tuple[str, int]]:
+    """Return whom a series of signs concerns with the number of events, the most frequent first."""
+    by_name: dict[str, list[LogEvidence]] = {}
+    for record in series:
+        by_name.setdefault(record.fields["who"], []).append(record)
+    counts = Counter({name: count_of(records) for name, records in by_name.items()})
+    return counts.most_common(SHOWN_NAMES)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

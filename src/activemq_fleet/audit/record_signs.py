@@ -1,0 +1,321 @@
+"""Read from one log record what it shows: a refusal, an error of the store, an exhausted resource, or nothing known.
+
+Records of known kinds are read by ``_READERS``. A warning or an error that is neither harmless (``logs.harmless``), nor
+read here, nor part of a run or a bridge, is unexplained.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from activemq_fleet.audit import advice
+from activemq_fleet.audit.evidence import LogEvidence
+from activemq_fleet.logs.harmless import harmless_kinds
+from activemq_fleet.node.log.root_cause import root_cause
+
+REFUSED, RIGHTS, TWICE, CLIENT, STOLEN = "X-REFUSED", "X-RIGHTS", "X-TWICE", "X-CLIENT", "X-STOLEN"
+"""Refused accounts, missing rights of clients, and client ids in use: of a bridge, of a client, or taken over."""
+STORE, SPOOL, FRAME, FAILED = "X-STORE", "X-SPOOL", "X-FRAME", "X-FAILED"
+"""Errors of the store and of the temporary store, refused frames and refused messages."""
+BLOCKED, LIMITED, CONNECTIONS = "X-BLOCKED", "X-LIMITED", "X-CONNECTIONS"
+"""Blocked producers, lowered limits of the store and refused connections."""
+EXHAUSTED, SLOW, REPORTED, UNEXPLAINED = "X-EXHAUSTED", "X-SLOW", "X-REPORTED", "X-UNEXPLAINED"
+"""Exhausted memory or file descriptors, slow accesses to the store, other known errors, and unknown ones.
+
+A sign's kind is one of these. Its field ``what`` says more, ``who`` names what it concerns, and ``of`` is the kind of
+the record.
+"""
+
+LEVELS = ("WARN", "ERROR", "FATAL")
+"""The levels of warnings and errors."""
+EXHAUSTED_TEXTS = ("OutOfMemoryError", "Too many open files")
+"""Texts with which a record of any kind and level is evidence."""
+STARTS_FAILED = frozenset({"LIFE-START-FAILED", "LIFE-CONFIG-INVALID"})
+
+_OF_STORE: Mapping[str, str] = {
+    "KDB-INDEX-CORRUPT": "corrupt",
+    "KDB-MISSING": "missing",
+    "KDB-DROPPED": "missing",
+    "KDB-DROPPED-ONE": "missing",
+    "KDB-CORRUPT-REFS": "missing",
+    "KDB-CORRUPT-FATAL": "missing",
+    "KDB-JOURNAL-CORRUPT": "corrupt",
+    "KDB-CHECKPOINT-FAIL": "write",
+    "KDB-STORE-FAIL": "write",
+    "KDB-JOURNAL-WRITE": "write",
+    "IO-STOP-BROKER": "write",
+    "IO-STOP-CONNECTORS": "write",
+    "IO-WAIT-STORE": "write",
+    "IO-IGNORED": "write",
+    "X-KDB-FILES": "missing",
+    "X-KDB-INDEX-LOAD": "corrupt",
+    "X-FILL-BATCH": "corrupt",
+}
+_ADDED = "Failed to add Connection"
+_CREDENTIALS = re.compile(r"User name (?:\[(?P<user>[^\]\n]{0,300})\] )?or password is invalid|password is incorrect")
+_RIGHTS = re.compile(r"User (?P<user>\S+) is not authorized to (?P<right>[a-z ]{1,40}): ?(?P<destination>\S{1,300})")
+_BRIDGE_RIGHTS = re.compile(r"User (?P<user>\S+) is not authorized to ")
+_TWICE = re.compile(r"Client: (?P<client>\S{0,300}_(?:in|out)bound\S{0,300}) already connected from")
+_IN_USE = re.compile(r"Client: (?P<client>[^\n]{0,300}?) already connected from")
+_CLIENT = re.compile(r"clientId=(?P<client>[^\s=,]{1,300}_(?:in|out)bound[^\s=,]{0,300}),")
+_FAULT = re.compile(
+    r"NullPointerException|Cannot invoke \"|ResourceAllocationException|Usage Manager|[Ss]tore is [Ff]ull"
+)
+"""Errors that refuse a message for another reason than a right of the account."""
+_FULL = re.compile(r"No space left on device|[Dd]isk quota exceeded")
+_MISSING = re.compile(r"(?:[Mm]issing|corrupt)\S{0,100} journal files|references corrupt locations")
+_BROKEN = re.compile(r"Read-only file system|Stale (?:NFS )?file handle|Input/output error|Transport endpoint is not")
+_DATABASE = re.compile(r"SQLException|SQLNonTransient|JDBC")
+_LOCK = re.compile(r"could not be locked|is locked|attempt to obtain lock|asked to shut down")
+_UNREADABLE = re.compile(r"\tat org\.apache\.activemq\.(?:store\.kahadb|store\.kahadb\.disk|util\.Recoverable)")
+"""Frames of a start that failed while kahaDB was opened."""
+_NO_ADDRESS = re.compile(r"BindException|Address already in use|lock")
+_SPOOL = re.compile(r"kahadb\.plist|FilePendingMessageCursor|tmp_storage")
+_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError(?:: (?P<what>[^\n|\"')]{0,60}))?")
+_OPEN_FILES = re.compile(r"Too many open files")
+_USAGE = re.compile(r"(?P<temp>[Tt]emp)|(?P<store>[Ss]tore is Full|:store|persistent)", re.IGNORECASE)
+_CONNECTION_LIMIT = re.compile(r"[Mm]aximum number of allowed client connections|ExceededMaximumConnections")
+_TLS = re.compile(r"SSL|TLS|certificate|handshake", re.IGNORECASE)
+_PROBE = re.compile(r"terminated the handshake|EOFException|Connection reset|Broken pipe|closed")
+"""How a connection ends that a health check opened."""
+_STOPS = re.compile(r"BrokerStoppedException|Broker\S* (?:has been |is being |is )?stopped|peer \S+ stopped|disposed")
+_VARIABLE = re.compile(r"ID:\S+|\w[\w+.-]*://\S+|0x[0-9a-f]+|@[0-9a-f]{4,}|\d+")
+_START_ERROR = 200  # characters
+_TEMPLATE = 160
+"""Characters of a message by which unexplained records count as the same."""
+
+
+def sign_of(record: LogEvidence) -> LogEvidence | None:
+    """Return the evidence in one log record, such as a refusal or a store error; None for most records."""
+    exhausted = _exhausted_resource(record)
+    if exhausted is not None:
+        return exhausted
+    if record.kind in harmless_kinds():
+        return _limit_of_store(record) if record.kind in _LIMITS else None
+    reader = _READERS.get(record.kind)
+    if reader is not None:
+        return reader(record)
+    if record.kind in advice.REPORTED:
+        return _sign(record, REPORTED, record.kind, "")
+    return None if record.kind in _ELSEWHERE else _unexplained(record)
+
+
+def _exhausted_resource(record: LogEvidence) -> LogEvidence | None:
+    memory = _MEMORY.search(record.text)
+    if memory:
+        return _sign(record, EXHAUSTED, "memory", (memory["what"] or "").strip())
+    return _sign(record, EXHAUSTED, "files", "") if _OPEN_FILES.search(record.text) else None
+
+
+def _store_error(record: LogEvidence) -> LogEvidence | None:
+    return _sign(record, STORE, _store_error_kind(record.text) or _OF_STORE[record.kind], "")
+
+
+def _failed_start(record: LogEvidence) -> LogEvidence | None:
+    """Return the store error that made a start fail; also one of reading kahaDB, whatever its exception."""
+    what = _store_error_kind(record.text)
+    if _LOCK.search(record.text):
+        return None
+    if what is None and _UNREADABLE.search(record.text) and not _NO_ADDRESS.search(record.text):
+        what = "corrupt"
+    if what is None:
+        return None
+    return replace(_sign(record, STORE, what, ""), text=start_error_text(record.text))
+
+
+def start_error_text(text: str) -> str:
+    """Return the first line of a failed start's record, and the deepest cause in its stack trace."""
+    first, *stack = text.split("\n")
+    cause = root_cause(stack) or next((line for line in stack if line.strip() and not line.startswith("\t")), "")
+    return f"{first[:_START_ERROR]}: {cause[:_START_ERROR]}" if cause else first[:_START_ERROR]
+
+
+def _refused_frame(record: LogEvidence) -> LogEvidence | None:
+    return _sign(record, FRAME, "frame", record.fields.get("remote", "").rpartition(":")[0])
+
+
+def _failed_command(record: LogEvidence) -> LogEvidence | None:
+    """Return the evidence in the failure of a command that a client or a bridge sent."""
+    rights = _right_missing(record)
+    if rights is not None:
+        return rights
+    if _FAULT.search(record.text):
+        return _sign(record, FAILED, "message", "")
+    if _CREDENTIALS.search(record.text) or _IN_USE.search(record.text) or _STOPS.search(record.text):
+        return None  # the record of the refused connection counts
+    return _unexplained(record)
+
+
+def _right_missing(record: LogEvidence) -> LogEvidence | None:
+    rights = _RIGHTS.search(record.text)
+    if rights is None:
+        return None
+    return _sign(record, RIGHTS, "rights", f"{rights['user']} {rights['right']} {rights['destination']}")
+
+
+def _refused_connection(record: LogEvidence) -> LogEvidence | None:
+    """Return the refusal of a client's or a bridge's connection, or of the bridge at its other end."""
+    if record.kind == "NET-DUP-CLIENT" and not record.text.startswith(_ADDED):
+        return None
+    twice = _TWICE.search(record.text)
+    if twice:
+        return _sign(record, TWICE, "client", twice["client"])
+    in_use = _IN_USE.search(record.text)
+    if in_use and not record.kind.startswith("NET-REMOTE"):
+        return _sign(record, CLIENT, "client", in_use["client"])
+    is_bridge = record.kind.startswith("NET-")
+    refused = _CREDENTIALS.search(record.text)
+    if refused:
+        what = "bridge" if is_bridge or _CLIENT.search(record.text) else "client"
+        return _sign(record, REFUSED, what, refused["user"] or "")
+    if is_bridge:
+        rights = _BRIDGE_RIGHTS.search(record.text)
+        return _sign(record, REFUSED, "rights", rights["user"]) if rights else None
+    rights_of_client = _right_missing(record)
+    if rights_of_client is not None or _STOPS.search(record.text):
+        return rights_of_client
+    return _unexplained(record)
+
+
+def _unaccepted_connection(record: LogEvidence) -> LogEvidence | None:
+    if _CONNECTION_LIMIT.search(record.text):
+        return _sign(record, CONNECTIONS, "limit", "")
+    if "sd" in record.fields or _PROBE.search(record.text):
+        return None
+    if _TLS.search(record.text):
+        return _sign(record, CONNECTIONS, "tls", "")
+    return _unexplained(record)
+
+
+def _stolen_client(record: LogEvidence) -> LogEvidence | None:
+    return _sign(record, STOLEN, "client", record.fields.get("client", ""))
+
+
+def _blocked_producer(record: LogEvidence) -> LogEvidence | None:
+    usage = _USAGE.search(record.fields.get("what") or record.fields.get("u") or "")
+    what = "memory" if usage is None else str(usage.lastgroup)
+    return _sign(record, BLOCKED, what, record.fields.get("dest", ""))
+
+
+def _limit_of_store(record: LogEvidence) -> LogEvidence | None:
+    return _sign(record, LIMITED, "store", "")
+
+
+def _spool_error(record: LogEvidence) -> LogEvidence | None:
+    """Return an error of the temporary store, to which the broker moves messages that its memory does not hold."""
+    if record.kind == "X-PAGE-IN" and not _SPOOL.search(record.text):
+        return _sign(record, STORE, _store_error_kind(record.text) or "corrupt", "")
+    return _sign(record, SPOOL, _store_error_kind(record.text) or "lost", "")
+
+
+def _slow_access(record: LogEvidence) -> LogEvidence | None:
+    seconds = float(record.fields["s"]) if record.kind == "KDB-RECOVERED" else 0.0
+    if record.kind == "KDB-RECOVERED" and seconds < SLOW_REPLAY:
+        return None
+    return _sign(record, SLOW, "replay" if record.kind == "KDB-RECOVERED" else "access", "")
+
+
+SLOW_REPLAY = 60.0
+"""The number of seconds from which the replay of the journal at a start is slow."""
+_LIMITS = frozenset({"LIMIT-STORE", "X-LIMIT-PERCENT"})
+_READERS: Mapping[str, Callable[[LogEvidence], LogEvidence | None]] = {
+    **dict.fromkeys(_OF_STORE, _store_error),
+    **dict.fromkeys(STARTS_FAILED, _failed_start),
+    "TR-FRAME-TOO-LARGE": _refused_frame,
+    # A command that is not answered, such as a message that is sent asynchronously; and commands of STOMP and MQTT.
+    "TR-ASYNC-ERR": _failed_command,
+    "X-SECURITY-ERROR": _failed_command,
+    "X-PROTOCOL-ERROR": _failed_command,
+    "X-CLIENT-COMMAND": _failed_command,
+    "X-MQTT-PUBLISH": _failed_command,
+    # A refusal leaves more records than these; so it is counted once. What names a client that is there already is of
+    # the kind NET-DUP-CLIENT, whatever else it says.
+    "TR-ADD-FAILED": _refused_connection,
+    "NET-DUP-CLIENT": _refused_connection,
+    "NET-REMOTE-ERR": _refused_connection,
+    "TR-ACCEPT-FAIL": _unaccepted_connection,
+    "TR-LINK-STEAL": _stolen_client,
+    "PFC-BLOCKED": _blocked_producer,
+    "PFC-SENDFAIL": _blocked_producer,
+    "PFC-TX-WAIT": _blocked_producer,
+    "PFC-CURSOR-BLOCKED": _blocked_producer,
+    "X-DISK-LIST": _spool_error,
+    "X-DISK-WRITE": _spool_error,
+    "X-PAGE-IN": _spool_error,
+    "KDB-SLOW": _slow_access,
+    "KDB-RECOVERED": _slow_access,
+}
+READ = frozenset(_READERS) | _LIMITS
+"""The kinds from which records of any level are read."""
+_INCIDENTS: Mapping[Callable[[LogEvidence], LogEvidence | None], tuple[advice.IncidentKind, ...]] = {
+    _store_error: ("store_error",),
+    _failed_start: ("failing_start", "store_error"),
+    _refused_frame: ("refused_frames",),
+    _failed_command: ("refused_messages", "refused_rights"),
+    _refused_connection: ("refused_credentials", "duplicate_client", "duplicate_bridge"),
+    _unaccepted_connection: ("refused_connections",),
+    _stolen_client: ("duplicate_client",),
+    _blocked_producer: ("blocked_producers",),
+    _spool_error: ("lost_spool", "store_error"),
+    _slow_access: ("slow_store",),
+}
+"""The incidents that are concluded from what each reader returns."""
+_ELSEWHERE: Mapping[str, tuple[advice.IncidentKind, ...]] = {
+    **dict.fromkeys(("LIFE-MASTERFAIL-PROMOTE", "PMS-MASTER-CLEAN-STOP", "PMS-SLAVE-LINK-LOST"), ("takeover",)),
+    "LIFE-MASTERFAIL-STOP": ("failed_takeover",),
+    **dict.fromkeys(
+        {"LIFE-CONTEXT-FAIL", "NET-NO-SCHEME", "LOCK-FILE-DENIED", "PMS-WAIT-TIMEOUT", "LOCK-ABORT"}
+        | {"LOCK-DB-START-STOP"},
+        ("failing_start",),
+    ),
+    "PMS-NO-SLAVE-YET": ("refused_messages",),
+    "LOCK-LOST": ("demotion",),
+    **dict.fromkeys(("LOCK-FILE-WAIT", "LOCK-FILE-WAIT-OLD", "LOCK-DB-WAIT", "LOCK-LEASE-WAIT"), ("outage",)),
+    **dict.fromkeys(
+        {"LOCK-FILE-GONE", "LOCK-FILE-MODIFIED", "LOCK-LEASE-UPD-ERR", "LOCK-DB-UPDATE-ERR", "LOCK-OWNER-LOST"}
+        | {"LOCK-KEEPALIVE-ERR", "LOCK-LEASE-ACQ-ERR", "LOCK-LEASE-REL-ERR"},
+        ("demotion", "store_error"),
+    ),
+    **dict.fromkeys(
+        {"NET-LOCAL-ERR", "NET-START-FAIL", "NET-REMOTE-URI-ERR", "NET-UP-INTERRUPTED", "NET-GAVE-UP"}
+        | {"FO-STILL-TRYING", "NET-PENDING-INFO", "X-BRIDGE-COMMAND"},
+        ("link_down", "breaking_bridge"),
+    ),
+}
+"""Kinds from whose order, in runs and bridges, incidents are concluded."""
+
+
+def incidents_of_kind(kind: str) -> tuple[advice.IncidentKind, ...]:
+    """Return the kinds of incidents that are concluded from records of a kind; empty for a harmless or unknown one."""
+    if kind in _READERS:
+        further = ("link_down", "breaking_bridge") if kind.startswith("NET-") else ()
+        return (*_INCIDENTS[_READERS[kind]], *further)
+    return ("reported_error",) if kind in advice.REPORTED else _ELSEWHERE.get(kind, ())
+
+
+def _unexplained(record: LogEvidence) -> LogEvidence | None:
+    """Return a warning or an error as an error of a disk, or as unexplained; None for a record of another level."""
+    if record.level not in LEVELS:
+        return None
+    what = _store_error_kind(record.text)
+    if what in ("full", "write"):
+        return _sign(record, SPOOL if _SPOOL.search(record.text) else STORE, what, "")
+    template = _VARIABLE.sub("…", record.text.split("\n", 1)[0])[:_TEMPLATE]
+    return _sign(record, UNEXPLAINED, record.level, template)
+
+
+def _store_error_kind(text: str) -> str | None:
+    for what, expression in (("full", _FULL), ("missing", _MISSING), ("write", _BROKEN), ("database", _DATABASE)):
+        if expression.search(text):
+            return what
+    return None
+
+
+def _sign(record: LogEvidence, kind: str, what: str, who: str) -> LogEvidence:
+    first = record.text.split("\n", 1)[0][:300]
+    fields = {"what": what, "who": who[:200], "of": record.kind}
+    if record.kind.startswith("NET-") and "local" in record.fields:
+        fields["local"] = record.fields["local"]
+    return replace(record, kind=kind, fields=fields, text=first, thread="")

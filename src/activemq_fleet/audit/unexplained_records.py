@@ -1,0 +1,36 @@
+"""Count the warnings and errors that are neither harmless nor part of an incident."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from activemq_fleet.audit.evidence import LogEvidence
+
+WARNINGS = 5
+"""The number of warnings of one wording at one host from which they are reported; an error is reported at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnexplainedRecords:
+    """Warnings or errors of one wording in a host's log, with the first of them as an example."""
+
+    host: str
+    level: str
+    message: str
+    count: int
+    first: datetime
+    last: datetime
+
+
+def unexplained_records(host: str, signs: Iterable[LogEvidence]) -> Iterator[UnexplainedRecords]:
+    """Yield the unexplained errors of a host's log, and its warnings that repeat, each wording once."""
+    by_wording: dict[tuple[str, str], list[LogEvidence]] = {}
+    for sign in signs:
+        by_wording.setdefault((sign.fields["what"], sign.fields["who"]), []).append(sign)
+    for (level, _), records in by_wording.items():
+        count = sum(record.count for record in records)
+        if level != "WARN" or count >= WARNINGS:
+            first = min(records, key=lambda record: record.at)
+            yield UnexplainedRecords(host, level, first.text, count, first.at, max(record.until for record in records))

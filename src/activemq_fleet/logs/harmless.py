@@ -1,0 +1,48 @@
+"""Name the warnings and errors that need no action, each with its reason.
+
+``harmless.json`` lists them by the ids of kinds; message, releases and source of each are those of its kind. Entries of
+kinds without known classes name their source. Every other warning or error belongs to an incident, or an audit reports
+it as unexplained (docs/log-records.md).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from activemq_fleet.logs.kinds import kind
+
+
+@dataclass(frozen=True, slots=True)
+class HarmlessRecord:
+    """A kind of warning or error that needs no action, with its message, releases, source classes and reason."""
+
+    id: str
+    message: str
+    releases: str
+    source: tuple[str, ...]
+    reason: str
+
+
+@cache
+def harmless_records() -> tuple[HarmlessRecord, ...]:
+    """Return the harmless kinds of warnings and errors, in the order of the list."""
+    entries = json.loads((files("activemq_fleet.logs") / "harmless.json").read_text(encoding="utf-8"))
+    return tuple(
+        HarmlessRecord(
+            entry["id"],
+            kind(entry["id"]).regex.pattern,
+            kind(entry["id"]).releases,
+            tuple(sorted(kind(entry["id"]).classes)) or (entry["source"],),
+            entry["reason"],
+        )
+        for entry in entries
+    )
+
+
+@cache
+def harmless_kinds() -> frozenset[str]:
+    """Return the ids of the harmless kinds."""
+    return frozenset(record.id for record in harmless_records())

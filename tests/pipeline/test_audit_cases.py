@@ -1,0 +1,100 @@
+"""The command ``audit`` on logs of fleets in trouble, and on logs of healthy fleets of every release line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.pipeline.clusters import QUICK
+from tests.support.recorded_logs import LOGS, read_log
+
+EXPECTED = {
+    ("blocked_producers", "order-mq07-a"),
+    ("breaking_bridge", "mill-mq01-a"),
+    ("failing_start", "claims-mq01-a"),
+    ("link_down", "news-mq01-a"),
+    ("link_down", "rail-mq01-a"),
+    ("lost_spool", "ledger-mq01-a"),
+    ("out_of_memory", "heap-mq01-a"),
+    ("outage", "dock-mq01-a"),
+    ("outage", "yard-mq01-a"),
+    ("refused_frames", "mill-mq02-a"),
+    ("refused_rights", "pick-mq01-a"),
+    ("store_error", "vault-mq01-a"),
+}
+LEFT_OUT = ("frame-limit-wedge", "max-uncommitted-network", "max-uncommitted-network-real", "shared-tmp-storage-real")
+"""Cases with hosts of the same names as others."""
+UNKNOWN = "2026-03-01 10:00:00,000 | ERROR | The frobnicator failed | org.apache.activemq.Frob | main\n"
+
+
+def run_audit(logs: Path, out: Path) -> tuple[int, str]:
+    """Run the command on a directory of logs, as a user does; return its exit code and its output."""
+    command = [sys.executable, "-m", "activemq_fleet", "audit", "--logs", str(logs), "-o", str(out)]
+    command += ["--conf", f"spark.driver.extraJavaOptions={QUICK}", "--conf", "spark.driver.memory=1g"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode in (0, 1), done.stderr
+    return done.returncode, done.stdout
+
+
+def write_log(recorded: Path, place: Path) -> None:
+    place.mkdir(parents=True)
+    (place / "activemq.log").write_bytes(read_log(recorded))
+
+
+def read_rows(out: Path, dataset: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(out / dataset).to_pylist()
+    return rows
+
+
+@pytest.mark.timeout(700)
+def test_audit_of_fleets_in_trouble_reports_each_problem(tmp_path: Path) -> None:
+    for case in (path for path in (LOGS / "cases").iterdir() if path.name not in LEFT_OUT):
+        for host in case.iterdir():
+            write_log(host, tmp_path / "logs" / host.name)
+    (tmp_path / "logs" / "frob").mkdir()
+    (tmp_path / "logs" / "frob" / "activemq.log").write_text(UNKNOWN)
+
+    code, printed = run_audit(tmp_path / "logs", tmp_path / "out")
+
+    incidents = {(row["kind"], row["host"]): row for row in read_rows(tmp_path / "out", "incidents")}
+    assert code == 1
+    assert set(incidents) == EXPECTED
+    assert "max allowed 10 MB" in incidents["breaking_bridge", "mill-mq01-a"]["cause"]
+    assert "dock-mq01-b" in incidents["outage", "dock-mq01-a"]["cause"]
+    assert [row["host"] for row in read_rows(tmp_path / "out", "bridges") if row["state"] == "failed"] == [
+        "news-mq01-a"
+    ]
+    result = json.loads((tmp_path / "out" / "audit.json").read_text())
+    assert [(row["host"], row["level"], row["count"]) for row in result["unexplained"]] == [("frob", "ERROR", 1)]
+    assert "others     1 unexplained warning or error" in printed
+    assert "frob: 1 × ERROR “The frobnicator failed”" in printed
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Unexplained warnings and errors" in page
+    assert "1 unexplained warning or error" in page
+
+
+@pytest.mark.timeout(700)
+def test_audit_of_healthy_fleets_through_planned_failovers_is_clean(tmp_path: Path) -> None:
+    for release in (LOGS / "healthy").iterdir():
+        for host in release.iterdir():
+            place = tmp_path / "logs" / f"{release.name}-{host.name}"
+            write_log(host, place)
+            pair = f"{release.name}-{host.name.removesuffix('-a').removesuffix('-b')}"
+            about = {"host": place.name, "timezone": "UTC", "pair": pair, "release": release.name}
+            (place / "host.json").write_text(json.dumps(about))
+            work = {"v": 1, "run": "1f0c", "operation": "drill", "by": "ops@controller", "host": place.name}
+            times = (("begin", "2026-11-27T00:00:00Z"), ("end", "2026-11-29T00:00:00Z"))
+            lines = [json.dumps({**work, "kind": kind, "ts": at}) for kind, at in times]
+            (place / "operations.jsonl").write_text("\n".join([*lines, ""]))
+
+    code, printed = run_audit(tmp_path / "logs", tmp_path / "out")
+
+    assert {row["kind"] for row in read_rows(tmp_path / "out", "incidents")} == {"takeover"}
+    assert "unexplained" not in printed
+    assert (code, printed.split()[1]) == (0, "clean"), printed

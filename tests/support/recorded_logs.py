@@ -1,0 +1,107 @@
+"""Logs that real brokers and fleets in trouble have written, in tests/data/logs, and their audit without Spark.
+
+``healthy``: a shared-file pair and a single broker of a release, linked in both directions. The active node is killed,
+its standby takes over, the killed node stands by again, is switched to by a planned stop, and all brokers are stopped.
+``cases``: fleets with one problem each. ``samples``: logs of single brokers. Stack traces are cut.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from activemq_fleet.audit.evidence import Incident, LogEvidence, LoggedPeriod, PairNode
+from activemq_fleet.audit.log_evidence import TEXT, evidence_in
+from activemq_fleet.audit.logged_bridges import LoggedBridge
+from activemq_fleet.audit.pair_findings import (
+    FleetEvidence,
+    findings_of_logs,
+    incidents_of_pair,
+    logged_periods,
+)
+from activemq_fleet.audit.unexplained_records import UnexplainedRecords
+from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
+
+LOGS = Path(__file__).resolve().parents[1] / "data" / "logs"
+
+
+@dataclass
+class RecordedFindings:
+    """What an audit finds in the logs of a few hosts."""
+
+    incidents: list[Incident] = field(default_factory=list)
+    bridges: list[LoggedBridge] = field(default_factory=list)
+    unexplained: list[UnexplainedRecords] = field(default_factory=list)
+
+    def only_incident(self, kind: str) -> Incident:
+        """Return the only incident of a kind."""
+        (incident,) = [incident for incident in self.incidents if incident.kind == kind]
+        return incident
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of all incidents."""
+        return {incident.kind for incident in self.incidents}
+
+
+def read_log(directory: Path) -> bytes:
+    """Return the log of a host."""
+    return gzip.decompress((directory / "activemq.log.gz").read_bytes())
+
+
+def evidence_of_log(host: str, log: bytes, release: str | None = None) -> Iterator[LogEvidence | LoggedPeriod]:
+    """Yield the evidence in a log and the times at which it has records, as an audit reads them."""
+    table = pa.Table.from_batches(list(Scanner(Source(release)).scan(log)), schema=SCHEMA)
+    times = table["time"].drop_null().combine_chunks()
+    yield from logged_periods(pa.array([host] * len(times)), times)
+    rows = table.to_pylist()
+    yield from evidence_in(
+        LogEvidence(
+            host,
+            number,
+            row["time"],
+            row["kind"],
+            dict(row["fields"] or ()),
+            "\n".join([row["message"], row["stack"] or ""])[:TEXT],
+            row["thread"] or "",
+            level=row["level"] or "",
+        )
+        for number, row in enumerate(rows)
+        if row["time"] is not None
+    )
+
+
+def audit_logs(logs: dict[str, bytes], pairs: Iterable[tuple[str, ...]] = (), release: str = "") -> RecordedFindings:
+    """Return what the logs of hosts show; hosts in one of ``pairs`` are the nodes of a pair."""
+    pair_of = {host: "+".join(pair) for pair in pairs for host in pair}
+    groups: dict[str, list[str]] = {}
+    for host in logs:
+        groups.setdefault(pair_of.get(host, host), []).append(host)
+    by_group = {
+        name: findings_of_logs(
+            [PairNode(host, pair=pair_of.get(host)) for host in hosts],
+            [record for host in hosts for record in evidence_of_log(host, logs[host], release or None)],
+        )
+        for name, hosts in groups.items()
+    }
+    fleet = FleetEvidence(
+        frozenset(name for findings in by_group.values() for name in findings.reporting_names),
+        {name: text for findings in by_group.values() for name, text in findings.frame_limits.items()},
+    )
+    recorded = RecordedFindings()
+    for findings in by_group.values():
+        recorded.incidents += incidents_of_pair(findings, (), fleet=fleet)
+        recorded.bridges += findings.bridges
+        recorded.unexplained += findings.unexplained
+    return recorded
+
+
+def audit_directory(directory: Path) -> RecordedFindings:
+    """Return what the logs of the hosts below a directory show; HOST-a and HOST-b are a pair."""
+    logs = {home.name: read_log(home) for home in sorted(directory.iterdir())}
+    nodes = [(name, f"{name[:-1]}b") for name in logs if name.endswith("-a") and f"{name[:-1]}b" in logs]
+    return audit_logs(logs, nodes)

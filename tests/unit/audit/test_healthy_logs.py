@@ -1,0 +1,50 @@
+"""Logs of real brokers of every release line through starts, a kill, takeovers and planned stops: no false alarm."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.recorded_logs import LOGS, audit_directory, audit_logs, read_log
+
+RELEASES = sorted(path.name for path in (LOGS / "healthy").iterdir())
+
+
+def test_healthy_logs_are_of_every_release_line() -> None:
+    lines = {".".join(release.split(".")[:2]) for release in RELEASES}
+
+    assert lines >= {"5.5", "5.8", "5.11", "5.15", "5.16", "5.17", "5.18", "6.0", "6.1", "6.2", "6.3"}
+    assert len(list((LOGS / "healthy").glob("*/*/activemq.log.gz"))) >= 30
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_healthy_logs_show_takeovers_and_nothing_else(release: str) -> None:
+    findings = audit_directory(LOGS / "healthy" / release)
+
+    assert [(incident.kind, incident.host) for incident in findings.incidents] == [
+        ("takeover", "depot-mq01-a"),
+        ("takeover", "depot-mq01-b"),
+    ]
+    assert findings.unexplained == []
+    assert [bridge for bridge in findings.bridges if bridge.is_broken or bridge.state == "failed"] == []
+
+
+def test_healthy_log_of_one_node_alone_is_no_outage() -> None:
+    for release in RELEASES:
+        for host in ("depot-mq01-a", "depot-mq01-b", "depot-mq02-a"):
+            findings = audit_logs({host: read_log(LOGS / "healthy" / release / host)})
+
+            assert findings.kinds <= {"takeover"}, (release, host, findings.incidents)
+
+
+def test_samples_of_healthy_brokers_show_nothing_but_a_takeover() -> None:
+    expected = {
+        "bridge-n1-over-failover": set[str](),
+        "kahadb-unclean-restart": set(),
+        "shared-m1-master": set(),
+        "shared-m2-promoted": {"takeover"},
+    }
+
+    found = {name: audit_logs({"x": read_log(LOGS / "samples" / name)}) for name in expected}
+
+    assert {name: findings.kinds for name, findings in found.items()} == expected
+    assert [findings.unexplained for findings in found.values()] == [[], [], [], []]

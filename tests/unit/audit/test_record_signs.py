@@ -1,0 +1,227 @@
+"""Warnings and errors: each known one is harmless with a reason or part of an incident, unknown ones are reported."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from activemq_fleet.audit.record_signs import incidents_of_kind
+from activemq_fleet.logs.harmless import harmless_kinds, harmless_records
+from activemq_fleet.logs.kinds import kind, kinds
+from tests.support.recorded_logs import RecordedFindings, audit_logs
+
+STARTED = [
+    f"INFO  | {message} | org.apache.activemq.broker.BrokerService | main"
+    for message in (
+        "Using Persistence Adapter: KahaDBPersistenceAdapter[/srv/x]",
+        "Apache ActiveMQ 5.18.3 (x, ID:x-1-1-0:1) is starting",
+        "Apache ActiveMQ 5.18.3 (x, ID:x-1-1-0:1) started",
+    )
+]
+CONNECTION = "org.apache.activemq.broker.TransportConnection"
+IN_USE = "due to Broker: x - Client: {} already connected from tcp://10.0.0.8:1"
+BLOCK = "Usage(default:memory) percentUsage=100%: Usage Manager Memory Limit reached. Producer (p) stopped to prevent "
+BLOCK += "flooding queue://a.b. See http://x (blocking for: {}s)"
+
+
+def audit_records(*records: str, apart: int = 5) -> RecordedFindings:
+    """Return what a broker's log shows that starts and then has these records, some seconds apart."""
+    lines = [f"2026-03-01 10:00:0{second},000 | {line}" for second, line in enumerate(STARTED)]
+    for number, record in enumerate(records, 1):
+        minutes, seconds = divmod(number * apart, 60)
+        hours, minutes = divmod(minutes, 60)
+        lines.append(f"2026-03-01 {10 + hours}:{minutes:02}:{seconds:02},000 | {record}")
+    return audit_logs({"x": "\n".join([*lines, ""]).encode()})
+
+
+def test_each_warning_and_error_of_the_log_facts_is_explained() -> None:
+    warnings = {name for name in kinds() if re.search(r"\b(?:WARN|ERROR)\b", kind(name).releases)}
+
+    unexplained = {name for name in warnings - harmless_kinds() if not incidents_of_kind(name)}
+    assert unexplained == {"LIFE-REFRESH"}  # an INFO that the level of a logger hides
+
+
+def test_each_harmless_record_has_message_releases_source_and_reason() -> None:
+    for record in harmless_records():
+        assert record.message
+        assert record.releases
+        assert record.source
+        assert record.reason.endswith(".")
+
+
+def test_harmless_records_are_no_incident_and_not_unexplained() -> None:
+    gone = f"WARN  | Transport Connection to: tcp://x:5 failed: java.io.EOFException | {CONNECTION}.Transport | t"
+
+    findings = audit_records(*[gone] * 50)
+
+    assert (findings.incidents, findings.unexplained) == ([], [])
+    assert "TR-CONN-FAILED" in harmless_kinds()
+
+
+def test_unknown_error_is_unexplained_and_unknown_warning_only_if_it_repeats() -> None:
+    error = "ERROR | The frobnicator of ID:x-1-2-3:4 failed | org.apache.activemq.Frob | main"
+    warning = "WARN  | Frob {} is late | org.apache.activemq.Frob | main"
+
+    findings = audit_records(error, *[warning.format(number) for number in range(4)])
+    assert [(records.level, records.count) for records in findings.unexplained] == [("ERROR", 1)]
+
+    (records,) = audit_records(*[warning.format(number) for number in range(7)]).unexplained
+    assert (records.host, records.level, records.count, records.message) == ("x", "WARN", 7, "Frob 0 is late")
+    assert audit_records(*["INFO  | Frob is here | org.apache.activemq.Frob | main"] * 9).unexplained == []
+
+
+@pytest.mark.parametrize(
+    ("record", "times", "kind_of_incident", "part_of_cause"),
+    [
+        (
+            "ERROR | Could not accept connection : java.net.SocketException: Too many open files | "
+            "org.apache.activemq.broker.TransportConnector | t",
+            3,
+            "too_many_open_files",
+            "ran out of file descriptors 3 times",
+        ),
+        (
+            "INFO  | Transport failed: java.lang.OutOfMemoryError: GC overhead limit exceeded | org.apache.x.Y | t",
+            1,
+            "out_of_memory",
+            "ran out of memory once",
+        ),
+        (
+            "WARN  | Could not accept connection from tcp://10.0.0.9:1: Exceeded the maximum number of allowed client "
+            "connections. See the 'maximumConnections' property | org.apache.activemq.broker.TransportConnector | t",
+            2,
+            "refused_connections",
+            "refused connections 2 times, because a connector has reached maximumConnections",
+        ),
+        (
+            "WARN  | Could not accept connection from tcp://10.0.0.9:1: Received fatal alert: certificate_unknown "
+            "(javax.net.ssl.SSLHandshakeException) | org.apache.activemq.broker.TransportConnector | t",
+            5,
+            "refused_connections",
+            "their TLS handshake failed",
+        ),
+        (
+            f"WARN  | Failed to add Connection id=ID:1, clientId=shop {IN_USE.format('shop')} | {CONNECTION} | t",
+            3,
+            "duplicate_client",
+            "another connection had their id: shop 3 times",
+        ),
+        (
+            "WARN  | Stealing link for clientId till7 From Connection Transport Connection to: tcp://10.0.0.9:1 | "
+            "org.apache.activemq.broker.region.RegionBroker | t",
+            12,
+            "duplicate_client",
+            "took over their id: till7 12 times",
+        ),
+        (
+            f"WARN  | {BLOCK.format(30)} | org.apache.activemq.broker.region.Queue | t",
+            20,
+            "blocked_producers",
+            "blocked producers of queue://a.b, because the memory limit was reached",
+        ),
+        (
+            "INFO  | Slow KahaDB access: cleanup took 9,000 | org.apache.activemq.store.kahadb.MessageDatabase | t",
+            3,
+            "slow_store",
+            "was slow 3 times",
+        ),
+        (
+            "INFO  | Recovery replayed 90 operations from the journal in 312.5 seconds. | "
+            "org.apache.activemq.store.kahadb.MessageDatabase | main",
+            1,
+            "slow_store",
+            "312.5 seconds",
+        ),
+        (
+            "WARN  | Security Error occurred on connection to: tcp://10.0.0.9:1, User joe is not authorized to create: "
+            f"topic://ActiveMQ.Advisory.Connection | {CONNECTION}.Service | t",
+            4,
+            "refused_rights",
+            "the account joe had no right to create topic://ActiveMQ.Advisory.Connection 4 times",
+        ),
+        (
+            "ERROR | Broker Name: a b contained illegal characters matching regExp: x - replaced with a_b | "
+            "org.apache.activemq.broker.BrokerService | main",
+            1,
+            "reported_error",
+            "the broker changed its brokerName",
+        ),
+        (
+            "WARN  | locker keepAlive resulted in java.io.IOException: x | org.apache.activemq.broker."
+            "LockableServiceSupport | t",
+            2,
+            "store_error",
+            "the lock of the store could not be renewed or released 2 times",
+        ),
+        (
+            "ERROR | Frob could not write: java.io.IOException: No space left on device | org.apache.activemq.Frob | t",
+            1,
+            "store_error",
+            "the disk was full",
+        ),
+        (
+            "WARN  | The frob broke: java.io.IOException: Read-only file system | org.apache.activemq.Frob | t",
+            1,
+            "store_error",
+            "could not be written",
+        ),
+    ],
+)
+def test_repeated_record_is_one_incident(record: str, times: int, kind_of_incident: str, part_of_cause: str) -> None:
+    findings = audit_records(*[record] * times)
+
+    (incident,) = findings.incidents
+    assert incident.kind == kind_of_incident
+    assert part_of_cause in incident.cause
+    assert incident.remedy
+    assert findings.unexplained == []
+
+
+@pytest.mark.parametrize(
+    ("record", "times"),
+    [
+        (f"WARN  | Failed to add Connection id=ID:1, clientId=shop {IN_USE.format('shop')} | {CONNECTION} | t", 2),
+        (
+            "WARN  | Could not accept connection from tcp://10.0.0.9:1: Remote host terminated the handshake "
+            "(javax.net.ssl.SSLHandshakeException) | org.apache.activemq.broker.TransportConnector | t",
+            50,
+        ),
+        (f"WARN  | {BLOCK.format(3)} | org.apache.activemq.broker.region.Queue | t", 2),
+        (
+            "ERROR | Could not accept connection during shutdown : null | "
+            "org.apache.activemq.broker.TransportConnector | t",
+            3,
+        ),
+        (
+            "INFO  | Recovery replayed 90 operations from the journal in 12.5 seconds. | "
+            "org.apache.activemq.store.kahadb.MessageDatabase | main",
+            1,
+        ),
+    ],
+)
+def test_record_that_healthy_brokers_write_is_no_incident(record: str, times: int) -> None:
+    findings = audit_records(*[record] * times)
+
+    assert (findings.incidents, findings.unexplained) == ([], [])
+
+
+def test_process_that_ends_three_times_in_a_row_without_a_record_crashes() -> None:
+    lines = []
+    for hour in (10, 11, 12, 13):
+        lines += [f"2026-03-01 {hour}:00:0{second},000 | {line}" for second, line in enumerate(STARTED)]
+        lines.append(f"2026-03-01 {hour}:40:00,000 | INFO  | For help | x.Y | main")
+
+    findings = audit_logs({"x": "\n".join(lines).encode()})
+
+    (incident,) = findings.incidents
+    assert incident.kind == "crashes"
+    assert "ended 3 times in a row without a record" in incident.cause
+
+
+def test_start_that_needs_minutes_from_the_lock_to_service_is_slow() -> None:
+    lines = [f"2026-03-01 10:0{4 * (number == 2)}:0{number},000 | {line}" for number, line in enumerate(STARTED)]
+
+    (incident,) = audit_logs({"x": "\n".join(lines).encode()}).incidents
+
+    assert (incident.kind, incident.seconds) == ("slow_store", 241.0)
