@@ -277,9 +277,10 @@ BLOCKED_MEMORY = Advice(
     ("C006",),
 )
 LOST_SPOOL = Advice(
-    "Give each node a dataDirectory (and tmpDataDirectory) on a disk of its own, or use 5.14.0 or later: earlier "
+    "Give each node a dataDirectory (and tmpDataDirectory) on a disk of its own, or use 5.13.1 or later: earlier "
     "releases delete the temporary store at each start, before they have the lock. The non-persistent messages that "
     "the active node had moved to its disk are lost: send them again.",
+    ("L040",),
 )
 REFUSED_CONNECTIONS = Advice(
     "Raise maximumConnections of the connector above the number of clients and bridges, with room for a failover, or "
