@@ -7,8 +7,9 @@ names nodes of complete pairs.
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from activemq_fleet.errors import InputError
@@ -34,6 +35,9 @@ _WORDS = re.compile(
 _SEPARATORS = "-_"
 _MOST_MARKS = 8
 _END = r"(?:\.|$)"
+# Any name as that of a single broker: its first label, or else the whole name, as of an IP address.
+_ANY_NAME = (f"^(?P<pair>(?P<group>[^.]*[^.0-9][^.]*)){_END}", "^(?P<pair>(?P<group>.+))$")
+_MOST_FILES = 4
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,31 @@ class NamingProposal:
         elif naming.preferred_node != DEFAULT_MASTER_NODE:
             variables["activemq_master_node"] = naming.preferred_node
         return variables
+
+    def adopt_command(self) -> str:
+        """Return the command line that adopts the activemq.xml files of these hosts; it has FILE for each path."""
+        hosts = [identity.name for identity in self.identities]
+        files = (
+            {host: f"FILE{number}" for number, host in enumerate(hosts, 1)} if len(hosts) > 1 else {hosts[0]: "FILE"}
+        )
+        return adopt_command(files if len(files) <= _MOST_FILES else {}, self.naming)
+
+
+def adopt_command(files: Mapping[str, str], naming: Naming, options: Sequence[str] = ()) -> str:
+    """Return a command line of ``activemq-fleet adopt`` for the file of each host, path by host; none: of a directory.
+
+    ``options`` are further words of it.
+    """
+    words = ["activemq-fleet", "adopt", *(f"{host}={path}" for host, path in files.items())]
+    words += [] if files else ["DIRECTORY"]
+    if naming.pattern != DEFAULT_PATTERN:
+        words += ["--naming-pattern", naming.pattern]
+    if naming.parity:
+        words += ["--naming-parity", naming.parity]
+    elif "node" in naming.stated:
+        words += ["--node", naming.stated["node"]]
+    words += options or ["--release", "RELEASE"]
+    return shlex.join([*words, "-o", "inventory"])
 
 
 @dataclass(frozen=True)
@@ -111,19 +140,23 @@ def _names_read_by(proposal: NamingProposal) -> tuple[int, int]:
     return sum(1 for host in read if _OF_SOFTWARE.search(host)), len(read)
 
 
-def propose_single_naming(names: Sequence[str], pairs: NamingProposal | None) -> NamingProposal | None:
+def propose_single_naming(
+    names: Sequence[str], pairs: NamingProposal | None, *, are_brokers: bool = False
+) -> NamingProposal | None:
     """Return the convention that reads most names as single brokers, each of which is node a of its own pair.
 
     None where ``pairs``, the proposal of pairs, reads as many names and does not depend on odd and even numbers.
+    ``are_brokers``: all names are those of brokers, so that a convention that reads any name counts.
     """
     numbered = [label for name in names if (label := _label(name)).number is not None]
+    insides = [pattern.removeprefix("^").removesuffix(_END) for pattern in _patterns(numbered, ())]
+    patterns = [f"^(?P<pair>{inside}){_END}" for inside in insides]
     best: NamingProposal | None = None
-    for pattern in _patterns(numbered, ()):
-        inside = pattern.removeprefix("^").removesuffix(_END)
-        naming = Naming(f"^(?P<pair>{inside}){_END}", stated={"node": DEFAULT_MASTER_NODE})
+    for pattern in (*patterns, *(_ANY_NAME if are_brokers else ())):
+        naming = Naming(pattern, stated={"node": DEFAULT_MASTER_NODE})
         identities = [identity for name in names if naming.matches(name) and (identity := naming.identify(name))]
         pair_names = {identity.pair for identity in identities}
-        if len(pair_names) == len(identities) > (len(best.identities) if best else 1):
+        if len(pair_names) == len(identities) > (len(best.identities) if best else int(not are_brokers)):
             best = NamingProposal(naming, tuple(identities))
     sure = pairs and not pairs.naming.parity and len(pairs.identities) >= len(best.identities if best else ())
     return None if sure else best

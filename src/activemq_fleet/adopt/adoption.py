@@ -139,7 +139,7 @@ def adopt(
     proposal = Proposal.from_documents(documents, naming)
     for document in proposal.documents:
         for reason in (*document.remarks, *document.files_refused):
-            proposal.note([document.host], reason)
+            proposal.note([document.host], reason, is_urgent=True)
     companion_files.propose_environment(proposal)
     propose_profiles(proposal, shared)
     propose_authentication(proposal)

@@ -112,9 +112,11 @@ def _propose_imported_files(proposal: Proposal, document: AdoptedDocument, impor
             [host],
             f"imports {', '.join(secret)}, not copied because of a password in clear text, or because it cannot be "
             "checked for one: add it to activemq_extra_files, with its passwords in ansible-vault",
+            is_urgent=True,
         )
     if missing:
-        proposal.note([host], f"imports {', '.join(missing)}: put what is not in the release into activemq_extra_files")
+        text = f"imports {', '.join(missing)}: put what is not in the release into activemq_extra_files"
+        proposal.note([host], text, is_urgent=True)
 
 
 def _note_key_stores(proposal: Proposal, document: AdoptedDocument) -> None:

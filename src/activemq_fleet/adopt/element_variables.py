@@ -87,6 +87,7 @@ def _first_entries(
                 [document.host],
                 f"the file has several policyEntry of {destination}, of which the broker uses any single one: the "
                 "inventory has the first; set activemq_destination_policies as you need it",
+                is_urgent=True,
             )
         else:
             first[key] = entry

@@ -108,7 +108,8 @@ def _propose_attributes(proposal: Proposal, document: AdoptedDocument, rendered:
             _propose_master_connector(proposal, document, value)
         else:
             reason = "its value contains a password" if secret else f"activemq_broker_attributes refuses {value!r:.200}"
-            proposal.note([document.host], f"the attribute {name} of <broker> is left out, because {reason}")
+            text = f"the attribute {name} of <broker> is left out, because {reason}"
+            proposal.note([document.host], text, is_urgent=True)
     if attributes:
         proposal[document.host]["broker_attributes"] = attributes
 

@@ -54,7 +54,7 @@ def propose_profiles(proposal: Proposal, shared: Collection[str] = ()) -> None:
                     f"is the only node of pair {pair} that was given, so it has activemq_ha: none; "
                     "adopt both files together if there is a second",
                 )
-            elif perhaps := _store_that_may_be_shared(pair, documents):
+            elif len(documents) > 1 and (perhaps := _store_that_may_be_shared(pair, documents)):
                 proposal.note(
                     [document.host for document in documents],
                     f"nothing shows that both nodes of pair {pair} share {perhaps[0]}, so each is a broker by itself "

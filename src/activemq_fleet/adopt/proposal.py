@@ -37,6 +37,7 @@ class Proposal:
     secrets: FoundPasswords = field(default_factory=FoundPasswords)
     notes: list[str] = field(default_factory=list)
     _noted: set[str] = field(default_factory=set)
+    _urgent: int = 0
     replaced_elements: set[int] = field(default_factory=set)
 
     @classmethod
@@ -97,12 +98,19 @@ class Proposal:
             hosts[host] = {PREFIX + name: value_for_model(value) for name, value in variables.items()}
         return build_fleet(hosts, {AGENTS: list(self.agents)}, naming_pattern=self.naming.pattern)
 
-    def note(self, hosts: Iterable[str], text: str) -> None:
-        """Add a note for the operator about the given hosts, unless the same note exists already."""
+    def note(self, hosts: Iterable[str], text: str, *, is_urgent: bool = False) -> None:
+        """Add a note for the operator about the given hosts, unless the same note exists already.
+
+        Urgent notes come before all others: errors, and what the rendered files leave out.
+        """
         line = f"{shorten_list(sorted(hosts))}: {text}"
         if line not in self._noted:
             self._noted.add(line)
-            self.notes.append(line)
+            if is_urgent:
+                self.notes.insert(self._urgent, line)
+                self._urgent += 1
+            else:
+                self.notes.append(line)
 
     def exclude_from_fragments(self, *nodes: ComparedElement | None) -> None:
         """Keep the given XML elements out of the proposed fragments."""

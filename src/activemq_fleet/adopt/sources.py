@@ -24,6 +24,7 @@ from activemq_fleet.grouping import inventory_groups
 from activemq_fleet.lint.file_kinds import foreign_kind
 from activemq_fleet.lint.versions_placeholders import template_mark
 from activemq_fleet.naming import Identity, Naming
+from activemq_fleet.naming_proposal import adopt_command, propose_naming, propose_single_naming
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import BEANS, CORE, UnreadableError, local_name, namespace_of, parse, text_of
 
@@ -36,6 +37,10 @@ _LARGEST = 16 << 20  # bytes
 _NEXT_TO_DOCUMENT = ("jetty-spring.properties", "jetty.xml")
 _IN_TREE = ("bin/env", "bin/setenv")
 _DIRECTORIES_IN_TREE = (("etc/default", ""), ("systemd", ".service"))
+# Names of files and directories that are those of no host.
+_USUAL_NAME = re.compile(
+    r"(?i)(apache-)?activemq([-.\d]*)|broker|conf|config|etc|hosts?|opt|home|srv|tmp|data|xml|.*config"
+)
 _CONF_REFERENCE = re.compile(r"\./|file:\$\{activemq\.(?:conf|base\}/conf)\}?/")
 _NAME_IT = "name the activemq.xml that the broker reads"
 _PRIVATE = re.compile("[\ue000\ue001]")
@@ -76,9 +81,11 @@ def read_sources(
     rendered by activemq.fleet names. ``properties`` are ``FILE`` or ``HOST=FILE``, with what placeholders stand for.
     Raises InputError or ReleaseError, naming file or host.
     """
+    files = list(_source_files(arguments, naming))
+    _refuse_unread_names(files, naming, [("--release", text) for text in releases], properties)
     paths: dict[str, Path] = {}
     roots: dict[str, Path | None] = {}
-    for host, path, root in _source_files(arguments, naming):
+    for host, path, root in files:
         if host in paths and paths[host].resolve() != path.resolve():
             raise InputError(f"{path}: is the second file for {host}, after {paths[host]}: name one of them")
         paths[host], roots[host] = path, root
@@ -94,7 +101,10 @@ def read_sources(
 
 
 def _source_files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[str, Path, Path | None]]:
-    """Yield the host and path of each file, and the directory below which it was found; None for a named file."""
+    """Yield the host and path of each file, and the directory below which it was found; None for a named file.
+
+    The host is "" where neither the argument nor the path shows it.
+    """
     for argument in arguments:
         host, file = "", argument
         if "=" in argument and not Path(argument).exists():
@@ -120,10 +130,10 @@ def _source_files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[st
 
 
 def _host_of(path: Path, naming: Naming) -> str:
-    """Return the host a file belongs to.
+    """Return the host a file belongs to, "" for an unknown one.
 
     Taken from ``…/hosts/HOST/conf/activemq.xml``, else from the nearest directory with a broker's name, else from the
-    file's own name. Raises InputError where none of them names a broker.
+    file's own name.
     """
     for parts in (path.parts, path.resolve().parts):
         if len(parts) > 3 and (parts[-4], parts[-2]) == ("hosts", "conf"):
@@ -131,14 +141,63 @@ def _host_of(path: Path, naming: Naming) -> str:
         for part in reversed(parts[:-1]):
             if naming.matches(part):
                 return part
-    stem = path.name.removesuffix(".xml").removesuffix(".activemq")
-    if naming.matches(stem):
-        return stem
-    raise InputError(
-        f"{path}: cannot tell which host this file belongs to, for nothing in its path matches {naming.pattern}: "
-        f"say how your hosts are called with --naming-pattern, which activemq-fleet names HOST... proposes, "
-        f"or write HOST={path}"
+    stem = _stem_of(path)
+    return stem if naming.matches(stem) else ""
+
+
+def _stem_of(path: Path) -> str:
+    return path.name.removesuffix(".xml").removesuffix(".activemq")
+
+
+def _refuse_unread_names(
+    files: Sequence[tuple[str, Path, Path | None]],
+    naming: Naming,
+    releases: Sequence[tuple[str, str]],
+    properties: Sequence[str],
+) -> None:
+    """Raise InputError for files whose host is unknown, or has a name that the naming convention does not read.
+
+    The error ends with a command line that adopts the files.
+    """
+    unread = [(host, path) for host, path, _ in files if not naming.matches(host)]
+    if not unread:
+        return
+    wrong_host = next(
+        (f"{path}: {host!r} is not a host name" for host, path in unread if host and not _HOST.fullmatch(host)), ""
     )
+    if wrong_host:
+        raise InputError(f"{wrong_host}: write HOST=FILE")
+    host, path = unread[0]
+    guesses = {path: host or _probable_host(path) for host, path, _ in files}
+    if len(set(guesses.values())) < len(guesses):
+        guesses = {path: f"HOST{number}" for number, path in enumerate(guesses, 1)}
+    names = list(guesses.values())
+    pairs = propose_naming(names)
+    if pairs and len(pairs.identities) < len(names):
+        pairs = None
+    alone = propose_single_naming(names, pairs, are_brokers=True)
+    options = [word for option in (*releases, *(("--properties", text) for text in properties)) for word in option]
+    options += [] if releases else ["--release", "RELEASE"]
+    by_host = {guess: str(path) for path, guess in guesses.items()}
+    reason = f"its host {host} does not match {naming.pattern}"
+    if not host:
+        reason = (
+            f"its path does not show which host it belongs to, for nothing in it matches {naming.pattern}. Write the "
+            f"name of the host in place of {guesses[path]}"
+        )
+    ways = [
+        f"{text}, run: {adopt_command(by_host, proposal.naming, options)}"
+        for text, proposal in (("if they are pairs", pairs), ("if each broker stands alone", alone))
+        if proposal
+    ]
+    ways = ways or ["name the parts with --naming-pattern, as activemq-fleet help names describes"]
+    raise InputError(f"{path}: {reason}: {'; '.join(ways)}")
+
+
+def _probable_host(path: Path) -> str:
+    """Return the name of a file, or of the nearest directory above it, that may be the name of its host."""
+    parts = (_stem_of(path), *reversed(path.resolve().parts[1:-1]))
+    return next((part for part in parts if _HOST.fullmatch(part) and not _USUAL_NAME.fullmatch(part)), "HOST")
 
 
 def _release_by_host(arguments: Sequence[str], hosts: Mapping[str, Path]) -> dict[str, str]:
@@ -176,12 +235,9 @@ def read_addresses(arguments: Sequence[str], documents: Sequence[AdoptedDocument
 def _document(
     host: str, path: Path, root: Path | None, release: str | None, naming: Naming, properties: Mapping[str, str]
 ) -> AdoptedDocument:
-    identity = naming.identify(host) if naming.matches(host) else None
+    identity = naming.identify(host)
     if identity is None or not _HOST.fullmatch(host):
-        raise InputError(
-            f"{path}: its host {host} does not match {naming.pattern}: say how yours are called with --naming-pattern, "
-            "which activemq-fleet names HOST... proposes"
-        )
+        raise InputError(f"{path}: {host!r} is not a host name that {naming.pattern} matches: write HOST=FILE")
     companions = CompanionFiles(root or _tree_of(path))
     content, root_element, remarks = _read(path, root, {**credentials_beside(path, companions), **properties})
     original = xml_element_of(root_element)

@@ -67,6 +67,7 @@ def _leave_out_cause(proposal: Proposal, finding: Finding, findings_of: Findings
                 [finding.host],
                 f"{what} is left out, because the rendered file would have an error that the original does not have: "
                 f"{finding.rule}: {finding.message}",
+                is_urgent=True,
             )
             return
         variables.update(before)
@@ -101,6 +102,7 @@ def _waive(proposal: Proposal, errors: Iterable[Finding]) -> None:
         if set(where) < set(proposal.variables):
             waiver["hosts"] = sorted(where)
         waivers.append(waiver)
-        proposal.note(where, f"{rule}: {next(iter(where.values()))}; waived in the inventory, so that it renders")
+        text = f"{rule}: {next(iter(where.values()))}; waived in the inventory, so that it renders"
+        proposal.note(where, text, is_urgent=True)
     for variables in proposal.variables.values():
         variables["waivers"] = waivers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,9 +20,10 @@ from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.node.printable import counted
 
 if TYPE_CHECKING:
-    from activemq_fleet.adopt import Adoption, Difference
+    from activemq_fleet.adopt import Adoption
 
 _LONGEST = 400
+_LONGEST_ADDITION = 100
 
 
 @click.command("adopt")
@@ -103,10 +104,10 @@ def command(
     write_tree(output, adopted.files, check_target=check_inventory)
     if form == "json":
         echo(json.dumps([asdict(difference) for difference in adopted.differences], indent=2))
+        for line in (*_to_do(output, adopted), *_files_read(adopted)):
+            echo(line, err=True)
     else:
         echo("\n".join(_as_text(output, adopted)))
-    for line in _summary(output, adopted):
-        echo(line, err=form == "json")
     return 0
 
 
@@ -127,40 +128,53 @@ def check_inventory(directory: Path) -> None:
         raise InputError(f"{directory}: was changed since adopt wrote it; choose another directory")
 
 
-def _as_text(output: Path, adopted: Adoption) -> Iterable[str]:
-    by_difference: dict[tuple[str, str, str | None, str | None], list[Difference]] = defaultdict(list)
-    for difference in adopted.differences:
-        by_difference[difference.path, difference.direction, difference.original, difference.rendered].append(
-            difference
-        )
+def _as_text(output: Path, adopted: Adoption) -> Iterator[str]:
+    """Yield the lines of the report: first what the operator must act on, last what needs no action."""
     number = len(adopted.fleet.brokers)
     yield f"{output}: {counted(number, 'host')}, {counted(len(adopted.files), 'file')}"
+    yield from _to_do(output, adopted)
+    by_difference: dict[tuple[str, str, str | None, str | None], list[str]] = defaultdict(list)
+    for difference in adopted.differences:
+        key = difference.path, difference.direction, difference.original, difference.rendered
+        by_difference[key].append(difference.host)
+    changes = {key: hosts for key, hosts in by_difference.items() if key[1] != "rendered adds"}
+    additions = {key: hosts for key, hosts in by_difference.items() if key not in changes}
     if not by_difference:
         yield "It renders the same documents."
-        return
-    yield f"It renders documents that differ from the files in {counted(len(by_difference), 'place')}:"
-    for (path, direction, original, rendered), differences in by_difference.items():
+    elif changes:
+        yield f"It renders documents that change or leave out what the files have in {counted(len(changes), 'place')}:"
+    for (path, direction, original, rendered), hosts in changes.items():
         yield f"\n{path}: {direction}"
-        yield f"    hosts:    {shorten_list([difference.host for difference in differences])}"
+        yield f"    hosts:    {shorten_list(hosts)}"
         if original is not None:
             yield f"    original: {_short(original)}"
         if rendered is not None:
             yield f"    rendered: {_short(rendered)}"
+    if additions:
+        yield "" if changes else "It renders documents that change nothing that the files have."
+        yield f"The documents have {counted(len(additions), 'addition')}, most of which every rendered broker has:"
+    for (path, _, _, rendered), hosts in additions.items():
+        of = f" ({shorten_list(hosts)})" if len(hosts) < number else ""
+        yield f"    {path}{of}: {_short(rendered or '', _LONGEST_ADDITION)}"
+    yield from _files_read(adopted)
 
 
-def _summary(output: Path, adopted: Adoption) -> Iterable[str]:
-    for host, paths in adopted.files_read.items():
-        yield f"read: {host}: {', '.join(map(_printable, paths))}"
+def _to_do(output: Path, adopted: Adoption) -> Iterator[str]:
     for note in adopted.notes:
         yield f"note: {_printable(note)}"
     for label, what in adopted.secrets.items():
         yield f"secret: {output}/.secrets/{label}: the {what}; put it there, or set the variable with ansible-vault"
 
 
+def _files_read(adopted: Adoption) -> Iterator[str]:
+    for host, paths in adopted.files_read.items():
+        yield f"read: {host}: {', '.join(map(_printable, paths))}"
+
+
 def _printable(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text)
 
 
-def _short(text: str) -> str:
+def _short(text: str, longest: int = _LONGEST) -> str:
     flat = _printable(text)
-    return flat if len(flat) <= _LONGEST else f"{flat[:_LONGEST]}…"
+    return flat if len(flat) <= longest else f"{flat[:longest]}…"

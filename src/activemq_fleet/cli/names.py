@@ -50,7 +50,7 @@ def command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str, **co
     proposal = propose_naming(variables) if unread else None
     if proposal and len(proposal.identities) <= len(rows) - len(unread):
         proposal = None
-    alone = propose_single_naming(unread, proposal) if unread else None
+    alone = propose_single_naming(unread, proposal, are_brokers=bool(hosts)) if unread else None
     if form == "json":
         proposals = {"proposal": proposal, "alone": alone}
         echo(
@@ -62,7 +62,12 @@ def command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str, **co
             )
         )
     else:
-        print_long(printable("\n".join([*_text(rows, proposal), *_standalone_text(alone)]), lines=True))
+        print_long(
+            printable(
+                "\n".join([*_text(rows, proposal, alone), *_standalone_text(alone), *_adopt_text(proposal, alone)]),
+                lines=True,
+            )
+        )
     return int(any(row["problem"] or (hosts and not row["broker"]) for row in rows))
 
 
@@ -119,15 +124,16 @@ def _by_origin(origins: Mapping[str, str]) -> dict[str, list[str]]:
 def _proposal_object(proposal: NamingProposal) -> dict[str, Any]:
     return {
         "variables": proposal.variables(),
+        "adopt": proposal.adopt_command(),
         "hosts": [{"host": identity.name, **identity.to_dict()} for identity in proposal.identities],
     }
 
 
-def _text(rows: Rows, proposal: NamingProposal | None) -> list[str]:
+def _text(rows: Rows, proposal: NamingProposal | None, alone: NamingProposal | None) -> list[str]:
     lines = _table(rows)
     unread = [row["host"] for row in rows if not (row["broker"] or row["problem"])]
     if proposal is None:
-        return [*lines, "", _NO_CONVENTION] if unread else lines
+        return [*lines, "", _NO_CONVENTION] if unread and (not alone or len(unread) > 1) else lines
     from activemq_fleet.inventory_yaml import write_plain_variables
 
     lines += ["", f"These variables of all hosts read {counted(len(proposal.identities), 'name')} as pairs:", ""]
@@ -155,6 +161,19 @@ def _standalone_text(alone: NamingProposal | None) -> list[str]:
 
     variables = split_lines(write_plain_variables(alone.variables()))
     return ["", f"Where each stands alone, these read {counted(len(alone.identities), 'name')}:", "", *variables]
+
+
+def _adopt_text(proposal: NamingProposal | None, alone: NamingProposal | None) -> list[str]:
+    """Return the command lines that adopt the files of hosts with the proposed conventions."""
+    commands = [shown.adopt_command() for shown in (proposal, alone) if shown]
+    if not commands:
+        return []
+    what = (
+        "To adopt their activemq.xml files, put the path of each in place of FILE, and the release in place of RELEASE."
+    )
+    if any(" DIRECTORY " in command for command in commands):
+        what += " DIRECTORY holds HOST/activemq.xml for each host."
+    return ["", what, "", *commands]
 
 
 def _table(rows: Rows) -> list[str]:

@@ -95,7 +95,8 @@ def fleet_without_brokers_error(hosts: int, pattern: str) -> InputError:
     """Return the error for an inventory of so many hosts of which none is a broker."""
     return InputError(
         f"no host of this inventory is a broker: none of {hosts} names matches {pattern} "
-        "(such as orders-mq01-a.example.com); set activemq_naming_pattern if yours differ"
+        "(such as orders-mq01-a.example.com): set activemq_naming_pattern as `activemq-fleet names -i INVENTORY` "
+        "proposes, or `activemq-fleet names HOST...` for brokers that stand alone"
     )
 
 

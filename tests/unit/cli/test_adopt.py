@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,14 @@ from tests.unit.fleets import fleet
 
 PATTERN = r"^(?P<group>[a-z]+)(?P<number>[0-9])(?P<node>[xy])"
 HAND = document("", brokerName="hand")
+ORDER = (
+    "the attribute vmConnectorURI of <broker> is left out",
+    "is the only node of pair",
+    "not in activemq.xml, so the defaults stand",
+    "beans/broker/@vmConnectorURI: rendered lacks",
+    "additions, most of which every rendered broker has",
+)
+"""The parts of a report: losses, other notes, the list of changes, and what needs no action."""
 
 
 @pytest.fixture(autouse=True)
@@ -105,6 +114,53 @@ class TestWhatItWrites:
             ("broker2", "broker2", "none"),
         ]
 
+    @pytest.mark.parametrize("node", [(), ("--node", "a")])
+    @pytest.mark.parametrize(
+        "hosts", [("broker1",), ("activemq-prod",), ("10.0.0.1",), ("alpha", "beta"), ("q1", "q2")]
+    )
+    def test_command_line_of_the_error_adopts_the_files(
+        self, hosts: tuple[str, ...], node: tuple[str, ...], hand: Path, tmp_path: Path, capsys: Any
+    ) -> None:
+        files = []
+        for host in hosts:
+            files.append(tmp_path / f"{host}.xml")
+            files[-1].write_bytes(HAND)
+        arguments = [f"{host}={file}" for host, file in zip(hosts, files, strict=True)]
+        assert run(*arguments, *node, "--release", "5.18.3", "-o", tmp_path / "inventory") == 2
+        error = capsys.readouterr().err
+
+        words = shlex.split(error.rpartition(", run: activemq-fleet ")[2])
+        assert words[-2:] == ["-o", "inventory"]
+        assert main([*words[:-1], str(tmp_path / "inventory")]) == 0
+
+        fleet = load_fleet([str(tmp_path / "inventory")])
+        assert [broker.host for broker in fleet.brokers] == list(hosts)
+
+    def test_files_whose_paths_show_no_host_get_a_command_with_probable_names(
+        self, tmp_path: Path, capsys: Any
+    ) -> None:
+        for host in ("north", "south"):
+            (tmp_path / "collected" / host / "conf").mkdir(parents=True)
+            (tmp_path / "collected" / host / "conf/activemq.xml").write_bytes(HAND)
+        assert run(tmp_path / "collected", "--release", "5.18.3", "-o", tmp_path / "inventory") == 2
+
+        words = shlex.split(capsys.readouterr().err.rpartition(", run: activemq-fleet ")[2])
+        assert main([*words[:-1], str(tmp_path / "inventory")]) == 0
+        fleet = load_fleet([str(tmp_path / "inventory")])
+        assert [broker.host for broker in fleet.brokers] == ["north", "south"]
+
+    def test_single_brokers_are_not_noted_as_nodes_of_a_pair(self, tmp_path: Path, capsys: Any) -> None:
+        store = '<persistenceAdapter><kahaDB directory="/data/kahadb"/></persistenceAdapter>'
+        for host in ("broker1", "broker2"):
+            (tmp_path / host).mkdir()
+            (tmp_path / host / "activemq.xml").write_bytes(document(store, brokerName=host))
+        alone = r"^(?P<pair>(?P<group>broker)(?P<number>[0-9]+))$"
+        assert (
+            run(tmp_path, "--release=5.18.3", "--naming-pattern", alone, "--node=a", "-o", tmp_path / "inventory") == 0
+        )
+
+        assert "nothing shows that both nodes" not in capsys.readouterr().out
+
     def test_a_naming_pattern_goes_into_the_inventory(self, hand: Path, tmp_path: Path) -> None:
         file = f"shop1x={hand}"
         assert run(file, "--release", "5.18.3", "--naming-pattern", PATTERN, "-o", tmp_path / "inventory") == 0
@@ -141,11 +197,23 @@ class TestWhatItPrints:
         assert json.loads(capsys.readouterr().out) == []
 
     def test_text_names_each_place_once_with_its_hosts(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
+        cutoff = document("", brokerName="hand", vmConnectorURI="vm://${x}")
+        hand.write_bytes(cutoff)
         run(*(f"o-mq{n}-a={hand}" for n in (1, 2, 3, 4)), "--release", "5.18.3", "-o", tmp_path / "i")
 
         out = capsys.readouterr().out
-        assert out.count("beans/broker/@id: rendered adds") == 1
+        assert out.count("beans/broker/@vmConnectorURI: rendered lacks") == 1
+        assert out.count("beans/broker/@id: broker\n") == 1
         assert "o-mq1-a, o-mq2-a, o-mq3-a and 1 more" in out
+
+    def test_text_begins_with_losses_and_ends_with_additions(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
+        hand.write_bytes(document("", brokerName="hand", vmConnectorURI="vm://${x}"))
+        run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i")
+
+        lines = capsys.readouterr().out.splitlines()
+        first = [next(n for n, line in enumerate(lines) if text in line) for text in ORDER]
+        assert first == sorted(first)
+        assert lines[-1].startswith("read: o-mq1-a: ")
 
     def test_it_says_where_each_secret_belongs(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
         run(tree, "-o", tmp_path / "i")
@@ -230,7 +298,7 @@ class TestWhatItRefuses:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            (["{hand}", "--release", "5.18.3"], "cannot tell which host this file belongs to, for nothing in"),
+            (["{hand}", "--release", "5.18.3"], "its path does not show which host it belongs to, for nothing in it"),
             (["o-mq1-a={hand}"], "does not say which release reads it: add --release o-mq1-a="),
             (["o-mq1-a={hand}", "--release", "9.9.9"], "is not known"),
             (["o-mq1-a={hand}", "--release", "o-mq2-a=5.5.1"], "there is no file of o-mq2-a"),

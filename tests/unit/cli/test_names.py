@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from activemq_fleet.cli.main import main
+from activemq_fleet.naming import Naming
 from tests.conventions import PARITY, PUBLIC
 
 
@@ -55,6 +57,19 @@ def test_names_of_brokers_that_stand_alone_are_read_as_it_says(capsys: pytest.Ca
     options = [f"--naming-pattern={alone['activemq_naming_pattern']}", f"--node={alone['activemq_node']}"]
     assert main(["names", "broker1", "broker2", "broker3", *options]) == 0
     assert [row[4] for row in table(capsys.readouterr().out)[1:]] == ["broker1", "broker2", "broker3"]
+
+
+@pytest.mark.parametrize(
+    "hosts", [["broker1"], ["activemq-prod"], ["10.0.0.1"], ["mq.a.com", "mq.b.com"], PARITY.hosts]
+)
+def test_output_ends_with_a_command_line_of_adopt(hosts: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["names", *hosts]) == 1
+    command = shlex.split(capsys.readouterr().out.splitlines()[-1])
+
+    assert command[:2] == ["activemq-fleet", "adopt"]
+    pattern = command[command.index("--naming-pattern") + 1]
+    naming = Naming(pattern, stated={"node": "a"})
+    assert all(naming.matches(host) for host in hosts)
 
 
 def test_an_inventory_is_read_with_its_variables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
