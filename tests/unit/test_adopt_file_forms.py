@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from activemq_fleet import adopt_files
 from activemq_fleet.adopt import read_sources
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import Naming
@@ -96,3 +97,17 @@ def test_second_policy_of_a_destination_is_noted_and_not_merged(tmp_path: Path) 
         '<policyEntry queue="a.>" memoryLimit="1mb"/>'
     ]
     assert any("several policyEntry of queue a.>" in note for note in adoption.notes)
+
+
+def test_broker_with_rights_and_without_accounts_is_adopted(tmp_path: Path) -> None:
+    entry = '<authorizationEntry topic="ActiveMQ.Advisory.>" read="all" write="all" admin="all"/>'
+    rights = f"<authorizationMap><authorizationEntries>{entry}</authorizationEntries></authorizationMap>"
+    authorization = f"<authorizationPlugin><map>{rights}</map></authorizationPlugin>"
+    plugins = f"<plugins><simpleAuthenticationPlugin/>{authorization}</plugins>"
+    path = tmp_path / "file.xml"
+    path.write_bytes(document(plugins, brokerName="x"))
+
+    adoption = adopt_files([f"{HOST}={path}"], releases=["5.18.3"], schema_of=None)
+
+    assert "S032" not in {finding.rule for finding in adoption.fleet.findings}
+    assert any("no accounts in the file" in note for note in adoption.notes)

@@ -10,6 +10,7 @@ from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.network_demand import covers
 from activemq_fleet.lint.security import ADMITS_ANYONE, plugins_of
 from activemq_fleet.lint.security_accounts import properties_entries
+from activemq_fleet.node.config.probe_account import PROBE_USER
 
 _RIGHTS = ("read", "write", "admin")
 _GROUP_CLASS = "org.apache.activemq.jaas.GroupPrincipal"
@@ -163,11 +164,14 @@ def _groups_of_simple_login(plugin: Element) -> set[str] | None:
     if holder is None or plugin.has("users") or plugin.has("userGroups") or plugin.child("userGroups"):
         return None
     groups: set[str] = set()
+    admits_anonymous = plugin.flag("anonymousAccessAllowed", default=False) is not False
+    if not admits_anonymous and all(account.get("username") == PROBE_USER for account in holder.children()):
+        return None  # No client has an account: another mistake, of which T016 is about rendered files.
     for account in holder.children():
         if account.name != "authenticationUser" or account.is_unknown("groups"):
             return None
         groups |= _names_in(account.known_value("groups"))
-    if plugin.flag("anonymousAccessAllowed", default=False) is not False:
+    if admits_anonymous:
         if plugin.is_unknown("anonymousGroup"):
             return None
         groups.add(plugin.get("anonymousGroup", _DEFAULT_ANONYMOUS_GROUP))

@@ -65,7 +65,7 @@ PLANTED = f"""<?xml version="1.0" encoding="UTF-8"?>
                           rebalanceClusterClients="true"  <!-- C001 -->
                           uri="nio://orders-a.example.com:61617?maximumConnections=1000"/>  <!-- S009 -->
       <transportConnector name="mqtt"
-                          uri="mqtt://0.0.0.0:1883?maximumConnections=0&amp;wireFormat.maxFrameSize=1048576"/>  <!-- C009 -->
+                    uri="mqtt://0.0.0.0:1883?maximumConnections=0&amp;wireFormat.maxFrameSize=1048576"/>  <!-- C009 -->
     </transportConnectors>
   </broker>
 </beans>
