@@ -22,7 +22,7 @@ from activemq_fleet import (
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.baseline import read_baseline, with_baseline_waived, write_baseline
 from activemq_fleet.cli.companions import INPUT_ERROR, companions_of, read_file, unreadable_finding
-from activemq_fleet.cli.file_releases import broker_files_below, read_release_rules, releases_of_files
+from activemq_fleet.cli.file_releases import broker_files_below, is_activemq_xml, read_release_rules, releases_of_files
 from activemq_fleet.cli.fleet_checks import print_warnings, schema_of
 from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.options import InventoryOptions
@@ -30,6 +30,10 @@ from activemq_fleet.cli.printing import echo_to_stderr, warn
 from activemq_fleet.cli.terminal import print_long
 from activemq_fleet.findings import error as error_finding
 from activemq_fleet.node.printable import counted
+
+_ABOUT_THE_WHOLE_FILE = frozenset({"V040", "V041"})
+"""Rules about files without a broker. They count for files that the operator names, without an activemq.xml that reads
+them."""
 
 
 def report_on_files(
@@ -50,8 +54,10 @@ def report_on_files(
     warnings = [warning for read_by in schemas for warning in read_by.warnings]
     for warning in warnings:
         warn(warning)
+    read_with_others: set[Path] = set()
     for path, content in contents.items():
         other_files, missing = companions_of(path, content)
+        read_with_others |= {path.parent / name for name in other_files}
         findings += (finding for finding in missing if finding not in findings)
         with ACTIVITY.during(f"Checking {path}"):
             findings += lint_file(
@@ -63,6 +69,10 @@ def report_on_files(
                 select=select,
                 ignore=ignore,
             )
+    silent = {str(path) for path in named if path in read_with_others or not (path in paths or is_activemq_xml(path))}
+    findings = [
+        finding for finding in findings if finding.rule not in _ABOUT_THE_WHOLE_FILE or finding.file not in silent
+    ]
     findings += lint_links_between_files(
         {str(path): content for path, content in contents.items()},
         {str(path): Release.of(texts[path]) for path in contents},

@@ -55,8 +55,13 @@ def _below(directory: Path) -> Iterator[Path]:
         directories[:] = sorted(name for name in directories if name not in _NOT_ENTERED)
         for name in sorted(filter(_NAME.fullmatch, names)):
             path = Path(where, name)
-            if path.is_file() and (_BROKERS_OWN.fullmatch(name) or _has_broker(path)):
+            if path.is_file() and (is_activemq_xml(path) or _has_broker(path)):
                 yield path
+
+
+def is_activemq_xml(path: Path) -> bool:
+    """Return whether a file is called activemq.xml, perhaps with the suffix of a template language."""
+    return _BROKERS_OWN.fullmatch(path.name) is not None
 
 
 def _has_broker(path: Path) -> bool:

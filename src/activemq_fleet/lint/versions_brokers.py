@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from activemq_fleet.errors import shorten_list
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.imports import imported_files, missing_imports
@@ -100,9 +101,15 @@ def imported_file_that_was_not_checked(document: Document) -> Iterator[Problem]:
     """
     if document.broker is not None or document.file:
         return  # The inventory has the imported files of a fleet.
-    for node, name in missing_imports(document):
-        if "jetty" not in name and not re.search(r"[$#]\{(?!activemq\.)", node.get("resource")):
-            yield node.problem(f"{node.get('resource')} is not next to this file, and was not checked", "resource")
+    missing = [
+        (node, node.get("resource"))
+        for node, name in missing_imports(document)
+        if "jetty" not in name and not re.search(r"[$#]\{(?!activemq\.)", node.get("resource"))
+    ]
+    if missing:
+        names = shorten_list([name for _, name in missing])
+        are = "are not next to this file, and were" if len(missing) > 1 else "is not next to this file, and was"
+        yield missing[0][0].problem(f"{names} {are} not checked", "resource")
 
 
 def _defines_broker(document: Document) -> bool:

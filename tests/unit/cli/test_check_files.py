@@ -239,3 +239,31 @@ def test_a_pipe_from_another_process_is_read_to_its_end(delay: float) -> None:
     finally:
         os.close(read_end)
         writer.join()
+
+
+BEANS = '<beans xmlns="http://www.springframework.org/schema/beans">'
+
+
+def test_file_that_another_checked_file_reads_needs_no_broker(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = put(tmp_path / "activemq.xml", '<import resource="part.xml"/>')
+    others = [tmp_path / name for name in ("part.xml", "users.properties")]
+    others[0].write_text(f"{BEANS}</beans>")
+    others[1].write_text("admin=x\n")
+    select = ("--release", "5.18.3", "--select", "V040,V041")
+
+    assert rules_of(capsys, file, *others, *select) == {}
+    assert rules_of(capsys, others[0], *select) == {str(others[0]): {"V041"}}
+    assert rules_of(capsys, others[1], *select) == {str(others[1]): {"V040"}}
+
+
+def test_context_of_clients_below_a_directory_needs_no_broker(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clients = tmp_path / "clients.xml"
+    clients.write_text(f'{BEANS}<connectionFactory xmlns="http://activemq.apache.org/schema/core"/></beans>')
+    select = ("--release", "5.18.3", "--select", "V041")
+
+    assert rules_of(capsys, tmp_path, *select) == {}
+    assert rules_of(capsys, clients, *select) == {str(clients): {"V041"}}
