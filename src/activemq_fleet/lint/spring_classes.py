@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.releases import BeanClass, load_bean_classes
+from activemq_fleet.releases import BeanClass, bean_class
 
+_PROPERTIES = "http://www.springframework.org/schema/p"
+_REFERENCES = frozenset({"ref", "bean", "local", "parent", "depends-on", "factory-bean"})
 _FIRST_NAME = re.compile(r"[^.\[]+")
 
 
@@ -22,8 +25,8 @@ def bean_class_of_another_release(bean: Element) -> Iterator[Problem]:
     Fix: name the class that the release has, and the properties by their names there: maxTotal for maxActive,
         maxWaitMillis for maxWait.
     Cannot see: whether a jar with the class was added to the release.
-    Source: lib/optional and modules of the release tags, setters of their jars (bean_classes.toml); measured on 5.11.4,
-        5.18.3 and 6.3.1
+    Source: lib/optional and modules of the release tags, setters of their jars and sources (bean_classes.toml);
+        measured on 5.11.4, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
 
@@ -38,6 +41,13 @@ def bean_class_of_another_release(bean: Element) -> Iterator[Problem]:
         <bean id="orders-db" class="org.apache.commons.dbcp2.BasicDataSource">
           <property name="url" value="jdbc:postgresql://db.example.com/orders"/>
           <property name="maxActive" value="50"/>
+        </bean>
+
+    Fires on 5.11.4::
+
+        <bean id="jms" class="org.apache.activemq.ActiveMQConnectionFactory">
+          <property name="brokerURL" value="vm://north?create=false"/>
+          <property name="trustAllPackages" value="true"/>
         </bean>
 
     Silent on 5.11.4::
@@ -52,35 +62,98 @@ def bean_class_of_another_release(bean: Element) -> Iterator[Problem]:
           <property name="maxTotal" value="50"/>
         </bean>
     """
-    name = bean.get("class")
-    known = load_bean_classes().get(name)
-    # A template and a bean that nothing needs are not created.
-    if known is None or bean.get("abstract") == "true" or bean.get("lazy-init") == "true":
+    name = _class_of(bean)
+    known = bean_class(name)
+    if known is None or not _is_created(bean):
         return
     release = bean.document.release
-    properties = [(node, _property_of(node)) for node in bean.children("property")]
+    properties = list(_properties_of(bean))
     if not release.within(known.releases):
-        other = load_bean_classes().get(known.instead)
-        renamed = other.renamed if other else {}
-        names = "".join(f", {renamed[key]} for {key}" for _, key in properties if key in renamed)
-        text = f"{name} is not shipped with {release.text}, so the broker does not start: write {known.instead}{names}"
-        yield bean.problem(text, "class")
+        text = f"{name} is not shipped with {release.text}, so the broker does not start"
+        yield bean.problem(f"{text}: {_other_class(known, properties)}", "class")
         return
-    if release.within(known.properties_since):
-        for node, key in properties:
-            if key and (key not in known.properties or _is_no_text(node, key, known)):
-                renamed_to = known.renamed.get(key)
-                advice = f"write {renamed_to}" if renamed_to else "remove it"
-                text = f"{name} of {release.text} has no property {key}, so the broker stops at its start: {advice}"
-                yield node.problem(text, "name")
+    subject = f"{name} of {release.text}" if known.has_known_properties else name
+    for setting in properties:
+        spans = known.spans_of(setting.name)
+        is_missing = known.has_known_properties and not any(map(release.within, spans))
+        is_wrong = not known.has_known_properties and setting.name in known.renamed
+        if is_missing or is_wrong or (setting.is_text and setting.name in known.not_from_text):
+            text = f"{subject} has no property {setting.name}, so the broker stops at its start"
+            yield setting.node.problem(f"{text}: {_other_property(known, setting, spans)}", setting.attribute)
 
 
-def _property_of(node: Element) -> str:
-    """Return the name of the property that a <property> sets first; empty where it is not known."""
-    name = node.known_value("name") or ""
-    match = _FIRST_NAME.match(name)
-    return match[0] if match else ""
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """A property that a bean sets, the attribute that names it, and whether its value is a text."""
+
+    name: str
+    node: Element
+    attribute: str
+    is_text: bool
 
 
-def _is_no_text(node: Element, key: str, known: BeanClass) -> bool:
-    return key in known.not_from_text and (node.has("value") or node.child("value") is not None)
+def _properties_of(bean: Element) -> Iterator[_Setting]:
+    """Yield the properties that a bean sets, by child elements or by attributes of Spring's namespace for them."""
+    for node in bean.children("property"):
+        match = _FIRST_NAME.match(node.known_value("name") or "")
+        if match:
+            is_text = node.has("value") or node.child("value") is not None
+            yield _Setting(match[0], node, "name", is_text)
+    for attribute in bean.attributes:
+        namespace, _, name = attribute.rpartition("}")
+        if namespace == f"{{{_PROPERTIES}":
+            yield _Setting(name.removesuffix("-ref"), bean, attribute, not name.endswith("-ref"))
+
+
+def _class_of(bean: Element) -> str:
+    """Return the class of a bean, which may be that of its parent bean; "" where it is not known."""
+    seen: set[Element] = set()
+    while not bean.has("class") and bean.has("parent") and bean not in seen:
+        seen.add(bean)
+        parent = next((node for node in bean.document.all("bean") if node.get("id") == bean.get("parent")), None)
+        if parent is None:
+            return ""
+        bean = parent
+    return "" if bean.has("factory-method") or bean.has("factory-bean") else bean.known_value("class") or ""
+
+
+def _is_created(bean: Element) -> bool:
+    """Return whether Spring creates a bean at the start: no template, and none that waits until it is needed."""
+    if bean.get("abstract") == "true":
+        return False
+    return bean.get("lazy-init") != "true" or _is_referenced(bean)
+
+
+def _is_referenced(bean: Element) -> bool:
+    """Return whether another element of the file refers to a bean by its id or name."""
+    names = {name for name in (bean.get("id"), bean.get("name")) if name}
+    references = names | {f"#{name}" for name in names}
+    return any(
+        value in references
+        for node in bean.document.nodes
+        if node is not bean
+        for attribute, value in node.attributes.items()
+        if attribute not in ("id", "name", "value") and (value.startswith("#") or attribute in _REFERENCES)
+    )
+
+
+def _other_class(known: BeanClass, properties: list[_Setting]) -> str:
+    if not known.instead:
+        return "remove the bean, or add the jar with its class"
+    other = bean_class(known.instead)
+    renamed = other.renamed if other else {}
+    names = "".join(
+        f", {renamed[setting.name]} for {setting.name}" for setting in properties if setting.name in renamed
+    )
+    return f"write {known.instead}{names}"
+
+
+def _other_property(known: BeanClass, setting: _Setting, spans: tuple[str, ...]) -> str:
+    if setting.name in known.renamed:
+        return f"write {known.renamed[setting.name]}" if known.renamed[setting.name] else "remove it"
+    if spans and setting.name not in known.not_from_text:
+        since, _, before = spans[0].partition(" !")
+        return (
+            f"remove it, which releases before {before} have" if before else f"remove it, or install {since} or later"
+        )
+    return "remove it"

@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 
+_BROKER_CLASSES = frozenset(
+    {"org.apache.activemq.broker.BrokerService", "org.apache.activemq.xbean.XBeanBrokerService"}
+)
+
 
 @rule("V001", "error", each="broker", releases="5.4.0 !5.6.0", refuses=True)
 def children_out_of_order(broker: Element) -> Iterator[Problem]:
@@ -249,14 +253,15 @@ def locker_before_its_time(document: Document) -> Iterator[Problem]:
             yield store.problem(f"lockKeepAlivePeriod on <{store.name}> {since}", "lockKeepAlivePeriod")
 
 
-@rule("V027", "error", each="broker", releases="5.17.7 !5.18.0 5.18.4 !5.19.8 6.1.0 !6.2.7")
-def uncommitted_limit_refuses_messages(broker: Element) -> Iterator[Problem]:
+@rule("V027", "error", releases="5.17.7 !5.18.0 5.18.4 !5.19.8 6.1.0 !6.2.7")
+def uncommitted_limit_refuses_messages(document: Document) -> Iterator[Problem]:
     """A limit of uncommitted messages, with which the broker refuses every message outside of a transaction.
 
     Why: with maxUncommittedCount above 0 these releases look up the transaction of each message, and fail with a
         NullPointerException where a message has none. That is each message of a bridge and of an MQTT client, and most
         of other clients: none is delivered, while the broker accepts connections.
     Fix: remove maxUncommittedCount, or install 5.19.8, 6.2.7, 6.3.0 or later.
+    Cannot see: the value of a reference such as ${broker.uncommitted}, which is a warning.
     Source: apache/activemq#2137, TransactionBroker of the release tags; measured on 6.1.8
 
     Fires on 6.1.8::
@@ -267,7 +272,25 @@ def uncommitted_limit_refuses_messages(broker: Element) -> Iterator[Problem]:
 
         <broker maxUncommittedCount="5000"/>
     """
-    limit = broker.number("maxUncommittedCount")
-    if limit is not None and limit > 0:
-        text = f'maxUncommittedCount="{limit}" refuses every message outside of a transaction'
-        yield broker.problem(f"{text} on {broker.document.release.text}", "maxUncommittedCount")
+    for broker in document.brokers:
+        if broker.is_unknown("maxUncommittedCount"):
+            yield broker.problem(
+                f"maxUncommittedCount is a reference: a value above 0 {_refusal_of(document)}",
+                "maxUncommittedCount",
+                severity="warning",
+            )
+        limit = broker.number("maxUncommittedCount")
+        if limit is not None and limit > 0:
+            text = f'maxUncommittedCount="{limit}" {_refusal_of(document)}'
+            yield broker.problem(text, "maxUncommittedCount")
+    for bean in document.all("bean"):
+        if bean.get("class") in _BROKER_CLASSES:
+            for node in bean.children("property"):
+                value = node.child("value")
+                text = node.get("value") or (value.text if value else "")
+                if node.get("name") == "maxUncommittedCount" and text.isdecimal() and int(text) > 0:
+                    yield node.problem(f"maxUncommittedCount {text} {_refusal_of(document)}", "name")
+
+
+def _refusal_of(document: Document) -> str:
+    return f"refuses every message outside of a transaction on {document.release.text}"

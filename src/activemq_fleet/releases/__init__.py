@@ -5,7 +5,7 @@ Nothing else in the project compares version strings.
 
 from __future__ import annotations
 
-from activemq_fleet.releases._data import Advisory, BeanClass, load_bean_classes
+from activemq_fleet.releases._data import Advisory, BeanClass, bean_class
 from activemq_fleet.releases._release import (
     Release,
     every_scheme,
@@ -23,9 +23,9 @@ __all__ = [
     "Advisory",
     "BeanClass",
     "Release",
+    "bean_class",
     "every_scheme",
     "known_lines",
-    "load_bean_classes",
     "releases_to_download",
     "releases_with",
     "releases_with_schema",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -156,33 +156,63 @@ def load_release_data() -> ReleaseData:
 class BeanClass:
     """A class that beans may name and that some releases ship: its releases, its properties, and their other names.
 
-    ``releases``: a span. ``instead``: the class to write in other releases. ``properties`` are those of the releases in
-    the span ``properties_since``; a text cannot be converted to those in ``not_from_text``. ``renamed``: the names here
-    of properties of the other class.
+    ``releases``: a span. ``instead``: the class to write in other releases. ``properties``: the properties of all these
+    releases, ``since``: those of some, by span; both are empty where the properties are not known. A text cannot be
+    converted to those in ``not_from_text``. ``renamed``: the names here of properties of the other class.
     """
 
     releases: str
     instead: str
-    properties_since: str
-    properties: frozenset[str]
-    not_from_text: frozenset[str]
-    renamed: Mapping[str, str]
+    properties: frozenset[str] = frozenset()
+    since: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    not_from_text: frozenset[str] = frozenset()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def has_known_properties(self) -> bool:
+        """Whether the properties are known; without them only the names in ``renamed`` are known to be wrong."""
+        return bool(self.properties or self.since)
+
+    def spans_of(self, name: str) -> tuple[str, ...]:
+        """Return the spans of releases in which the class has a property; () where no release has it."""
+        if name in self.properties:
+            return (self.releases,)
+        return tuple(span for span, names in self.since.items() if name in names)
 
 
 @cache
-def load_bean_classes() -> Mapping[str, BeanClass]:
-    """Return the content of bean_classes.toml, by class, read once a process."""
-    return {
-        name: BeanClass(
-            releases=entry["releases"],
-            instead=entry["instead"],
-            properties_since=entry.get("properties_since", "5.3.0"),
-            properties=frozenset(entry["properties"].split()),
-            not_from_text=frozenset(entry.get("not_from_text", "").split()),
-            renamed=entry["renamed"],
-        )
-        for name, entry in _read_toml("bean_classes.toml").items()
-    }
+def _bean_classes() -> Mapping[str, BeanClass]:
+    entries = _read_toml("bean_classes.toml")
+    return {name: _bean_class(entry, entries.get(entry.get("like", ""), {})) for name, entry in entries.items()}
+
+
+def _bean_class(entry: Mapping[str, Any], inherited: Mapping[str, Any]) -> BeanClass:
+    since: dict[str, frozenset[str]] = {}
+    for source in (inherited, entry):
+        for span, names in source.get("since", {}).items():
+            since[span] = since.get(span, frozenset()) | frozenset(names.split())
+    return BeanClass(
+        releases=entry["releases"],
+        instead=entry["instead"],
+        properties=frozenset(f"{inherited.get('properties', '')} {entry.get('properties', '')}".split()),
+        since=since,
+        not_from_text=frozenset(entry.get("not_from_text", "").split()),
+        renamed=inherited.get("renamed", {}) | entry.get("renamed", {}),
+    )
+
+
+def bean_class(name: str) -> BeanClass | None:
+    """Return what is known of a class that a bean names, from bean_classes.toml; else of its package; else None."""
+    classes = _bean_classes()
+    known = classes.get(name)
+    package = name.rpartition(".")[0]
+    while known is None and package:
+        known = classes.get(f"{package}.*")
+        if known is not None and known.instead:
+            instead = known.instead.removesuffix("*").rstrip(".") + name.removeprefix(package)
+            return replace(known, instead=instead)
+        package = package.rpartition(".")[0]
+    return known
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,86 @@ def test_crash_loop_late_bean_is_an_error() -> None:
     assert "write maxTotal" in finding.message
 
 
+DBCP2 = "org.apache.commons.dbcp2.BasicDataSource"
+POOL = "org.apache.activemq.pool.PooledConnectionFactory"
+
+
+@pytest.mark.parametrize(
+    ("bean", "release", "expected"),
+    [
+        ('class="org.apache.commons.dbcp.managed.BasicManagedDataSource"/>', "5.18.3", "dbcp2.managed.BasicManaged"),
+        ('class="org.apache.commons.pool.impl.GenericObjectPool"/>', "5.18.3", "write org.apache.commons.pool2.impl"),
+        ('class="org.apache.commons.dbcp2.PoolingDataSource"/>', "5.11.4", "write org.apache.commons.dbcp.Pooling"),
+        ('class="org.apache.activemq.jms.pool.XaPooledConnectionFactory"/>', "5.8.0", "activemq.pool.XaPooled"),
+        ('class="org.apache.activemq.camel.component.ActiveMQComponent"/>', "5.17.6", "remove the bean"),
+        (f'xmlns:p="http://www.springframework.org/schema/p" class="{DBCP2}" p:maxActive="5"/>', "5.18.3", "maxTotal"),
+        (f'class="{DBCP2}"><property name="maxactive" value="5"/></bean>', "5.18.3", "no property maxactive"),
+        (f'class="{DBCP2}"><property name="maxWait"><value>5</value></property></bean>', "5.18.3", "maxWaitMillis"),
+        (f'class="{DBCP2}"><property name="maxActive" value="${{size}}"/></bean>', "5.18.3", "write maxTotal"),
+        (
+            f'class="{POOL}"><property name="maximumActive" value="5"/></bean>',
+            "5.18.3",
+            "write maximumActiveSessionPerConnection",
+        ),
+        (
+            f'class="{POOL}"><property name="connectionTimeout" value="5"/></bean>',
+            "5.15.11",
+            "install 5.15.12 or later",
+        ),
+        (
+            'class="org.apache.activemq.ActiveMQSslConnectionFactory"><property name="brokerUrl" value="x"/></bean>',
+            "6.3.1",
+            "write brokerURL",
+        ),
+        (
+            'class="org.postgresql.ds.PGSimpleDataSource"><property name="username" value="x"/></bean>',
+            "5.18.3",
+            "PGSimpleDataSource has no property username, so the broker stops at its start: write user",
+        ),
+        (
+            'class="oracle.jdbc.pool.OracleDataSource"><property name="url" value="x"/></bean>',
+            "5.18.3",
+            "write URL",
+        ),
+    ],
+)
+def test_bean_of_another_release_is_an_error_in_each_spelling(bean: str, release: str, expected: str) -> None:
+    (finding,) = rule_findings("V028", f'<bean id="x" {bean}', release)
+    assert expected in finding.message
+
+
+@pytest.mark.parametrize(
+    "beans",
+    [
+        f'<bean id="x" class="{DBCP2}" abstract="true"><property name="maxActive" value="5"/></bean>',
+        f'<bean id="x" class="{DBCP2}" lazy-init="true"><property name="maxActive" value="5"/></bean>',
+        f'<bean id="x" class="{DBCP2}"><property name="maxTotal" value="5"/></bean>',
+        '<bean id="x" class="com.example.dbcp.BasicDataSource"><property name="maxActive" value="5"/></bean>',
+        '<bean id="x" class="org.apache.activemq.pool.PooledConnectionFactory" p="x"/>',
+        '<bean id="x" class="${pool.class}"><property name="maxActive" value="5"/></bean>',
+    ],
+)
+def test_bean_that_spring_can_create_or_does_not_create_is_silent(beans: str) -> None:
+    assert rule_findings("V028", beans) == []
+
+
+def test_bean_that_inherits_its_class_is_checked() -> None:
+    parent = f'<bean id="base" class="{DBCP2}" abstract="true"/>'
+    child = '<bean id="x" parent="base"><property name="maxActive" value="5"/></bean>'
+    assert len(rule_findings("V028", parent + child)) == 1
+
+
+def test_lazy_bean_that_the_store_names_is_checked() -> None:
+    bean = f'<bean id="db" class="{DBCP2}" lazy-init="true"><property name="maxActive" value="5"/></bean>'
+    assert len(rule_findings("V028", f'{bean}<jdbcPersistenceAdapter dataSource="#db"/>')) == 1
+
+
+def test_bean_inside_a_plugin_is_checked() -> None:
+    inner = f'<bean id="db" class="{DBCP2}"><property name="maxActive" value="5"/></bean>'
+    outer = f'<bean id="x" class="com.example.Audit"><property name="source">{inner}</property></bean>'
+    assert len(rule_findings("V028", outer)) == 1
+
+
 # -- shared-tmp-storage -----------------------------------------------------------------------
 
 LOCKED = '<kahaDB directory="{}" lockKeepAlivePeriod="5000"/>'
@@ -309,6 +389,22 @@ def test_duplex_both_ends_to_another_port_is_silent() -> None:
 )
 def test_max_uncommitted_network_is_an_error_on_each_affected_release(release: str, number: int) -> None:
     assert len(rule_findings("V027", '<broker maxUncommittedCount="5000"/>', release)) == number
+
+
+@pytest.mark.parametrize(
+    ("snippet", "expected"),
+    [
+        ('<broker maxUncommittedCount="0"/>', []),
+        ('<broker maxUncommittedCount="${broker.uncommitted:5000}"/>', ["warning"]),
+        (
+            '<bean id="b" class="org.apache.activemq.broker.BrokerService">'
+            '<property name="maxUncommittedCount" value="10"/></bean>',
+            ["error"],
+        ),
+    ],
+)
+def test_max_uncommitted_network_is_reported_however_it_is_set(snippet: str, expected: list[str]) -> None:
+    assert severities(rule_findings("V027", snippet, "6.1.8")) == expected
 
 
 def test_max_uncommitted_network_is_an_error_of_an_inventory() -> None:
