@@ -26,8 +26,8 @@ CRASHES = 3
 """The number of runs in a row that ended without a record that make an incident."""
 CRASHES_WITHIN = timedelta(days=1)
 """The longest time between two such ends of one series."""
-SLOW_START = 120.0
-"""The number of seconds between the lock and the service of a broker from which its start is slow."""
+SLOW_START = 60.0
+"""The number of seconds until a broker with its lock is active from which its start is slow."""
 STARTS_WITHIN = timedelta(minutes=10)
 """The longest time between two failed starts of one series."""
 SOON = timedelta(seconds=30)
@@ -174,8 +174,10 @@ def _crashes(node: PairNode, runs: Sequence[ObservedRun]) -> Iterator[Incident]:
     series: list[datetime] = []
     for run, following in pairwise(runs):
         ended = run.last or run.started
+        begins = following.first or following.chosen
+        is_late = run.started is None or begins is None or begins - run.started > SOON  # else its start failed
         # A node that waits afterwards lost its lock to its peer: the takeover reports it.
-        is_crash = run.end == "silent" and run.is_active and ended is not None and following.waited is None
+        is_crash = run.end == "silent" and run.is_active and is_late and following.waited is None
         if series and (not is_crash or (ended is not None and ended - series[-1] > CRASHES_WITHIN)):
             yield from _incident_of_crashes(node, series)
             series = []
@@ -203,17 +205,19 @@ def _incident_of_crashes(node: PairNode, series: Sequence[datetime]) -> Iterator
 
 def _slow_starts(node: PairNode, runs: Sequence[ObservedRun]) -> Iterator[Incident]:
     for run in runs:
-        seconds = seconds_between(run.locked, run.started)
+        # Before 5.17.3 the first record after the lock comes when the index is loaded.
+        began = run.locked if run.waited else run.chosen or run.locked
+        seconds = seconds_between(began, run.started)
         if seconds is not None and seconds >= SLOW_START and not run.pure:
             yield incident_of(
                 "slow_store",
                 node,
                 advice.SLOW_STORE,
-                began=run.locked,
+                began=began,
                 ended=run.started,
                 seconds=seconds,
                 began_from="log",
-                cause=f"{short_name(node.host)} needed {seconds:.0f} s from the lock of its store until it was active: "
+                cause=f"{short_name(node.host)} needed {seconds:.0f} s to open its store until it was active: "
                 "it loaded the index or replayed the journal.",
                 recorded=run.started,
                 mark="start",

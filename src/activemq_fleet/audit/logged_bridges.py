@@ -131,11 +131,16 @@ class _Links:
                 link.handshake = seen.at
 
     def note_up(self, bridge: BridgeUp) -> None:
-        """Note that the link to the address of a bridge came up."""
-        for uri, link in self.attempts.items():
-            addresses = _addresses_in(uri)
-            if (bridge.remote_host, bridge.remote_port) in addresses or len(self.attempts) == 1:
-                link.is_up, link.handshake = True, None
+        """Note that the link to the address of a bridge came up; a name can be logged in place of its address."""
+        address = bridge.remote_host, bridge.remote_port
+        exact = [link for uri, link in self.attempts.items() if address in _addresses_in(uri)]
+        of_port = [
+            link
+            for uri, link in self.attempts.items()
+            if bridge.remote_port in {port for _, port in _addresses_in(uri)} or len(self.attempts) == 1
+        ]
+        for link in exact or of_port:
+            link.is_up, link.handshake = True, None
 
     def of(self, bridge: BridgeUp) -> str | None:
         exact = {

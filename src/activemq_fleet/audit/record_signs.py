@@ -66,14 +66,18 @@ _FAULT = re.compile(
 """Errors that refuse a message for another reason than a right of the account."""
 _FULL = re.compile(r"No space left on device|[Dd]isk quota exceeded")
 _MISSING = re.compile(r"(?:[Mm]issing|corrupt)\S{0,100} journal files|references corrupt locations")
-_BROKEN = re.compile(r"Read-only file system|Stale (?:NFS )?file handle|Input/output error|Transport endpoint is not")
+_BROKEN = re.compile(
+    r"Read-only file system|Stale (?:NFS )?file handle|Input/output error|Transport endpoint is not|Permission denied"
+)
 _DATABASE = re.compile(r"SQLException|SQLNonTransient|JDBC")
 _LOCK = re.compile(r"could not be locked|is locked|attempt to obtain lock|asked to shut down")
-_UNREADABLE = re.compile(r"\tat org\.apache\.activemq\.(?:store\.kahadb|store\.kahadb\.disk|util\.Recoverable)")
-"""Frames of a start that failed while kahaDB was opened."""
+_UNREADABLE = re.compile(r"\tat org\.apache\.(?:activemq\.(?:store\.kahadb|leveldb|util\.Recoverable)|kahadb)")
+"""Frames of a start that failed while its store was opened. Up to 5.8 kahaDB has a package of its own."""
 _NO_ADDRESS = re.compile(r"BindException|Address already in use|lock")
 _SPOOL = re.compile(r"kahadb\.plist|FilePendingMessageCursor|tmp_storage")
-_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError(?:: (?P<what>[^\n|\"')]{0,60}))?")
+_MEMORY = re.compile(
+    r"java\.lang\.OutOfMemoryError(?:: (?P<what>[^\n|\"')]{0,60}))?|unable to create (?:new )?native thread"
+)
 _OPEN_FILES = re.compile(r"Too many open files")
 _USAGE = re.compile(r"(?P<temp>[Tt]emp)|(?P<store>[Ss]tore is Full|:store|persistent)", re.IGNORECASE)
 _CONNECTION_LIMIT = re.compile(r"[Mm]aximum number of allowed client connections|ExceededMaximumConnections")
@@ -114,7 +118,7 @@ def _store_error(record: LogEvidence) -> LogEvidence | None:
 
 
 def _failed_start(record: LogEvidence) -> LogEvidence | None:
-    """Return the store error that made a start fail; also one of reading kahaDB, whatever its exception."""
+    """Return the store error that made a start fail; also one of reading the store, whatever its exception."""
     what = _store_error_kind(record.text)
     if _LOCK.search(record.text):
         return None
