@@ -111,3 +111,13 @@ def test_broker_with_rights_and_without_accounts_is_adopted(tmp_path: Path) -> N
 
     assert "S032" not in {finding.rule for finding in adoption.fleet.findings}
     assert any("no accounts in the file" in note for note in adoption.notes)
+
+
+def test_import_from_elsewhere_does_not_hide_that_another_file_is_missing(tmp_path: Path) -> None:
+    imports = '<import resource="http://h/x.xml"/><import resource="camel.xml"/>'
+
+    adoption = adopted(tmp_path, {HOST: document("", imports, brokerName="x")}, "5.18.3")
+
+    assert adoption.fleet.broker(HOST).settings.imports == ("camel.xml",)
+    assert any("imports http://h/x.xml, as before" in note for note in adoption.notes)
+    assert any("imports camel.xml: put what is not in the release" in note for note in adoption.notes)

@@ -78,8 +78,12 @@ def _propose_beans(proposal: Proposal, document: AdoptedDocument) -> None:
     host, release = document.host, document.release
     console = {node.get("resource") for node in document.root.children if is_console_import(node)}
     imports = [name for name in imported_names(document.root) if name not in console and "jetty" not in name]
-    if imports and proposal.set(host, "imports", imports):
-        _propose_imported_files(proposal, document, imports)
+    valid = [name for name in imports if is_valid_value("imports", [name])]
+    if valid and proposal.set(host, "imports", valid):
+        _propose_imported_files(proposal, document, valid)
+    if elsewhere := [name for name in imports if name not in valid]:
+        text = f"imports {', '.join(elsewhere)}, as before: nothing of it is copied, and the host must have it"
+        proposal.note([host], text, is_urgent=True)
     hooked = document.broker.children_of("shutdownHooks")
     classes = [node.get("class") for node in hooked]
     if classes and all(set(node.attributes) == {"class"} and not node.children for node in hooked):

@@ -29,11 +29,8 @@ from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import echo_to_stderr, warn
 from activemq_fleet.cli.terminal import print_long
 from activemq_fleet.findings import error as error_finding
+from activemq_fleet.lint.files import KIND_RULE, NO_BROKER_RULE
 from activemq_fleet.node.printable import counted
-
-_ABOUT_THE_WHOLE_FILE = frozenset({"V040", "V041"})
-"""Rules about files without a broker. They count for files that the operator names, without an activemq.xml that reads
-them."""
 
 
 def report_on_files(
@@ -45,7 +42,8 @@ def report_on_files(
 ) -> Report:
     """Return a check's report on the given files by lint rules; a file that cannot be read becomes a finding.
 
-    Raises InputError where no file can be read.
+    A file that another one of them reads needs no broker, nor does one that the operator does not name itself. Raises
+    InputError where no file can be read.
     """
     named = broker_files_below(paths)
     contents, findings = _read_all(named)
@@ -69,10 +67,9 @@ def report_on_files(
                 select=select,
                 ignore=ignore,
             )
-    silent = {str(path) for path in named if path in read_with_others or not (path in paths or is_activemq_xml(path))}
-    findings = [
-        finding for finding in findings if finding.rule not in _ABOUT_THE_WHOLE_FILE or finding.file not in silent
-    ]
+    exempt = {(rule, str(path)) for path in read_with_others for rule in (KIND_RULE, NO_BROKER_RULE)}
+    exempt |= {(NO_BROKER_RULE, str(path)) for path in named if path not in paths and not is_activemq_xml(path)}
+    findings = [finding for finding in findings if (finding.rule, finding.file) not in exempt]
     findings += lint_links_between_files(
         {str(path): content for path, content in contents.items()},
         {str(path): Release.of(texts[path]) for path in contents},

@@ -23,6 +23,7 @@ SCHEMA_RULE = "V002"
 SIZE_RULE = "V019"
 TEMPLATE_RULE = "V022"
 KIND_RULE = "V040"
+NO_BROKER_RULE = "V041"
 ACTIVEMQ_XML = "conf/activemq.xml"
 # A rule, and the one that says all of it at the same place.
 _STRONGER = {"S002": "S001", "S009": "N008", "V024": "V051"}

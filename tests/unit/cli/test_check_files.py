@@ -267,3 +267,14 @@ def test_context_of_clients_below_a_directory_needs_no_broker(
 
     assert rules_of(capsys, tmp_path, *select) == {}
     assert rules_of(capsys, clients, *select) == {str(clients): {"V041"}}
+
+
+def test_artemis_below_a_directory_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(tmp_path / "classic/activemq.xml")
+    bootstrap = tmp_path / "artemis/etc/bootstrap.xml"
+    bootstrap.parent.mkdir(parents=True)
+    bootstrap.write_text('<broker xmlns="http://activemq.apache.org/schema"/>')
+
+    found = rules_of(capsys, tmp_path, "--release", "5.18.3", "--select", "V040,V041")
+
+    assert found == {str(bootstrap): {"V040"}}
