@@ -147,3 +147,27 @@ def test_key_stores_inside_the_installation_are_told(tmp_path: Path, path: str, 
     adoption = adopt_and_compare(tmp_path, {ALONE: document(context + OPENWIRE)}, "5.18.3")
 
     assert any(f"sslContext names {path}, which" in note for note in adoption.notes) is told
+
+
+@pytest.mark.parametrize(
+    ("hosts", "dialled"),
+    [
+        (("gear-mq01-a", "gear-mq02-a"), ".example.com"),
+        (("gear-mq01-a.example.com", "gear-mq02-a.example.com"), ""),
+    ],
+)
+def test_bridges_to_hosts_with_or_without_their_domain_are_links(
+    tmp_path: Path, hosts: tuple[str, str], dialled: str
+) -> None:
+    files = {
+        host: document(
+            bridge_xml(f"to-{peer}", f"static:(tcp://{peer.partition('.')[0]}{dialled}:61616)", duplex="true")
+            + OPENWIRE
+        )
+        for host, peer in (hosts, hosts[::-1])
+    }
+    adoption = adopt_and_compare(tmp_path, files, "5.18.3")
+
+    links = adopted_variables(adoption)["links"]
+    assert [(link["from"], link["to"]) for link in links] == [("gear-mq01", "gear-mq02"), ("gear-mq02", "gear-mq01")]
+    assert not any("addresses" in link for link in links)

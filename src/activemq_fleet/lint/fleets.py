@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 
+from activemq_fleet.addresses import is_same_host
 from activemq_fleet.dialling import Listeners
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import Document
@@ -72,9 +73,25 @@ class FleetView:
     def _by_address(self) -> dict[tuple[str, int], Broker]:
         return {(b.address, port): b for b in self.brokers for port in b.ports.values()}
 
+    @cached_property
+    def _by_label(self) -> dict[tuple[str, int], list[Broker]]:
+        """The brokers by the first label of their address and by port."""
+        brokers: dict[tuple[str, int], list[Broker]] = {}
+        for (address, port), broker in self._by_address.items():
+            brokers.setdefault((address.lower().partition(".")[0], port), []).append(broker)
+        return brokers
+
     def broker_at(self, host: str, port: int) -> Broker | None:
-        """Return the broker of the fleet that listens at ``host:port``, or None."""
-        return self._by_address.get((host, port))
+        """Return the broker of the fleet that listens at ``host:port``, or None.
+
+        A name counts with and without its domain where only one broker has it.
+        """
+        exact = self._by_address.get((host, port))
+        if exact is not None:
+            return exact
+        similar = self._by_label.get((host.lower().partition(".")[0], port), [])
+        brokers = [broker for broker in similar if is_same_host(broker.address, host)]
+        return brokers[0] if len(brokers) == 1 else None
 
     @cached_property
     def units(self) -> dict[str, tuple[Broker, ...]]:

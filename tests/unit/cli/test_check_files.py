@@ -278,3 +278,13 @@ def test_artemis_below_a_directory_is_an_error(tmp_path: Path, capsys: pytest.Ca
     found = rules_of(capsys, tmp_path, "--release", "5.18.3", "--select", "V040,V041")
 
     assert found == {str(bootstrap): {"V040"}}
+
+
+def test_duplex_both_ends_of_two_files_below_a_directory_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for host, peer in (("north", "south"), ("south", "north")):
+        uri = f"static:(tcp://{peer}.example.com:61616)"
+        put(tmp_path / host / "conf" / "activemq.xml", f'<networkConnector name="{host}" duplex="true" uri="{uri}"/>')
+    found = rules_of(capsys, "--file", tmp_path, "--release", "5.18.3", "--select", "N010")
+    assert found == {str(tmp_path / "south" / "conf" / "activemq.xml"): {"N010"}}

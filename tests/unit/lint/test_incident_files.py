@@ -356,6 +356,26 @@ def test_duplex_both_ends_of_two_files_is_an_error(hosts: tuple[str, str], numbe
     assert all(finding.file == "gear-mq02-a/conf/activemq.xml" for finding in findings)
 
 
+@pytest.mark.parametrize("domain", ["", ".example.com"])
+def test_duplex_both_ends_in_fragments_of_an_inventory_is_an_error(domain: str) -> None:
+    hosts = {"gear-mq01-a": "gear-mq02-a", "gear-mq02-a": "gear-mq01-a"}
+    known = {"activemq_release": "5.18.3", "activemq_ha": "none", "activemq_topology": "none"}
+    variables = {
+        host: known
+        | {
+            "activemq_xml_fragments": [
+                {
+                    "xml": "<networkConnectors><networkConnector name='link' duplex='true' "
+                    f"uri='static:(tcp://{peer}{domain}:61616)'/></networkConnectors>"
+                }
+            ]
+        }
+        for host, peer in hosts.items()
+    }
+    findings = check_fleet(build_fleet(variables), schema_of=None, select=["N010"])
+    assert severities(list(findings)) == ["error"]
+
+
 def test_duplex_both_ends_with_different_destinations_is_silent() -> None:
     queues, topics = (
         f'<excludedDestinations><{kind} physicalName="&gt;"/></excludedDestinations>' for kind in ("topic", "queue")
