@@ -17,7 +17,7 @@ setup: ## make the checkout ready to work with: .venv, pinned requirements, Java
 	@scripts/setup.sh --java
 
 demo: ## a fleet of real brokers on this machine, and the death of a master
-	@scripts/setup.sh --java
+	@scripts/setup.sh --demo --java
 	@$(PY) -m scripts.prefetch demo
 	@$(PY) -m activemq_fleet.lab.demo --output build/demo
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Pins everything again: requirements/run.txt (what the package, the lab and the agent run on), requirements/agent.txt (what
-# the agent alone runs on), requirements/pipeline.txt (run.txt, and Spark) and requirements/dev.txt (that, and what checks,
-# tests and builds it). No address of an index gets into the files, and the
+# the agent alone runs on), requirements/pipeline.txt (run.txt, and Spark), requirements/dev.txt (that, and what checks,
+# tests and builds it) and requirements/demo.txt (what `make demo` installs). No address of an index gets into the files, and the
 # hashes are those of all published files: a find-links directory would put local wheels among them.
 #     scripts/compile-requirements.sh [pip-compile OPTION ...]     e.g. --upgrade
 set -eu
@@ -17,6 +17,8 @@ compile "$@" --output-file requirements/run.txt pyproject.toml agent/pyproject.t
 # One set of versions: what runs is tested as it is pinned.
 compile "$@" --extra pipeline --constraint requirements/run.txt --output-file requirements/pipeline.txt pyproject.toml agent/pyproject.toml
 compile "$@" --extra pipeline --constraint requirements/pipeline.txt --output-file requirements/dev.txt pyproject.toml agent/pyproject.toml requirements/dev.in
+# What `make demo` installs.
+compile "$@" --extra pipeline --constraint requirements/dev.txt --output-file requirements/demo.txt pyproject.toml agent/pyproject.toml requirements/demo.in
 # What `make vulnerabilities` runs, in an environment of its own.
 .venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-trusted-host \
     --no-emit-find-links --no-emit-options "$@" --output-file requirements/audit.txt requirements/audit.in

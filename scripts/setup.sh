@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes a checkout ready to work with, and does nothing that is already done:
 #     scripts/setup.sh             .venv with the pinned requirements, and the collection's link
+#     scripts/setup.sh --demo      only what the demo needs, in place of all pinned requirements
 #     scripts/setup.sh --java      and a Java (17 or later) and Maven for real brokers
 #     scripts/setup.sh --browser   and a Chromium that looks at pictures; without one they are not looked at
 #     scripts/setup.sh --tracer    and strace, which shows when an event is on the disk
@@ -67,14 +68,21 @@ ensure_venv() {
     timed "virtual environment of $("$python" --version)" "$python" -m venv --clear .venv
 }
 
+stamp_of() {
+    cat "requirements/$1.txt" pyproject.toml agent/pyproject.toml hatch_build.py | sha256sum | cut -d' ' -f1
+}
+
+# ensure_requirements SET: install requirements/SET.txt, unless it or the larger set of developers is installed.
 # The stamp is the last thing written, so an interrupted installation starts again.
 ensure_requirements() {
-    wanted=$(cat requirements/dev.txt pyproject.toml agent/pyproject.toml hatch_build.py | sha256sum | cut -d' ' -f1)
-    [ "$(cat .venv/fleet-stamp 2>/dev/null)" = "$wanted" ] && return
+    installed=$(cat .venv/fleet-stamp 2>/dev/null || true)
+    wanted=$(stamp_of "$1")
+    [ "$installed" = "$wanted" ] && return
+    [ "$installed" = "$(stamp_of dev)" ] && return
     rm -f .venv/fleet-stamp
     pip=".venv/bin/python -m pip --disable-pip-version-check"
     # shellcheck disable=SC2086 # $pip is several words
-    timed "pinned requirements" $pip install --no-deps --require-hashes --requirement requirements/dev.txt
+    timed "pinned requirements" $pip install --no-deps --require-hashes --requirement "requirements/$1.txt"
     # shellcheck disable=SC2086
     timed "activemq-fleet itself" $pip install --no-deps --no-build-isolation --editable .
     # shellcheck disable=SC2086
@@ -220,8 +228,10 @@ if command -v flock >/dev/null; then
     exec 9>build/.setup.lock
     flock -n 9 || { note "waiting for another set-up of this checkout"; flock 9; }
 fi
+requirements=dev
+[ "${1:-}" = --demo ] && { requirements=demo; shift; }
 ensure_venv
-ensure_requirements
+ensure_requirements "$requirements"
 ensure_link
 for wanted; do
     case $wanted in

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import tarfile
 from pathlib import Path
 
@@ -22,7 +21,8 @@ from activemq_fleet.adopt.xml_diff import differences, xml_element_of
 from activemq_fleet.releases import Release
 from tests.hosts.machines import Rack
 from tests.hosts.machines.errors import MachinesError
-from tests.hosts.playbooks import PASSWORD, Controller, environment
+from tests.hosts.playbooks import PASSWORD, Controller
+from tests.hosts.reader_shell import ReaderShell
 from tests.hosts.software import archive_of
 from tests.situations import in_every_situation
 
@@ -86,39 +86,6 @@ def shown_documents(diff: str) -> dict[str, bytes]:
     return found
 
 
-class Shell:
-    """Runs the page's commands as a shell of its reader's does, whose ssh knows the hosts by name."""
-
-    def __init__(self, repository: Path, rack: Rack, directory: Path) -> None:
-        with (rack.state / "ssh_config").open("a") as file:
-            file.writelines(f"Host {host}\n    HostName {address}\n" for host, address in HOSTS.items())
-        programs = directory / "bin"
-        programs.mkdir()
-        for name in ("ssh", "scp", "sftp"):
-            # With a path that does not lead here: what it calls by the same name is the system's own.
-            (programs / name).write_text(f'#!/bin/sh\nPATH=/usr/bin:/bin exec {rack.state / name} "$@"\n')
-            (programs / name).chmod(0o755)
-        self.directory = directory
-        self.variables = environment(repository, rack)
-        self.variables["PATH"] = f"{programs}:{self.variables['PATH']}"
-
-    def __call__(self, command: str) -> str:
-        """What ``command`` says, with its errors; it must succeed."""
-        done = subprocess.run(
-            ["bash", "-ec", command],
-            cwd=self.directory,
-            env=self.variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        print(done.stdout)
-        assert done.returncode == 0, command
-        return done.stdout
-
-
 @pytest.fixture
 def originals(rack: Rack) -> dict[str, str]:
     """The activemq.xml of each host, whose broker runs with it."""
@@ -142,7 +109,7 @@ def test_the_page_takes_running_brokers_with_their_messages_over(
     rack: Rack, originals: dict[str, str], repository: Path, tmp_path: Path
 ) -> None:
     page = (repository / "docs/adopting.md").read_text()
-    shell = Shell(repository, rack, tmp_path)
+    shell = ReaderShell(repository, rack, HOSTS, tmp_path)
     client = Controller(repository, rack)
     core, edge = HOSTS["core-mq02-a"], HOSTS["edge-mq01-a"]
     for address in HOSTS.values():

@@ -54,7 +54,10 @@ def test_collection_and_library_ask_for_one_ansible() -> None:
 
 @pytest.mark.parametrize(
     ("name", "extras"),
-    [("run.txt", ["lab", "agent"]), *((name, ["lab", "agent", "pipeline"]) for name in ("pipeline.txt", "dev.txt"))],
+    [
+        ("run.txt", ["lab", "agent"]),
+        *((name, ["lab", "agent", "pipeline"]) for name in ("pipeline.txt", "demo.txt", "dev.txt")),
+    ],
 )
 def test_what_the_package_needs_is_pinned(name: str, extras: list[str]) -> None:
     pinned = pins(name)
@@ -67,11 +70,16 @@ def test_what_is_tested_is_what_runs() -> None:
     assert pins("run.txt").items() <= pins("pipeline.txt").items() <= pins("dev.txt").items()
 
 
+def test_demo_installs_no_tool_of_developers() -> None:
+    assert pins("pipeline.txt").items() <= pins("demo.txt").items() <= pins("dev.txt").items()
+    assert not pins("demo.txt").keys() & {"mypy", "pytest", "ansible-lint", "polars", "duckdb"}
+
+
 def test_an_agents_host_does_not_get_spark() -> None:
     assert not pins("run.txt").keys() & {"pyspark", "pyarrow", "pandas"}
 
 
-@pytest.mark.parametrize("name", ["agent.txt", "run.txt", "pipeline.txt", "dev.txt"])
+@pytest.mark.parametrize("name", ["agent.txt", "run.txt", "pipeline.txt", "demo.txt", "dev.txt"])
 def test_pins_carry_hashes_and_no_address(name: str) -> None:
     text = (ROOT / "requirements" / name).read_text()
     blocks = re.split(r"\n(?=\S)", re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).strip())

@@ -1,0 +1,134 @@
+"""Check the English of documentation, rules, help texts and alerts: banned phrases, and the length of sentences.
+
+    python -m scripts.check_prose
+
+Each banned phrase has a replacement. Only prose is checked: code blocks, code spans and link targets are not.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+MOST_WORDS = 45
+"""The style asks for about 25 words per sentence; a sentence above this limit is an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A banned phrase, what to write in its place, and phrases that contain it and are allowed."""
+
+    pattern: str
+    replacement: str
+    allowed: str = r"(?!)"
+
+
+PHRASES = (
+    Phrase(r"\bthe way back\b", "rollback"),
+    Phrase(r"\b(?:puts?|putting|takes?|taking|taken) (?:it |them )?back\b", "roll back, restore"),
+    Phrase(r"\bby (?:itself|themselves)\b", "automatically, by default, alone"),
+    Phrase(r"\b(?:anew|afresh)\b", "again"),
+    Phrase(r"\blets? (?:in|nobody)\b", "accepts, rejects"),
+    Phrase(r"\b(?:whoever|nobody|somebody|someone else)\b", "the name of the actor"),
+    Phrase(r"\bbeside\b", "next to, in addition to"),
+    Phrase(r"\bfor (?:good|ever)\b", "permanently, indefinitely", r"\bfor good (?:reason|measure)"),
+)
+_CODE = re.compile(r"^(```|~~~).*?^\1[ \t]*$|``.*?``|`[^`\n]*`|<[^>\n]+>|\]\([^)\s]*\)", re.MULTILINE | re.DOTALL)
+_SENTENCE_END = re.compile(r"(?<=[.:;?!])\s+(?=[^a-z])|\n\s*\n|\n(?=\s*(?:[-*|#]|\d+\.))|\s\|\s|\|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A piece of prose, and where it begins."""
+
+    path: str
+    line: int
+    prose: str
+
+
+def main() -> int:
+    """Print one line per problem; exit 1 if there is one."""
+    problems = [problem for text in texts() for problem in problems_of(text)]
+    for problem in problems:
+        print(f"prose: error: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+def problems_of(text: Text) -> Iterator[str]:
+    """Yield one message per banned phrase and per sentence that is too long."""
+    prose = _CODE.sub(_blank, text.prose)
+    for phrase in PHRASES:
+        for match in re.finditer(phrase.pattern, prose, re.IGNORECASE):
+            if not re.match(phrase.allowed, prose[match.start() :], re.IGNORECASE):
+                line = text.line + prose.count("\n", 0, match.start())
+                yield f'{text.path}:{line}: "{match[0]}": write {phrase.replacement}'
+    position = 0
+    for sentence in _SENTENCE_END.split(prose):
+        position = prose.index(sentence, position)
+        words = len(sentence.split())
+        if words > MOST_WORDS:
+            line = text.line + prose.count("\n", 0, position)
+            yield f"{text.path}:{line}: a sentence has {words} words: split it, {MOST_WORDS} at most"
+        position += len(sentence)
+
+
+def texts() -> Iterator[Text]:
+    """Yield all prose that users read: pages, rules, help texts, variables and alerts."""
+    pages = [
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "examples").glob("*/README.md")),
+    ]
+    yield from (Text(_relative(page), 1, page.read_text(encoding="utf-8")) for page in pages)
+    yield from _role_texts()
+    yield from _alert_texts()
+    yield from _help_texts()
+
+
+def _role_texts() -> Iterator[Text]:
+    for path in sorted((ROOT / "roles").glob("*/meta/argument_specs.yml")):
+        for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
+            yield from (Text(_relative(path), 1, description) for description in _descriptions(entry))
+
+
+def _descriptions(entry: dict[str, object]) -> Iterator[str]:
+    description = entry.get("description", [])
+    yield from [description] if isinstance(description, str) else _strings(description)
+    options = entry.get("options")
+    if isinstance(options, dict):
+        for option in options.values():
+            yield from _descriptions(option)
+
+
+def _strings(texts: object) -> Iterator[str]:
+    if isinstance(texts, list):
+        yield from (str(text) for text in texts)
+
+
+def _alert_texts() -> Iterator[Text]:
+    path = ROOT / "src" / "activemq_fleet" / "render" / "monitoring" / "alerts.toml"
+    yield Text(_relative(path), 1, path.read_text(encoding="utf-8"))
+
+
+def _help_texts() -> Iterable[Text]:
+    from scripts.docsite.command_pages import command_line_page
+
+    yield Text("help of commands (src/activemq_fleet/cli)", 1, command_line_page())
+
+
+def _blank(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match[0]) if "\n" in match[0] else "code"
+
+
+def _relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""A shell in which the commands of a documentation page run as its reader runs them, against machines of a rack."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.hosts.machines import Rack
+from tests.hosts.playbooks import environment
+
+
+class ReaderShell:
+    """Runs commands in a directory of the controller, whose ssh knows the machines by their host names.
+
+    ``addresses`` maps each host name to its address in the rack's network.
+    """
+
+    def __init__(self, repository: Path, rack: Rack, addresses: Mapping[str, str], directory: Path) -> None:
+        with (rack.state / "ssh_config").open("a") as file:
+            file.writelines(f"Host {host}\n    HostName {address}\n" for host, address in addresses.items())
+        programs = directory / "bin"
+        programs.mkdir()
+        for name in ("ssh", "scp", "sftp"):
+            # With a path that does not lead here: what it calls by the same name is the system's own.
+            (programs / name).write_text(f'#!/bin/sh\nPATH=/usr/bin:/bin exec {rack.state / name} "$@"\n')
+            (programs / name).chmod(0o755)
+        self.directory = directory
+        self.variables = environment(repository, rack)
+        self.variables["PATH"] = f"{programs}:{self.variables['PATH']}"
+
+    def __call__(self, command: str) -> str:
+        """Return the output of ``command``, errors included; AssertionError if it fails."""
+        done = subprocess.run(
+            ["bash", "-ec", command],
+            cwd=self.directory,
+            env=self.variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        print(done.stdout)
+        assert done.returncode == 0, command
+        return done.stdout
