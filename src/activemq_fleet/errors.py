@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 class FleetError(Exception):
@@ -14,8 +14,10 @@ class FleetError(Exception):
 
     exit_code = 2
 
-    def __init__(self, *lines: str) -> None:
+    def __init__(self, *lines: str, hosts_by_line: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Make an error of lines; ``hosts_by_line`` holds all hosts of a line that names a few of them."""
         self.lines = lines
+        self.hosts_by_line = dict(hosts_by_line or {})
         super().__init__("; ".join(lines))
 
     def __str__(self) -> str:
@@ -67,3 +69,8 @@ def shorten_list(names: Sequence[str], number: int | None = None, *, most: int =
     """
     shown, more = ", ".join(names[:most]), (number or len(names)) - most
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+def hosts_by_problem_line(hosts_by_problem: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """Return by line ``HOSTS: PROBLEM``, which names a few hosts of a problem, all hosts of that problem."""
+    return {f"{shorten_list(hosts)}: {problem}": hosts for problem, hosts in hosts_by_problem.items()}

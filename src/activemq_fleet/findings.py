@@ -30,6 +30,8 @@ class Finding:
     line: int | None = None
     column: int | None = None
     waived: str | None = None
+    hosts: tuple[str, ...] = ()
+    """All hosts of a finding that is reported once for several; () where ``host`` is the only one."""
 
     @property
     def blocks(self) -> bool:
@@ -49,7 +51,10 @@ class Finding:
         return {name: getattr(self, name) for name in _COLUMNS}
 
 
-_COLUMNS = tuple(field.name for field in fields(Finding))  # all are text or numbers: nothing to copy
+# The hosts are not among the columns of the dataset.
+_COLUMNS = tuple(
+    field.name for field in fields(Finding) if field.name != "hosts"
+)  # all are text or numbers: nothing to copy
 
 
 def error(rule: str, host: str, message: str, fix: str, why: str = "", file: str | None = None) -> Finding:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from activemq_fleet.errors import InputError, SettingsError, shorten_list
+from activemq_fleet.errors import InputError, SettingsError, hosts_by_problem_line
 from activemq_fleet.grouping import BROKERS
 from activemq_fleet.naming import PREFIX, STATED_PARTS, Naming, UnclearNameError
 
@@ -140,7 +140,8 @@ def _refuse(problems_by_host: Mapping[str, Sequence[str]]) -> None:
         for problem in problems:
             hosts_by_problem.setdefault(problem, []).append(host)
     if hosts_by_problem:
-        raise SettingsError(*(f"{shorten_list(hosts)}: {problem}" for problem, hosts in hosts_by_problem.items()))
+        lines = hosts_by_problem_line(hosts_by_problem)
+        raise SettingsError(*lines, hosts_by_line=lines)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def refusals_of(fleet: Fleet) -> Iterator[Finding]:
             hosts_by_refusal.setdefault((agent.group, message, fix), []).append(agent.host)
     for (_, message, fix), hosts in hosts_by_refusal.items():
         text = f"site will refuse it{_other_hosts_text(hosts)}: {message}"
-        yield Finding(rule=RULE, severity="warning", host=hosts[0], message=text, fix=fix)
+        yield Finding(rule=RULE, severity="warning", host=hosts[0], message=text, fix=fix, hosts=tuple(hosts))
 
 
 def missing_files_of(fleet: Fleet) -> Iterator[Finding]:
@@ -53,6 +53,7 @@ def missing_files_of(fleet: Fleet) -> Iterator[Finding]:
             host=hosts[0],
             message=f"activemq_archive: {archive} is not on this machine{_other_hosts_text(hosts)}",
             fix="put it there, or ignore this where the playbook site runs on another machine that has it",
+            hosts=tuple(hosts),
         )
 
 

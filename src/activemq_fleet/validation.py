@@ -29,6 +29,7 @@ from activemq_fleet.lint.engine import all_rules, findings_of
 from activemq_fleet.lint.file_network import DUPLEX_RULE, duplex_problems
 from activemq_fleet.lint.files import KIND_RULE, exposure_of_file, schema_finding, without_duplicates
 from activemq_fleet.lint.fleets import FleetView, broker_findings, graph_findings
+from activemq_fleet.lint.suppressions import apply_suppressions
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_document
 from activemq_fleet.render.service import kahadb_directory
@@ -194,6 +195,20 @@ def lint_links_between_files(
         for path, problem in duplex_problems(documents)
         for finding in findings_of(duplex_rule, [problem], file=path)
     )
+
+
+def suppress_by_comments(
+    findings: Sequence[Finding],
+    contents: Mapping[str, bytes],
+    *,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> tuple[Finding, ...]:
+    """Return findings about files, waived where a comment in their file suppresses them, and those about the comments.
+
+    ``contents`` are the XML files by the path that findings have.
+    """
+    return apply_suppressions(findings, contents, known_rule_ids(), select_rules(select, ignore))
 
 
 def _refuse_unknown_waivers(fleet: Fleet) -> None:

@@ -50,7 +50,8 @@ _PATH = click.Path(path_type=Path)
 )
 @click.option("--baseline", type=_PATH, metavar="FILE", help="Findings that are known: only new ones fail.")
 @click.option("--write-baseline", type=_PATH, metavar="FILE", help="Write what is found now as the baseline.")
-@format_option(*FORMATS)
+@click.option("--strict", is_flag=True, help="Exit with 1 for a warning, too.")
+@format_option(*FORMATS, help="codeclimate: for GitLab.")
 def command(
     inventory: InventoryOptions,
     named: tuple[Path, ...],
@@ -61,6 +62,7 @@ def command(
     ignore: tuple[str, ...],
     baseline: Path | None,
     write_baseline: Path | None,
+    strict: bool,
     form: str,
 ) -> int:
     """Check a fleet (-i INVENTORY), or files as they are (--file activemq.xml --release X).
@@ -70,8 +72,12 @@ def command(
     file can show; the files beside it (accounts, console, logging) are looked at as well. Without
     --release the release of a file is that of the jars around it.
 
-    Exit code 1 for an error finding that is neither waived nor in the baseline; 2 for input that cannot be
-    used, which stands on stderr, and in the other formats is findings T000.
+    A comment <!-- activemq-fleet: disable=N019 REASON --> in a file suppresses findings about the
+    element after it.
+
+    Exit code 1 for an error finding (with --strict also a warning) that is neither waived nor in the
+    baseline; 2 for input that cannot be used, which stands on stderr, and in the other formats is
+    findings T000.
     """
     from activemq_fleet.cli.checking import (
         print_report,
@@ -96,4 +102,4 @@ def command(
         if form != "text":  # else the lines on stderr are the report
             click.echo(formatter(form)(report_on_error(error, ", ".join(map(str, paths or inventory.sources)))))
         raise
-    return print_report(report, form, baseline, write_baseline)
+    return print_report(report, form, baseline, write_baseline, strict=strict)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,11 +28,14 @@ from activemq_fleet.cli.file_releases import broker_files_below, is_activemq_xml
 from activemq_fleet.cli.fleet_checks import print_warnings, schema_of
 from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.options import InventoryOptions
-from activemq_fleet.cli.printing import echo_to_stderr, warn
+from activemq_fleet.cli.printing import counted, echo_to_stderr, warn
 from activemq_fleet.cli.terminal import print_long
 from activemq_fleet.findings import error as error_finding
 from activemq_fleet.lint.files import KIND_RULE, NO_BROKER_RULE
-from activemq_fleet.node.printable import counted
+from activemq_fleet.validation import suppress_by_comments
+
+_POSITION = re.compile(r"\((?P<path>/[^()]*):(?P<line>[0-9]+)\)$|^(?P<first>/[^:]*):(?P<first_line>[0-9]+): ")
+"""How Ansible's errors name a place: ``… (/srv/inventory/hosts.yml:8)``, or before the message."""
 
 
 def report_on_files(
@@ -53,9 +58,11 @@ def report_on_files(
     for warning in warnings:
         warn(warning)
     read_with_others: set[Path] = set()
+    xml_files = {str(path): content for path, content in contents.items()}
     for path, content in contents.items():
         other_files, missing = companions_of(path, content)
         read_with_others |= {path.parent / name for name in other_files}
+        xml_files |= {str(path.parent / name): data for name, data in other_files.items() if name.endswith(".xml")}
         findings += (finding for finding in missing if finding not in findings)
         with ACTIVITY.during(f"Checking {path}"):
             findings += lint_file(
@@ -76,7 +83,8 @@ def report_on_files(
         select=select,
         ignore=ignore,
     )
-    return Report(tuple(map(str, named)), tuple(findings), warnings=tuple(warnings), files=True)
+    suppressed = suppress_by_comments(findings, xml_files, select=select, ignore=ignore)
+    return Report(tuple(map(str, named)), suppressed, warnings=tuple(warnings), files=True)
 
 
 def report_on_fleet(inventory: InventoryOptions, select: Sequence[str], ignore: Sequence[str]) -> Report:
@@ -88,11 +96,13 @@ def report_on_fleet(inventory: InventoryOptions, select: Sequence[str], ignore: 
     return Report.of(replace(fleet, findings=findings))
 
 
-def print_report(report: Report, form: str, baseline: Path | None, write_to: Path | None) -> int:
+def print_report(
+    report: Report, form: str, baseline: Path | None, write_to: Path | None, *, strict: bool = False
+) -> int:
     """Print a check's report, write the baseline where a path for it is given, and return the exit code.
 
-    2: a file was not read; 1: an error finding is neither waived nor in the baseline; 0 otherwise, and after writing a
-    baseline.
+    2: a file was not read; 1: an error finding, with ``strict`` also a warning, is neither waived nor in the baseline;
+    0 otherwise, and after writing a baseline.
     """
     not_read = tuple(finding for finding in report.findings if finding.rule == INPUT_ERROR)
     if baseline is not None:
@@ -105,19 +115,33 @@ def print_report(report: Report, form: str, baseline: Path | None, write_to: Pat
         return 2
     if write_to is not None:
         return 0
-    return 1 if any(finding.blocks for finding in report.findings) else 0
+    counts = report.counts
+    return 1 if counts["error"] or (strict and counts["warning"]) else 0
 
 
 def report_on_error(error: FleetError, subject: str) -> Report:
     """Return a check's report on unusable input, a finding for each problem; ``subject`` names the input."""
     findings = []
     for problem in error.lines:
-        hosts, colon, text = problem.partition(": ")
+        named, colon, text = problem.partition(": ")
         of_hosts = isinstance(error, SettingsError | ReleaseError) and bool(colon)
-        host, message = (hosts, text) if of_hosts else (subject, problem)
+        hosts = tuple(error.hosts_by_line.get(problem, (named,))) if of_hosts else (subject,)
+        message = " ".join((text if of_hosts else problem).split())
+        file, line = _position_in(message)
         fix = "correct it: nothing else can be checked before"
-        findings.append(error_finding(INPUT_ERROR, host, " ".join(message.split()), fix))
+        finding = error_finding(INPUT_ERROR, hosts[0], message, fix, file=file)
+        findings.append(replace(finding, line=line, hosts=hosts if of_hosts else ()))
     return Report((subject,), tuple(findings))
+
+
+def _position_in(message: str) -> tuple[str | None, int | None]:
+    """Return the file and line that an error of Ansible names at its end or beginning, with a path from here."""
+    match = _POSITION.search(message)
+    if match is None:
+        return None, None
+    path = match["path"] or match["first"]
+    relative = os.path.relpath(path)
+    return (path if relative.startswith("..") else relative), int(match["line"] or match["first_line"])
 
 
 def _read_all(paths: Sequence[Path]) -> tuple[dict[Path, bytes], list[Finding]]:

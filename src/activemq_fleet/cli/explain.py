@@ -9,9 +9,8 @@ import click
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
-from activemq_fleet.cli.printing import echo
+from activemq_fleet.cli.printing import echo, printable_json
 from activemq_fleet.cli.terminal import print_long
-from activemq_fleet.node.printable import printable_json
 
 _LEAST, _MOST = 80, 100
 _STYLES: dict[str, dict[str, object]] = {

@@ -10,8 +10,7 @@ import click
 from activemq_fleet import InputError
 from activemq_fleet.atomic_files import paths_in, write_tree
 from activemq_fleet.cli.completion_values import complete_releases
-from activemq_fleet.cli.printing import echo
-from activemq_fleet.node.printable import counted
+from activemq_fleet.cli.printing import counted, echo
 
 
 @click.command("init")

@@ -13,8 +13,7 @@ from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.drill import drill_command
 from activemq_fleet.cli.lab_options import existing_lab_options, interruptible, lab_options
 from activemq_fleet.cli.options import format_option
-from activemq_fleet.cli.printing import echo, echo_to_stderr, print_table, warn
-from activemq_fleet.node.printable import counted
+from activemq_fleet.cli.printing import counted, echo, echo_to_stderr, print_table, warn
 
 if TYPE_CHECKING:
     from activemq_fleet.lab import Lab

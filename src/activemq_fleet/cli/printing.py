@@ -7,8 +7,22 @@ from collections.abc import Mapping, Sequence
 import click
 
 from activemq_fleet.cli.activity import ACTIVITY
-from activemq_fleet.cli.terminal import console_for
-from activemq_fleet.node.printable import printable
+from activemq_fleet.cli.terminal import text_of
+from activemq_fleet.node.printable import aligned, counted, printable, printable_json
+from activemq_fleet.node.text_lines import split_lines
+
+__all__ = [
+    "aligned",
+    "counted",
+    "echo",
+    "echo_to_stderr",
+    "print_table",
+    "printable",
+    "printable_json",
+    "split_lines",
+    "table_text",
+    "warn",
+]
 
 
 def echo(text: str, *, err: bool = False) -> None:
@@ -27,9 +41,10 @@ def warn(text: str) -> None:
     echo_to_stderr(f"warning: {' '.join(text.split())}")
 
 
-def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None) -> None:
-    """Print rows below their titles; ``styles`` maps a cell's text to a style of rich. Without a terminal: a plain line
-    a row.
+def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None) -> str:
+    """Return rows below their titles; ``styles`` maps a cell's text to a style of rich.
+
+    Without a terminal each row is a plain line.
     """
     from rich.table import Table
     from rich.text import Text
@@ -39,4 +54,9 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapp
         table.add_column(title, overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(cell), style=(styles or {}).get(cell, "")) for cell in row))
-    console_for().print(table)
+    return "\n".join(line.rstrip() for line in text_of(table).split("\n"))
+
+
+def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None) -> None:
+    """Print rows below their titles, as ``table_text`` formats them."""
+    click.echo(table_text(head, rows, styles))

@@ -10,8 +10,7 @@ from activemq_fleet import InputError
 from activemq_fleet.atomic_files import paths_in, write_tree
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
-from activemq_fleet.cli.printing import echo
-from activemq_fleet.node.printable import counted
+from activemq_fleet.cli.printing import counted, echo
 
 # What `render` makes. A directory that holds anything else is somebody's, if only a `.git`.
 _INDEX = "fleet.json"

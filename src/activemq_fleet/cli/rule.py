@@ -13,10 +13,9 @@ import click
 from activemq_fleet import InputError
 from activemq_fleet.cli.completion_values import complete_rules
 from activemq_fleet.cli.options import format_option
-from activemq_fleet.cli.printing import echo
+from activemq_fleet.cli.printing import echo, printable_json
 from activemq_fleet.cli.terminal import print_long, wrapped
 from activemq_fleet.documentation import page_reference, with_page_references
-from activemq_fleet.node.printable import printable_json
 
 if TYPE_CHECKING:
     from activemq_fleet.lint import Rule
@@ -24,7 +23,11 @@ if TYPE_CHECKING:
 
 _COLORS = {"error": "red", "warning": "yellow", "info": "blue"}
 _NARROWEST, _WIDEST = 80, 100
-_FAMILIES_OF_INVENTORIES = {"T": "the inventory and its topology", "R": "the routes of messages"}
+_FAMILIES_OF_INVENTORIES = {
+    "T": "the inventory and its topology",
+    "R": "the routes of messages",
+    "X": "comments in files",
+}
 
 
 @click.command("rule")
@@ -102,9 +105,10 @@ def _explanation_lines(rule: Rule | InventoryRule) -> Iterator[str]:
     yield wrapped(_plain(rule.title), _width())
     yield ""
     if not isinstance(rule, Rule):
-        parts = {"Checks": "an inventory (`check -i`)", "Why": rule.why, "Fix": rule.fix}
+        subject = "comments in one file (`check --file`)" if rule.id.startswith("X") else "an inventory (`check -i`)"
+        parts = {"Checks": subject, "Why": rule.why, "Fix": rule.fix}
         yield from _part_lines(parts)
-        if rule.id != "T000":
+        if rule.id != "T000" and not rule.id.startswith("X"):
             yield ""
             yield f"All rules about inventories: {page_reference('topology-errors')}"
         return

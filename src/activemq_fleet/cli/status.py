@@ -6,7 +6,7 @@ import dataclasses
 import shlex
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,9 @@ from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
-from activemq_fleet.cli.printing import echo
+from activemq_fleet.cli.printing import echo, printable, printable_json, split_lines, table_text
+from activemq_fleet.cli.terminal import output_width, print_long, wrapped
 from activemq_fleet.node.foreign_data import parse_json
-from activemq_fleet.node.printable import printable, printable_json
-from activemq_fleet.node.text_lines import split_lines
 
 if TYPE_CHECKING:
     from activemq_fleet import Fleet, FleetStatus
@@ -32,7 +31,11 @@ _STYLES = {
     **dict.fromkeys(("unhealthy", "hung", "frozen", "stopped", "unreachable", "unknown", "down"), "red"),
 }
 _REFUSED = "ansible-playbook: error: "
-_SEVERITIES = {"error": "red", "warning": "yellow", "info": "dim"}
+_SEVERITIES: dict[str, dict[str, Any]] = {
+    "error": {"fg": "red"},
+    "warning": {"fg": "yellow"},
+    "info": {"dim": True},
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,11 +67,12 @@ class _Question:
 )
 @click.option("--lab", is_flag=True, help="The running lab of the inventory, without Ansible.")
 @click.option("--dir", "directory", type=click.Path(), help="The lab's directory; means --lab, and needs no -i.")
+@click.option("--wide", is_flag=True, help="All columns, and the full names of hosts.")
 @click.option("--forks", type=click.IntRange(min=1), default=50, show_default=True, help="Hosts asked at once.")
 @click.option(
     "--ansible-options", "ansible", metavar="WORDS", default="", help="For ansible-playbook, such as '--become -u ops'."
 )
-def command(form: str, html: Path | None, watch: float | None, **question: Any) -> int:
+def command(form: str, html: Path | None, watch: float | None, wide: bool, **question: Any) -> int:
     """Show how every broker, agent and load balancer stands, and what is wrong.
 
     Nothing is changed on any host. A host that does not answer costs its own row.
@@ -76,7 +80,7 @@ def command(form: str, html: Path | None, watch: float | None, **question: Any) 
     Exit codes: 0 all is well; 1 findings, unreachable hosts among them; 2 wrong usage.
     """
     try:
-        return _ask_and_show(_Question(**question), form, html, watch)
+        return _ask_and_show(_Question(**question), form, html, watch, wide=wide)
     except FleetError as error:
         if form != "nagios":
             raise
@@ -85,7 +89,7 @@ def command(form: str, html: Path | None, watch: float | None, **question: Any) 
         return 3
 
 
-def _ask_and_show(question: _Question, form: str, html: Path | None, watch: float | None) -> int:
+def _ask_and_show(question: _Question, form: str, html: Path | None, watch: float | None, *, wide: bool) -> int:
     """Show the status, with ``watch`` again and again, every so many seconds; return the exit code."""
     if form == "nagios" and not question.name:
         raise InputError("--format nagios is about one HOST: name it")
@@ -99,7 +103,7 @@ def _ask_and_show(question: _Question, form: str, html: Path | None, watch: floa
             write_status(status, str(html))
         if watch and form == "text":
             click.clear()  # on a terminal alone
-        code = _show(status, form)
+        code = _show(status, form, wide=wide, paged=not watch)
         if not watch:
             return code
         time.sleep(watch)
@@ -153,7 +157,7 @@ def _ask_hosts(fleet: Fleet, chosen: tuple[str, ...], question: _Question) -> Fl
     return fleet_status(fleet, evidence, chosen=chosen, seconds=time.monotonic() - began)
 
 
-def _show(status: FleetStatus, form: str) -> int:
+def _show(status: FleetStatus, form: str, *, wide: bool, paged: bool) -> int:
     """Print the status and return the exit code."""
     if form == "nagios":
         from activemq_fleet.status import nagios_line
@@ -164,20 +168,25 @@ def _show(status: FleetStatus, form: str) -> int:
     if form == "json":
         echo(printable_json(status.to_dict(), indent=1))
     else:
-        _print_text(status)
+        (print_long if paged else click.echo)("\n".join(_text_lines(status, wide=wide)))
     return status.exit_code
 
 
-def _print_text(status: FleetStatus) -> None:
-    from activemq_fleet.cli.printing import print_table
-    from activemq_fleet.status.text import headline, status_tables
+def _text_lines(status: FleetStatus, *, wide: bool) -> Iterator[str]:
+    """Yield the tables of a status, its findings, and how many there are, with colors."""
+    from activemq_fleet.status.text import common_domain, compact_tables, headline, status_tables
 
-    for titles, rows in status_tables(status):
-        print_table(titles, rows, _STYLES)
+    domain = "" if wide else common_domain(status)
+    for titles, rows in status_tables(status) if wide else compact_tables(status):
+        yield table_text(titles, rows, _STYLES)
+        yield ""
+    for finding in status.findings:
+        host = finding.host.removesuffix(domain)
+        kind = click.style(f"{finding.severity} {finding.rule}", **_SEVERITIES[finding.severity])
+        yield f"{kind} {printable(host)}"
+        yield wrapped(printable(f"{finding.message}: {finding.fix}"), output_width(), first="    ", rest="    ")
     if status.findings:
-        finding_rows = [
-            (finding.severity, finding.rule, finding.host, f"{finding.message}: {finding.fix}")
-            for finding in status.findings
-        ]
-        print_table(("severity", "finding", "host", "what is wrong, and what to do"), finding_rows, _SEVERITIES)
-    echo(f"{headline(status)} ({status.seconds:.1f} s)")
+        yield ""
+    if domain:
+        yield f"hosts are shown without {printable(domain)}; --wide shows all columns"
+    yield f"{headline(status)} ({status.seconds:.1f} s)"

@@ -15,8 +15,7 @@ import click
 from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option
-from activemq_fleet.cli.printing import echo
-from activemq_fleet.node.printable import printable
+from activemq_fleet.cli.printing import echo, printable
 
 if TYPE_CHECKING:
     from activemq_fleet.addresses import Address

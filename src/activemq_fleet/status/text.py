@@ -14,6 +14,12 @@ BROKER_COLUMNS = (
 )
 AGENT_COLUMNS = ("agent", "state", "connected to", "outbox", "oldest", "inbox", "certificate")
 BALANCER_COLUMNS = ("balancer", "state", "haproxy", "keepalived", "holds")
+COMPACT_COLUMNS = frozenset({
+    *("host", "role", "state", "for", "store", "messages", "dlq", "bridges"),
+    *("agent", "connected to", "outbox", "oldest", "inbox"),
+    *("balancer", "haproxy", "keepalived", "holds"),
+})  # fmt: skip
+"""The columns that fit a terminal of 80 columns; what the others show is also a finding where it is a problem."""
 _NONE = "-"
 
 
@@ -62,6 +68,38 @@ def status_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[s
         (BALANCER_COLUMNS, [balancer_cells(row) for row in status.balancers]),
     ]
     return [(titles, rows) for titles, rows in tables if rows]
+
+
+def compact_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[str, ...]]]]:
+    """Return the tables of ``status_tables`` with the most important columns, and hosts without their common domain."""
+    domain = common_domain(status)
+    tables: list[tuple[Sequence[str], list[tuple[str, ...]]]] = []
+    for titles, rows in status_tables(status):
+        kept = [position for position, title in enumerate(titles) if title in COMPACT_COLUMNS]
+        tables.append((
+            [titles[position] for position in kept],
+            [tuple(without_domain(row[position], domain) for position in kept) for row in rows],
+        ))  # fmt: skip
+    return tables
+
+
+def common_domain(status: FleetStatus) -> str:
+    """Return the domain, with its dot, in which all hosts of a status are; "" for hosts of several domains."""
+    hosts = [row.host for row in status.brokers]
+    hosts += [row.host for row in status.agents]
+    hosts += [row.host for row in status.balancers]
+    domains = [host.split(".")[1:] for host in hosts]
+    common: list[str] = []
+    for labels in zip(*map(reversed, domains), strict=False):
+        if len(set(labels)) > 1:
+            break
+        common.insert(0, labels[0])
+    return f".{'.'.join(common)}" if common and not common[-1].isdigit() else ""
+
+
+def without_domain(text: str, domain: str) -> str:
+    """Return a text with the names of hosts in it without a domain."""
+    return ", ".join(word.removesuffix(domain) for word in text.split(", ")) if domain else text
 
 
 def table_lines(status: FleetStatus) -> list[str]:

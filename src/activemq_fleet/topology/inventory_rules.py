@@ -1,4 +1,4 @@
-"""List the rules about an inventory: T of its topology, R of the routes of messages."""
+"""List the rules about an inventory (T: its topology, R: the routes of messages), and about comments in files (X)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from activemq_fleet.findings import Severity
 
 @dataclass(frozen=True, slots=True)
 class InventoryRule:
-    """A rule about an inventory: its id such as ``T002``, and its texts, in which code has backquotes as in Markdown.
+    """A rule about an inventory, or about comments that suppress findings: its id such as ``T002``, and its texts.
 
-    ``severity`` is that of most of its findings.
+    In the texts code has backquotes as in Markdown. ``severity`` is that of most of its findings.
     """
 
     id: str

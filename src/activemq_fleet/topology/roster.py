@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from activemq_fleet.errors import InputError, ReleaseError, SettingsError, shorten_list
+from activemq_fleet.errors import InputError, ReleaseError, SettingsError, hosts_by_problem_line
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN, PATTERN_VARIABLE, Identity, Naming, UnclearNameError
 from activemq_fleet.releases import Release
@@ -117,7 +117,6 @@ def read_members(hosts: Variables, roster: Roster) -> tuple[dict[str, Settings],
     for name, settings_error in errors.items():
         for problem in settings_error.problems:
             hosts_by_problem[problem.removeprefix(f"{name}: ")].append(name)
-    problems = [f"{shorten_list(names)}: {problem}" for problem, names in hosts_by_problem.items()]
     members: list[Member] = []
     without_release: list[str] = []
     hosts_by_release_error: dict[str, list[str]] = defaultdict(list)
@@ -133,12 +132,14 @@ def read_members(hosts: Variables, roster: Roster) -> tuple[dict[str, Settings],
         except ReleaseError as error:
             hosts_by_release_error[str(error)].append(name)
     if without_release:
-        problems.append(f"{shorten_list(without_release)}: {RELEASE_NOT_SET}")
-    release_problems = [
-        f"{shorten_list(names)}: activemq_release: {text}" for text, names in hosts_by_release_error.items()
-    ]
+        hosts_by_problem[RELEASE_NOT_SET] = without_release
+    problems = hosts_by_problem_line(hosts_by_problem)
+    release_problems = hosts_by_problem_line(
+        {f"activemq_release: {text}": names for text, names in hosts_by_release_error.items()}
+    )
     if problems:
-        raise SettingsError(*problems, *release_problems)
+        lines = problems | release_problems
+        raise SettingsError(*lines, hosts_by_line=lines)
     if release_problems:
-        raise ReleaseError("; ".join(release_problems))
+        raise ReleaseError(*release_problems, hosts_by_line=release_problems)
     return settings, members

@@ -192,3 +192,32 @@ def test_all_files_that_cannot_be_read_are_told(tmp_path: Path, capsys: pytest.C
     assert run(*files, "--release", "5.18.3", "--format", "json") == 2
     messages = [finding["message"] for finding in json.loads(capsys.readouterr().out)["findings"]]
     assert [message.partition(": ")[0] for message in messages] == [str(path) for path in files]
+
+
+def test_json_names_every_host_of_a_wrong_variable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"orders-mq{number:02}-a" for number in range(1, 9)]
+    path = tmp_path / "hosts.yml"
+    path.write_text(json.dumps({"all": {"hosts": dict.fromkeys(names), "vars": {"activemq_relase": "6.3.1"}}}))
+    assert run("-i", path, "--format", "json") == 2
+    for finding in json.loads(capsys.readouterr().out)["findings"]:
+        assert finding["hosts"] == names
+        assert finding["host"] == names[0]
+
+
+def test_json_names_file_and_line_of_an_undefined_template(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "hosts.yml"
+    path.write_text("all:\n  hosts:\n    orders-mq01-a:\n      activemq_release: '{{ nowhere }}'\n")
+    assert run("-i", path, "--format", "json") == 2
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["file"], finding["line"]) == (str(path), 4)
+
+
+def test_json_names_every_host_that_site_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("-i", lay(tmp_path), "--select", "T030", "--format", "json")
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert finding["hosts"] == ["orders-mq01-a.example.com", "orders-mq01-b.example.com"]
+
+
+@pytest.mark.parametrize(("words", "code"), [([], 0), (["--strict"], 1), (["--strict", "--ignore", "T030,S"], 0)])
+def test_strict_fails_for_a_warning(words: list[str], code: int, tmp_path: Path) -> None:
+    assert run("-i", lay(tmp_path), *words) == code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -10,6 +11,7 @@ import pytest
 from lxml import etree
 
 from activemq_fleet.cli.formats import FORMATS, Report, formatter
+from activemq_fleet.cli.formats import text as text_format
 from activemq_fleet.cli.formats.report import message_with_fix
 from activemq_fleet.findings import Finding
 
@@ -93,7 +95,7 @@ def test_a_place_that_differs_by_the_names_on_its_line_is_the_file() -> None:
 
 def test_json_holds_findings_and_waivers_as_fleet_json_does() -> None:
     content = json.loads(written("json"))
-    assert content["findings"] == [found.to_dict() for found in REPORT.findings]
+    assert content["findings"] == [found.to_dict() | {"hosts": [found.host]} for found in REPORT.findings]
     assert content["waivers"] == [dict(waiver) for waiver in REPORT.waivers]
     assert content["counts"] == {"error": 2, "warning": 1, "info": 0, "waived": 1}
     assert content["warnings"] == ["look out"]
@@ -144,7 +146,7 @@ def test_no_findings_are_a_report_too(form: str) -> None:
     text = written(form, NOTHING)
     if form == "junit":
         assert etree.fromstring(text).get("failures") == "0"
-    elif form in ("json", "sarif"):
+    elif form in ("json", "sarif", "codeclimate"):
         json.loads(text)
     else:
         assert click.unstyle(text) in ("", "1 host: 0 errors, 0 warnings, 0 info")
@@ -153,3 +155,34 @@ def test_no_findings_are_a_report_too(form: str) -> None:
 def test_a_question_is_not_followed_by_a_full_stop() -> None:
     assert message_with_fix(finding(message="did you mean limit?")) == "did you mean limit? Fix: do it"
     assert message_with_fix(finding(message="it is wrong")) == "it is wrong. Fix: do it"
+
+
+def test_codeclimate_has_a_place_and_a_fingerprint_for_every_finding_that_counts() -> None:
+    twice = finding(host="", file="conf/activemq.xml", line=9)
+    issues = json.loads(written("codeclimate", Report(("a",), (*REPORT.findings, twice, replace(twice, line=12)))))
+    assert [issue["check_name"] for issue in issues] == ["T006", "V002", "N001", "T006", "T006"]
+    assert [issue["severity"] for issue in issues[:3]] == ["major", "major", "minor"]
+    assert issues[0]["location"] == {"path": "b", "lines": {"begin": 1}}
+    assert issues[1]["location"] == {"path": "hosts/a/conf/activemq.xml", "lines": {"begin": 3}}
+    assert len({issue["fingerprint"] for issue in issues}) == len(issues)
+
+
+def test_fingerprint_of_codeclimate_is_the_same_on_another_line() -> None:
+    def fingerprint(line: int) -> str:
+        report = Report(("f",), (finding(host="", file="f", line=line),), files=True)
+        return str(json.loads(written("codeclimate", report))[0]["fingerprint"])
+
+    assert fingerprint(3) == fingerprint(4)
+
+
+def test_findings_are_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_format, "output_width", lambda: 80)
+    long = finding(message="words " * 40, why="reasons " * 40, fix="steps " * 40)
+    lines = click.unstyle(written("text", Report(("b",), (long,)))).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[1].startswith("  error T006 words ")
+
+
+def test_title_of_a_workflow_command_has_no_path() -> None:
+    report = Report(("f.xml",), (finding(host="", file="f.xml", line=3),), files=True)
+    assert written("github", report).startswith("::error file=f.xml,line=3,title=T006::")

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 
 from activemq_fleet.cli import playbook
+from activemq_fleet.cli import status as status_command
 from activemq_fleet.cli.main import main
+from activemq_fleet.status import FleetStatus, fleet_status
+from activemq_fleet.status.text import BROKER_COLUMNS
+from tests.support.broker_evidence import NOW, broker_evidence
+from tests.unit.fleets import fleet
 
 
 @pytest.fixture
@@ -70,3 +77,40 @@ def test_what_ansible_says_when_the_playbook_fails_is_told(
     monkeypatch.setattr(playbook, "run_playbook", lambda *_, **__: done)
     assert main(["status", "-i", str(inventory)]) == 1
     assert "[ERROR]: no such user" in capsys.readouterr().err
+
+
+def forty_pairs(**evidence: Any) -> FleetStatus:
+    planned = fleet(*(f"orders-mq{number:02}" for number in range(1, 41)), topology="none")
+    return fleet_status(
+        planned,
+        {broker.host: {"broker": broker_evidence(planned, broker.host, **evidence)} for broker in planned.brokers},
+        now=NOW,
+        seconds=2.0,
+    )
+
+
+def lines_of(shown: FleetStatus, *, wide: bool) -> list[str]:
+    return click.unstyle("\n".join(status_command._text_lines(shown, wide=wide))).splitlines()
+
+
+def test_table_of_a_status_fits_eighty_columns_with_short_names() -> None:
+    lines = lines_of(forty_pairs(), wide=False)
+    table = lines[: lines.index("")]
+    assert table[0].split() == ["host", "role", "state", "for", "store", "messages", "dlq", "bridges"]
+    assert len(table) == 81
+    assert max(map(len, table)) <= 80
+    assert table[1].startswith("orders-mq01-a  ")
+    assert "hosts are shown without .example.com; --wide shows all columns" in lines
+
+
+def test_wide_status_has_every_column_and_full_names() -> None:
+    lines = lines_of(forty_pairs(), wide=True)
+    assert lines[0].split() == list(BROKER_COLUMNS)
+    assert lines[1].startswith("orders-mq01-a.example.com  ")
+
+
+def test_findings_of_a_status_are_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_command, "output_width", lambda: 80)
+    lines = lines_of(forty_pairs(state="hung", usage={}), wide=False)
+    assert "error hung orders-mq01-a" in lines
+    assert max(map(len, lines)) <= 80

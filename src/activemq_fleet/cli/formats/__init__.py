@@ -9,7 +9,7 @@ from activemq_fleet.cli.formats.report import Report
 
 __all__ = ["FORMATS", "Report", "formatter"]
 
-FORMATS = ("text", "json", "sarif", "github", "junit")
+FORMATS = ("text", "json", "sarif", "github", "junit", "codeclimate")
 
 
 def formatter(name: str) -> Callable[[Report], str]:

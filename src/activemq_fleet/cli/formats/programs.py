@@ -1,25 +1,34 @@
-"""Format findings for programs: JSON, SARIF, workflow commands of GitHub Actions, and JUnit XML."""
+"""Format findings for programs: JSON, SARIF, workflow commands of GitHub Actions, JUnit XML, and Code Climate."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+import hashlib
+from collections import Counter, defaultdict
 from typing import Any
 from urllib.parse import quote
 
 from lxml import etree
 
 from activemq_fleet import Finding, __version__
-from activemq_fleet.cli.formats.report import Report, message_with_fix, path_in_output, position_of, subject_of
+from activemq_fleet.cli.baseline import REASON as BASELINE_REASON
+from activemq_fleet.cli.formats.report import (
+    Report,
+    hosts_of,
+    message_with_fix,
+    path_in_output,
+    position_of,
+    subject_of,
+)
 from activemq_fleet.cli.help_pages import without_links
+from activemq_fleet.cli.printing import printable, printable_json
 from activemq_fleet.documentation import rule_address, rule_reference, with_page_references
-from activemq_fleet.node.printable import printable, printable_json
 from activemq_fleet.validation import described_rules
 
 
 def to_json(report: Report) -> str:
     """Return a check's report as JSON: ``{findings, waivers, warnings, hosts or files, counts}``."""
     content = {
-        "findings": [finding.to_dict() for finding in report.findings],
+        "findings": [{**finding.to_dict(), "hosts": list(hosts_of(finding))} for finding in report.findings],
         "waivers": [dict(waiver) for waiver in report.waivers],
         "warnings": list(report.warnings),
         "files" if report.files else "hosts": list(report.hosts),
@@ -77,7 +86,9 @@ def _sarif_result(finding: Finding, rules: list[str]) -> dict[str, Any]:
         "locations": [_sarif_location(finding)],
     }
     if finding.waived is not None:
-        result["suppressions"] = [{"kind": "external", "justification": finding.waived}]
+        in_source = not finding.host and finding.waived != BASELINE_REASON
+        kind = "inSource" if in_source else "external"
+        result["suppressions"] = [{"kind": kind, "justification": finding.waived}]
     return result
 
 
@@ -101,7 +112,8 @@ def to_github(report: Report) -> str:
 
 
 def _github_command(finding: Finding) -> str:
-    properties = {"title": f"{finding.rule} {subject_of(finding)}"}
+    # The annotation stands at the file; its title need not repeat the path.
+    properties = {"title": f"{finding.rule} {finding.host}".rstrip()}
     path = path_in_output(finding)
     if path is not None:
         place = {"line": finding.line, "col": finding.column}
@@ -116,6 +128,34 @@ def _github_data(text: str) -> str:
 
 def _github_property(text: str) -> str:
     return _github_data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+_CODE_CLIMATE_SEVERITIES = {"error": "major", "warning": "minor", "info": "info"}
+
+
+def to_codeclimate(report: Report) -> str:
+    """Return a check's findings, waived ones left out, as the JSON that GitLab reads as a Code Quality report.
+
+    A finding without a file has the host's name as its path, since the format requires one. The fingerprint of a
+    finding stays the same when lines before it are added or removed.
+    """
+    seen: Counter[str] = Counter()
+    issues = []
+    for finding in report.findings:
+        if finding.waived is not None:
+            continue
+        path = path_in_output(finding) or subject_of(finding)
+        identity = "\0".join((finding.rule, path, finding.host, finding.message))
+        seen[identity] += 1
+        text = f"{identity}\0{seen[identity]}".encode(errors="backslashreplace")
+        issues.append({
+            "description": message_with_fix(finding),
+            "check_name": finding.rule,
+            "fingerprint": hashlib.sha256(text).hexdigest(),
+            "severity": _CODE_CLIMATE_SEVERITIES[finding.severity],
+            "location": {"path": path, "lines": {"begin": finding.line or 1}},
+        })  # fmt: skip
+    return printable_json(issues)
 
 
 def to_junit(report: Report) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from activemq_fleet import Finding
+from activemq_fleet.cli.companions import INPUT_ERROR
 from activemq_fleet.findings import SEVERITIES
 
 if TYPE_CHECKING:
@@ -49,6 +50,11 @@ def subject_of(finding: Finding) -> str:
     return finding.host or finding.file or ""
 
 
+def hosts_of(finding: Finding) -> tuple[str, ...]:
+    """Return all hosts that a finding is about; () for a finding about a file that belongs to no fleet."""
+    return finding.hosts or ((finding.host,) if finding.host else ())
+
+
 def position_of(finding: Finding) -> str:
     """Return a finding's position as ``FILE:LINE:COLUMN``, as far as known; "" for findings about the inventory."""
     known = (finding.file, finding.line, finding.column)
@@ -62,7 +68,10 @@ def message_with_fix(finding: Finding) -> str:
 
 
 def path_in_output(finding: Finding) -> str | None:
-    """Return a finding's file as a path in the output directory of ``render``; None for a finding without file."""
-    if finding.file is None or not finding.host:
+    """Return a finding's file as a path in the output directory of ``render``; None for a finding without file.
+
+    A finding about input that cannot be used has the path of the input itself.
+    """
+    if finding.file is None or not finding.host or finding.rule == INPUT_ERROR:
         return finding.file
     return f"hosts/{finding.host}/{finding.file}"

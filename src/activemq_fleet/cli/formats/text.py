@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
 
 import click
 
 from activemq_fleet import Finding
 from activemq_fleet.cli.formats.report import Report, position_of, subject_of
+from activemq_fleet.cli.printing import printable
+from activemq_fleet.cli.terminal import output_width, wrapped
 from activemq_fleet.errors import shorten_list
 from activemq_fleet.findings import SEVERITIES
-from activemq_fleet.node.printable import printable
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "bright_black"}
 
@@ -35,7 +37,7 @@ def to_text(report: Report) -> str:
     for subjects, same in sorted(groups.items(), key=lambda group: -len(group[0])):
         lines.append(click.style(printable(_heading(subjects, report)), bold=True))
         for findings in same:
-            lines += _lines(findings)
+            lines += _lines(findings, subjects)
         lines.append("")
     return "\n".join([*lines, _summary(report)])
 
@@ -56,17 +58,24 @@ def _heading(subjects: Sequence[str], report: Report) -> str:
     return f"{counted}: {shorten_list(subjects)}"
 
 
-def _lines(findings: Sequence[Finding]) -> Iterator[str]:
-    finding = findings[0]
+def _lines(findings: Sequence[Finding], subjects: Sequence[str]) -> Iterator[str]:
+    finding, width = findings[0], output_width()
+    detail = partial(wrapped, width=width, first="      ", rest="           ")
     kind = "waived" if finding.waived is not None else finding.severity
-    where = f"{_place(findings)}: " if finding.file and (finding.host or finding.line) else ""
-    yield f"  {click.style(f'{kind} {finding.rule}', fg=_COLOURS[kind])} {printable(f'{where}{finding.message}')}"
+    place = _place(findings) if finding.file and (finding.host or finding.line) else None
+    if place and len(subjects) == 1:
+        place = place.removeprefix(f"{subjects[0]}:")  # the heading has the path
+    label = f"  {kind} {finding.rule} "
+    text = wrapped(
+        printable(f"{place}: {finding.message}" if place else finding.message), width, first=label, rest="      "
+    )
+    yield text.replace(label, f"  {click.style(f'{kind} {finding.rule}', fg=_COLOURS[kind])} ", 1)
     if finding.waived is not None:
-        yield f"      waived: {printable(finding.waived)}"
+        yield detail(f"waived: {printable(finding.waived)}")
         return
     if finding.why:
-        yield f"      why: {printable(finding.why)}"
-    yield f"      fix: {printable(finding.fix)}"
+        yield detail(f"why: {printable(finding.why)}")
+    yield detail(f"fix: {printable(finding.fix)}")
 
 
 def _place(findings: Sequence[Finding]) -> str | None:

@@ -1,0 +1,179 @@
+"""Suppress findings of a file by comments in it: ``<!-- activemq-fleet: disable=N019 the peer is decommissioned -->``.
+
+A comment before an element holds for that element and all within it, before the root for the whole file. A comment
+after the end of an element, on the same line, holds for that element.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from xml.parsers import expat
+
+from activemq_fleet.findings import Finding
+from activemq_fleet.lint.selection import EVERY_RULE, Selection
+from activemq_fleet.schema import text_of
+
+UNUSABLE, UNUSED = "X001", "X002"
+_MARK = "activemq-fleet:"
+_INSTRUCTION = re.compile(r"\s*activemq-fleet:\s*disable=(?P<rules>\S*)(?P<reason>.*)", re.DOTALL)
+_FORM = "write <!-- activemq-fleet: disable=N019 REASON -->, with commas between several rules"
+_END = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """A comment that suppresses findings of rules on the lines ``first`` to ``last``, which count from 1.
+
+    ``whole_file``: also findings without a line.
+    """
+
+    rules: tuple[str, ...]
+    reason: str
+    line: int
+    first: int
+    last: int
+    whole_file: bool = False
+
+    def covers(self, finding: Finding) -> bool:
+        """Return whether the comment is about the place and the rule of a finding in the same file."""
+        if finding.rule not in self.rules:
+            return False
+        return self.whole_file or (finding.line is not None and self.first <= finding.line <= self.last)
+
+
+def apply_suppressions(
+    findings: Sequence[Finding],
+    contents: Mapping[str, bytes],
+    known: Iterable[str],
+    selection: Selection = EVERY_RULE,
+) -> tuple[Finding, ...]:
+    """Return findings, waived where a comment in their file suppresses them, and findings about unusable comments.
+
+    ``contents`` are the files by the path that findings have. ``known`` are the ids of all rules. A comment that
+    suppresses nothing is a finding, unless ``selection`` leaves its rule out.
+    """
+    suppressions = {path: read_suppressions(content) for path, content in contents.items()}
+    used: set[tuple[str, int, str]] = set()
+    result = []
+    for finding in findings:
+        comment = next((shown for shown in suppressions.get(finding.file or "", ()) if shown.covers(finding)), None)
+        if comment is not None and comment.reason and finding.waived is None:
+            used.add((finding.file or "", comment.line, finding.rule))
+            finding = replace(finding, waived=comment.reason)
+        result.append(finding)
+    rules = frozenset(known)
+    for path, comments in suppressions.items():
+        for comment in comments:
+            result += (problem for problem in _problems_of(comment, path, rules, used, selection))
+    return tuple(result)
+
+
+def _problems_of(
+    comment: Suppression, path: str, known: frozenset[str], used: set[tuple[str, int, str]], selection: Selection
+) -> Iterator[Finding]:
+    reason = ""
+    if not comment.rules:
+        reason = "names no rule after disable="
+    elif unknown := [rule for rule in comment.rules if rule not in known]:
+        reason = f"names {unknown[0]}, and no rule has that id"
+    elif not comment.reason:
+        reason = f"disables {', '.join(comment.rules)} without a reason"
+    if reason and selection.includes(UNUSABLE):
+        yield _finding(UNUSABLE, path, comment.line, f"the comment {reason}, so it suppresses nothing", _FORM)
+    if reason or not selection.includes(UNUSED):
+        return
+    for rule in comment.rules:
+        if (path, comment.line, rule) not in used and selection.includes(rule):
+            message = f"the comment disables {rule}, which reports nothing there"
+            yield _finding(UNUSED, path, comment.line, message, f"remove {rule} from the comment")
+
+
+def _finding(rule: str, path: str, line: int, message: str, fix: str) -> Finding:
+    return Finding(rule=rule, severity="warning", host="", message=message, fix=fix, file=path, line=line, column=1)
+
+
+def read_suppressions(content: bytes) -> tuple[Suppression, ...]:
+    """Return the comments of an XML file that suppress findings, up to the first place that is not XML."""
+    if _MARK not in text_of(content, None):
+        return ()
+    reader = _CommentReader()
+    parser = expat.ParserCreate()
+    parser.CommentHandler = lambda text: reader.add_comment(text, parser.CurrentLineNumber)
+    parser.StartElementHandler = lambda _name, _attributes: reader.start_element(parser.CurrentLineNumber)
+    parser.EndElementHandler = lambda _name: reader.end_element(parser.CurrentLineNumber)
+    parser.EntityDeclHandler = _refuse_entity
+    with suppress(expat.ExpatError, ValueError, LookupError):  # other findings say what is wrong with the file
+        parser.Parse(content, True)
+    return reader.suppressions()
+
+
+def _refuse_entity(*_declaration: object) -> None:
+    raise ValueError("entities could make the file grow without limit")
+
+
+@dataclass(slots=True)
+class _Comment:
+    rules: tuple[str, ...]
+    reason: str
+    line: int
+    after: int | None
+    """The line on which the element begins that ends on the line of the comment; None where no element does."""
+    first: int = 0
+    last: int = _END
+    whole_file: bool = False
+
+
+class _CommentReader:
+    """Collects comments and the elements that they are about, from the events of a parser."""
+
+    def __init__(self) -> None:
+        self._comments: list[_Comment] = []
+        self._waiting: list[_Comment] = []  # before the next element of the same parent
+        self._open: list[tuple[int, list[_Comment]]] = []  # by open element: its line, and the comments about it
+        self._closed = (0, 0)  # the lines of the element that ended last
+
+    def add_comment(self, text: str, line: int) -> None:
+        if not text.strip().startswith(_MARK):
+            return
+        match = _INSTRUCTION.fullmatch(text)
+        words = match["rules"].split(",") if match else ()
+        comment = _Comment(
+            tuple(word.upper() for word in words if word),
+            " ".join(match["reason"].split()) if match else "",
+            line,
+            self._closed[0] if self._closed[1] == line else None,
+        )
+        self._comments.append(comment)
+        self._waiting.append(comment)
+
+    def start_element(self, line: int) -> None:
+        about = []
+        for comment in self._waiting:
+            if comment.after is not None and line > comment.line:
+                comment.first, comment.last = comment.after, comment.line
+            else:
+                comment.first, comment.whole_file = comment.line, not self._open
+                about.append(comment)
+        self._waiting = []
+        self._open.append((line, about))
+        self._closed = (0, 0)
+
+    def end_element(self, line: int) -> None:
+        self._close_waiting()
+        first, about = self._open.pop()
+        for comment in about:
+            comment.last = line
+        self._closed = (first, line)
+
+    def suppressions(self) -> tuple[Suppression, ...]:
+        self._close_waiting()
+        return tuple(Suppression(c.rules, c.reason, c.line, c.first, c.last, c.whole_file) for c in self._comments)
+
+    def _close_waiting(self) -> None:
+        """Let comments without an element after them hold for the element before them, or else for their own line."""
+        for comment in self._waiting:
+            comment.first, comment.last = comment.after or comment.line, comment.line
+        self._waiting = []

@@ -1,0 +1,108 @@
+"""Comments in files that suppress findings: their place, reason and use."""
+
+from __future__ import annotations
+
+import pytest
+
+from activemq_fleet.findings import Finding
+from activemq_fleet.lint.suppressions import read_suppressions
+from activemq_fleet.releases import Release
+from activemq_fleet.render import ACTIVEMQ_XML
+from activemq_fleet.validation import lint_file, suppress_by_comments
+from tests.hostile_files import document
+
+NAMELESS = '<networkConnector uri="masterslave:(tcp://a:61616)"/>'
+
+
+def findings_of(inside: str, *, select: tuple[str, ...] = ("N001", "X"), head: str = "") -> list[Finding]:
+    content = document(f"<networkConnectors>\n{inside}\n</networkConnectors>")
+    content = content.replace(b"<beans", head.encode() + b"<beans", 1)
+    findings = lint_file(content, Release.of("5.18.3"), schema_of=None, select=select)
+    return list(suppress_by_comments(findings, {ACTIVEMQ_XML: content}, select=select))
+
+
+def outcome(inside: str, **options: object) -> list[tuple[str, str | None]]:
+    return [(finding.rule, finding.waived) for finding in findings_of(inside, **options)]  # type: ignore[arg-type]
+
+
+COMMENT = "<!-- activemq-fleet: disable=N001 the peer was removed -->"
+SUPPRESSED = [("N001", "the peer was removed")]
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        f"{COMMENT}\n{NAMELESS}",
+        f"{COMMENT}{NAMELESS}",
+        f"<networkConnector name='first' uri='static:(tcp://b:1)'/>{COMMENT}{NAMELESS}",
+        f"{COMMENT}\n\n<!-- another comment -->\n{NAMELESS}",
+        f"{NAMELESS} {COMMENT}",
+        f"{COMMENT}\n<networkConnector\n name='x'\n uri='masterslave:(tcp://a:61616)'/>",
+        f"<networkConnector\n name='x'\n uri='masterslave:(tcp://a:61616)'/> {COMMENT}",
+        f"<!--activemq-fleet: disable=n001,N001\n  the peer\n  was removed-->\n{NAMELESS}",
+    ],
+)
+def test_comment_suppresses_the_finding_about_its_element(inside: str) -> None:
+    assert outcome(inside) == SUPPRESSED
+
+
+def test_comment_after_the_start_tag_of_the_parent_holds_for_its_first_child() -> None:
+    content = document(f"<networkConnectors> {COMMENT}\n{NAMELESS}</networkConnectors>")
+    findings = lint_file(content, Release.of("5.18.3"), schema_of=None, select=["N001"])
+    (finding,) = suppress_by_comments(findings, {ACTIVEMQ_XML: content})
+    assert finding.waived == "the peer was removed"
+
+
+def test_comment_after_an_element_does_not_hold_for_the_next_one() -> None:
+    assert outcome(f"{NAMELESS} {COMMENT}\n{NAMELESS}") == [*SUPPRESSED, ("N001", None)]
+
+
+def test_comment_before_an_element_does_not_hold_for_the_next_one() -> None:
+    assert outcome(f"{COMMENT}\n{NAMELESS}\n{NAMELESS}") == [*SUPPRESSED, ("N001", None)]
+
+
+def test_comment_before_the_root_holds_for_the_whole_file() -> None:
+    head = "<!-- activemq-fleet: disable=N001,S002 accepted by security on 2026-11-01 -->\n"
+    found = outcome(f"{NAMELESS}\n{NAMELESS}", select=("N001", "S002", "X"), head=head)
+    assert {rule for rule, _ in found} == {"N001", "S002"}
+    assert {waived for _, waived in found} == {"accepted by security on 2026-11-01"}
+
+
+@pytest.mark.parametrize(
+    ("comment", "reason"),
+    [
+        ("disable=N001", "disables N001 without a reason"),
+        ("disable=N001 ", "disables N001 without a reason"),
+        ("disable= because", "names no rule after disable="),
+        ("disable N001 because", "names no rule after disable="),
+        ("disable=N999 because", "names N999, and no rule has that id"),
+    ],
+)
+def test_comment_that_cannot_be_used_is_reported_and_suppresses_nothing(comment: str, reason: str) -> None:
+    found = findings_of(f"<!-- activemq-fleet: {comment} -->\n{NAMELESS}")
+    assert [(f.rule, f.severity, f.waived) for f in found] == [("N001", "error", None), ("X001", "warning", None)]
+    assert reason in found[1].message
+    assert found[1].line == found[0].line - 1  # type: ignore[operator]
+
+
+def test_comment_that_suppresses_nothing_is_reported() -> None:
+    assert outcome(f'{COMMENT}\n<networkConnector name="x" uri="static:(tcp://a:61616)"/>') == [("X002", None)]
+
+
+def test_comment_is_not_called_unused_where_its_rule_is_not_selected() -> None:
+    assert outcome(f"{COMMENT}\n{NAMELESS}", select=("N009", "X")) == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"<!-- activemq-fleet: disable=N001 x -->",
+        b"<a><!-- activemq-fleet: disable=N001 x --></b>",
+        b'<!DOCTYPE a [<!ENTITY e "x">]><!-- activemq-fleet: disable=N001 x --><a>&e;</a>',
+        b'<?xml version="1.0" encoding="nowhere"?><!-- activemq-fleet: disable=N001 x --><a/>',
+        "<!-- activemq-fleet: disable=N001 x --><a/>".encode("utf-16"),
+    ],
+)
+def test_no_file_raises_an_error(content: bytes) -> None:
+    assert len(read_suppressions(content)) <= 1
