@@ -296,8 +296,8 @@ def _mb(number: int) -> str:
     return f"{number / _MEGABYTE:g} MB"
 
 
-@rule("C014", "info", each="policyEntry")
-def nothing_slows_producers(entry: Element) -> Iterator[Problem]:
+@rule("C014", "info", each="policyMap")
+def nothing_slows_producers(policies: Element) -> Iterator[Problem]:
     """A destination policy sets producerFlowControl="false" without a limit or a cursor of its own.
 
     Why: nothing then holds a producer back but the disk: messages that find no memory go to the store or the temporary
@@ -313,14 +313,19 @@ def nothing_slows_producers(entry: Element) -> Iterator[Problem]:
 
         <policyEntry queue=">" producerFlowControl="false" memoryLimit="64 mb"/>
     """
-    if entry.document.broker is not None:  # the fleet's own policy is decided by its settings
+    if policies.document.broker is not None:  # the fleet's own policy is decided by its settings
         return
-    bounded = entry.has("memoryLimit") or entry.children(*_BOUNDS)
-    if entry.flag("producerFlowControl", True) is False and not bounded:
-        text = (
-            f"nothing slows the producers of {_destination_text(entry, 'these destinations')} before the disk is full"
-        )
-        yield entry.problem(text, "producerFlowControl")
+    unbounded = [
+        entry
+        for entry in policies.all("policyEntry")
+        if entry.flag("producerFlowControl", True) is False
+        and not (entry.has("memoryLimit") or entry.children(*_BOUNDS))
+    ]
+    if unbounded:
+        destination = _destination_text(unbounded[0], "these destinations")
+        text = f"nothing slows the producers of {destination} before the disk is full"
+        text += also_in_lines(unbounded[1:], "producerFlowControl")
+        yield unbounded[0].problem(text, "producerFlowControl")
 
 
 def _destination_text(entry: Element, default: str) -> str:

@@ -107,8 +107,8 @@ def _is_relative(directory: str) -> bool:
     return bool(directory) and not absolute and "target" not in directory.split("/")  # L028 reports target
 
 
-@rule("C043", "warning", each="policyEntry")
-def messages_pile_up_in_the_heap(entry: Element) -> Iterator[Problem]:
+@rule("C043", "warning", each="policyMap")
+def messages_pile_up_in_the_heap(policies: Element) -> Iterator[Problem]:
     """A destination policy switches flow control off and keeps all pending messages in memory.
 
     Why: producerFlowControl="false" lets producers send beyond the memoryLimit, and a vmQueueCursor or vmCursor never
@@ -130,12 +130,19 @@ def messages_pile_up_in_the_heap(entry: Element) -> Iterator[Problem]:
           <pendingQueuePolicy><fileQueueCursor/></pendingQueuePolicy>
         </policyEntry>
     """
+    unbounded = [(entry, kind) for entry in policies.all("policyEntry") for kind in _kinds_kept_in_memory(entry)]
+    if unbounded:
+        (entry, kind), *others = unbounded
+        text = f"{kind} {entry.get(kind)} keeps all pending messages in the heap, and nothing slows its producers"
+        text += also_in_lines((other for other, _ in others), "producerFlowControl")
+        yield entry.problem(text, "producerFlowControl")
+
+
+def _kinds_kept_in_memory(entry: Element) -> Iterator[str]:
+    """Yield the kinds of destinations of a policyEntry whose pending messages nothing bounds."""
     if entry.flag("producerFlowControl", True) is not False:
         return
     for kind, cursor in _IN_MEMORY.items():
         bounded = kind == "topic" and entry.child("pendingMessageLimitStrategy") is not None
         if entry.has(kind) and entry.all(cursor) and not bounded:
-            message = (
-                f"{kind} {entry.get(kind)} keeps all pending messages in the heap, and nothing slows its producers"
-            )
-            yield entry.problem(message, "producerFlowControl")
+            yield kind
