@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.versions_placeholders import PLACEHOLDER_OF_SPRING, is_never_configured
-from activemq_fleet.node.protocols import protocol_of
 
 _INT, _LONG = (1 << 31) - 1, (1 << 63) - 1
 # XBeanByteConverterUtil; the digits are parsed before they are multiplied.
@@ -45,8 +43,6 @@ _SIZES: Mapping[str, Mapping[str, int]] = {
     "storeUsage": _USAGE,
     "tempUsage": _USAGE,
 }
-_OVER_TCP = frozenset({"openwire", "stomp", "amqp", "mqtt"})
-_LAST_PORT = 65_535
 _PLAIN_NUMBERS = frozenset({"connectorPort", "rmiServerPort", "prefetchSize", "indexCacheSize"})
 # Attributes with a BooleanEditor, and since when.
 _BOOLEANS_SINCE = "5.6.0"
@@ -263,48 +259,3 @@ def unknown_key_store_type(context: Element) -> Iterator[Problem]:
         if kind is not None and context.has(store) and kind.lower() not in _KEY_STORES:
             message = f'{attribute}="{kind}": Java has no key store of this type, unless a security provider brings it'
             yield context.problem(message, attribute)
-
-
-@rule("V053", "error", each="transportConnector", refuses=True)
-def address_that_no_listener_can_use(connector: Element) -> Iterator[Problem]:
-    """A transportConnector's URI has no port, a port that does not exist, or a blank in its address.
-
-    Why: the broker opens its listeners while it starts, fails ("Port value out of range: -1", "Could not bind") and
-        does not start. A URI without // after the scheme, or with an underscore in the host name, has no port either.
-    Fix: write scheme://host:port with a port from 1 to 65535, such as tcp://0.0.0.0:61616.
-    Cannot see: addresses that a placeholder decides. Listeners of other transports than TCP are not checked.
-    Source: TcpTransportServer of the release tags; java.net.URI; measured on 5.5.1, 5.18.3 and 6.3.1
-
-    Fires on 5.18.3::
-
-        <transportConnector name="more" uri="tcp://0.0.0.0:99999"/>
-
-    Fires on 5.5.1::
-
-        <transportConnector name="more" uri="stomp://0.0.0.0"/>
-
-    Silent on 5.18.3::
-
-        <transportConnector name="more" uri="tcp://0.0.0.0:21626?wireFormat.maxFrameSize=10485760"/>
-    """
-    uri = listener_uri(connector)
-    if protocol_of(uri.scheme) not in _OVER_TCP or uri.scheme not in connector.document.release.schemes:
-        return
-    address = uri.text.partition("?")[0]
-    authority = address.removeprefix(f"{uri.scheme}:")
-    name = f"connector {connector.get('name')}".rstrip()
-    if re.search(r"\s", address):
-        yield connector.problem(f"the address {address} of {name} has a blank in it", "uri", address)
-    elif not authority.startswith("//"):
-        yield connector.problem(f"the address {address} of {name} lacks // after the scheme", "uri", address)
-    else:
-        host, _, port = authority[2:].partition("/")[0].rpartition(":")
-        if not port.isdecimal() or authority.endswith("]") or int(port[:6]) > _LAST_PORT:
-            yield connector.problem(
-                f"the address {address} of {name} has no port from 1 to {_LAST_PORT}", "uri", address
-            )
-        elif not host:
-            yield connector.problem(f"the address {address} of {name} has no host", "uri", address)
-        elif "_" in host:
-            text = f"the host name in the address {address} of {name} has an underscore, so that Java reads no port"
-            yield connector.problem(text, "uri", address)

@@ -394,3 +394,21 @@ def test_address_of_a_listener_has_a_port(uri: str, fires: bool) -> None:
 )
 def test_option_of_a_listener_is_a_number(option: str, fires: bool) -> None:
     assert ("N061" in rules_of(f'<transportConnector name="x" uri="tcp://0.0.0.0:1?{option}"/>')) is fires
+
+
+@pytest.mark.parametrize(
+    ("uri", "fires"),
+    [
+        ("static:(tcp://my_host:61616)", True),
+        ("static:(tcp://a:1,nio://b)", True),
+        ("masterslave:(tcp://a:1,tcp://b:99999)", True),
+        ("static:(failover:(tcp://a:1,ssl://b c:2)?maxReconnectAttempts=0)", True),
+        ("static:(tcp://a-1:1?x=a_b)?y=c_d", False),
+        ("static:tcp://a:1", False),
+        ("static:(tcp://${my_host}:1)", False),
+        ("static:(http://a)", False),
+        ("multicast://default", False),
+    ],
+)
+def test_address_of_a_link_has_a_host_and_a_port(uri: str, fires: bool) -> None:
+    assert ("N062" in rules_of(f'<networkConnector name="s" uri="{uri}"/>')) is fires

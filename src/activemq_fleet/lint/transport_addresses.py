@@ -1,0 +1,98 @@
+"""Rules about addresses in the URIs of listeners and links that Java cannot use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from activemq_fleet.lint.clients import listener_uri
+from activemq_fleet.lint.document import PLACEHOLDER, Element, Problem
+from activemq_fleet.lint.engine import rule
+from activemq_fleet.network.uri import Uri, has_placeholder
+from activemq_fleet.node.protocols import protocol_of
+
+_OVER_TCP = frozenset({"openwire", "stomp", "amqp", "mqtt"})
+_LAST_PORT = 65_535
+_DIGITS = len(str(_LAST_PORT)) + 1
+
+
+@rule("V053", "error", each="transportConnector", refuses=True)
+def address_that_no_listener_can_use(connector: Element) -> Iterator[Problem]:
+    """A transportConnector's URI has no port, a port that does not exist, or a blank in its address.
+
+    Why: the broker opens its listeners while it starts, fails ("Port value out of range: -1", "Could not bind") and
+        does not start. A URI without // after the scheme, or with an underscore in the host name, has no port either.
+    Fix: write scheme://host:port with a port from 1 to 65535, such as tcp://0.0.0.0:61616.
+    Cannot see: addresses that a placeholder decides. Listeners of other transports than TCP are not checked.
+    Source: TcpTransportServer of the release tags; java.net.URI; measured on 5.5.1, 5.18.3 and 6.3.1
+
+    Fires on 5.18.3::
+
+        <transportConnector name="more" uri="tcp://0.0.0.0:99999"/>
+
+    Fires on 5.5.1::
+
+        <transportConnector name="more" uri="stomp://0.0.0.0"/>
+
+    Silent on 5.18.3::
+
+        <transportConnector name="more" uri="tcp://0.0.0.0:21626?wireFormat.maxFrameSize=10485760"/>
+    """
+    uri = listener_uri(connector)
+    if protocol_of(uri.scheme) in _OVER_TCP and uri.scheme in connector.document.release.schemes:
+        address = _address_of(uri)
+        if reason := _unusable_reason(address, uri.scheme):
+            text = f"connector {connector.get('name')} cannot listen on {address}: {reason}"
+            yield connector.problem(text, "uri", address)
+
+
+@rule("N062", "error", each="networkConnector")
+def address_that_no_link_can_use(link: Element) -> Iterator[Problem]:
+    """The URI of a link has an address without a valid port, or with an underscore in its host name.
+
+    Why: the broker starts, and logs "Could not start network bridge" with "hostname can't be null" or "port out of
+        range" at each attempt: the link never comes up. Java reads no host from a name with an underscore.
+    Fix: write tcp://host:port with a port from 1 to 65535. Give a host whose name has an underscore an alias of
+        letters, digits and hyphens, or write its IP address.
+    Cannot see: addresses that a placeholder decides.
+    Source: java.net.URI; TcpTransport of the release tags; measured on 5.5.1 and 5.18.3
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://south_broker:61616)"/>
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="masterslave:(tcp://a:61616,tcp://b)"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://south-broker:61616)"/>
+    """
+    for uri in link.uri().transports:
+        unknown = has_placeholder(uri.text) or PLACEHOLDER.search(uri.text)
+        if protocol_of(uri.scheme) == "openwire" and not unknown:
+            address = _address_of(uri)
+            if reason := _unusable_reason(address, uri.scheme):
+                name = f"link {link.get('name')}".rstrip()
+                yield link.problem(f"{name} cannot connect to {address}: {reason}", "uri", address)
+
+
+def _address_of(uri: Uri) -> str:
+    """Return a URI without its options, as written."""
+    return uri.text.partition("?")[0]
+
+
+def _unusable_reason(address: str, scheme: str) -> str:
+    """Return why Java cannot use the address of a transport over TCP, as text; "" where it can."""
+    authority = address.removeprefix(f"{scheme}:")
+    if re.search(r"\s", address):
+        return "it has a blank in it"
+    if not authority.startswith("//"):
+        return "it lacks // after the scheme"
+    host, _, port = authority[2:].partition("/")[0].rpartition(":")
+    if not port.isdecimal() or authority.endswith("]") or int(port[:_DIGITS]) > _LAST_PORT:
+        return f"it has no port from 1 to {_LAST_PORT}"
+    if not host:
+        return "it has no host"
+    return "the host name has an underscore" if "_" in host else ""
