@@ -90,12 +90,8 @@ def _outages(nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[Observed
         return
     if len(nodes) == 1 and not _is_surely_single(runs[next(iter(nodes))]):
         return
-    active = [run.end_or_last for host_runs in runs.values() for run in host_runs if run.is_active]
-    last_active = max((at for at in active if at is not None), default=None)
-    waits = [run.waited or run.waits_since for host_runs in runs.values() for run in host_runs]
-    since = [at for at in waits if at is not None and (last_active is None or at >= last_active)]
     host, run = next(iter(waiting.items()))
-    began = min(since, default=run.waits_since)
+    began = _outage_begin({host: runs[host] for host in waiting})
     hosts = " and ".join(map(short_name, waiting))
     what = (
         f"{hosts} wait for the lock of their store, and neither is active"
@@ -113,6 +109,22 @@ def _outages(nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[Observed
         recorded=began,
         store=store_path(run.store) if run.store and not nodes[host].pair else "",
     )
+
+
+def _outage_begin(runs: Mapping[str, Sequence[ObservedRun]]) -> datetime | None:
+    """Return when the node that was active last began to wait; without one, when the last of the nodes did."""
+    active: list[tuple[datetime, datetime]] = []
+    waits: list[datetime] = []
+    for host_runs in runs.values():
+        places = [place for place, run in enumerate(host_runs) if run.is_active]
+        since = [run.waited or run.waits_since for run in host_runs[places[-1] + 1 if places else 0 :]]
+        first = min((at for at in since if at is not None), default=None)
+        last_active = host_runs[places[-1]].end_or_last if places else None
+        if first is not None:
+            waits.append(first)
+        if first is not None and last_active is not None:
+            active.append((last_active, first))
+    return max(active)[1] if active else max(waits, default=None)
 
 
 def _ended_before(run: ObservedRun, waiting: Iterable[ObservedRun]) -> bool:

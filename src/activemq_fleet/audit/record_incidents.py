@@ -116,7 +116,8 @@ def _exhausted_resources(node: PairNode, evidence: Sequence[LogEvidence]) -> Ite
         ("files", "too_many_open_files", advice.OPEN_FILES, "ran out of file descriptors"),
     ):
         for series in split_into_series(record for record in evidence if record.fields["what"] == what):
-            text = f"{short_name(node.host)} {cause} {_times(count_of(series))}: “{shortened(series[0].text)}”."
+            which = f" ({series[0].fields['who']})" if series[0].fields["who"] else ""
+            text = f"{short_name(node.host)} {cause} {_times(count_of(series))}{which}: “{shortened(series[0].text)}”."
             yield replace(incident_of_series(node, series, kind, text, advised), mark="")  # type: ignore[arg-type]
 
 

@@ -200,7 +200,7 @@ def _stolen_client(record: LogEvidence) -> LogEvidence | None:
 def _blocked_producer(record: LogEvidence) -> LogEvidence | None:
     usage = _USAGE.search(record.fields.get("what") or record.fields.get("u") or "")
     what = "memory" if usage is None else str(usage.lastgroup)
-    return _sign(record, BLOCKED, what, record.fields.get("dest", ""))
+    return _sign(record, BLOCKED, what, record.fields.get("dest") or record.fields.get("q", ""))
 
 
 def _limit_of_store(record: LogEvidence) -> LogEvidence | None:
@@ -245,6 +245,7 @@ _READERS: Mapping[str, Callable[[LogEvidence], LogEvidence | None]] = {
     "PFC-SENDFAIL": _blocked_producer,
     "PFC-TX-WAIT": _blocked_producer,
     "PFC-CURSOR-BLOCKED": _blocked_producer,
+    "X-PFC-SCHEDULER": _blocked_producer,
     "X-DISK-LIST": _spool_error,
     "X-DISK-WRITE": _spool_error,
     "X-PAGE-IN": _spool_error,

@@ -121,6 +121,13 @@ def test_unknown_error_is_unexplained_and_unknown_warning_only_if_it_repeats() -
             "blocked producers of queue://a.b, because the memory limit was reached",
         ),
         (
+            "WARN  | Job Scheduler Store is Full (100% of 1024). Stopping producer (p) to prevent flooding of the job "
+            "scheduler store. See http://x | org.apache.activemq.broker.scheduler.SchedulerBroker | t",
+            1,
+            "blocked_producers",
+            "blocked producers of a destination, because the store was full",
+        ),
+        (
             "INFO  | Slow KahaDB access: cleanup took 9,000 | org.apache.activemq.store.kahadb.MessageDatabase | t",
             3,
             "slow_store",
