@@ -12,6 +12,7 @@ import pytest
 from activemq_fleet.lint import Rule, rules
 from activemq_fleet.lint.engine import Example
 from activemq_fleet.releases import Release
+from activemq_fleet.schema import CORE
 from tests.integration.old_java import java_11
 from tests.integration.planted import Fate, Ground, Outcome
 from tests.rule_examples import complete
@@ -112,6 +113,16 @@ def test_v012_a_java_older_than_the_release_needs_ends_the_start(ground: Ground,
     outcome = outcome_of(ground, release, complete("", Release.of(release)).decode(), fate, java=java_11())
     assert outcome.fate == fate, outcome.said
     assert ("UnsupportedClassVersionError" in outcome.said) == (fate == "refused")
+
+
+@pytest.mark.parametrize("release", ["6.3.1", *further("5.5.1", "5.18.3")])
+@pytest.mark.parametrize(("location", "fate"), [(f"{CORE} {CORE}/activemq-core.xsd", "started"), ("", "refused")])
+def test_broker_as_root_starts_where_it_names_its_schema(
+    ground: Ground, release: str, location: str, fate: Fate
+) -> None:
+    hint = f' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="{location}"'
+    root = f'<broker xmlns="{CORE}"{hint if location else ""} brokerName="north" useJmx="false" persistent="false"/>'
+    assert outcome_of(ground, release, root, fate).fate == fate
 
 
 LONELY = ("unshare", "--net", "--map-root-user", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
