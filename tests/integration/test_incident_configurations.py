@@ -69,6 +69,21 @@ def test_advisory_group_all_rejects_each_client(ground: Ground, groups: str) -> 
     assert broker.await_said("not authorized to create: topic://ActiveMQ.Advisory.Connection"), broker.said
 
 
+@pytest.mark.parametrize("release", ["5.18.3", pytest.param("6.3.1", marks=[in_every_situation])])
+def test_ldap_map_without_its_server_ends_the_start(ground: Ground, release: str) -> None:
+    """S030."""
+    plugins = (
+        "<plugins><authorizationPlugin><map>"
+        f'<cachedLDAPAuthorizationMap connectionURL="ldap://{ground.address(9)}:21389" connectionUsername="cn=broker"'
+        ' connectionPassword="secret-of-broker"/>'
+        "</map></authorizationPlugin></plugins>"
+    )
+    broker = ground.plant("north", release, document("north", ground.address(1), plugins))
+    outcome = broker.boot()
+    assert outcome.fate == "refused", outcome.said
+    assert f"{ground.address(9)}:21389" in outcome.said
+
+
 @pytest.mark.parametrize(
     ("release", "deletes"), [("5.11.4", True), pytest.param("5.15.16", False, marks=[in_every_situation])]
 )

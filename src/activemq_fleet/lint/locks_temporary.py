@@ -77,7 +77,8 @@ def temporary_storage_on_the_share(document: Document) -> Iterator[Problem]:
         harm = "a standby that starts deletes the messages in it"
         if place.is_defined_store:
             harm = "the files of a dead node stay in it and count against tempUsage"
-        text = f"{place.attribute} puts the temporary storage into {place.directory} ({sign.reason})"
+        subject = "<tempDataStore>" if place.is_defined_store else place.attribute
+        text = f"{subject} puts the temporary storage into {place.directory} ({sign.reason})"
         is_certain = sign.certain and sharing.certain and not place.is_defined_store
         yield place.node.problem(
             f"{text}, which both nodes use: {harm}", place.attribute, severity=None if is_certain else "warning"
@@ -87,8 +88,7 @@ def temporary_storage_on_the_share(document: Document) -> Iterator[Problem]:
 def _place_of_temporary_storage(broker: Element) -> _Place | None:
     """Return what decides the directory of the temporary storage; None where it is the default or not known."""
     if broker.has("tempDataStore") or broker.child("tempDataStore"):
-        store = _defined_store(broker)
-        return _Place(store, "directory", store.get("directory"), is_defined_store=True) if store else None
+        return next(_places_of_defined_store(broker), None)
     if any(usage.has("store") or usage.child("store") for usage in broker.all("tempUsage")):
         return None  # then nothing deletes the directory at the start
     for name in _DIRECTORIES:
@@ -97,13 +97,18 @@ def _place_of_temporary_storage(broker: Element) -> _Place | None:
     return None
 
 
-def _defined_store(broker: Element) -> Element | None:
-    """Return the element of a temporary store that the file defines, with a directory; None for any other."""
+def _places_of_defined_store(broker: Element) -> Iterator[_Place]:
+    """Yield the directory of the temporary store that the file defines as an element or as a bean."""
     name = broker.get("tempDataStore").removeprefix("#")
     holder = broker.child("tempDataStore")
     nested = holder.children() if holder else []
     named = [node for node in broker.document.nodes if name and name in (node.get("id"), node.get("name"))]
-    return next((node for node in (*nested, *named) if node.has("directory")), None)
+    for node in (*nested, *named):
+        if node.has("directory"):
+            yield _Place(node, "directory", node.get("directory"), is_defined_store=True)
+        for setting in node.children("property"):
+            if setting.get("name") == "directory" and setting.has("value"):
+                yield _Place(setting, "value", setting.get("value"), is_defined_store=True)
 
 
 def _sign_of_share(place: _Place, store: Element) -> Sharing | None:

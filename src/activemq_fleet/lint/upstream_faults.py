@@ -121,7 +121,8 @@ def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
         waits instead.
     Fix: name several servers in connectionURL, with spaces between them, and keep the service restarting
         (Restart=always). authorizationMap needs no LDAP server.
-    Source: SimpleCachedLDAPAuthorizationMap.afterPropertiesSet of the release tags, also of 6.3.1; AMQ-9627
+    Source: SimpleCachedLDAPAuthorizationMap.afterPropertiesSet of the release tags, AMQ-9627; measured on 5.18.3 and
+        6.3.1
 
     Fires on 5.18.3::
 

@@ -182,10 +182,24 @@ def test_shared_tmp_storage_is_silent_about_a_directory_of_the_node(attributes: 
     assert [finding for finding in findings if finding.severity == "error"] == []
 
 
-def test_shared_tmp_storage_of_a_store_in_the_file_is_a_warning() -> None:
-    store = '<tempDataStore><pListStoreImpl directory="/srv/ledger/tmp"/></tempDataStore>'
-    snippet = f'<broker dataDirectory="/var/amq">{store}</broker>{LOCKED.format("/srv/ledger/kahadb")}'
-    (finding,) = rule_findings("L040", snippet, "5.10.2")
+PLIST_BEAN = (
+    '<bean id="spool" class="org.apache.activemq.store.kahadb.plist.PListStoreImpl">'
+    '<property name="directory" value="/srv/ledger/tmp"/></bean>'
+)
+
+
+@pytest.mark.parametrize(
+    ("store", "attributes"),
+    [
+        ('<tempDataStore><pListStoreImpl directory="/srv/ledger/tmp"/></tempDataStore>', ""),
+        (f"<tempDataStore>{PLIST_BEAN}</tempDataStore>", ""),
+        ("", 'tempDataStore="#spool"'),
+    ],
+)
+def test_shared_tmp_storage_of_a_store_in_the_file_is_a_warning(store: str, attributes: str) -> None:
+    bean = PLIST_BEAN if attributes else ""
+    broker = f'<broker dataDirectory="/var/amq" {attributes}>{store}</broker>'
+    (finding,) = rule_findings("L040", f"{bean}{broker}{LOCKED.format('/srv/ledger/kahadb')}", "5.10.2")
     assert finding.severity == "warning"
     assert "count against tempUsage" in finding.message
 
