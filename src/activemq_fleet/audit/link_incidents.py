@@ -49,7 +49,7 @@ def _incident_of_lost_link(node: PairNode, bridge: LoggedBridge) -> Incident:
     what = f"The link {_name(bridge)} of {short_name(node.host)} to {(bridge.peer or 'its peer')[:80]} has been down"
     if bridge.broken_handshake:
         cause = (
-            f"{what} since it broke ({bridge.cause}): the next attempt broke in the handshake at "
+            f"{what} since it ended ({bridge.cause}): the next attempt broke in the handshake at "
             f"{bridge.broken_handshake:%H:%M:%S} UTC, and the broker does not try again (apache/activemq#1864)."
         )
     else:

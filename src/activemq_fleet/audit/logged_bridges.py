@@ -63,9 +63,9 @@ class LoggedBridge:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the bridge broke by an error and was not rebuilt, though its broker went on."""
-        is_error = (self.cause or "").startswith(BROKE)
-        return self.state == "down" and self.rebuilt is False and is_error and not self.stopped_soon
+        """Whether the bridge was not rebuilt though its broker went on, after an error or a broken handshake."""
+        is_lost = (self.cause or "").startswith(BROKE) or self.broken_handshake is not None
+        return self.state == "down" and self.rebuilt is False and is_lost and not self.stopped_soon
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class _DialledLink:
     """An address that a broker's network connector connects to: its attempts in one run of the broker."""
 
     first: datetime
-    name: str | None = None
+    addresses: frozenset[tuple[str, int]]
     failures: int = 0
     error: str = ""
     is_up: bool = False
@@ -92,8 +92,11 @@ class _Links:
 
     def dial(self, seen: LogEvidence) -> None:
         uri = seen.fields.get("remote", "")
-        self.dialled |= _addresses_in(uri)
-        self.attempts.setdefault(uri, _DialledLink(seen.at)).handshake = None
+        link = self.attempts.get(uri)
+        if link is None:
+            link = self.attempts[uri] = _DialledLink(seen.at, frozenset(_addresses_in(uri)))
+            self.dialled |= link.addresses
+        link.handshake = None
         connector_match = _THREAD.search(seen.thread)  # multicast: its listener dials
         if connector_match:
             self.by_uri[uri] = connector_match[1]
@@ -118,27 +121,33 @@ class _Links:
 
     def note_tries(self, seen: LogEvidence) -> None:
         """Count the attempts that a failover transport reports, by the addresses that the record has."""
-        for uri, link in self.attempts.items():
-            if _addresses_in(seen.fields.get("uris", "")) & _addresses_in(uri):
+        addresses = _addresses_in(seen.fields.get("uris", ""))
+        for link in self.attempts.values():
+            if addresses & link.addresses:
                 link.failures = max(link.failures, int(seen.fields.get("n", 0)))
                 link.error = link.error or seen.fields.get("e", "")[:200]
 
     def note_handshake(self, seen: LogEvidence) -> None:
         """Note the end of an attempt before the other broker has sent its name."""
         match = _CONNECTED.search(seen.fields.get("t", ""))
-        for uri, link in self.attempts.items():
-            if match and (match["host"], int(match["port"])) in _addresses_in(uri):
+        for link in self.attempts.values():
+            if match and (match["host"], int(match["port"])) in link.addresses:
                 link.handshake = seen.at
+
+    def forget_handshakes(self, since: datetime) -> None:
+        """Forget the attempts that ended in the handshake after ``since``."""
+        for link in self.attempts.values():
+            if link.handshake is not None and link.handshake >= since:
+                link.handshake = None
 
     def note_up(self, bridge: BridgeUp) -> None:
         """Note that the link to the address of a bridge came up; a name can be logged in place of its address."""
         address = bridge.remote_host, bridge.remote_port
-        exact = [link for uri, link in self.attempts.items() if address in _addresses_in(uri)]
-        of_port = [
-            link
-            for uri, link in self.attempts.items()
-            if bridge.remote_port in {port for _, port in _addresses_in(uri)} or len(self.attempts) == 1
-        ]
+        links = list(self.attempts.values())
+        exact = [link for link in links if address in link.addresses]
+        of_port = [link for link in links if any(bridge.remote_port == port for _, port in link.addresses)]
+        if not of_port and len(links) == 1:
+            of_port = links
         for link in exact or of_port:
             link.is_up, link.handshake = True, None
 
@@ -216,6 +225,7 @@ class _BridgeReader:
         elif seen.kind in _STOPS:
             for bridge in self._last.values():
                 bridge.stopped_soon = bridge.ended is not None and seen.at - bridge.ended <= _STOPPED_WITHIN
+            self._links.forget_handshakes(seen.at - _STOPPED_WITHIN)
         elif seen.kind == "NET-PENDING-INFO" and seen.fields.get("side") == "remote":
             self._links.note_handshake(seen)
         elif seen.kind == "FO-STILL-TRYING":

@@ -71,6 +71,8 @@ SAID = {
     "other link came": "Started responder end of duplex bridge other@ID:billing-1-2-0:1",
     "came up": "Network connection between vm://orders-mq01-a#4 and tcp:///10.0.0.3:40000@61616(billing-mq01) "
     "has been established.",
+    "handshake broken": "Error with pending remote brokerInfo on: "
+    "tcp://orders-mq01-a.example.com/10.0.0.1:61616@40390 (Connection reset)",
     "bridge stopped": "billing-mq01 bridge to orders-mq01-a stopped",
     "nameless bridge stopped": "billing-mq01 bridge to Unknown stopped",
     "bridge refused": "Network connection between vm://billing-mq01#0 and tcp://x:61616 shutdown due to a remote "
