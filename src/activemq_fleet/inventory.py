@@ -67,6 +67,21 @@ def read_inventory(
             return _inventory_data_of(loaded, ", ".join(sources))
 
 
+def configured_sources() -> tuple[str, ...]:
+    """Return the inventory sources that ``ANSIBLE_INVENTORY`` or ``inventory`` in ansible.cfg names; () without both.
+
+    Raises InputError for an ansible.cfg that cannot be read.
+    """
+    from ansible.config.manager import ConfigManager
+    from ansible.errors import AnsibleError
+
+    try:
+        sources, origin = ConfigManager().get_config_value_and_origin("DEFAULT_HOST_LIST")
+    except AnsibleError as error:
+        raise InputError(f"Ansible cannot run here: {' '.join(str(error).split())}") from None
+    return () if origin == "default" else tuple(str(source) for source in sources or () if source)
+
+
 def load_fleet(
     sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,

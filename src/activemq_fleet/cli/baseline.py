@@ -10,7 +10,7 @@ from pathlib import Path
 
 from activemq_fleet import Finding, InputError
 from activemq_fleet.atomic_files import write_file
-from activemq_fleet.cli.companions import INPUT_ERROR
+from activemq_fleet.cli.formats.report import INPUT_ERROR
 from activemq_fleet.validation import known_rule_ids
 
 REASON = "in the baseline"

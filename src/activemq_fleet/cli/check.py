@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from activemq_fleet import FleetError
+from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.completion_values import complete_releases, complete_rule_list
+from activemq_fleet.cli.configuration import CheckConfiguration, find_configuration
 from activemq_fleet.cli.formats import FORMATS, formatter
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 
@@ -50,6 +51,12 @@ _PATH = click.Path(path_type=Path)
 )
 @click.option("--baseline", type=_PATH, metavar="FILE", help="Findings that are known: only new ones fail.")
 @click.option("--write-baseline", type=_PATH, metavar="FILE", help="Write what is found now as the baseline.")
+@click.option(
+    "--config/--no-config",
+    "use_configuration",
+    default=True,
+    help="Whether to read activemq-fleet.toml or [tool.activemq-fleet] of pyproject.toml, here or above.",
+)
 @click.option("--strict", is_flag=True, help="Exit with 1 for a warning, too.")
 @format_option(*FORMATS, help="codeclimate: for GitLab.")
 def command(
@@ -62,6 +69,7 @@ def command(
     ignore: tuple[str, ...],
     baseline: Path | None,
     write_baseline: Path | None,
+    use_configuration: bool,
     strict: bool,
     form: str,
 ) -> int:
@@ -88,14 +96,21 @@ def command(
     from activemq_fleet.validation import select_rules
 
     paths = (*named, *files)
+    if not paths:
+        inventory = inventory.or_configured()
     if bool(inventory) == bool(paths):
         raise click.UsageError("say what to check: -i INVENTORY, or --file activemq.xml --release X")
     if inventory and (release or release_from):
         raise click.UsageError("--release goes with --file: the inventory's hosts have activemq_release")
+    configuration = find_configuration(Path.cwd()) if use_configuration else CheckConfiguration()
+    _check_configured_rules(configuration)
+    select, ignore = select or configuration.select, ignore or configuration.ignore
+    if baseline is None and write_baseline is None:
+        baseline = configuration.baseline
     select_rules(select, ignore)  # so that an unknown rule is an error of usage, before any input is read
     try:
         if paths:
-            report = report_on_files(paths, release, select, ignore, release_from)
+            report = report_on_files(paths, release, select, ignore, release_from, configuration.releases)
         else:
             report = report_on_fleet(inventory, select, ignore)
     except FleetError as error:
@@ -103,3 +118,13 @@ def command(
             click.echo(formatter(form)(report_on_error(error, ", ".join(map(str, paths or inventory.sources)))))
         raise
     return print_report(report, form, baseline, write_baseline, strict=strict)
+
+
+def _check_configured_rules(configuration: CheckConfiguration) -> None:
+    """Raise InputError that names the file of the settings where these name an unknown rule."""
+    from activemq_fleet.validation import select_rules
+
+    try:
+        select_rules(configuration.select, configuration.ignore)
+    except InputError as error:
+        raise InputError(f"{configuration.path}: {str(error).removeprefix('--')}") from None

@@ -23,10 +23,11 @@ from activemq_fleet import (
 )
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.baseline import read_baseline, with_baseline_waived, write_baseline
-from activemq_fleet.cli.companions import INPUT_ERROR, companions_of, read_file, unreadable_finding
+from activemq_fleet.cli.companions import companions_of, read_file, unreadable_finding
 from activemq_fleet.cli.file_releases import broker_files_below, is_activemq_xml, read_release_rules, releases_of_files
 from activemq_fleet.cli.fleet_checks import print_warnings, schema_of
 from activemq_fleet.cli.formats import Report, formatter
+from activemq_fleet.cli.formats.report import INPUT_ERROR
 from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import counted, echo_to_stderr, warn
 from activemq_fleet.cli.terminal import print_long
@@ -44,15 +45,19 @@ def report_on_files(
     select: Sequence[str],
     ignore: Sequence[str],
     release_from: Path | None = None,
+    configured_releases: Sequence[tuple[str, str]] = (),
 ) -> Report:
     """Return a check's report on the given files by lint rules; a file that cannot be read becomes a finding.
+
+    ``configured_releases`` say by patterns of file names which release reads a file, where no option says it.
 
     A file that another one of them reads needs no broker, nor does one that the operator does not name itself. Raises
     InputError where no file can be read.
     """
     named = broker_files_below(paths)
     contents, findings = _read_all(named)
-    texts = releases_of_files(named, release, read_release_rules(release_from) if release_from else ())
+    rules = read_release_rules(release_from) if release_from else ()
+    texts = releases_of_files(named, release, rules or (() if release else configured_releases))
     schemas = {Release.of(text): schema_of(Release.of(text)) for text in dict.fromkeys(texts.values())}
     warnings = [warning for read_by in schemas for warning in read_by.warnings]
     for warning in warnings:

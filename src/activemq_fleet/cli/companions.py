@@ -9,6 +9,7 @@ from zipfile import BadZipFile, ZipFile
 
 from activemq_fleet import Finding, InputError
 from activemq_fleet.cli.file_releases import homes_around, jar_directories, names_in
+from activemq_fleet.cli.formats.report import INPUT_ERROR
 from activemq_fleet.findings import error as error_finding
 from activemq_fleet.given_files import read_given_file
 from activemq_fleet.lint.locations import file_names_in, service_files_for
@@ -29,8 +30,6 @@ BESIDE = (
     "login.config",
     "users.properties",
 )
-INPUT_ERROR = "T000"
-"""The name under which formats list input that cannot be used; no waiver or baseline lets it pass."""
 _LARGEST = 16 << 20  # bytes; the largest activemq.xml ever seen has a few hundred thousand
 _MOST_NAMES = 1_000
 

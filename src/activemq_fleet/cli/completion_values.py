@@ -44,7 +44,9 @@ def _topics(context: click.Context) -> Iterable[tuple[str, str]]:
 
 def _hosts(context: click.Context) -> Iterable[tuple[str, str]]:
     """Return the hosts of the inventory of ``-i``. Programs that make inventories are not run: they may take long."""
-    sources = context.params.get("sources") or ()
+    from activemq_fleet.cli.options import InventoryOptions
+
+    sources = InventoryOptions(tuple(context.params.get("sources") or ())).or_configured().sources
     if not sources or any(map(_is_dynamic, sources)):
         return []
     from activemq_fleet._ansible import loaded_inventory

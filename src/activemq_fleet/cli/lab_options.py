@@ -30,6 +30,8 @@ def require_packages(who: str, *names: str) -> None:
 
 
 def _open_lab(inventory: InventoryOptions, directory: str | None) -> Lab:
+    if directory is None:
+        inventory = inventory.or_configured()
     if not (inventory or directory):
         raise click.UsageError("say which lab: -i INVENTORY, or --dir with the lab's directory")
     require_packages("the lab needs", "paho", "psutil")

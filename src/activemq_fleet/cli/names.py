@@ -39,6 +39,8 @@ def command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str, **co
     """
     from activemq_fleet.naming_proposal import propose_naming, propose_single_naming
 
+    if not hosts:
+        inventory = inventory.or_configured()
     if not (hosts or inventory):
         raise click.UsageError("name hosts, or an inventory with -i")
     stated = {f"activemq_{name}": value for name, value in convention.items() if value is not None}

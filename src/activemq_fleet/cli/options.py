@@ -71,6 +71,14 @@ class InventoryOptions:
         """Return whether an inventory was named."""
         return bool(self.sources)
 
+    def or_configured(self) -> InventoryOptions:
+        """Return these options, with the inventory that Ansible is configured to read where none was named."""
+        if self.sources:
+            return self
+        from activemq_fleet.inventory import configured_sources
+
+        return dataclasses.replace(self, sources=configured_sources())
+
     def load_fleet(self) -> Fleet:
         """Return the fleet of the inventory. Raises FleetError for an inventory that cannot be read."""
         # Imported here: it brings Ansible along, which takes a while to load.
@@ -87,22 +95,37 @@ class InventoryOptions:
             return read_inventory(**dataclasses.asdict(self))
 
 
+def _required_inventory(
+    sources: tuple[str, ...],
+    extra_vars: tuple[str, ...],
+    vault_ids: tuple[str, ...],
+    vault_password_files: tuple[str, ...],
+) -> InventoryOptions:
+    inventory = InventoryOptions(sources, extra_vars, vault_ids, vault_password_files).or_configured()
+    if not inventory:
+        raise click.UsageError(
+            "Missing option '-i': name an inventory with it, in ANSIBLE_INVENTORY, or as inventory in ansible.cfg"
+        )
+    return inventory
+
+
 def inventory_options(*, required: bool = True) -> Decorator:
     """Return a decorator that adds ``-i``, ``-e`` and the vault options; the command gets them as ``inventory``.
 
-    ``required=False`` makes ``-i`` optional.
+    Without ``-i`` a command gets the inventory that Ansible is configured to read, and is wrong usage without one.
+    ``required=False`` leaves the inventory empty instead: the command decides.
     """
     several = functools.partial(click.option, multiple=True)
     return options_as_argument(
         "inventory",
-        InventoryOptions,
+        _required_inventory if required else InventoryOptions,
         several(
             "-i",
             "--inventory",
             "sources",
             metavar="INVENTORY",
-            required=required,
-            help="Inventory file, directory or comma-separated host list, as for Ansible. May be repeated.",
+            help="Inventory file, directory or comma-separated host list, as for Ansible. May be repeated. "
+            "Default: ANSIBLE_INVENTORY, or inventory of ansible.cfg.",
         ),
         several(
             "-e",

@@ -75,6 +75,8 @@ def command(
     from activemq_fleet.spark.plan_job import PlanOptions, plan
     from activemq_fleet.spark.session import session
 
+    if not hosts:
+        inventory = inventory.or_configured()
     if bool(hosts) == bool(inventory):
         raise click.UsageError("say where the hosts are: --hosts FILE, or -i INVENTORY")
     if since and anew:

@@ -113,6 +113,8 @@ def _gatherer(question: _Question) -> Callable[[], FleetStatus]:
     """Return a function that asks once more; the inventory is read now, and not each time."""
     from activemq_fleet.status.selection import hosts_to_ask, select_hosts
 
+    if question.directory is None:
+        question = dataclasses.replace(question, inventory=question.inventory.or_configured())
     if not (question.inventory or question.directory):
         raise InputError("say which fleet: -i INVENTORY, or --dir with a lab's directory")
     if not question.lab and question.directory is None:

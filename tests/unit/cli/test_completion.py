@@ -56,6 +56,11 @@ def test_bash_completes_hosts_of_the_inventory() -> None:
     assert completed("explain", "-i", inventory, "orders-mq01-a") == ["orders-mq01-a.example.com"]
 
 
+def test_bash_completes_hosts_of_the_configured_inventory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANSIBLE_INVENTORY", str(EXAMPLES / "shared-store"))
+    assert completed("explain", "orders-mq01-a") == ["orders-mq01-a.example.com"]
+
+
 def test_bash_completes_the_last_rule_of_a_list() -> None:
     offered = completed("check", "--select", "L001,N00")
     assert "L001,N003" in offered

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from activemq_fleet import Finding
-from activemq_fleet.cli.companions import INPUT_ERROR
 from activemq_fleet.findings import SEVERITIES
 
 if TYPE_CHECKING:
     from activemq_fleet import Fleet
+
+INPUT_ERROR = "T000"
+"""The name under which formats list input that cannot be used; no waiver or baseline lets it pass."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,97 @@
+"""Read what a project sets for ``activemq-fleet check`` in ``activemq-fleet.toml`` or ``pyproject.toml``."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from activemq_fleet import InputError
+
+FILE = "activemq-fleet.toml"
+_PYPROJECT, _TABLE = "pyproject.toml", "activemq-fleet"
+_KEYS = ("select", "ignore", "baseline", "releases")
+_FORMS = {
+    "select": 'a list of rules or families: ["N", "L003"]',
+    "ignore": 'a list of rules or families: ["N", "L003"]',
+    "baseline": "the path of a file",
+    "releases": 'a table of patterns of file names and releases: {"conf/*.xml" = "5.18.3"}',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckConfiguration:
+    """The settings of a project for ``check``; an option of the command line replaces the setting of its name.
+
+    ``releases`` are pairs of a pattern of file names and the release that reads those files.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    baseline: Path | None = None
+    releases: tuple[tuple[str, str], ...] = ()
+    path: Path | None = None
+    """The file of the settings; None without one."""
+
+
+def find_configuration(directory: Path) -> CheckConfiguration:
+    """Return the settings in the nearest file at or above a directory; the defaults where there is none.
+
+    In one directory ``activemq-fleet.toml`` wins over the table ``[tool.activemq-fleet]`` of ``pyproject.toml``.
+    Raises InputError for a file that cannot be read, and for unknown keys and wrong values.
+    """
+    for place in (directory, *directory.parents):
+        if (place / FILE).is_file():
+            return read_configuration(place / FILE)
+        if (place / _PYPROJECT).is_file() and _table_of(place / _PYPROJECT) is not None:
+            return read_configuration(place / _PYPROJECT)
+    return CheckConfiguration()
+
+
+def read_configuration(path: Path) -> CheckConfiguration:
+    """Return the settings of one file. Raises InputError for one that cannot be read or used."""
+    table = _table_of(path)
+    if table is None:
+        raise InputError(f"{path}: has no table [tool.{_TABLE}]")
+    for key in table:
+        if key not in _KEYS:
+            near = difflib.get_close_matches(key, _KEYS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(_KEYS)}"
+            raise InputError(f"{path}: {key} is not a setting: {hint}")
+        if not _has_its_form(key, table[key]):
+            raise InputError(f"{path}: {key} must be {_FORMS[key]}")
+    return CheckConfiguration(
+        tuple(table.get("select", ())),
+        tuple(table.get("ignore", ())),
+        path.parent / table["baseline"] if "baseline" in table else None,
+        tuple(table.get("releases", {}).items()),
+        path,
+    )
+
+
+def _table_of(path: Path) -> Mapping[str, Any] | None:
+    """Return the settings in a file as they are; None for a pyproject.toml without them."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeError) as error:
+        raise InputError(f"{path}: is not TOML: {error}") from None
+    if path.name != _PYPROJECT:
+        return content
+    tools = content.get("tool")
+    table = tools.get(_TABLE) if isinstance(tools, dict) else None
+    return table if isinstance(table, dict) else None
+
+
+def _has_its_form(key: str, value: object) -> bool:
+    match key:
+        case "select" | "ignore":
+            return isinstance(value, list) and all(isinstance(word, str) for word in value)
+        case "baseline":
+            return isinstance(value, str) and bool(value)
+        case _:
+            return isinstance(value, dict) and all(isinstance(release, str) for release in value.values())

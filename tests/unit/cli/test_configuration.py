@@ -1,0 +1,156 @@
+"""What a project configures: the inventory by Ansible's settings, check by activemq-fleet.toml or pyproject.toml."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.cli import fleet_checks as shared
+from activemq_fleet.cli.main import main
+from activemq_fleet.schema import SchemaProblem
+from tests.hostile_files import document
+
+LINK = '<networkConnectors><networkConnector uri="masterslave:(tcp://a:61616)"/></networkConnectors>'
+HOSTS = "all: {hosts: {orders-mq01-a: , orders-mq01-b: }, vars: {activemq_release: 6.3.1}}\n"
+
+
+class SilentSchema:
+    def explain(self, document: bytes) -> tuple[SchemaProblem, ...]:
+        return ()
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory of a project, which is the working directory."""
+    monkeypatch.setattr(shared, "load_schema", lambda release, **options: SilentSchema())
+    for name in ("ANSIBLE_INVENTORY", "ANSIBLE_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    directory = tmp_path / "project"
+    (directory / "conf").mkdir(parents=True)
+    (directory / "conf" / "activemq.xml").write_bytes(document(LINK))
+    monkeypatch.chdir(directory)
+    return directory
+
+
+def findings(capsys: pytest.CaptureFixture[str], *words: str, code: int = 1) -> list[dict[str, Any]]:
+    assert main(["check", "--format", "json", "--file", "conf/activemq.xml", *words]) == code
+    content: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return [finding for finding in content["findings"] if finding["waived"] is None]
+
+
+def rules(found: list[dict[str, Any]]) -> set[str]:
+    return {finding["rule"] for finding in found}
+
+
+@pytest.mark.parametrize("where", ["environment", "ansible.cfg"])
+def test_inventory_is_the_one_that_ansible_is_configured_to_read(
+    where: str, project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "hosts.yml").write_text(HOSTS)
+    if where == "environment":
+        monkeypatch.setenv("ANSIBLE_INVENTORY", "hosts.yml")
+    else:
+        (project / "ansible.cfg").write_text("[defaults]\ninventory = hosts.yml\n")
+    assert main(["explain", "orders-mq01-a"]) == 0
+    assert main(["names"]) == 0
+    assert "orders-mq01-b" in capsys.readouterr().out
+
+
+def test_inventory_option_wins_over_the_configured_one(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "hosts.yml").write_text(HOSTS)
+    monkeypatch.setenv("ANSIBLE_INVENTORY", str(project / "nowhere.yml"))
+    assert main(["explain", "orders-mq01-a", "-i", "hosts.yml"]) == 0
+    capsys.readouterr()
+    assert main(["explain", "orders-mq01-a"]) == 2
+    assert "nowhere.yml: there is no such inventory file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["explain", "a"], ["render", "-o", "out"], ["graph", "-o", "f.svg"], ["lab", "up"]])
+def test_command_without_any_inventory_says_how_to_name_one(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert "Missing option '-i': name an inventory with it, in ANSIBLE_INVENTORY" in capsys.readouterr().err
+
+
+def test_check_of_files_ignores_the_configured_inventory(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANSIBLE_INVENTORY", "/nowhere")
+    assert "N001" in rules(findings(capsys, "--release", "5.18.3"))
+
+
+FILES = {
+    "activemq-fleet.toml": "",
+    "pyproject.toml": "[tool.activemq-fleet]\n",
+}
+
+
+@pytest.mark.parametrize(("name", "head"), FILES.items(), ids=FILES)
+@pytest.mark.parametrize("place", ["here", "above"])
+def test_settings_of_the_project_hold_without_options(
+    name: str, head: str, place: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = project if place == "here" else project.parent
+    (directory / name).write_text(f'{head}select = ["N"]\nignore = ["N019"]\nreleases = {{"conf/*.xml" = "5.18.3"}}\n')
+    found = rules(findings(capsys))
+    assert "N001" in found
+    assert {rule[0] for rule in found} == {"N"}
+    assert "N019" not in found
+
+
+def test_option_replaces_the_setting_of_its_name(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "activemq-fleet.toml").write_text('select = ["L"]\nreleases = {"*.xml" = "5.5.1"}\n')
+    assert rules(findings(capsys, "--select", "N001", "--release", "5.18.3")) == {"N001"}
+
+
+def test_no_config_reads_no_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "activemq-fleet.toml").write_text("nonsense =\n")
+    assert "N001" in rules(findings(capsys, "--no-config", "--release", "5.18.3"))
+
+
+def test_baseline_of_the_project_is_used_and_can_be_written_anew(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "activemq-fleet.toml").write_text('select = ["N001"]\nbaseline = "known.json"\n')
+    words = ["check", "--file", "conf/activemq.xml", "--release", "5.18.3"]
+    for _ in range(2):
+        assert main([*words, "--write-baseline", "known.json"]) == 0
+        assert len(json.loads((project / "known.json").read_text())["findings"]) == 1
+    assert main(words) == 0
+    assert "in the baseline" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("selct = []", "selct is not a setting: did you mean select?"),
+        ("colour = 1", "colour is not a setting: known are select, ignore, baseline, releases"),
+        ('select = "N"', "select must be a list of rules or families"),
+        ("releases = ['5.18.3']", "releases must be a table"),
+        ("releases = {'*' = 5.18}", "releases must be a table"),
+        ("baseline = ''", "baseline must be the path of a file"),
+        ("select = [", "is not TOML: "),
+        ("select = ['Q']", "activemq-fleet.toml: select Q: no rule is called so"),
+    ],
+)
+def test_wrong_setting_is_one_error_that_names_the_file(
+    content: str, reason: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "activemq-fleet.toml").write_text(content)
+    assert main(["check", "--file", "conf/activemq.xml", "--release", "5.18.3"]) == 2
+    error = capsys.readouterr().err
+    assert reason in error
+    assert error.count("\n") == 1
+    assert "activemq-fleet.toml: " in error
+
+
+def test_pyproject_without_the_table_is_passed_over(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "pyproject.toml").write_text("[tool.other]\nselect = 1\n")
+    (project.parent / "activemq-fleet.toml").write_text('select = ["N001"]\n')
+    assert rules(findings(capsys, "--release", "5.18.3")) == {"N001"}
