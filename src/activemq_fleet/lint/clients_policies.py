@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from activemq_fleet.lint.document import Element, Problem, also_in_lines
 from activemq_fleet.lint.engine import rule
 
-_IN_MEMORY = {"queue": "vmQueueCursor", "topic": "vmCursor"}
+# The cursors that keep all pending messages in memory, each with the kind of destinations that it is for.
+_IN_MEMORY = {"vmQueueCursor": "queue", "vmCursor": "topic", "vmDurableCursor": "topic"}
 _KINDS = ("queue", "topic", "tempQueue", "tempTopic")
 
 
@@ -50,7 +51,7 @@ def dead_letters_discarded(plugin: Element) -> Iterator[Problem]:
     Why: a message that expires, or that no consumer can process within its redeliveries, is lost without a trace but
         one log line for each thousand of them. dropAll is true unless the file sets it to false, also where dropOnly is
         set.
-    Fix: set dropAll="false" and name the destinations whose dead letters nobody needs in dropOnly.
+    Fix: set dropAll="false" and name the destinations whose dead letters no client needs in dropOnly.
     Cannot see: whether any of the messages matter.
     Source: DiscardingDLQBroker of the release tags
 
@@ -111,11 +112,11 @@ def _is_relative(directory: str) -> bool:
 def messages_pile_up_in_the_heap(policies: Element) -> Iterator[Problem]:
     """A destination policy switches flow control off and keeps all pending messages in memory.
 
-    Why: producerFlowControl="false" lets producers send beyond the memoryLimit, and a vmQueueCursor or vmCursor never
-        moves messages to a disk. A slow consumer makes the heap run out, which stops the whole broker.
+    Why: producerFlowControl="false" lets producers send beyond the memoryLimit, and a vmQueueCursor, vmCursor or
+        vmDurableCursor never moves messages to a disk. A slow consumer makes the heap run out, which stops the broker.
     Fix: remove producerFlowControl="false", or use a cursor that moves messages to the disk: storeCursor or
         fileQueueCursor for queues, fileCursor for topics.
-    Cannot see: how many messages wait. A pendingMessageLimitStrategy bounds those of a topic.
+    Cannot see: how many messages wait. A pendingMessageLimitStrategy bounds those of a vmCursor.
     Source: documentation of message cursors; VMPendingMessageCursor of the release tags
 
     Fires on 5.18.3::
@@ -142,7 +143,7 @@ def _kinds_kept_in_memory(entry: Element) -> Iterator[str]:
     """Yield the kinds of destinations of a policyEntry whose pending messages nothing bounds."""
     if entry.flag("producerFlowControl", True) is not False:
         return
-    for kind, cursor in _IN_MEMORY.items():
-        bounded = kind == "topic" and entry.child("pendingMessageLimitStrategy") is not None
+    for cursor, kind in _IN_MEMORY.items():
+        bounded = cursor == "vmCursor" and entry.child("pendingMessageLimitStrategy") is not None
         if entry.has(kind) and entry.all(cursor) and not bounded:
             yield kind

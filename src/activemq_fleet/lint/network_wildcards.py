@@ -13,6 +13,7 @@ _NAMED_BY_KIND = (
     "policyEntry",
     "authorizationEntry",
     "tempDestinationAuthorizationEntry",
+    "filteredDestination",
     "filteredPersistenceAdapter",
     "filteredKahaDB",
     "redeliveryPolicy",

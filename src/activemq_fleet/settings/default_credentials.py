@@ -20,7 +20,8 @@ _GUESSED = frozenset({
 })  # fmt: skip
 _FEW_DIGITS = re.compile(r"\d{1,6}")
 _SHORTEST = 4
-_HIDDEN = re.compile(r"[$#@%{]|ENC\(|\*+$|OBF:|CRYPT:|MD5:")
+# Placeholders, encrypted values, and what masks a value.
+_HIDDEN = re.compile(r"[$#@%{<]|ENC\(|OBF:|CRYPT:|MD5:|([*xX.-])\1*$")
 
 
 def is_default_credential(username: str, password: str) -> bool:

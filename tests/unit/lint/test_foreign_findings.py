@@ -172,7 +172,7 @@ def test_trivial_password_is_reported_once(user: str, password: str) -> None:
     assert [rule for rule in rules_of(account(user, password)) if rule in ("S004", "S010", "S050")] == ["S050"]
 
 
-@pytest.mark.parametrize("password", ["correct-horse-battery", "${bob}", "ENC(abc)", "s3kr1t-Xy"])
+@pytest.mark.parametrize("password", ["correct-horse-battery", "${bob}", "ENC(abc)", "s3kr1t-Xy", "***", "xxx"])
 def test_password_that_is_not_guessed_is_not_trivial(password: str) -> None:
     assert "S050" not in rules_of(account("bob", password))
 
@@ -323,6 +323,7 @@ def test_relative_data_directory_depends_on_the_working_directory(directory: str
     [
         ("queue", "<pendingQueuePolicy><vmQueueCursor/></pendingQueuePolicy>", True),
         ("topic", "<pendingSubscriberPolicy><vmCursor/></pendingSubscriberPolicy>", True),
+        ("topic", "<pendingDurableSubscriberPolicy><vmDurableCursor/></pendingDurableSubscriberPolicy>", True),
         ("queue", "<pendingSubscriberPolicy><vmCursor/></pendingSubscriberPolicy>", False),
         (
             "topic",
