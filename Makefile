@@ -74,6 +74,7 @@ rules: ## write docs/rules.md, docs/topology-errors.md, docs/alerts.md, docs/log
 	@$(PY) -m scripts.alerts_page
 	@$(PY) -m scripts.log_records_page
 	@$(PY) -m scripts.glossary
+	@$(PY) -m scripts.galaxy_page
 
 docs: ## build the documentation site in build/site; a broken link fails the build
 	@scripts/setup.sh

@@ -54,7 +54,7 @@ def check_galaxy(scratch: Path) -> None:
     (archive,) = scratch.glob("activemq-fleet-*.tar.gz")
     with tarfile.open(archive) as opened:
         names = {name for name in opened.getnames() if not name.endswith("/")}
-    _compare("the Galaxy archive", names, {*_collection_files(), "README.md", "LICENSE", "MANIFEST.json"})
+    _compare("the Galaxy archive", names, {*_collection_files(), "GALAXY.md", "LICENSE", "MANIFEST.json"})
     _refuse("the Galaxy archive", names, (*FOREIGN, "src/", "templates/"))
 
 

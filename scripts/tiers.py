@@ -55,6 +55,7 @@ CHECKS = (
     Check("schemas", [PYTHON, "-m", "scripts.variables_schema", "--check"]),
     Check("docs/alerts.md", [PYTHON, "-m", "scripts.alerts_page", "--check"]),
     Check("docs/log-records.md", [PYTHON, "-m", "scripts.log_records_page", "--check"]),
+    Check("GALAXY.md", [PYTHON, "-m", "scripts.galaxy_page", "--check"]),
     Check("docs/glossary.md", [PYTHON, "-m", "scripts.glossary", "--check"]),
 )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: brief
 type: stdout
-short_description: What operations say, change and fail at, without the tasks that only look
+short_description: Print results, changes and failures of operations, without tasks that only read
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: bridge_uri
-short_description: The URI of a network connector, for a release
+short_description: Return the URI of a network connector for a release
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: facts_by_host
-short_description: One fact of many hosts, as a dictionary by host
+short_description: Return one fact of many hosts as a dictionary by host
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: failover_uri
-short_description: A list of brokers as a failover URI for Java clients
+short_description: Return the failover URI of a list of brokers for Java clients
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description: Writes V(failover:(tcp://a:61616,tcp://b:61616\)?…) for an OpenWire client. It is not meant for bridges.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: hosts_of_play
-short_description: The hosts that a play of the playbook site is for
+short_description: Return the hosts of a play of the playbook site
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: identity
-short_description: What the host name of a broker says
+short_description: Return the group, pair and node that a host name contains
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

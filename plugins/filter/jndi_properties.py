@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: jndi_properties
-short_description: The jndi.properties of Java clients, from a list of brokers
+short_description: Return the jndi.properties of a list of brokers for Java clients
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description: Writes the file C(jndi.properties), with the failover URI of the brokers as the provider's URL.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: mb_urls
-short_description: A list of brokers as mb.urls takes it
+short_description: Return a list of brokers in the format of mb.urls
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: run_once_result
-short_description: The result of a task that ran once, in whatever play it ran
+short_description: Return the result of a task that ran once, from any play
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: topology
-short_description: Groups and identities of ActiveMQ brokers, from their host names
+short_description: Create groups and variables of ActiveMQ brokers from their host names
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

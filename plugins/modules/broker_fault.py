@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: broker_fault
-short_description: Inject a fault into an active broker, for a drill
+short_description: Inject a fault into an active broker for a drill
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: broker_info
-short_description: The state of a broker now, and how it is known
+short_description: Gather the state of a broker and the evidence for it
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

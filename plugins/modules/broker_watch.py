@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: broker_watch
-short_description: Measure who serves, and how long nobody does, while something is done
+short_description: Measure which node of a pair serves, and the downtime, during an operation
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: collect
-short_description: Brings logs, journals and the configuration in use to the controller, secrets masked
+short_description: Copy logs, journals and the active configuration to the controller, with secrets masked
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: compile
-short_description: Compute and check the whole fleet, and make an archive of each host's files
+short_description: Compute and check the whole fleet, and archive the files of each host
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

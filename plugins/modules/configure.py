@@ -10,7 +10,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: configure
-short_description: Install a broker's files as one version, in force by one rename
+short_description: Install the files of a broker as one version, activated by one rename
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

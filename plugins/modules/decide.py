@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: decide
-short_description: What a playbook does next, from what the hosts have shown
+short_description: Decide the next step of a playbook from evidence of its hosts
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: drill
-short_description: The controller's part of a drill
+short_description: Run the part of a drill that belongs to the controller
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

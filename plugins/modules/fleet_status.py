@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fleet_status
-short_description: How the fleet stands, from what its hosts have shown
+short_description: Compute the status of the fleet from evidence of its hosts
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: guard
-short_description: Installs or removes the guard of a broker with a shared store
+short_description: Install or remove the guard of a broker with a shared store
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_status
-short_description: How the broker, the agent and the load balancer of a host stand
+short_description: Gather the status of the broker, the agent and the load balancer of a host
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: machine_info
-short_description: What a machine shows that decides whether its broker can start and fail over
+short_description: Gather facts that decide whether a host can run its broker and fail over
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: operation_record
-short_description: A host's own record of planned work
+short_description: Record on a host that planned work begins or ends
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

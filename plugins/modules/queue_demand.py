@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: queue_demand
-short_description: Wants queues for a while, so that a bridge brings what lies in them elsewhere
+short_description: Create demand for queues, so that a bridge moves their messages to this broker
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

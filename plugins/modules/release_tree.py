@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: release_tree
-short_description: Put an unpacked release in the directory that is named after it
+short_description: Move an unpacked release to the directory with its name
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: store_backlog
-short_description: How many messages a broker of 5.3 to 5.7 still holds, and for whom
+short_description: Count the messages that a broker of 5.3 to 5.7 still holds, by destination
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

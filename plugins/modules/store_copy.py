@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: store_copy
-short_description: A verified copy of a broker's store from one host to another
+short_description: Copy the store of a broker from one host to another, and verify the copy
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: store_info
-short_description: What the kahaDB store of a broker holds, and what its log says of its runs
+short_description: Gather facts about the KahaDB store of a broker and its last runs
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: store_marker
-short_description: The marker of a store that two brokers share
+short_description: Manage the marker of a store that two brokers share
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

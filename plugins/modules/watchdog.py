@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: watchdog
-short_description: Installs or removes the watchdog of a broker
+short_description: Install or remove the watchdog of a broker
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: master
-short_description: Is this the host name of a preferred master?
+short_description: Test whether a host name is that of a preferred master
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: slave
-short_description: Is this the host name of a preferred slave?
+short_description: Test whether a host name is that of a preferred slave
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -51,7 +52,7 @@ def _role_page(title: str, name: str, role: Mapping[str, Any]) -> Iterator[str]:
     for variable, option in sorted(role["options"].items()):
         yield f"| [`{variable}`](#{variable}) | {_type(option)} | {_default(option)} |\n"
     for variable, option in sorted(role["options"].items()):
-        yield f"\n## {variable}\n\n{_facts(option)}\n\n{_prose(option['description'])}\n"
+        yield f"\n## {variable}\n\n{_facts(option)}\n\n{markdown(option['description'])}\n"
         yield from _suboptions(option)
 
 
@@ -59,12 +60,12 @@ def _plugins_page(title: str, plugins: Mapping[str, Any]) -> Iterator[str]:
     yield f"# {title}\n"
     for name, plugin in sorted(plugins.items()):
         document = plugin["doc"]
-        yield f"\n## {name.removeprefix(f'{COLLECTION}.')}\n\n{_prose(document['short_description'])}.\n\n"
-        yield f"{_prose(document.get('description', ''))}\n"
+        yield f"\n## {name.removeprefix(f'{COLLECTION}.')}\n\n{markdown(document['short_description'])}.\n\n"
+        yield f"{markdown(document.get('description', ''))}\n"
         if options := document.get("options"):
             yield "\n| option | type | default | description |\n|---|---|---|---|\n"
             for option, entry in sorted(options.items()):
-                description = _prose(entry["description"], separator=" ").replace("|", "\\|").replace("\n", " ")
+                description = markdown(entry["description"], separator=" ").replace("|", "\\|").replace("\n", " ")
                 yield f"| `{option}` | {_type(entry)} | {_default(entry)} | {description} |\n"
         if plugin.get("examples"):
             yield f"\n```yaml\n{plugin['examples'].strip()}\n```\n"
@@ -79,7 +80,7 @@ def _suboptions(option: Mapping[str, Any]) -> Iterator[str]:
         return
     yield "\n| key | type | default | description |\n|---|---|---|---|\n"
     for key, entry in sorted(keys.items()):
-        description = _prose(entry.get("description", ""), separator=" ").replace("|", "\\|").replace("\n", " ")
+        description = markdown(entry.get("description", ""), separator=" ").replace("|", "\\|").replace("\n", " ")
         yield f"| `{key}` | {_type(entry)} | {_default(entry)} | {description} |\n"
 
 
@@ -103,6 +104,8 @@ def _default(option: Mapping[str, Any]) -> str:
     return "see below" if default is None else f"`{yaml.safe_dump(default, default_flow_style=True).split(chr(10))[0]}`"
 
 
-def _prose(text: str | Sequence[str], separator: str = "\n\n") -> str:
+def markdown(text: str | Sequence[str], separator: str = "\n\n") -> str:
+    """Return text with Ansible's markup as Markdown, its paragraphs joined by ``separator``."""
     paragraphs = parser.parse(text, parser.Context(), errors="exception")
-    return md.to_md(paragraphs, par_sep=separator)
+    # The library escapes each punctuation mark. These have no meaning within a line.
+    return re.sub(r"\\([,.'?!:;()=/-])", r"\1", md.to_md(paragraphs, par_sep=separator))
