@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet import adopt_files
+from activemq_fleet import adopt_files, check_fleet
 from activemq_fleet.adopt import read_sources
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import Naming
@@ -121,3 +121,22 @@ def test_import_from_elsewhere_does_not_hide_that_another_file_is_missing(tmp_pa
     assert adoption.fleet.broker(HOST).settings.imports == ("camel.xml",)
     assert any("imports http://h/x.xml, as before" in note for note in adoption.notes)
     assert any("imports camel.xml: put what is not in the release" in note for note in adoption.notes)
+
+
+def test_open_console_of_any_name_is_waived_as_in_force_and_reported(tmp_path: Path) -> None:
+    console = (
+        f'<beans xmlns="{BEANS}"><bean class="org.eclipse.jetty.util.security.Constraint">'
+        '<property name="authenticate" value="false"/></bean><bean class="org.eclipse.jetty.webapp.WebAppContext">'
+        '<property name="contextPath" value="/admin"/></bean><bean class="org.eclipse.jetty.server.ServerConnector">'
+        '<property name="port" value="8163"/></bean></beans>'
+    )
+    conf = tmp_path / HOST / "conf"
+    (conf / "web").mkdir(parents=True)
+    (conf / "web/console.xml").write_text(console)
+    (conf / "activemq.xml").write_bytes(document("", '<import resource="web/console.xml"/>', brokerName="x"))
+
+    adoption = adopt_files([tmp_path], releases=["5.18.3"], schema_of=None)
+
+    waived = {finding.rule for finding in check_fleet(adoption.fleet, schema_of=None) if finding.waived}
+    assert "S005" in waived
+    assert any(": S005: authenticate is false" in note for note in adoption.notes)

@@ -22,7 +22,7 @@ from activemq_fleet.routes.bridges import (
 from activemq_fleet.schema import UnreadableError, XmlDocument
 from activemq_fleet.topology import Broker, Fleet
 
-_CONF = ACTIVEMQ_XML.rpartition("/")[0]
+_CONF = ACTIVEMQ_XML.rpartition("/")[0] + "/"
 _KEPT_DOCUMENTS = 1024
 """How many parsed documents the fleet rules keep; that of a broker without XML of the user's own is not kept."""
 
@@ -163,8 +163,11 @@ def graph_findings(view: FleetView, selection: Selection = EVERY_RULE) -> tuple[
 
 def document_findings_of(broker: Broker, source: XmlDocument, selection: Selection = EVERY_RULE) -> tuple[Finding, ...]:
     """Return the findings of the file rules about one broker's activemq.xml."""
-    extra = ((file.path.rpartition("/"), file.content.encode()) for file in broker.settings.extra_files)
-    next_to_it = {name: content for (directory, _, name), content in extra if directory == _CONF}
+    next_to_it = {
+        file.path.removeprefix(_CONF): file.content.encode()
+        for file in broker.settings.extra_files
+        if file.path.startswith(_CONF)
+    }
     try:
         document = Document(source, broker.release, broker, other_files=next_to_it)
     except UnreadableError:
