@@ -14,29 +14,30 @@ _HEAD = """\
 <!-- Made by `make rules` from src/activemq_fleet/topology/inventory_rules.toml. -->
 # Topology errors
 
-What `check`, `render`, `lab up` and `site` say about an inventory before any host is touched. Each finding names the
-host and the variable. An error stops `render` and fails `check` (exit 1) unless `activemq_waivers` lets it pass:
+`check`, `render`, `lab up` and `site` report these findings about an inventory before they change a host. Each finding
+names the host and the variable. An error stops `render` and fails `check` (exit 1) unless `activemq_waivers` waives it:
 
 ```yaml
 activemq_waivers:
   - {rule: T002, reason: node b arrives in May, hosts: [orders-mq01-*], until: 2027-05-31}
 ```
 
-`activemq-fleet rule T002` prints one of them.
+`activemq-fleet rule T002` prints one rule.
 """
 _TABLE = """
-| rule | severity | says that | why it matters | what to do |
+| rule | severity | problem | why it matters | what to do |
 |---|---|---|---|---|
 """
 _ROUTES = """
-Variables that are unknown or not of their kind, a missing or unknown release, and an inventory without brokers are not
-findings but wrong input: one line each, all of them at once, exit 2. `check --format json` and the other formats for
-machines list them as findings T000, which no waiver lets pass.
+An unknown variable, a value of the wrong type, a missing or unknown release, and an inventory without brokers are
+invalid input. Every command prints one line for each of them, and exits with status 2. `check --format json` and the
+other formats for programs list them as findings T000, which cannot be waived.
 
 ## Routes
 
-Whether messages reach their consumers over bridges, with all well and with any one broker down. These are warnings:
-every broker works, and messages wait. `explain HOST --to HOST` shows a way, bridge by bridge.
+These rules check whether messages reach their consumers over bridges, if all brokers are active and if any one broker
+fails. The findings are warnings: every broker works, and messages wait. `explain HOST --to HOST` shows a route, bridge
+by bridge.
 """
 
 

@@ -209,7 +209,9 @@ class Naming:
         text, (start, end) = parts["number"], match.span("number")
         if not (text.isascii() and text.isdigit()):
             raise UnclearNameError(
-                name, f"{text!r} is no number", f"let {PATTERN_VARIABLE} read digits only as its number: [0-9]+"
+                name,
+                f"the number in the host name is {text!r}",
+                f"let the group number of {PATTERN_VARIABLE} match only digits: [0-9]+",
             )
         number = int(text)
         starts_odd = self.parity == "odd-even"
@@ -217,8 +219,8 @@ class Naming:
         if lower < 0:
             raise UnclearNameError(
                 name,
-                f"no odd number comes before {text}",
-                f"set {PARITY_VARIABLE} to even-odd where 0 and 1 are a pair, or rename the host",
+                f"the number in the host name is {text}, but no odd number comes before it",
+                f"set {PARITY_VARIABLE} to even-odd if 0 and 1 are a pair, or rename the host",
             )
         # As wide as the wider of the two, so that both nodes call their pair alike: 09-10, whatever host 9 is called.
         width = max(len(text), len(str(lower + 1)))
@@ -240,11 +242,11 @@ class Naming:
         lacking = [group for group in _GROUPS if group not in _compiled(self.pattern).groupindex]
         wanted = " and ".join(PREFIX + part for part in missing)
         if not is_parsed:
-            stated = " and ".join(PREFIX + part for part in self.stated)
-            return f"the name does not match {PATTERN_VARIABLE}, and {stated} is not all", f"set {wanted}, too"
-        reason = f"nothing says its {' and '.join(missing)}"
+            verb = "is" if len(missing) == 1 else "are"
+            return f"the host name does not match {PATTERN_VARIABLE}, and {wanted} {verb} not set", f"set {wanted}, too"
+        reason = f"neither the host name nor a variable defines its {' and '.join(missing)}"
         if "node" in lacking and not self.parity and "node" not in self.stated:
-            parity = f"{PARITY_VARIABLE} where odd and even numbers are the nodes"
+            parity = f"{PARITY_VARIABLE} if odd and even numbers are the nodes"
             return (
                 f"{reason}, since {PATTERN_VARIABLE} {_missing_groups_text(lacking)}",
                 f"{_WRITE}, or set {parity}, or {wanted}",

@@ -33,7 +33,7 @@ def refusals_of(fleet: Fleet) -> Iterator[Finding]:
         for message, fix in _agent_refusals(agent):
             hosts_by_refusal.setdefault((agent.group, message, fix), []).append(agent.host)
     for (_, message, fix), hosts in hosts_by_refusal.items():
-        text = f"site will refuse it{_other_hosts_text(hosts)}: {message}"
+        text = f"the `site` playbook will fail{_other_hosts_text(hosts)}: {message}"
         yield Finding(rule=RULE, severity="warning", host=hosts[0], message=text, fix=fix, hosts=tuple(hosts))
 
 
@@ -51,8 +51,8 @@ def missing_files_of(fleet: Fleet) -> Iterator[Finding]:
             rule=MISSING,
             severity="warning",
             host=hosts[0],
-            message=f"activemq_archive: {archive} is not on this machine{_other_hosts_text(hosts)}",
-            fix="put it there, or ignore this where the playbook site runs on another machine that has it",
+            message=f"the file {archive} of activemq_archive does not exist on this machine{_other_hosts_text(hosts)}",
+            fix="copy the file to this machine, or ignore this finding if the `site` playbook runs on another machine",
             hosts=tuple(hosts),
         )
 
@@ -64,7 +64,7 @@ def _is_missing(archive: str) -> bool:
 
 
 def _other_hosts_text(hosts: list[str]) -> str:
-    return f" (and {shorten_list(hosts[1:])})" if len(hosts) > 1 else ""
+    return f" (also for {shorten_list(hosts[1:])})" if len(hosts) > 1 else ""
 
 
 def is_refused(finding: Finding) -> bool:
@@ -79,29 +79,29 @@ def _broker_refusals(broker: Broker) -> Iterator[tuple[str, str]]:
         values = {"activemq_archive": archive, "activemq_archive_sha512": sha512}
         missing = [variable for variable, value in values.items() if not value]
         yield (
-            f"activemq_install is archive, and {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set",
+            f"activemq_install is archive, but {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set",
             "set activemq_archive to the release's apache-activemq-VERSION-bin.tar.gz (a path on the controller or a "
-            "URL) and activemq_archive_sha512 to the checksum that Apache publishes beside it; or activemq_install: "
-            "none where the release is there already",
+            "URL) and activemq_archive_sha512 to the checksum that Apache publishes next to it; or set "
+            "activemq_install: none if the release is already installed",
         )
     elif settings.install == "jars" and (not archive or "://" in archive):
         yield (
-            f"activemq_install is jars, and activemq_archive is {f'a URL: {archive}' if archive else 'not set'}",
+            f"activemq_install is jars, but activemq_archive is {f'a URL: {archive}' if archive else 'not set'}",
             "set activemq_archive to a directory or a tar archive of jars on the controller",
         )
     # Who installs and runs brokers himself, as a lab does, starts their guards himself too.
     if broker.has_guard and settings.service != "systemd" and settings.install != "none":
         yield (
-            f"activemq_fence is {settings.fence}, and activemq_service is {settings.service}: "
-            "only the unit starts a guard",
+            f"activemq_fence is {settings.fence}, but activemq_service is {settings.service}: "
+            "only the systemd unit starts the guard",
             "set activemq_service to systemd, or activemq_fence to none",
         )
     for account in broker.accounts:
         # Of links and agents T008 and T015 have said so.
         if account.password is None and not broker.networked and account.variable == "activemq_network_password":
             yield (
-                "activemq_network_username is set, and activemq_network_password is not",
-                "set both, the password encrypted with ansible-vault, or neither",
+                "activemq_network_username is set, but activemq_network_password is not set",
+                "set both variables and encrypt the password with ansible-vault, or set neither",
             )
 
 
@@ -109,11 +109,11 @@ def _agent_refusals(agent: Agent) -> Iterator[tuple[str, str]]:
     package = agent.settings.agent_package or ""
     if agent.settings.agent_install and _REQUIREMENT.fullmatch(package) and not names_one_version(package):
         yield (
-            f"activemq_agent_package is {package!r}, a requirement that does not say one version",
-            "say one, such as activemq-agent==1.0, or the path of a wheel",
+            f"activemq_agent_package is {package!r}, a requirement without an exact version",
+            "set an exact version, such as activemq-agent==1.0, or the path of a wheel",
         )
     if agent.settings.agent_install and re.fullmatch(r"activemq_fleet-[^/]*\.whl", package.rpartition("/")[2]):
         yield (
-            f"activemq_agent_package is {package}, a wheel of activemq-fleet, which no longer holds the agent",
-            "name the wheel activemq_agent-VERSION-py3-none-any.whl, which make package builds beside it",
+            f"activemq_agent_package is {package}, a wheel of activemq-fleet, which does not contain the agent",
+            "set it to the wheel activemq_agent-VERSION-py3-none-any.whl, which `make package` builds",
         )

@@ -218,7 +218,7 @@ def _refuse_unknown_waivers(fleet: Fleet) -> None:
             hosts = (b.host for b in fleet.brokers if any(w.rule == waiver["rule"] for w in b.settings.waivers))
             host = next(hosts, "the inventory")
             raise InputError(
-                f"{host}: activemq_waivers has a waiver of {waiver['rule']}, and no rule has that id; "
+                f"{host}: activemq_waivers has a waiver of {waiver['rule']}, but no rule has this id; "
                 "`activemq-fleet rule` lists the ids"
             )
 
@@ -316,8 +316,8 @@ def _unfenced_findings(broker: Broker, document: XmlDocument) -> Iterator[Findin
         yield error(
             "T032",
             broker.host,
-            f"activemq_fence is guard, and activemq_xml_fragments {reason}: no guard fences that",
-            "take it out of activemq_xml_fragments, or set activemq_fence to none on both nodes of the pair",
+            f"activemq_fence is guard, but activemq_xml_fragments {reason}, which the guard cannot protect",
+            "remove it from activemq_xml_fragments, or set activemq_fence to none on both nodes of the pair",
         )
 
 

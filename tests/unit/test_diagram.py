@@ -169,9 +169,9 @@ def test_a_finding_is_marked_on_its_host_and_told_in_words() -> None:
     found = build_fleet(hosts("orders-mq01", nodes="b") | {"oddone": {}}, {BROKERS: ["oddone"]})
     picture = Picture(to_svg(found))
 
-    assert [title for title in picture.titles_of("badge-error") if title and "alone" in title] != []
+    assert [title for title in picture.titles_of("badge-error") if title and "only one node" in title] != []
     assert "the other node is missing" in picture.texts
-    assert "oddone: is in activemq_brokers" in picture.texts
+    assert "oddone: the host is in activemq_brokers" in picture.texts
     assert "(T002)" in to_mermaid(found)
 
 

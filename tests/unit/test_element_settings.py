@@ -124,8 +124,8 @@ def test_what_a_release_lacks_is_a_finding_and_left_out_of_its_file() -> None:
     old = build_fleet(hosts("a-mq1", release="5.8.0", destination_policies=asked), {})
     assert [finding.rule for finding in old.findings] == ["T011", "T011"]
     assert old.findings[0].message == (
-        "activemq_destination_policies[0].max_destinations: release 5.8.0 has no maxDestinations of <policyEntry> "
-        "(it is in 5.11.2 and later), so it is left out"
+        "activemq_destination_policies[0].max_destinations: release 5.8.0 does not support maxDestinations of "
+        "<policyEntry> (5.11.2 and later do), so the rendered files omit it"
     )
     entry = policy(rendered("5.8.0", destination_policies=asked), queue="a")
     # The release spells the other one wrong.

@@ -29,7 +29,7 @@ def refusals(fence: str, xml: str) -> list[str]:
 )
 def test_what_a_guard_cannot_fence_is_an_error_of_each_node(xml: str, reason: str) -> None:
     said = refusals("guard", xml)
-    text = f"activemq_fence is guard, and activemq_xml_fragments {reason}: no guard fences that"
+    text = f"activemq_fence is guard, but activemq_xml_fragments {reason}, which the guard cannot protect"
     assert said == [f"orders-mq01-{node}.example.com: {text}" for node in "ab"]
 
 

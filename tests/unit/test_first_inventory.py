@@ -119,7 +119,7 @@ def test_files_are_valid_by_the_schemas_that_they_name(tmp_path: Path) -> None:
         (["a,b,c"], "a,b,c: name two hosts with a comma between them"),
         (["a,"], "is not a host name"),
         (["a b"], "'a b' is not a host name"),
-        (["fd00::1"], "fd00::1: the host name's first label 'fd00::1' cannot be a broker's name"),
+        (["fd00::1"], "fd00::1: the first label of the host name, 'fd00::1', cannot be the name of a broker"),
     ],
 )
 def test_wrong_host_is_one_error_and_writes_nothing(

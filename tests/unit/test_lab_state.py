@@ -113,7 +113,7 @@ def test_a_file_of_another_version_is_one_line_and_prepared_anew(layout: LabLayo
 
 
 def test_a_fleet_with_errors_is_refused_with_the_first_of_them(layout: LabLayout) -> None:
-    with pytest.raises(LabError, match=r"T002 .* is alone in pair"):
+    with pytest.raises(LabError, match=r"T002 .* has only one node"):
         prepare(layout, variables(A))
     assert not layout.directory.exists()
 

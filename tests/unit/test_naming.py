@@ -145,12 +145,37 @@ def test_only_a_group_makes_no_broker() -> None:
 @pytest.mark.parametrize(
     ("name", "pattern", "variables", "said"),
     [
-        ("hal9000", None, {"node": "a"}, "activemq_node is not all: set activemq_group and activemq_pair, too"),
-        ("mq01", r"^(?P<group>mq)(?P<number>\d+)", {}, "nothing says its pair and node, since activemq_naming_pattern"),
-        ("mq01", r"^(?P<group>mq)(?P<number>\d+)", {"node": "a"}, "nothing says its pair: set activemq_pair"),
-        ("mq01-a", r"^mq(?P<number>\d+)-(?P<node>[ab])", {}, "nothing says its group: set activemq_group of the host"),
-        ("mq0", GROUP_AND_NUMBER, {"naming_parity": "odd-even"}, "no odd number comes before 0: set activemq_naming_p"),
-        ("mqx", "^(?P<group>mq)(?P<number>x)", {"naming_parity": "odd-even"}, "'x' is no number"),
+        (
+            "hal9000",
+            None,
+            {"node": "a"},
+            "and activemq_group and activemq_pair are not set: set activemq_group and activemq_pair, too",
+        ),
+        (
+            "mq01",
+            r"^(?P<group>mq)(?P<number>\d+)",
+            {},
+            "neither the host name nor a variable defines its pair and node, since activemq_naming_pattern",
+        ),
+        (
+            "mq01",
+            r"^(?P<group>mq)(?P<number>\d+)",
+            {"node": "a"},
+            "neither the host name nor a variable defines its pair: set activemq_pair",
+        ),
+        (
+            "mq01-a",
+            r"^mq(?P<number>\d+)-(?P<node>[ab])",
+            {},
+            "neither the host name nor a variable defines its group: set activemq_group of the host",
+        ),
+        (
+            "mq0",
+            GROUP_AND_NUMBER,
+            {"naming_parity": "odd-even"},
+            "is 0, but no odd number comes before it: set activemq_naming_p",
+        ),
+        ("mqx", "^(?P<group>mq)(?P<number>x)", {"naming_parity": "odd-even"}, "the number in the host name is 'x'"),
     ],
 )
 def test_a_part_that_is_nowhere_stated_is_one_error_that_names_the_host(

@@ -79,7 +79,7 @@ class TestConnectors:
         found = fleet("o-mq1", connectors=said, release="5.8.0")
 
         assert "T011" in rules(found)
-        assert any("activemq_connectors[0].attributes has displayStackTrace" in f.message for f in found.findings)
+        assert any("activemq_connectors[0].attributes sets displayStackTrace" in f.message for f in found.findings)
 
 
 class TestLinks:
@@ -108,7 +108,7 @@ class TestLinks:
         found = fleet("o-mq1", "o-mq2", links=[entry])
 
         assert [f.message for f in found.findings if f.rule == "T007"] == [
-            "activemq_links[0] has addresses, and its to, 'o-mq2', is a group or pair of this inventory"
+            "activemq_links[0] has addresses, but its key to, 'o-mq2', is a group or pair of the inventory"
         ]
 
     def test_attributes_and_options_of_all_links(self) -> None:

@@ -205,4 +205,7 @@ def test_a_broker_of_which_a_part_is_nowhere_stated_is_a_warning_with_its_name(i
     found, said = listed(inventory)
 
     assert members(found)["activemq_brokers"] == ["orders-mq01-a"]
-    assert "hal1: the name does not match activemq_naming_pattern, and activemq_node is not all: set" in said
+    assert (
+        "the host name does not match activemq_naming_pattern, and activemq_group and activemq_pair are not set: set"
+        in said
+    )

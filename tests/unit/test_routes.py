@@ -101,7 +101,7 @@ def test_a_single_broker_in_a_chain_strands_whose_messages_pass_it() -> None:
     (finding,) = route_findings(found)
     assert (finding.rule, finding.severity, finding.host) == ("R002", "warning", "o-mq2-a.example.com")
     assert "2 ordered pairs" in finding.message
-    assert "o-mq1-a for consumers at o-mq3-a" in finding.message
+    assert "o-mq1-a for consumers on o-mq3-a" in finding.message
 
 
 def test_a_hub_without_a_stand_in_is_one_finding() -> None:
@@ -291,7 +291,7 @@ def test_a_group_that_cannot_talk_is_one_finding() -> None:
     (finding,) = route_findings(found)
     assert (finding.rule, finding.severity) == ("R001", "warning")
     assert finding.message.startswith(
-        "in group o 2 of 6 ways between brokers carry no message, such as o-mq1 to o-mq3: "
+        "in group o, 2 of 6 routes between brokers carry no messages, such as o-mq1 to o-mq3: "
     )
 
 

@@ -109,13 +109,13 @@ def test_one_group_may_have_its_address_from_the_balancers() -> None:
 
 def test_t020_a_balancer_without_an_address_has_nothing_to_do() -> None:
     assert told(balanced(hosts("orders-mq01")), "T020")[0] == (
-        "lb1: is in activemq_loadbalancers, and activemq_vip is not set"
+        "lb1: the host is in activemq_loadbalancers, but activemq_vip is not set"
     )
 
 
 def test_t020_an_address_of_the_balancers_does_not_say_for_which_of_two_groups_it_is() -> None:
     fleet = balanced(hosts("orders-mq01", "billing-mq01"), vip=VIP)
-    assert "not said in the variables of any group of brokers" in told(fleet, "T020")[0]
+    assert "not set in the variables of any group of brokers" in told(fleet, "T020")[0]
 
 
 def test_a_group_without_an_address_is_left_alone() -> None:
@@ -126,13 +126,14 @@ def test_a_group_without_an_address_is_left_alone() -> None:
 
 def test_t021_an_address_without_an_interface() -> None:
     fleet = balanced(hosts("orders-mq01", vip=VIP), {"lb1": LOGIN})
-    assert told(fleet, "T021") == [f"lb1: activemq_vip of group orders is {VIP}, and activemq_vip_interface is not set"]
+    assert told(fleet, "T021") == [f"lb1: activemq_vip of group orders is {VIP}, but activemq_vip_interface is not set"]
 
 
 def test_t022_two_groups_with_one_address() -> None:
     fleet = balanced(hosts("orders-mq01", "billing-mq01", vip=VIP))
     assert told(fleet, "T022") == [
-        f"orders-mq01-a.example.com: activemq_vip of group orders is {VIP}, which is that of group billing"
+        f"orders-mq01-a.example.com: activemq_vip of group orders is {VIP}, "
+        "which is the virtual address of group billing"
     ]
 
 
@@ -146,7 +147,7 @@ def test_t022_an_address_that_a_host_has_already(whose: str) -> None:
 def test_t023_two_groups_with_one_virtual_router() -> None:
     inventory = hosts("orders-mq01", vip=VIP) | hosts("billing-mq01", vip="10.78.0.100")
     assert told(balanced(inventory), "T023") == [
-        "orders-mq01-a.example.com: activemq_vip_router_id of group orders is 100, as that of group billing"
+        "orders-mq01-a.example.com: activemq_vip_router_id of group orders is 100, and group billing has the same id"
     ]
     other = hosts("orders-mq01", vip=VIP) | hosts("billing-mq01", vip="10.78.0.100", vip_router_id=7)
     assert told(balanced(other), "T023") == []
@@ -181,14 +182,14 @@ def test_t009_a_group_has_one_address() -> None:
     inventory = hosts("orders-mq01", vip=VIP)
     inventory["orders-mq01-b.example.com"]["activemq_vip"] = "10.77.0.101"
     assert told(balanced(inventory), "T009") == [
-        "orders-mq01-b.example.com: activemq_vip differs from that of orders-mq01-a.example.com in group orders"
+        "orders-mq01-b.example.com: activemq_vip differs from the value of orders-mq01-a.example.com in group orders"
     ]
 
 
 def test_t009_one_login_has_one_password() -> None:
     balancers = TWO | {"lb2": TWO["lb2"] | {"activemq_vip_password": "other"}}
     assert (
-        "lb2: activemq_vip_password differs from that of lb1"
+        "lb2: activemq_vip_password differs from the value of lb1"
         in told(balanced(hosts("orders-mq01", vip=VIP), balancers), "T009")[0]
     )
 

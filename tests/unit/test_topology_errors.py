@@ -27,13 +27,13 @@ def wrong(rule: str, inventory: dict[str, dict[str, Any]], groups: dict[str, lis
 def test_t001_a_broker_whose_name_does_not_match() -> None:
     text = wrong("T001", hosts("o-mq1") | {"db1": {}}, {"activemq_brokers": ["db1"]})
 
-    assert text.startswith("db1: is in activemq_brokers")
+    assert text.startswith("db1: the host is in activemq_brokers")
 
 
 def test_t002_a_pair_without_its_other_node() -> None:
     text = wrong("T002", hosts("o-mq1", nodes="b"))
 
-    assert "o-mq1-b.example.com: is alone in pair o-mq1" in text
+    assert "o-mq1-b.example.com: pair o-mq1 has only one node: node a is not in the inventory" in text
     assert "add o-mq1-a.example.com" in text
 
 
@@ -44,12 +44,12 @@ def test_t002_says_no_name_where_it_cannot_know_it() -> None:
     inventory = {"o011": dict(NETWORK, activemq_release="5.18.3", activemq_master_node="a")}
     text = build_fleet(inventory, {}, naming_pattern=CUSTOM).findings[0].message
 
-    assert text == "is alone in pair o-mq01: its other node is not in the inventory"
+    assert text == "pair o-mq01 has only one node: its other node is not in the inventory"
 
 
 @pytest.mark.parametrize(
     ("nodes", "said"),
-    [("12", "without a preferred master: its nodes are 1 and 2"), ("123", "is one of 3 nodes of pair o-mq01: 1, 2, 3")],
+    [("12", "pair o-mq01 has no preferred master: its nodes are 1 and 2"), ("123", "pair o-mq01 has 3 nodes: 1, 2, 3")],
 )
 def test_t002_a_pair_that_is_none(nodes: str, said: str) -> None:
     inventory = {f"o01{node}": dict(NETWORK, activemq_release="5.18.3") for node in nodes}
@@ -62,14 +62,14 @@ def test_t002_a_pair_that_is_none(nodes: str, said: str) -> None:
 def test_t003_two_hosts_with_one_identity() -> None:
     text = wrong("T003", hosts("o-mq1") | hosts("o-mq1", nodes="a", domain="example.org"))
 
-    assert "o-mq1-a.example.org: is node a of pair o-mq1, and so is o-mq1-a.example.com" in text
+    assert "o-mq1-a.example.org: the host is node a of pair o-mq1, but o-mq1-a.example.com is the same node" in text
 
 
 def test_t004_a_pair_on_two_lines() -> None:
     both = hosts("o-mq1")
     both["o-mq1-b.example.com"]["activemq_release"] = "5.17.6"
 
-    assert "activemq_release is 5.17.6, and o-mq1-a.example.com of the same pair has 5.18.3" in wrong("T004", both)
+    assert "activemq_release is 5.17.6, but o-mq1-a.example.com in the same pair has 5.18.3" in wrong("T004", both)
 
 
 @pytest.mark.parametrize("release", ["5.8.0", "6.3.1"])
@@ -207,7 +207,7 @@ def test_t011_a_pure_pair_cannot_copy_over_tls() -> None:
     found = fleet("o-mq1", release="5.5.1", ha="pure", tls=TLS)
 
     assert rules(found) == ["T011", "T011"]
-    assert "copies to the slave without it" in found.findings[0].message
+    assert "copies messages to the slave without TLS" in found.findings[0].message
 
 
 def test_t012_two_links_with_one_name() -> None:
@@ -217,7 +217,8 @@ def test_t012_two_links_with_one_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "taken_by"), [("openwire", "the name of a connector"), ("broker", "the name of the broker itself")]
+    ("name", "taken_by"),
+    [("openwire", "the same name as a connector"), ("broker", "the same name as the broker itself")],
 )
 def test_t012_a_link_with_the_name_of_another_bean(name: str, taken_by: str) -> None:
     found = fleet("o-mq1", "o-mq2", topology="none", links=[{"from": "o-mq1", "to": "o-mq2", "name": name}])
@@ -256,21 +257,23 @@ def test_agents_that_share_an_account_are_told() -> None:
     found = build_fleet(hosts("o-mq1") | agents, {"activemq_agents": list(agents)}).findings
 
     assert [(finding.host, finding.message) for finding in found if finding.rule == "T029"] == [
-        ("a2", "activemq_agent_username is agent, as on a1")
+        ("a2", "activemq_agent_username is agent, and the agent on a1 has the same user name")
     ]
 
 
 def test_t001_a_broker_of_which_a_part_is_nowhere_stated() -> None:
     text = wrong("T001", hosts("o-mq1") | {"hal1": {"activemq_node": "a"}})
 
-    assert text.startswith("hal1: the name does not match activemq_naming_pattern, and activemq_node is not all")
+    assert text.startswith(
+        "hal1: the host name does not match activemq_naming_pattern, and activemq_group and activemq_pair are not set"
+    )
     assert text.endswith("set activemq_group and activemq_pair, too")
 
 
 def test_t003_a_pair_that_is_called_like_a_host() -> None:
     text = wrong("T003", hosts("o-mq1", "o-mq2", topology="none", pair="o-mq1-a") | hosts("o-mq1", topology="none"))
 
-    assert "is in pair o-mq1-a, which is also the name of the host o-mq1-a.example.com" in text
+    assert "the host is in pair o-mq1-a, but the host o-mq1-a.example.com has the same name as this pair" in text
 
 
 def test_t035_what_is_set_wins_and_a_difference_is_told() -> None:
@@ -282,8 +285,8 @@ def test_t035_what_is_set_wins_and_a_difference_is_told() -> None:
     assert [broker.role for broker in found.brokers] == ["slave", "master"]
     told = [finding for finding in found.findings if finding.rule == "T035"]
     assert [(one.host, one.severity, one.message) for one in told] == [
-        ("o-mq1-a.example.com", "warning", "activemq_node is b, and the name says a"),
-        ("o-mq1-b.example.com", "warning", "activemq_node is a, and the name says b"),
+        ("o-mq1-a.example.com", "warning", "activemq_node is b, but the host name contains a"),
+        ("o-mq1-b.example.com", "warning", "activemq_node is a, but the host name contains b"),
     ]
 
 

@@ -226,11 +226,11 @@ def _too_large_finding(host: str, groups: Sequence[str], brokers: int, largest: 
     return error(
         "T028",
         host,
-        f"{network} {brokers} brokers, more than the {largest} that plan looks at together: "
+        f"{network} {brokers} brokers, but plan computes at most {largest} together: "
         "their links, routes and files are not planned",
-        f"raise --largest to {brokers} where workers have the memory, or look why so many belong together "
-        "(activemq_links, one activemq_address of many)",
-        why="who reaches whom is known only of a whole network",
+        f"raise --largest to {brokers} if the workers have enough memory, or check why so many brokers are connected "
+        "(activemq_links, the same activemq_address on many hosts)",
+        why="routes can be computed only for a whole network",
     )
 
 

@@ -120,7 +120,7 @@ def host_facts(record: HostRecord, position: int, pattern: str | None) -> tuple[
     }
     has_settings = roles["broker"] or roles["agent"] or roles["balancer"]
     if (has_settings or roles["by_hand"]) and not NAME.fullmatch(record.host):
-        what = "cannot be a host of a fleet: letters, digits and . - _ : only; rename it"
+        what = "cannot be the name of a host: rename it, and use only letters, digits and . - _ :"
         return HostFacts(**roles, problem_kind=ProblemKind.INPUT, problems=(f"{record.host[:80]!r} {what}",)), None
     if not has_settings and not is_unclear:
         return HostFacts(**roles), None

@@ -77,7 +77,7 @@ def read_listed_host(host: str, text: str, groups: Iterable[str]) -> HostRecord:
     for name, value in variables.items():
         if any(mark in text for mark in _TEMPLATE) and _holds_template(value):
             raise InputError(
-                f"{host}: {name} is a template, which ansible-inventory --list does not fill in: "
+                f"{host}: {name} is a template, which ansible-inventory --list does not evaluate: "
                 "give the inventory itself with -i"
             )
     return HostRecord(host, variables, tuple(groups))
@@ -161,7 +161,7 @@ def _json_form_of(value: object) -> Any:
         return sorted(value)
     if isinstance(value, tuple):
         return list(value)
-    raise InputError(f"a variable holds {type(value).__name__}, which JSON cannot say")
+    raise InputError(f"a variable holds {type(value).__name__}, which JSON cannot represent")
 
 
 def _decoded_value(value: Any) -> Any:

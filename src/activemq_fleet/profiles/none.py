@@ -5,5 +5,5 @@ from activemq_fleet.profiles.profile import Profile
 NONE = Profile(
     name="none",
     plural="single nodes",
-    reason="a single broker: no other takes over from it",
+    reason="a single broker: no other broker takes over from it",
 )

@@ -6,6 +6,6 @@ SHARED_FILE = Profile(
     name="shared-file",
     shares_store_directory=True,
     plural="shared file stores",
-    reason="both nodes use one kahaDB store; who holds its lock is active",
-    legend="One store that both nodes share. Who holds its lock is active.",
+    reason="both nodes use one kahaDB store; the node that holds its lock is active",
+    legend="One store that both nodes share. The node that holds its lock is active.",
 )

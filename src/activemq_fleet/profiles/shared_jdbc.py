@@ -9,10 +9,10 @@ SHARED_JDBC = Profile(
     release_requirement=ReleaseRequirement(
         is_met_by=lambda release: release.has_lockers,
         rule="T011",
-        message="activemq_ha is shared-jdbc: release {release} has no lease lock (it came in 5.7)",
-        fix="upgrade, or use activemq_ha: shared-file",
+        message="activemq_ha is shared-jdbc, but release {release} has no lease lock (5.7 and later have it)",
+        fix="upgrade, or set activemq_ha: shared-file",
     ),
     plural="shared databases",
-    reason="both nodes use one database; who holds the lease is active",
-    legend="One database that both nodes share. Who holds the lease is active.",
+    reason="both nodes use one database; the node that holds the lease is active",
+    legend="One database that both nodes share. The node that holds the lease is active.",
 )

@@ -20,13 +20,13 @@ from activemq_fleet.routes.shape import BridgeGraph, broker_numbers
 from activemq_fleet.topology import Unit
 
 RULES = {
-    "R001": "A message sent at one broker of a group never reaches a consumer at another, with all well. "
-    "Groups with activemq_topology none are not asked: what they are linked to is said by activemq_links.",
-    "R002": "The death of one broker cuts the way between others: messages wait until it is back, although "
-    "both of their ends live. A pair with a shared store cuts nothing: its other node takes over its bridges.",
-    "R003": "A bridge carries nothing: no demand can come to it over its peer, or no message may pass it.",
-    "R004": "Of several bridges that a broker may choose, one leads to a broker from which messages cannot "
-    "go on, within the TTL and without passing a broker twice. What took it stays there.",
+    "R001": "A message that is sent to one broker of a group never reaches a consumer on another broker, even if all "
+    "brokers are active. The rule does not check groups with activemq_topology: none.",
+    "R002": "The failure of one broker interrupts the route between other brokers. Messages wait until the broker is "
+    "active again. A pair with a shared store causes no interruption: its other node takes over the bridges.",
+    "R003": "A bridge carries no messages: no demand reaches it from the other broker, or no message can pass it.",
+    "R004": "A broker can choose between several bridges, and one of them leads to a broker that cannot forward the "
+    "messages within the TTL and without passing a broker twice. These messages stay on that broker.",
 }
 
 _MOST_PAIRS = 300
@@ -78,10 +78,10 @@ def _unreached_findings(routes: Routes, state: NetworkState) -> Iterator[Finding
             yield _finding(
                 "R001",
                 routes.network.units[source].first.host,
-                f"in group {group} {len(missed)} of {len(units) * (len(units) - 1)} ways between brokers carry no "
-                f"message, such as {source} to {target}: {routes.reaches(source, target).why}",
-                "leave activemq_network_ttl and the ttl of links unset, so that they follow the longest way, "
-                "or add a link; activemq_topology: none says that no messages are to pass",
+                f"in group {group}, {len(missed)} of {len(units) * (len(units) - 1)} routes between brokers carry no "
+                f"messages, such as {source} to {target}: {routes.reaches(source, target).why}",
+                "leave activemq_network_ttl and the ttl of links unset, so that they fit the longest route, "
+                "or add a link; set activemq_topology: none if no messages are to pass",
             )
 
 
@@ -97,8 +97,9 @@ def _separate_network_findings(routes: Routes) -> Iterator[Finding]:
             yield _finding(
                 "R001",
                 routes.network.units[first].first.host,
-                f"group {group} falls into {len(networks)} networks: {first} and {second} exchange no messages",
-                "look at why no link joins them, or set activemq_topology: none if none is to",
+                f"group {group} consists of {len(networks)} separate networks: {first} and {second} exchange no "
+                "messages",
+                "add the missing link, or set activemq_topology: none if the networks are to be separate",
             )
 
 
@@ -112,8 +113,9 @@ def _stranded_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]
             yield _finding(
                 "R002",
                 unit.first.host,
-                f"when it dies, messages of {counted(len(stranded), 'ordered pair')} of brokers are stranded, such as "
-                f"those sent at {state.names[source]} for consumers at {state.names[target]}",
+                f"if the broker fails, the messages of {counted(len(stranded), 'ordered pair')} of brokers are "
+                "stranded, such "
+                f"as those sent to {state.names[source]} for consumers on {state.names[target]}",
                 _remedy(unit),
             )
 
@@ -121,12 +123,14 @@ def _stranded_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]
 def _remedy(unit: Unit) -> str:
     if len(unit.brokers) == 1:
         return (
-            "give it a peer (a second node and activemq_ha: shared-file), or link the others past it, "
+            "add a peer (a second node and activemq_ha: shared-file), or add links that bypass the broker, "
             "with activemq_topology: mesh or activemq_links"
         )
     if unit.first.profile.replicates:
-        return "link the others past it; its slave takes over what it holds, and no bridges"
-    return "name both nodes in every link to this pair, as masterslave:(tcp://…,tcp://…), and give both the same links"
+        return "add links that bypass the broker: its slave takes over its messages, but not its bridges"
+    return (
+        "name both nodes in every link to this pair, as masterslave:(tcp://…,tcp://…), and set the same links on both"
+    )
 
 
 def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
@@ -137,14 +141,15 @@ def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
         by_host.setdefault((host, (host, link) in pairs), []).append(link)
     for (host, within), links in by_host.items():
         named = ", ".join(links[:3]) + (f" and {len(links) - 3} more" if len(links) > 3 else "")
-        reason = ": the other node of its pair sleeps while it serves" if within else ""
+        reason = ": the other node of the pair is a standby while this broker is active" if within else ""
         yield _finding(
             "R003",
             host,
-            f"no message can ever pass {named}{reason}",
-            "leave activemq_pair_links at none, or take the link out"
+            f"no message can ever pass link {named}{reason}",
+            "leave activemq_pair_links at none, or remove the link"
             if within
-            else "take it out, or raise its TTL: at consumerTTL 0 no demand comes over it, at messageTTL 0 no message",
+            else "remove the link, or raise its TTL: with consumerTTL 0 it carries no demand, with messageTTL 0 no "
+            "messages",
             "info" if within else "warning",
         )
 
@@ -159,10 +164,10 @@ def _dead_end_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]
             "R004",
             routes.network.units[source_name].first.host,
             f"messages of {at_least}{counted(len(stranding), 'ordered pair')} of brokers "
-            "may take a way on which they cannot go on, such as those sent at "
-            f"{source_name} for consumers at {target_name}",
-            "give all links of this network one TTL, the length of the longest way, or in a mesh "
-            "consumerTTL 1 and messageTTL -1; and decreaseNetworkConsumerPriority to all",
+            "can take a route that ends before the consumer, such as those sent to "
+            f"{source_name} for consumers on {target_name}",
+            "set the TTL of all links of this network to the length of the longest route, or in a mesh "
+            "consumerTTL 1 and messageTTL -1; set decreaseNetworkConsumerPriority on all links",
         )
 
 

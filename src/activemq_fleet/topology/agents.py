@@ -53,7 +53,7 @@ def place_agent(
             error(
                 "T010",
                 host,
-                f"activemq_agent_pair is {settings.agent_pair!r}, which group {group.name} does not have",
+                f"activemq_agent_pair is {settings.agent_pair!r}, but group {group.name} has no such pair",
                 f"choose one of {known}",
             )
         ]
@@ -66,9 +66,12 @@ def _group_problem(settings: Settings, groups: Mapping[str, Group], every: Known
     if settings.agent_group is None:
         if every.number == 1:
             return None
-        return "activemq_agent_group is not set, and there is more than one group to choose from", f"groups: {known}"
+        return "activemq_agent_group is not set, but the inventory has several groups", f"set it to one of: {known}"
     if settings.agent_group not in groups:
-        return f"activemq_agent_group is {settings.agent_group!r}, which no broker belongs to", f"groups: {known}"
+        return (
+            f"activemq_agent_group is {settings.agent_group!r}, but no broker is in this group",
+            f"set it to one of: {known}",
+        )
     return None
 
 
@@ -79,8 +82,8 @@ def _connect_agent(host: str, settings: Settings, pair: Pair) -> tuple[Agent | N
             error(
                 "T015",
                 host,
-                "runs an agent, and activemq_agent_username or activemq_agent_password is not set",
-                "set both, the password encrypted with ansible-vault",
+                "the host has an agent, but activemq_agent_username or activemq_agent_password is not set",
+                "set both variables, and encrypt the password with ansible-vault",
             )
         )
     listening = [(broker, broker.connector("mqtt")) for broker in pair.in_order]
@@ -106,10 +109,10 @@ def _no_mqtt_finding(host: str, broker: Broker) -> Finding:
     if not broker.release.supports_agents:
         reason, fix = f"release {broker.release.text} has no MQTT for agents", "upgrade the pair to 5.9 or later"
     else:
-        reason, fix = "activemq_connectors has no mqtt connector", "add one with scheme mqtt+nio"
+        reason, fix = "activemq_connectors has no mqtt connector", "add a connector with scheme mqtt+nio"
     return error(
         "T010",
         host,
-        f"its home pair {broker.pair} serves no agent: {reason}",
+        f"the home pair {broker.pair} cannot serve the agent: {reason}",
         f"{fix}, or choose another activemq_agent_group or activemq_agent_pair",
     )

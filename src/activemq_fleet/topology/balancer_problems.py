@@ -45,10 +45,10 @@ def _idle_balancer_findings(balancers: Sequence[Balancer], every: KnownGroups) -
         yield error(
             "T020",
             balancer.host,
-            "is in activemq_loadbalancers, and activemq_vip is "
-            + ("not said in the variables of any group of brokers" if is_set_elsewhere else "not set"),
+            "the host is in activemq_loadbalancers, but activemq_vip is "
+            + ("not set in the variables of any group of brokers" if is_set_elsewhere else "not set"),
             f"set activemq_vip in the variables of the groups to balance: {every.text}",
-            why="clients need an address, and it says for which group",
+            why="clients connect to this address, and it belongs to one group",
         )
 
 
@@ -63,9 +63,9 @@ def _differing_vip_findings(groups: Sequence[Group]) -> Iterator[Finding]:
                     yield error(
                         "T009",
                         other.host,
-                        f"activemq_{variable} differs from that of {first.host} in group {group.name}",
+                        f"activemq_{variable} differs from the value of {first.host} in group {group.name}",
                         f"set activemq_{variable} once, for the whole of group {group.name}",
-                        why="a group has one address",
+                        why="a group has one virtual address",
                     )
                     break
 
@@ -88,8 +88,10 @@ def _login_findings(balancers: Sequence[Balancer]) -> Iterator[Finding]:
             yield error(
                 "T009",
                 balancer.host,
-                f"activemq_vip_password differs from that of {other.host}, and activemq_vip_username is {name} on both",
-                "give both one password, or each a name of its own",
+                f"activemq_vip_password differs from the value of {other.host}, but activemq_vip_username is {name} "
+                "on both "
+                "hosts",
+                "set the same password on both hosts, or a different user name on each",
             )
 
 
@@ -98,11 +100,13 @@ def _anonymous_check_finding(balancer: Balancer) -> Finding:
         rule="T025",
         severity="warning",
         host=balancer.host,
-        message="looks at brokers without a login: activemq_vip_username and activemq_vip_password are not set",
-        fix=f"set both {_AT_BALANCERS}, the password encrypted with ansible-vault; the brokers get the account by "
-        "themselves",
+        message="the load balancer checks brokers without authentication: activemq_vip_username and "
+        "activemq_vip_password "
+        "are not set",
+        fix=f"set both {_AT_BALANCERS}, and encrypt the password with ansible-vault; the brokers get the account "
+        "automatically",
         # Measured on 5.5.1, 5.18.3 and 6.3.1: with a login, none.
-        why="a refusal proves that the broker answers, and leaves warnings in its log every two seconds",
+        why="the broker rejects each health check and logs a warning every 2 seconds",
     )
 
 
@@ -111,10 +115,11 @@ def _unverified_certificate_finding(balancer: Balancer) -> Finding:
         rule="T025",
         severity="warning",
         host=balancer.host,
-        message="looks at brokers with TLS and without its login: activemq_vip_broker_ca is not set",
-        fix=f"set it {_AT_BALANCERS} to a PEM file there with the certificates of the brokers' CA",
-        why="to a peer that nobody verified no password is sent; a refusal proves that it answers, and leaves "
-        "warnings in its log every two seconds",
+        message="the load balancer checks brokers with TLS but without authentication: activemq_vip_broker_ca is not "
+        "set",
+        fix=f"set it {_AT_BALANCERS} to a PEM file on the load balancer with the certificates of the brokers' CA",
+        why="the load balancer sends no password to a broker that it cannot verify, so the broker rejects each check "
+        "and logs a warning every 2 seconds",
     )
 
 
@@ -137,19 +142,19 @@ def _duplicate_address_findings(
                 "T022",
                 host,
                 f"activemq_vip of group {address.group} is {address.address}, which is {owners[address.address][0]}",
-                "give the group an address that no host has; it moves between the balancers",
+                "choose an address that no host and no other group has",
             )
-        owners.setdefault(address.address, (f"that of group {address.group}", "activemq_vip"))
+        owners.setdefault(address.address, (f"the virtual address of group {address.group}", "activemq_vip"))
         other = routers.setdefault(address.router_id, address)
         if other is not address and other.address != address.address:
             yield error(
                 "T023",
                 host,
                 f"activemq_vip_router_id of group {address.group} is {address.router_id}, "
-                f"as that of group {other.group}",
-                "set activemq_vip_router_id, 1 to 255, for one of the groups; by itself it is the last byte of "
+                f"and group {other.group} has the same id",
+                "set activemq_vip_router_id, 1 to 255, for one of the groups; the default is the last byte of "
                 "activemq_vip",
-                why="balancers would take the news of one address for that of the other",
+                why="the load balancers would confuse the VRRP messages of the two addresses",
             )
 
 
@@ -162,9 +167,9 @@ def _duplicate_port_findings(address: VirtualAddress, group: Group) -> Iterator[
             yield error(
                 "T006",
                 group.brokers[0].host,
-                f"{front.connector} and {other.connector} would both be port {front.port} of activemq_vip "
-                f"{address.address}",
-                "give connectors of one name one port in the whole group, in activemq_connectors",
+                f"the connectors {front.connector} and {other.connector} would both be port {front.port} of "
+                f"activemq_vip {address.address}",
+                "set the same port for connectors with the same name in the whole group, in activemq_connectors",
             )
 
 
@@ -175,10 +180,11 @@ def _vrrp_multicast_findings(balancer: Balancer, balancers: Sequence[Balancer]) 
             rule="T024",
             severity="warning",
             host=balancer.host,
-            message="speaks to the other balancers by multicast: activemq_address of each is needed as an IP address "
-            "of the kind of activemq_vip",
-            fix="set activemq_address of every balancer to its own IP address",
-            why="where a network drops multicast, each balancer believes that it is alone and holds the address",
+            message="the load balancers exchange VRRP messages by multicast: activemq_address of a load balancer is "
+            "not "
+            "an IP address of the same version as activemq_vip",
+            fix="set activemq_address of every load balancer to its own IP address",
+            why="where the network drops multicast, every load balancer holds the virtual address",
         )
 
 
@@ -187,8 +193,8 @@ def _host_conflict_findings(balancer: Balancer, address: VirtualAddress, group: 
         yield error(
             "T021",
             balancer.host,
-            f"activemq_vip of group {group.name} is {address.address}, and activemq_vip_interface is not set",
-            "set activemq_vip_interface to the network interface of the balancer that has the network of the address",
+            f"activemq_vip of group {group.name} is {address.address}, but activemq_vip_interface is not set",
+            "set activemq_vip_interface to the network interface of the load balancer in the network of the address",
         )
     for broker in group.brokers:
         if broker.host == balancer.host:
@@ -204,9 +210,9 @@ def _host_conflict_findings(balancer: Balancer, address: VirtualAddress, group: 
             yield error(
                 "T027",
                 balancer.host,
-                f"activemq_vip_certificate is not set, and {asking[0]} asks clients for certificates",
-                f"set it {_AT_BALANCERS} to a PEM file there with a certificate and its key",
-                why="without it every broker looks dead",
+                f"activemq_vip_certificate is not set, but {asking[0]} requires certificates of clients",
+                f"set it {_AT_BALANCERS} to a PEM file on the load balancer with a certificate and its key",
+                why="without it every health check fails",
             )
 
 
@@ -217,6 +223,7 @@ def _shared_port_findings(broker: Broker, address: VirtualAddress) -> Iterator[F
         yield error(
             "T026",
             broker.host,
-            f"is a balancer too, and its broker listens on port {shared[0]} of all addresses, activemq_vip included",
-            "set activemq_bind of the broker to its own address",
+            f"the host is also a load balancer, and its broker listens on port {shared[0]} of all addresses, "
+            "including activemq_vip",
+            "set activemq_bind of the broker to the address of the host",
         )

@@ -205,8 +205,8 @@ def _check_ports(member: Member, listening: Listening) -> Iterator[Finding]:
         if not member.release.supports(element, name):
             yield _unsupported_finding(
                 member,
-                f"{variable} has {name}, which release {member.release.text} does not have",
-                "leave it out",
+                f"{variable} sets {name}, but release {member.release.text} has no such attribute",
+                "remove it",
             )
     for name, port in listening.ports.items():
         if port > _MOST_PORT:
@@ -256,15 +256,15 @@ def _check_name(member: Member) -> Iterator[Finding]:
         yield error(
             "T013",
             member.host,
-            f"the host name's first label {label!r} cannot be a broker's name",
-            "rename the host: letters, digits and - only",
+            f"the first label of the host name, {label!r}, cannot be the name of a broker",
+            "rename the host: use only letters, digits and -",
         )
     elif member.settings.address is None:
         try:
             check_host(member.host)
         except ValueError as reason:
-            fix = "set activemq_address to one that can"
-            yield error("T013", member.host, f"the host name cannot be dialled: it {reason}", fix)
+            fix = "set activemq_address to a name or address that clients can connect to"
+            yield error("T013", member.host, f"clients cannot connect to the host name: it {reason}", fix)
 
 
 def _check_profile(member: Member) -> Iterator[Finding]:
@@ -276,11 +276,11 @@ def _check_profile(member: Member) -> Iterator[Finding]:
     if settings.profile.replicates and settings.tls:
         yield _unsupported_finding(
             member,
-            f"activemq_tls is set, and activemq_ha: {settings.ha} copies to the slave without it in release "
+            f"activemq_tls is set, but activemq_ha: {settings.ha} copies messages to the slave without TLS in release "
             f"{release.text}",
-            "use activemq_ha: shared-file, or keep the replication port on a network of its own and waive this",
+            "set activemq_ha: shared-file, or put the replication port on a separate network and waive this finding",
             # Measured on 5.5.1 and 5.7.0.
-            why="a slave that dials ssl: knows nothing of the trust store, fails, and starts as a second master",
+            why="a slave that connects with ssl: does not use the trust store, fails, and starts as a second master",
         )
     yield from _check_release(member)
 
@@ -290,28 +290,28 @@ def _check_release(member: Member) -> Iterator[Finding]:
     if settings.runtime_configuration and not release.has_runtime_configuration:
         yield _unsupported_finding(
             member,
-            f"activemq_runtime_configuration is set, which release {release.text} cannot do from its own archive "
-            "(it can from 5.16.1 on)",
-            "upgrade, or leave it out",
+            f"activemq_runtime_configuration is set, but the archive of release {release.text} does not support it "
+            "(5.16.1 and later do)",
+            "upgrade, or remove activemq_runtime_configuration",
         )
     elif settings.runtime_configuration and settings.install in ("package", "jars"):
         yield _unsupported_finding(
             member,
-            f"activemq_runtime_configuration is set, and activemq_install: {settings.install} has not its classes",
-            "use activemq_install: archive, or leave it out",
+            f"activemq_runtime_configuration is set, but activemq_install: {settings.install} lacks its classes",
+            "set activemq_install: archive, or remove activemq_runtime_configuration",
         )
     if settings.log_query and not release.log_query_class:
         yield _unsupported_finding(
             member,
-            f"activemq_log_query is set, and release {release.text} has not its class: 5.9 to 5.16 ship it",
-            "leave it out",
+            f"activemq_log_query is set, but release {release.text} lacks its class: only 5.9 to 5.16 have it",
+            "remove activemq_log_query",
         )
     yield from _check_management(member)
     if settings.discovery == "masterslave" and not release.has_masterslave_discovery:
         yield _unsupported_finding(
             member,
-            f"activemq_discovery is masterslave, which release {release.text} does not have (it came in 5.6)",
-            "use activemq_discovery: failover",
+            f"activemq_discovery is masterslave, but release {release.text} does not support it (5.6 and later do)",
+            "set activemq_discovery: failover",
         )
 
 
@@ -324,14 +324,14 @@ def _check_management(member: Member) -> Iterator[Finding]:
     ):
         yield _unsupported_finding(
             member,
-            f"activemq_jmx has users or tls, which release {release.text} cannot be told (it can from 5.4.2 on)",
-            "leave activemq_jmx out",
+            f"activemq_jmx has users or tls, but release {release.text} does not support them (5.4.2 and later do)",
+            "remove activemq_jmx",
         )
     if settings.jmx and settings.jmx.tls and not release.supports_jmx_tls:
         yield _unsupported_finding(
             member,
-            f"activemq_jmx.tls is true, and release {release.text} would not encrypt the port (5.4.2 to 5.15.11 do)",
-            "set it to false and let JMX clients come over a tunnel, or leave activemq_jmx out: status needs no port",
+            f"activemq_jmx.tls is true, but release {release.text} would not encrypt the port (5.4.2 to 5.15.11 do)",
+            "set it to false and use a tunnel for JMX clients, or remove activemq_jmx: status requires no port",
         )
 
 
@@ -342,9 +342,9 @@ def _check_ttl(member: Member) -> Iterator[Finding]:
         if not member.release.has_consumer_ttl and (ttl == -1 or isinstance(ttl, SplitTtl)):
             yield _unsupported_finding(
                 member,
-                f"{name} has no limit, or one for consumers and messages each, which release {member.release.text} "
-                "does not know (5.9 brought both)",
-                "give it a number from 1 on",
+                f"{name} is unlimited, or has a limit for consumers and one for messages, but release "
+                f"{member.release.text} supports neither (5.9 and later do)",
+                "set it to a number from 1 on",
             )
 
 
@@ -352,8 +352,9 @@ def _check_elements(member: Member) -> Iterator[Finding]:
     for key, name, releases in member.settings.missing_features(member.release):
         yield _unsupported_finding(
             member,
-            f"{key}: release {member.release.text} has no {name} (it is in {releases}), so it is left out",
-            "take it out, or use a release that has it",
+            f"{key}: release {member.release.text} does not support {name} ({releases} do), so the rendered files "
+            "omit it",
+            "remove it, or use a release that supports it",
         )
 
 

@@ -35,7 +35,7 @@ INPUT_RULE = InventoryRule(
     "T000",
     "error",
     "the input cannot be used: a variable is unknown or has a wrong value, or a file cannot be read",
-    "nothing else can be checked before; no waiver and no baseline lets this finding pass",
-    "correct what the message names",
+    "no other rule can be checked; waivers and baselines do not apply to this finding",
+    "correct the value or file that the message names",
 )
 """Describes the findings with which formats for programs report input that cannot be used."""

@@ -156,8 +156,8 @@ def _configured_links(brokers: Sequence[Broker], rest: WholeInventory | None) ->
 
 
 def _known_end_finding(host: str, position: int, name: str) -> Finding:
-    message = f"activemq_links[{position}] has addresses, and its to, {name!r}, is a group or pair of this inventory"
-    return error("T007", host, message, "leave addresses out, or give to a name of its own")
+    message = f"activemq_links[{position}] has addresses, but its key to, {name!r}, is a group or pair of the inventory"
+    return error("T007", host, message, "remove addresses, or set to to a name outside of the inventory")
 
 
 def unknown_end(host: str, variable: str, name: str, near: str, known: Sequence[str]) -> Finding:
@@ -165,8 +165,8 @@ def unknown_end(host: str, variable: str, name: str, near: str, known: Sequence[
 
     ``near`` is the name that was probably meant, empty where there is none; ``known`` are the first groups and pairs.
     """
-    fix = f"did you mean {near}?" if near else f"groups and pairs: {', '.join(known[:MOST_LISTED])}"
-    return error("T007", host, f"{variable} is {name!r}, which is no group or pair of this inventory", fix)
+    fix = f"did you mean {near}?" if near else f"set it to a group or pair: {', '.join(known[:MOST_LISTED])}"
+    return error("T007", host, f"{variable} is {name!r}, but the inventory has no group or pair of this name", fix)
 
 
 @dataclass(frozen=True)
@@ -367,7 +367,7 @@ def _kind_of(broker: Broker, addresses: Sequence[Address]) -> LinkKind:
     if broker.discovery == "multicast":
         return "masterslave" if has_masterslave else "failover"
     if broker.discovery == "masterslave" and not has_masterslave:
-        return "failover"  # T011 has said so; the rest of the fleet is still worth checking
+        return "failover"  # T011 reports it; the rest of the fleet is still worth checking
     return broker.discovery
 
 

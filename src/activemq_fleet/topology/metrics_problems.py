@@ -20,20 +20,21 @@ def metrics_findings(broker: Broker) -> Iterator[Finding]:
             rule="T033",
             severity="warning",
             host=broker.host,
-            message=f"activemq_metrics_bind is {settings.metrics_bind}: a Prometheus on another host cannot reach it",
+            message=f"activemq_metrics_bind is {settings.metrics_bind}: Prometheus on another host cannot reach the "
+            "metrics",
             fix="set activemq_metrics_bind to an address of the host, with activemq_metrics_username and _password or "
-            "activemq_metrics_tls; waive this where a Prometheus runs on the host itself",
-            why="the alerts would say that the broker is down",
+            "activemq_metrics_tls; waive this finding if Prometheus runs on the host itself",
+            why="the alerts would report that the broker is down",
         )
     elif settings.metrics_username is None:
         yield Finding(
             rule="T034",
             severity="warning",
             host=broker.host,
-            message=f"activemq_metrics_bind is {settings.metrics_bind}, and metrics have no login",
-            fix="set activemq_metrics_username and activemq_metrics_password; waive this where a firewall lets only "
-            "Prometheus in",
-            why="whoever reaches the port reads names of destinations and how busy they are",
+            message=f"activemq_metrics_bind is {settings.metrics_bind}, and the metrics do not require authentication",
+            fix="set activemq_metrics_username and activemq_metrics_password; waive this finding if a firewall "
+            "accepts only Prometheus",
+            why="any client that can reach the port can read the names of destinations and their traffic",
         )
 
 
@@ -48,7 +49,9 @@ def agent_metrics_findings(agents: Iterable[Agent], brokers: Iterable[Broker]) -
                 rule="T033",
                 severity="warning",
                 host=agent.host,
-                message=f"activemq_agent_metrics_address is {address}: a Prometheus on another host cannot reach it",
-                fix="name an address of the host, and let a firewall keep others away: agents' metrics have no login",
-                why="the alerts would say that the agent is silent",
+                message=f"activemq_agent_metrics_address is {address}: Prometheus on another host cannot reach the "
+                "metrics",
+                fix="set it to an address of the host, and restrict the port by a firewall: metrics of agents have no "
+                "authentication",
+                why="the alerts would report that the agent is down",
             )

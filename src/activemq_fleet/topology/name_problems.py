@@ -20,9 +20,9 @@ def unmatched_name_findings(
         if name in unclear:
             text, fix = unclear[name].reason, unclear[name].fix
         else:
-            text = "is in activemq_brokers, and its name does not match activemq_naming_pattern"
-            fix = "rename it to GROUP-mqNUMBER-NODE, such as orders-mq01-a, or take it out of activemq_brokers"
-        yield error("T001", name, text, fix, why=f"the name decides group, pair and node; the pattern is {pattern}")
+            text = "the host is in activemq_brokers, but its name does not match activemq_naming_pattern"
+            fix = "rename the host to GROUP-mqNUMBER-NODE, such as orders-mq01-a, or remove it from activemq_brokers"
+        yield error("T001", name, text, fix, why=f"the name determines group, pair and node; the pattern is {pattern}")
 
 
 def misspelt_name_findings(names: Iterable[str], pattern: str) -> Iterator[Finding]:
@@ -34,10 +34,11 @@ def misspelt_name_findings(names: Iterable[str], pattern: str) -> Iterator[Findi
             rule="T017",
             severity="warning",
             host=name,
-            message="looks like a broker, and is none of this fleet: the name does not match activemq_naming_pattern",
-            fix="rename it to GROUP-mqNUMBER-NODE with node a or b, set activemq_naming_pattern, "
-            "or put the host into activemq_agents or activemq_loadbalancers if it is one of those",
-            why=f"a pair has two nodes, and the name decides which; the pattern is {pattern}",
+            message="the host has the name of a broker but is not in the fleet: the name does not match "
+            "activemq_naming_pattern",
+            fix="rename the host to GROUP-mqNUMBER-NODE with node a or b, set activemq_naming_pattern, "
+            "or add the host to activemq_agents or activemq_loadbalancers if it is an agent or a load balancer",
+            why=f"nothing is rendered for the host; the pattern is {pattern}",
         )
 
 
@@ -51,8 +52,8 @@ def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
             yield error(
                 "T003",
                 hosts[1],
-                f"is node {node} of pair {pair}, and so is {hosts[0]}",
-                "rename one of them, or take it out of the inventory; activemq_naming_pattern decides what a name says",
+                f"the host is node {node} of pair {pair}, but {hosts[0]} is the same node",
+                "rename one of the hosts, remove it from the inventory, or change activemq_naming_pattern",
             )
 
 
@@ -66,7 +67,7 @@ def name_clash_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
             yield error(
                 "T003",
                 broker.host,
-                f"is in pair {pair}, which is also the name of the host {other}",
+                f"the host is in pair {pair}, but the host {other} has the same name as this pair",
                 "set activemq_pair on both nodes to a name that no host has",
             )
 
@@ -82,7 +83,7 @@ def name_conflict_findings(brokers: Iterable[Broker]) -> Iterator[Finding]:
                 rule="T035",
                 severity="warning" if part == "node" else "info",
                 host=broker.host,
-                message=f"activemq_{part} is {getattr(broker.identity, part)}, and the name says {parsed}",
-                fix=f"take activemq_{part} out where the name is right; what is set wins",
-                why="whoever goes by the name expects another " + part,
+                message=f"activemq_{part} is {getattr(broker.identity, part)}, but the host name contains {parsed}",
+                fix=f"remove activemq_{part} if the host name is correct; the variable overrides the name",
+                why=f"operators who read the host name expect another {part}",
             )

@@ -22,20 +22,24 @@ _MOST_NAMED = 4
 
 # What the two nodes of a pair must agree on, and why.
 _PAIR_EQUAL: tuple[tuple[str, _Question, str], ...] = (
-    ("activemq_ha", lambda b: b.settings.ha, "two profiles in one pair protect nothing"),
-    ("activemq_master_node", lambda b: b.settings.master_node, "both nodes would be master, or neither"),
+    ("activemq_ha", lambda b: b.settings.ha, "a pair with two profiles has no failover"),
+    ("activemq_master_node", lambda b: b.settings.master_node, "both nodes would be the preferred master, or neither"),
     (
         "activemq_users",
         lambda b: sorted((user.name, sorted(user.groups)) for user in b.settings.users),
-        "after a take-over somebody is locked out, or let in who was not",
+        "after a failover the pair would accept and reject other clients than before",
     ),
     (
         "activemq_acl",
         lambda b: sorted((acl.kind, acl.destination, acl.read, acl.write, acl.admin) for acl in b.settings.acl),
-        "after a take-over somebody is locked out, or let in who was not",
+        "after a failover the pair would accept and reject other clients than before",
     ),
     *(
-        (f"activemq_{name}", attrgetter(f"settings.{name}"), "after a take-over messages would fare otherwise")
+        (
+            f"activemq_{name}",
+            attrgetter(f"settings.{name}"),
+            "after a failover the pair would treat messages differently",
+        )
         for name in ("destination_policies", "virtual_destinations", "destinations", "plugins")
     ),
 )
@@ -43,7 +47,7 @@ _SHARED_EQUAL: tuple[tuple[str, _Question, str], ...] = (
     (
         "activemq_store_directory",
         lambda b: b.shared_directory,
-        "two directories have no common lock: both nodes become active",
+        "two directories have no common lock, so both nodes become active",
     ),
     (
         "activemq_fence",
@@ -53,33 +57,41 @@ _SHARED_EQUAL: tuple[tuple[str, _Question, str], ...] = (
     (
         "activemq_fence_command",
         lambda b: b.settings.fence_command and (b.settings.fence_command.argv, b.settings.fence_command.timeout),
-        "a take-over would depend on which node dies",
+        "a failover would work for the failure of one node only",
     ),
     (
         "activemq_index_rebuild",
         lambda b: b.settings.index_rebuild,
-        "it would depend on the node whether a store without its index is served",
+        "only one of the nodes would start on a store without its index",
     ),
     (
         "activemq_jdbc",
         lambda b: b.settings.jdbc and b.settings.jdbc.url,
-        "two databases have no common lock: both nodes become active",
+        "two databases have no common lock, so both nodes become active",
     ),
-    ("activemq_broker_name", lambda b: b.broker_name, "durable subscriptions of bridges carry it"),
+    ("activemq_broker_name", lambda b: b.broker_name, "the durable subscriptions of bridges contain the broker name"),
     ("activemq_kahadb", lambda b: b.settings.kahadb, "both nodes write into one store"),
-    ("activemq_scheduler", lambda b: b.settings.scheduler, "after a take-over delayed messages would not be found"),
+    ("activemq_scheduler", lambda b: b.settings.scheduler, "after a failover delayed messages would be missing"),
     (
         "activemq_usage",
         lambda b: b.settings.usage and (b.settings.usage.store, b.settings.usage.job_scheduler),
-        "after a take-over the store would be full",
+        "after a failover the store could exceed its limit",
     ),
     ("activemq_uid", lambda b: b.settings.uid, "the other node could not read the store"),
     ("activemq_gid", lambda b: b.settings.gid, "the other node could not read the store"),
-    ("activemq_tls", lambda b: b.openwire is not None and b.openwire.tls, "bridges and clients dial both in one way"),
+    (
+        "activemq_tls",
+        lambda b: b.openwire is not None and b.openwire.tls,
+        "bridges and clients connect to both nodes with the same URI scheme",
+    ),
 )
 _GROUP_EQUAL: tuple[tuple[str, _Question, str], ...] = (
-    ("activemq_discovery", lambda b: b.discovery == "multicast", "half would not be found"),
-    ("activemq_topology", lambda b: b.settings.topology, "links would be missing or double"),
+    (
+        "activemq_discovery",
+        lambda b: b.discovery == "multicast",
+        "brokers with multicast and brokers without it do not find each other",
+    ),
+    ("activemq_topology", lambda b: b.settings.topology, "links would be missing or exist twice"),
     ("activemq_environment", lambda b: b.settings.environment, "the brokers would not find each other"),
 )
 _MULTICAST_EQUAL: tuple[tuple[str, _Question, str], ...] = (
@@ -89,12 +101,20 @@ _AUTHENTICATION: tuple[tuple[str, _Question, str], ...] = (
     (
         "activemq_authentication",
         lambda b: "none" if b.settings.authentication == "none" else None,
-        "bridges of a broker that has none do not log in, and are refused by those that ask for it",
+        "bridges of a broker without authentication do not log in, and brokers with authentication reject them",
     ),
 )
 _CREDENTIALS: tuple[tuple[str, _Question, str], ...] = (
-    ("activemq_network_username", lambda b: b.settings.network_username, "a bridge logs in on both sides with it"),
-    ("activemq_network_password", lambda b: b.settings.network_password, "a bridge logs in on both sides with it"),
+    (
+        "activemq_network_username",
+        lambda b: b.settings.network_username,
+        "a bridge logs in to both brokers with the same account",
+    ),
+    (
+        "activemq_network_password",
+        lambda b: b.settings.network_password,
+        "a bridge logs in to both brokers with the same account",
+    ),
 )
 
 
@@ -144,10 +164,10 @@ def findings_within_pairs(units: Mapping[str, Sequence[Broker]]) -> Iterator[Fin
                 yield error(
                     "T004",
                     other.host,
-                    f"activemq_release is {other.release.text}, and "
-                    f"{first.host} of the same pair has {first.release.text}",
-                    "give both nodes one release line",
-                    why="a store written by the newer line may be unreadable for the older one",
+                    f"activemq_release is {other.release.text}, but "
+                    f"{first.host} in the same pair has {first.release.text}",
+                    "set the same release line on both nodes",
+                    why="the older release may be unable to read a store that the newer release has written",
                 )
         yield from _unequal_setting_findings(brokers, _PAIR_EQUAL, f"pair {pair}")
         if first.profile.shares_store:
@@ -163,25 +183,28 @@ def _uneven_pair_findings(pair: str, brokers: Sequence[Broker]) -> Iterator[Find
         yield error(
             "T002",
             brokers[2].host,
-            f"is one of {len(nodes)} nodes of pair {pair}: {', '.join(nodes)}",
-            "a pair has two nodes: give the others another number, or activemq_naming_pattern another group node",
+            f"pair {pair} has {len(nodes)} nodes: {', '.join(nodes)}",
+            "keep two nodes in the pair: change the number in the names of the other hosts, or the group node of "
+            "activemq_naming_pattern",
         )
     elif len(nodes) == 2 and not any(broker.role == "master" for broker in brokers):
         yield error(
             "T002",
             brokers[0].host,
-            f"is in pair {pair} without a preferred master: its nodes are {' and '.join(nodes)}, "
-            f"and activemq_master_node is {brokers[0].settings.master_node}",
+            f"pair {pair} has no preferred master: its nodes are {' and '.join(nodes)}, "
+            f"but activemq_master_node is {brokers[0].settings.master_node}",
             f"set activemq_master_node to {nodes[0]} or {nodes[1]}",
         )
 
 
 def _single_node_finding(pair: str, broker: Broker) -> Finding:
     identity = broker.identity
-    alone = f"is alone in pair {pair}"
-    remedy = "or set activemq_ha: none for a broker without a peer"
+    alone = f"pair {pair} has only one node"
+    remedy = "or set activemq_ha: none if the broker has no peer"
     if not identity.other_name:
-        return error("T002", broker.host, f"{alone}: its other node is not in the inventory", f"add it, {remedy}")
+        return error(
+            "T002", broker.host, f"{alone}: its other node is not in the inventory", f"add the other node, {remedy}"
+        )
     return error(
         "T002",
         broker.host,
@@ -208,13 +231,13 @@ def port_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
             owner = owners.setdefault((broker.address.lower(), port), (broker.host, name))
             if owner != (broker.host, name):
                 host, other = owner
-                whose = f"{other} of {host}" if host != broker.host else f"its own {other}"
+                whose = f"{other} of {host}" if host != broker.host else f"{other} of the same broker"
                 yield error(
                     "T006",
                     broker.host,
                     f"{name} and {whose} both listen on port {port} of {broker.address}",
-                    "give one of them activemq_port_offset: 10, another activemq_address, or another port in "
-                    "activemq_connectors or activemq_console_port",
+                    "set activemq_port_offset: 10, another activemq_address, or another port in activemq_connectors "
+                    "or activemq_console_port for one of them",
                 )
 
 
@@ -230,9 +253,11 @@ def instance_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
             yield error(
                 "T009",
                 broker.host,
-                f"activemq_instance is {broker.settings.instance!r}, as on {owner.host} at the same activemq_address",
-                "give each broker of a machine its own activemq_instance",
-                why="the instance names the unit and the directories",
+                f"activemq_instance is {broker.settings.instance!r}, but {owner.host} with the same activemq_address "
+                "has "
+                f"the same value",
+                "set a different activemq_instance for each broker of the machine",
+                why="both brokers would use the same service unit and directories",
             )
 
 
@@ -265,8 +290,8 @@ def _undialled_link_findings(name: str, target: Unit) -> Iterator[Finding]:
         yield error(
             "T014",
             broker.host,
-            f"link {name} has nothing to dial: activemq_connectors has no OpenWire connector",
-            "add one with scheme nio or tcp",
+            f"link {name} cannot connect to the broker: activemq_connectors has no OpenWire connector",
+            "add a connector with scheme nio or tcp to activemq_connectors",
         )
 
 
@@ -286,9 +311,9 @@ def _credential_findings(broker: Broker) -> Iterator[Finding]:
         yield error(
             "T008",
             broker.host,
-            f"has links, and {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set",
-            "set both, the password encrypted with ansible-vault",
-            why="a bridge without credentials is refused every few seconds, or lets anyone in",
+            f"the broker has links, but {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set",
+            "set both variables, and encrypt the password with ansible-vault",
+            why="the other broker rejects a bridge without credentials every few seconds, or accepts any client",
         )
 
 
@@ -310,9 +335,9 @@ def duplicate_name_findings(broker: Broker) -> Iterator[Finding]:
             yield error(
                 "T012",
                 broker.host,
-                f"{kind} {name} has the name of {owners[name]}",
-                "give one of them another name in activemq_links or activemq_connectors, "
-                "or take out the link that activemq_topology makes",
+                f"{kind} {name} has the same name as {owners[name]}",
+                "rename one of them in activemq_links or activemq_connectors, "
+                "or remove the link that activemq_topology creates",
             )
         owners.setdefault(name, "another link" if kind == "link" else "a connector")
 
@@ -328,7 +353,7 @@ def _unequal_setting_findings(
                 yield error(
                     "T009",
                     other.host,
-                    f"{variable} differs from that of {first.host} in {where}",
+                    f"{variable} differs from the value of {first.host} in {where}",
                     f"set {variable} once, for the whole of {where}",
                     why=why,
                 )
@@ -346,9 +371,9 @@ def agent_password_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
             yield error(
                 "T009",
                 agent.host,
-                f"activemq_agent_password differs from that of {other.host}, "
-                f"and activemq_agent_username is {name} on both",
-                "give both one password, or each a name of its own",
+                f"activemq_agent_password differs from the value of {other.host}, "
+                f"but activemq_agent_username is {name} on both hosts",
+                "set the same password on both hosts, or a different user name on each",
             )
 
 
@@ -363,10 +388,10 @@ def shared_account_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
                 rule="T029",
                 severity="warning",
                 host=agent.host,
-                message=f"activemq_agent_username is {name}, as on {other.host}",
-                fix="give each agent an account of its own, such as inventory_hostname_short",
-                why="what one account may do, each of its agents may: send the other's canaries and barriers, so that "
-                "events count as lost that are not",
+                message=f"activemq_agent_username is {name}, and the agent on {other.host} has the same user name",
+                fix="set a different activemq_agent_username for each agent, such as inventory_hostname_short",
+                why="each agent with the account can send the canaries and barriers of the others, so that delivered "
+                "events count as lost",
             )
 
 
@@ -380,9 +405,9 @@ def missing_account_findings(broker: Broker) -> Iterator[Finding]:
             rule="T016",
             severity="warning",
             host=broker.host,
-            message="has no account: activemq_users is empty, and neither network nor agents bring one",
+            message="the broker has no accounts: activemq_users is empty, and no link or agent adds an account",
             fix="add users to activemq_users, or set activemq_network_username and activemq_network_password",
-            why="a broker lets in nobody without a login, not even whoever looks whether it is ready",
+            why="the broker rejects every client, including the readiness probe",
         )
 
 
@@ -411,7 +436,7 @@ def account_password_findings(
             yield error(
                 "T009",
                 host,
-                f"{variable} differs from {account.variable} of {broker.pair}, and both are the password of {name}",
-                "give both one password, or each a name of its own",
-                why="a broker knows one password for a name",
+                f"{variable} differs from {account.variable} of {broker.pair}, but both are the password of {name}",
+                "set the same password for both, or use two user names",
+                why="a broker has one password for each user name",
             )

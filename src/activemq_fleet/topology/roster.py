@@ -18,7 +18,7 @@ from activemq_fleet.topology.brokers import Member
 from activemq_fleet.topology.name_problems import misspelt_name_findings, unmatched_name_findings
 
 BROKERS, AGENTS, BALANCERS = "activemq_brokers", "activemq_agents", "activemq_loadbalancers"
-RELEASE_NOT_SET = "activemq_release is not set: say the release that runs there, '5.18.3'"
+RELEASE_NOT_SET = "activemq_release is not set: set it to the release of the broker, such as '5.18.3'"
 NAME = re.compile(r"\w[\w.:-]*")
 
 Variables = Mapping[str, Mapping[str, Any]]
@@ -74,7 +74,9 @@ def sort_hosts_by_role(
     balancers = [name for name in groups.get(BALANCERS, ()) if name in hosts]
     for name in (*identities, *unmatched, *agents, *balancers):
         if not NAME.fullmatch(name):
-            raise InputError(f"{name[:80]!r} cannot be a host of a fleet: letters, digits and . - _ : only; rename it")
+            raise InputError(
+                f"{name[:80]!r} cannot be the name of a host: rename it, and use only letters, digits and . - _ :"
+            )
     if not (identities or unmatched or misnamed):
         raise fleet_without_brokers_error(len(hosts), pattern)
     known = {*identities, *unmatched, *misnamed, *agents, *balancers}
@@ -87,7 +89,7 @@ def common_pattern(patterns: Iterable[str]) -> str:
     """Return the naming pattern that hosts set, or the default. Raises InputError where they set different ones."""
     different = set(patterns)
     if len(different) > 1:
-        raise InputError("activemq_naming_pattern differs between hosts: set it once, for all")
+        raise InputError("activemq_naming_pattern differs between hosts: set it once, for all hosts")
     return different.pop() if different else DEFAULT_PATTERN
 
 
@@ -96,7 +98,7 @@ def fleet_without_brokers_error(hosts: int, pattern: str) -> InputError:
     return InputError(
         f"no host of this inventory is a broker: none of {hosts} names matches {pattern} "
         "(such as orders-mq01-a.example.com): set activemq_naming_pattern as `activemq-fleet names -i INVENTORY` "
-        "proposes, or `activemq-fleet names HOST...` for brokers that stand alone"
+        "proposes, or `activemq-fleet names HOST...` for single brokers"
     )
 
 

@@ -50,11 +50,14 @@ def run(*arguments: object) -> int:
     [
         ({}, "activemq_archive and activemq_archive_sha512 are not set"),
         ({"archive": "/srv/activemq.tar.gz"}, "activemq_archive_sha512 is not set"),
-        ({"install": "jars"}, "activemq_install is jars, and activemq_archive is not set"),
+        ({"install": "jars"}, "activemq_install is jars, but activemq_archive is not set"),
         ({"install": "jars", "archive": "https://example.com/jars"}, "activemq_archive is a URL"),
         ({"install": "jars", "archive": {"5.18.3": "https://example.com/jars"}}, "activemq_archive is a URL"),
         ({"install": "none", "network_password": None}, "activemq_network_password is not"),
-        ({"install": "jars", "archive": "jars", "fence": "guard", "service": "none"}, "only the unit starts a guard"),
+        (
+            {"install": "jars", "archive": "jars", "fence": "guard", "service": "none"},
+            "only the systemd unit starts the guard",
+        ),
     ],
 )
 def test_what_site_refuses_is_a_warning_once_for_a_group(
@@ -63,7 +66,7 @@ def test_what_site_refuses_is_a_warning_once_for_a_group(
     assert run("-i", lay(tmp_path, **variables), "--select", "T030", "--format", "json") == 0
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert (finding["severity"], finding["host"]) == ("warning", "orders-mq01-a.example.com")
-    assert finding["message"].startswith("site will refuse it (and orders-mq01-b.example.com): ")
+    assert finding["message"].startswith("the `site` playbook will fail (also for orders-mq01-b.example.com): ")
     assert said in finding["message"]
 
 
@@ -122,7 +125,10 @@ def test_an_archive_that_is_not_on_this_machine_is_a_warning(
     inventory = lay(tmp_path, install=install, archive=str(archive), archive_sha512=SHA512)
     assert run("-i", inventory, "--select", "T031", "--format", "json") == 0
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
-    assert finding["message"] == f"activemq_archive: {archive} is not on this machine (and orders-mq01-b.example.com)"
+    message = (
+        f"the file {archive} of activemq_archive does not exist on this machine (also for orders-mq01-b.example.com)"
+    )
+    assert finding["message"] == message
     archive.mkdir()
     assert run("-i", inventory, "--select", "T031", "--format", "json") == 0
     assert json.loads(capsys.readouterr().out)["findings"] == []

@@ -87,7 +87,10 @@ def test_a_difference_and_a_missing_part_are_told(tmp_path: Path, capsys: pytest
     assert main(["names", "-i", str(tmp_path)]) == 1
     text = capsys.readouterr().out
     assert "the name says node a" in text
-    assert "hal1: the name does not match activemq_naming_pattern, and activemq_node is not all: set" in text
+    assert (
+        "the host name does not match activemq_naming_pattern, and activemq_group and activemq_pair are not set: set"
+        in text
+    )
 
 
 def test_nothing_to_read_and_a_pattern_that_is_none_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
