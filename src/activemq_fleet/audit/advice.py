@@ -343,21 +343,9 @@ REPORTED: dict[str, tuple[str, Advice]] = {
         "a slave of pure master/slave tried to attach to a release that has no pure master/slave",
         Advice("Use a shared store, or the same release up to 5.7 on both nodes.", ("V016",)),
     ),
-    "NET-LOCAL-URI-ERR": (
-        "a bridge could not connect to its own broker",
-        Advice("Correct what the error names, often the account of the bridges.", ("N036",)),
-    ),
     "NET-URI-SYNTAX": (
         "the address of a link is no valid URI, so the link is down",
         Advice("Correct the uri of the network connector."),
-    ),
-    "NET-DUPLEX-FAIL": (
-        "the other end of a duplex bridge could not be created",
-        Advice("Read the stack trace of the record, and correct what it names."),
-    ),
-    "NET-EXTRA-BROKERINFO": (
-        "a bridge sent its broker information twice",
-        Advice("Check that one connection serves one bridge only: a proxy between the brokers can mix them."),
     ),
     "NET-POISON": (
         "a bridge could not forward a message, and moved it to the dead letter queue",

@@ -15,13 +15,16 @@ def link_incidents(
 ) -> Iterator[Incident]:
     """Yield an incident for each link that the host's broker opens and that is not up when its log ends.
 
-    ``incidents`` are the other ones of the host: a bridge that breaks repeatedly until then has one already.
+    ``incidents`` are the other ones of the host: a bridge that breaks repeatedly until then has one already. A link of
+    a name that the other broker opens, too, is up by the other broker's bridge, or an incident ``duplicate_bridge``.
     """
+    bridges = list(bridges)
+    accepted = {bridge.link for bridge in bridges if bridge.direction == "in" and bridge.link}
     breaking = {(incident.mark, incident.ended) for incident in incidents if incident.kind == "breaking_bridge"}
     for bridge in bridges:
         if bridge.direction != "out" or any(text in (bridge.cause or "") for text in REFUSALS):
             continue
-        if (bridge.peer, bridge.ended) in breaking:
+        if (bridge.peer, bridge.ended) in breaking or bridge.link in accepted:
             continue
         if bridge.state == "failed" and bridge.dialled is not None:
             yield _incident_of_link_never_up(node, bridge)

@@ -64,10 +64,14 @@ _FAULT = re.compile(
     r"NullPointerException|Cannot invoke \"|ResourceAllocationException|Usage Manager|[Ss]tore is [Ff]ull"
 )
 """Errors that refuse a message for another reason than a right of the account."""
-_FULL = re.compile(r"No space left on device|[Dd]isk quota exceeded")
+_FULL = ("No space left on device", "isk quota exceeded")
 _MISSING = re.compile(r"(?:[Mm]issing|corrupt)\S{0,100} journal files|references corrupt locations")
-_BROKEN = re.compile(
-    r"Read-only file system|Stale (?:NFS )?file handle|Input/output error|Transport endpoint is not|Permission denied"
+_NOT_WRITTEN = (
+    "Read-only file system",
+    "tale file handle",
+    "tale NFS file handle",
+    "Input/output error",
+    "Transport endpoint is not connected",
 )
 _DATABASE = re.compile(r"SQLException|SQLNonTransient|JDBC")
 _LOCK = re.compile(r"could not be locked|is locked|attempt to obtain lock|asked to shut down")
@@ -123,7 +127,7 @@ def _failed_start(record: LogEvidence) -> LogEvidence | None:
     if _LOCK.search(record.text):
         return None
     if what is None and _UNREADABLE.search(record.text) and not _NO_ADDRESS.search(record.text):
-        what = "corrupt"
+        what = "write" if "Permission denied" in record.text else "corrupt"
     if what is None:
         return None
     return replace(_sign(record, STORE, what, ""), text=start_error_text(record.text))
@@ -304,18 +308,24 @@ def _unexplained(record: LogEvidence) -> LogEvidence | None:
     """Return a warning or an error as an error of a disk, or as unexplained; None for a record of another level."""
     if record.level not in LEVELS:
         return None
-    what = _store_error_kind(record.text)
-    if what in ("full", "write"):
+    what = _disk_error_kind(record.text)
+    if what is not None:
         return _sign(record, SPOOL if _SPOOL.search(record.text) else STORE, what, "")
     template = _VARIABLE.sub("…", record.text.split("\n", 1)[0])[:_TEMPLATE]
     return _sign(record, UNEXPLAINED, record.level, template)
 
 
 def _store_error_kind(text: str) -> str | None:
-    for what, expression in (("full", _FULL), ("missing", _MISSING), ("write", _BROKEN), ("database", _DATABASE)):
-        if expression.search(text):
-            return what
-    return None
+    disk = _disk_error_kind(text)
+    if disk == "full" or not (_MISSING.search(text) or _DATABASE.search(text)):
+        return disk
+    return "missing" if _MISSING.search(text) else disk or "database"
+
+
+def _disk_error_kind(text: str) -> str | None:
+    if any(error in text for error in _FULL):
+        return "full"
+    return "write" if any(error in text for error in _NOT_WRITTEN) else None
 
 
 def _sign(record: LogEvidence, kind: str, what: str, who: str) -> LogEvidence:

@@ -232,3 +232,24 @@ def test_start_that_needs_minutes_from_the_lock_to_service_is_slow() -> None:
     (incident,) = audit_logs({"x": "\n".join(lines).encode()}).incidents
 
     assert (incident.kind, incident.seconds) == ("slow_store", 242.0)
+
+
+BRIDGES = "org.apache.activemq.network.DemandForwardingBridgeSupport | main"
+BROKEN_LINK = (
+    "INFO  | Establishing network connection from vm://x to tcp://10.0.0.3:61616 | "
+    "org.apache.activemq.network.DiscoveryNetworkConnector | main",
+    "INFO  | Network Connector DiscoveryNetworkConnector:link:BrokerService[x] started | "
+    "org.apache.activemq.network.NetworkConnector | main",
+    f"INFO  | Network connection between vm://x#0 and tcp:///10.0.0.3:61616@5 (y) has been established. | {BRIDGES}",
+    "WARN  | Network connection between vm://x#0 and tcp:///10.0.0.3:61616@5 shutdown due to a remote error: "
+    f"java.io.EOFException | {BRIDGES}",
+)
+ACCEPTED_LINK = (
+    f"INFO  | Started responder end of duplex bridge link@ID:y-1-2-0:1 | {CONNECTION} | t",
+    f"INFO  | Network connection between vm://x#4 and tcp:///10.0.0.3:400@61616 (y) has been established. | {BRIDGES}",
+)
+
+
+def test_lost_link_that_the_other_broker_opens_too_is_not_down() -> None:
+    assert audit_records(*BROKEN_LINK).kinds == {"link_down"}
+    assert audit_records(*BROKEN_LINK, *ACCEPTED_LINK).kinds == set()
