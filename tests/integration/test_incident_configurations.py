@@ -45,7 +45,7 @@ def test_runtime_config_started_by_spring_watches_no_file(ground: Ground, start:
     assert other.pop() not in broker.said
 
 
-@pytest.mark.parametrize("groups", ["all", "*"])
+@pytest.mark.parametrize("groups", ["all", "*", "admins"])
 def test_advisory_group_all_rejects_each_client(ground: Ground, groups: str) -> None:
     """S032."""
     rights = "".join(
@@ -54,19 +54,23 @@ def test_advisory_group_all_rejects_each_client(ground: Ground, groups: str) -> 
     )
     plugins = (
         "<plugins><simpleAuthenticationPlugin><users>"
-        '<authenticationUser username="shop" password="secret-of-shop" groups="shops"/></users>'
+        '<authenticationUser username="shop" password="secret-of-shop" groups="shops"/>'
+        '<authenticationUser username="root" password="secret-of-root" groups="shops,admins"/></users>'
         "</simpleAuthenticationPlugin><authorizationPlugin><map><authorizationMap>"
         f"<authorizationEntries>{rights}</authorizationEntries></authorizationMap></map></authorizationPlugin></plugins>"
     )
     broker = ground.plant("north", "5.18.3", document("north", ground.address(1), plugins))
     assert broker.boot().fate == "started", broker.said
-    address, shop = (ground.address(1), STOMP), Credentials("shop", "secret-of-shop")
-    if groups == "*":
-        assert stomp_send([address], "/queue/orders", ["hello"], shop) == ["hello"]
-        return
-    with pytest.raises(LabError):
-        stomp_send([address], "/queue/orders", ["hello"], shop, timeout=SHORT)
-    assert broker.await_said("not authorized to create: topic://ActiveMQ.Advisory.Connection"), broker.said
+    address = [(ground.address(1), STOMP)]
+    shop, root = (Credentials(name, f"secret-of-{name}") for name in ("shop", "root"))
+    if groups != "*":
+        with pytest.raises(LabError):
+            stomp_send(address, "/queue/orders", ["hello"], shop, timeout=SHORT)
+        assert broker.await_said("not authorized to create: topic://ActiveMQ.Advisory.Connection"), broker.said
+    if groups == "admins":
+        assert stomp_send(address, "/queue/orders", ["hello"], root) == ["hello"]
+    if groups != "all":
+        assert stomp_send(address, "/queue/orders", ["hello"], shop) == ["hello"]
 
 
 @pytest.mark.parametrize("release", ["5.18.3", pytest.param("6.3.1", marks=[in_every_situation])])

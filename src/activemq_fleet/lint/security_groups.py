@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from activemq_fleet.errors import shorten_list
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.network_demand import covers
 from activemq_fleet.lint.security import ADMITS_ANYONE, plugins_of
 from activemq_fleet.lint.security_accounts import properties_entries
-from activemq_fleet.node.config.probe_account import PROBE_USER
 
 _RIGHTS = ("read", "write", "admin")
 _GROUP_CLASS = "org.apache.activemq.jaas.GroupPrincipal"
@@ -61,7 +61,8 @@ def group_without_account(document: Document) -> Iterator[Problem]:
           </authorizationEntries>
         </authorizationMap></map></authorizationPlugin>
     """
-    for rights, known in _maps_with_known_groups(document):
+    for rights, accounts in _maps_with_known_accounts(document):
+        known = frozenset(group for groups in accounts.values() for group in groups)
         reported: set[str] = set()
         for entry in rights.all("authorizationEntry", "tempDestinationAuthorizationEntry"):
             if not _uses_group_names(rights, entry):
@@ -76,11 +77,12 @@ def group_without_account(document: Document) -> Iterator[Problem]:
 
 @rule("S032", "error")
 def no_account_may_connect(document: Document) -> Iterator[Problem]:
-    """No account has the admin right on the advisory topics, so that the broker rejects each client.
+    """An account has no admin right on the advisory topics, so that the broker rejects its clients.
 
     Why: the broker sends an advisory for each client that connects, in the name of the client. If the client may not
         create the topic, the broker rejects the connection: "not authorized to create:
-        topic://ActiveMQ.Advisory.Connection".
+        topic://ActiveMQ.Advisory.Connection". Where other accounts have the right, it is a warning: the broker accepts
+        the client once another one has created the topic, and rejects its first consumer of each destination.
     Fix: write <authorizationEntry topic="ActiveMQ.Advisory.&gt;" read="*" write="*" admin="*"/>, before 5.9 with the
         groups of all accounts.
     Cannot see: groups that another login (LDAP, a plugin of your own) gives. The rule is silent then, and for JAAS it
@@ -113,29 +115,38 @@ def no_account_may_connect(document: Document) -> Iterator[Problem]:
     """
     if any(broker.flag("advisorySupport", default=True) is not True for broker in document.brokers):
         return
-    for rights, known in _maps_with_known_groups(document):
+    for rights, accounts in _maps_with_known_accounts(document):
         entries = _entries_for_connections(rights)
-        if entries is None or any(_may_grant_admin(entry, known) for entry in entries):
+        if entries is None:
             continue
-        groups = sorted({group for entry in entries for group in _names_in(entry.get("admin"))})
-        if groups:
-            text = f"only group {' or '.join(groups)} may create ActiveMQ.Advisory topics, and no account is in it"
-        else:
-            text = "no group has the admin right on the ActiveMQ.Advisory topics"
         place = entries[0] if entries else rights
-        yield place.problem(f"{text}: the broker rejects each client", "admin")
+        rejected = [
+            name for name, groups in accounts.items() if not any(_may_grant_admin(entry, groups) for entry in entries)
+        ]
+        if rejected and len(rejected) == len(accounts):
+            groups = sorted({group for entry in entries for group in _names_in(entry.get("admin"))})
+            if groups:
+                text = f"only group {' or '.join(groups)} may create ActiveMQ.Advisory topics, and no account is in it"
+            else:
+                text = "no group has the admin right on the ActiveMQ.Advisory topics"
+            yield place.problem(f"{text}: the broker rejects each client", "admin")
+        elif rejected:
+            names = shorten_list(rejected)
+            text = f"{names} may not create ActiveMQ.Advisory topics, which the broker creates in the name of a client"
+            consequence = "it rejects their clients until another account has created each topic"
+            yield place.problem(f"{text}: {consequence}", "admin", severity="warning")
 
 
-def _maps_with_known_groups(document: Document) -> Iterator[tuple[Element, frozenset[str]]]:
-    """Yield (authorizationMap, groups of all accounts); nothing where a login may give further groups."""
-    known = _groups_of_accounts(document)
-    if known is not None:
-        yield from ((rights, known) for rights in document.all("authorizationMap"))
+def _maps_with_known_accounts(document: Document) -> Iterator[tuple[Element, Mapping[str, frozenset[str]]]]:
+    """Yield (authorizationMap, groups by account); nothing where a login may give further groups."""
+    accounts = _groups_by_account(document)
+    if accounts is not None:
+        yield from ((rights, accounts) for rights in document.all("authorizationMap"))
 
 
-def _groups_of_accounts(document: Document) -> frozenset[str] | None:
-    """Return the groups that accounts have; None where they are not known."""
-    groups: set[str] = set()
+def _groups_by_account(document: Document) -> Mapping[str, frozenset[str]] | None:
+    """Return the groups of each account; None where they are not known."""
+    accounts: dict[str, frozenset[str]] = {}
     logins = 0
     for broker in document.brokers:
         if broker.has("plugins"):
@@ -143,51 +154,53 @@ def _groups_of_accounts(document: Document) -> frozenset[str] | None:
         for plugin in plugins_of(broker):
             if plugin.name in ADMITS_ANYONE:
                 continue
-            names = _groups_of_plugin(plugin)
-            if names is None:
+            by_account = _accounts_of_plugin(plugin)
+            if by_account is None:
                 return None
             logins += 1
-            groups |= names
-    return frozenset(groups) if logins else None
+            accounts |= by_account
+    return accounts if logins else None
 
 
-def _groups_of_plugin(plugin: Element) -> set[str] | None:
+def _accounts_of_plugin(plugin: Element) -> dict[str, frozenset[str]] | None:
     if plugin.name == "simpleAuthenticationPlugin":
-        return _groups_of_simple_login(plugin)
+        return _accounts_of_simple_login(plugin)
     if plugin.name == "jaasAuthenticationPlugin":
-        return _groups_of_properties_login(plugin.document)
+        return _accounts_of_properties_login(plugin.document)
     return None
 
 
-def _groups_of_simple_login(plugin: Element) -> set[str] | None:
+def _accounts_of_simple_login(plugin: Element) -> dict[str, frozenset[str]] | None:
     holder = plugin.child("users")
     if holder is None or plugin.has("users") or plugin.has("userGroups") or plugin.child("userGroups"):
         return None
-    groups: set[str] = set()
-    admits_anonymous = plugin.flag("anonymousAccessAllowed", default=False) is not False
-    if not admits_anonymous and all(account.get("username") == PROBE_USER for account in holder.children()):
-        return None  # No client has an account: another mistake, of which T016 is about rendered files.
-    for account in holder.children():
+    accounts: dict[str, frozenset[str]] = {}
+    for number, account in enumerate(holder.children(), 1):
         if account.name != "authenticationUser" or account.is_unknown("groups"):
             return None
-        groups |= _names_in(account.known_value("groups"))
-    if admits_anonymous:
+        accounts[account.get("username") or f"account {number}"] = _names_in(account.known_value("groups"))
+    if plugin.flag("anonymousAccessAllowed", default=False) is not False:
         if plugin.is_unknown("anonymousGroup"):
             return None
-        groups.add(plugin.get("anonymousGroup", _DEFAULT_ANONYMOUS_GROUP))
-    return groups
+        group = plugin.get("anonymousGroup", _DEFAULT_ANONYMOUS_GROUP)
+        accounts[plugin.get("anonymousUser", _DEFAULT_ANONYMOUS_GROUP)] = frozenset({group})
+    return accounts
 
 
-def _groups_of_properties_login(document: Document) -> set[str] | None:
-    """Return the groups of groups.properties next to the file; None where another login module may give groups."""
+def _accounts_of_properties_login(document: Document) -> dict[str, frozenset[str]] | None:
+    """Return the accounts of groups.properties next to the file; None where another login module may give groups."""
     modules = set(_LOGIN_MODULE.findall(document.other_files.get("login.config", b"")))
     if _GROUPS_FILE not in document.other_files or modules - {_PROPERTIES_LOGIN}:
         return None
-    return {entry.name for entry in properties_entries(document, _GROUPS_FILE) if entry.value}
+    accounts: dict[str, frozenset[str]] = {}
+    for entry in properties_entries(document, _GROUPS_FILE):
+        for name in _names_in(entry.value):
+            accounts[name] = accounts.get(name, frozenset()) | {entry.name}
+    return accounts
 
 
-def _names_in(text: str | None) -> set[str]:
-    return {name.strip() for name in (text or "").split(",") if name.strip()}
+def _names_in(text: str | None) -> frozenset[str]:
+    return frozenset(name.strip() for name in (text or "").split(",") if name.strip())
 
 
 def _uses_group_names(*nodes: Element) -> bool:

@@ -292,6 +292,14 @@ def test_advisory_group_all_is_an_error_where_each_client_is_rejected(
     assert severities(findings) == ["error"] * errors
 
 
+def test_advisory_rights_of_one_account_only_are_a_warning() -> None:
+    snippet = secured("shops", entry(QUEUES, "shops"), entry(ADVISORIES, "admins"))
+    account = "<authenticationUser username='root' password='${root.password}' groups='admins,shops'/></users>"
+    (finding,) = rule_findings("S032", snippet.replace("</users>", account))
+    assert finding.severity == "warning"
+    assert finding.message.startswith("shop may not create ActiveMQ.Advisory topics")
+
+
 def test_advisory_group_all_is_silent_where_another_login_may_give_groups() -> None:
     login = '<jaasAuthenticationPlugin configuration="brokers"/>'
     snippet = secured("", entry(QUEUES, "shops"), entry(ADVISORIES, "all"), login=login)
