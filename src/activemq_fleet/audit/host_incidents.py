@@ -1,4 +1,4 @@
-"""Find the incidents of one host: lost locks, store errors, refused clients, duplicate and breaking bridges."""
+"""Find the incidents of one host that its runs and bridges show; counted records: ``record_incidents``."""
 
 from __future__ import annotations
 

@@ -62,14 +62,14 @@ def test_a_stopped_bridge_saw_no_loss() -> None:
     assert found.began > NOON
 
 
-def test_bridge_that_was_stopped_and_whose_next_attempt_breaks_in_the_handshake_is_broken() -> None:
+def test_stopped_bridge_whose_next_attempt_breaks_in_the_handshake_is_broken() -> None:
     (bridge,) = bridges("3 bridge up", "60:00 bridge stopped", "60:01 dial", "60:02 handshake broken")
 
     assert bridge.is_broken
     assert bridge.broken_handshake == NOON + timedelta(minutes=60, seconds=2)
 
 
-def test_bridge_is_not_broken_if_an_attempt_follows_the_handshake_or_its_broker_stops() -> None:
+def test_bridge_is_not_broken_if_an_attempt_or_a_stop_follows_the_handshake() -> None:
     ended = ("3 bridge up", "60:00 bridge stopped", "60:01 dial", "60:02 handshake broken")
 
     for lines in (("60:05 dial",), ("60:05 dial", "60:06 bridge up"), ("60:10 stopping", "60:11 stopped")):
