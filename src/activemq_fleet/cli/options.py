@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -71,6 +72,12 @@ class InventoryOptions:
         """Return whether an inventory was named."""
         return bool(self.sources)
 
+    @property
+    def prompts(self) -> bool:
+        """Whether Ansible prompts for a password of a vault while it reads the inventory."""
+        configured = os.environ.get("ANSIBLE_VAULT_IDENTITY_LIST", "")
+        return any("prompt" in identity for identity in (*self.vault_ids, configured))
+
     def or_configured(self) -> InventoryOptions:
         """Return these options, with the inventory that Ansible is configured to read where none was named."""
         if self.sources:
@@ -84,14 +91,14 @@ class InventoryOptions:
         # Imported here: it brings Ansible along, which takes a while to load.
         from activemq_fleet import load_fleet
 
-        with ACTIVITY.during("Reading the inventory"):
+        with ACTIVITY.during("Reading the inventory", prompts=self.prompts):
             return load_fleet(**dataclasses.asdict(self))
 
     def read(self) -> InventoryData:
         """Return the inventory's hosts and groups. Raises FleetError for an inventory that cannot be read."""
         from activemq_fleet.inventory import read_inventory
 
-        with ACTIVITY.during("Reading the inventory"):
+        with ACTIVITY.during("Reading the inventory", prompts=self.prompts):
             return read_inventory(**dataclasses.asdict(self))
 
 

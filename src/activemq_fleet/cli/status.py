@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shlex
 import tempfile
 import time
@@ -30,6 +31,8 @@ _STYLES = {
     **dict.fromkeys(("starting", "outdated", "required", "by hand"), "yellow"),
     **dict.fromkeys(("unhealthy", "hung", "frozen", "stopped", "unreachable", "unknown", "down"), "red"),
 }
+# -k, -K and --ask-… let Ansible prompt for a password on the terminal.
+_PROMPTING = re.compile(r"(?:^|\s)(?:-\w*[kK]|--ask-)")
 _REFUSED = "ansible-playbook: error: "
 _SEVERITIES: dict[str, dict[str, Any]] = {
     "error": {"fg": "red"},
@@ -95,7 +98,8 @@ def _ask_and_show(question: _Question, form: str, html: Path | None, watch: floa
         raise InputError("--format nagios is about one HOST: name it")
     gather = _gatherer(question)
     while True:
-        with ACTIVITY.during("Querying the hosts"):
+        prompts = question.inventory.prompts or _PROMPTING.search(question.ansible) is not None
+        with ACTIVITY.during("Querying the hosts", prompts=prompts):
             status = gather()
         if html:
             from activemq_fleet.reports.status_page import write_status

@@ -11,6 +11,7 @@ import click
 import pytest
 
 from activemq_fleet.cli.main import COMMANDS, group, main
+from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import print_table
 from activemq_fleet.cli.terminal import add_output_options
 from tests.support.terminals import run_on_terminal
@@ -112,6 +113,18 @@ def test_long_activity_is_shown_on_a_terminal_and_removed() -> None:
     shown = run_on_terminal(["-c", SLOW])
     assert "Reading the inventory …" in shown
     assert click.unstyle(shown).rstrip().endswith("done")
+
+
+def test_activity_is_not_shown_where_a_password_is_prompted_for() -> None:
+    code = SLOW.replace("during('Reading the inventory')", "during('Reading the inventory', prompts=True)")
+    assert run_on_terminal(["-c", code]) == "done\n"
+
+
+@pytest.mark.parametrize(
+    ("identities", "prompts"), [((), False), (("prod@prompt",), True), (("prompt",), True), (("prod@file",), False)]
+)
+def test_reading_an_inventory_may_prompt_for_a_vault_password(identities: tuple[str, ...], prompts: bool) -> None:
+    assert InventoryOptions(("hosts",), vault_ids=identities).prompts == prompts
 
 
 def test_activity_prints_nothing_in_a_pipe() -> None:
