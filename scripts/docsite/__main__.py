@@ -98,7 +98,7 @@ def generated_pages() -> dict[PurePosixPath, str]:
     documented = documented_plugins()
     topology_errors = PurePosixPath("docs/topology-errors.md")
     sources = pages_by_source()
-    rule_texts = rule_pages((ROOT / topology_errors).read_text(encoding="utf-8"))
+    rule_texts = rule_pages()
     return {
         PurePosixPath("rules.md"): rules_index(),
         PurePosixPath("commands.md"): command_line_page(),

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from activemq_fleet.lint import FAMILIES, rules
+from activemq_fleet.topology.inventory_rules import INPUT_RULE, inventory_rules
 from scripts.rules_page import page_head, rule_section
 
-_ROW = re.compile(r"^\| (T\d{3}) \| (.*?) \| (.*?) \| (.*?) \|$", re.MULTILINE)
 
-
-def rule_pages(topology_errors: str) -> Mapping[PurePosixPath, str]:
-    """Return the text of each page below rules/: of the lint rules, and of the rows of docs/topology-errors.md.
+def rule_pages() -> Mapping[PurePosixPath, str]:
+    """Return the text of each page below rules/: of the lint rules, and of the rules without a function.
 
     Links in the texts are relative to docs/.
     """
     pages = {PurePosixPath("rules") / f"{rule.id}.md": "".join(rule_section(rule, level=1)) for rule in rules()}
-    for number, message, why, fix in _ROW.findall(topology_errors):
-        pages[PurePosixPath("rules") / f"{number}.md"] = (
-            f"# {number}\n\n**{_capitalized(message)}.**\n\nWhy: {why}.\n\nFix: {fix}.\n\n"
-            "See [Topology errors](topology-errors.md) for how to waive a finding of an inventory.\n"
+    for rule in (INPUT_RULE, *inventory_rules()):
+        place = "[The command line](command-line.md)" if rule.id[0] == "X" else "[Topology errors](topology-errors.md)"
+        pages[PurePosixPath("rules") / f"{rule.id}.md"] = (
+            f"# {rule.id}\n\n**{_capitalized(rule.title)}.** {rule.severity.capitalize()}.\n\n"
+            f"Why: {rule.why}.\n\nFix: {rule.fix}.\n\nSee {place} for how to accept a finding.\n"
         )
     return pages
 

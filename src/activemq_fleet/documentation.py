@@ -16,16 +16,13 @@ def page_reference(page: str, section: str = "") -> str:
     ``section`` is the heading of a section of the page.
     """
     if SITE:
-        return f"{SITE}/{page}#{section.lower()}" if section else f"{SITE}/{page}"
+        return f"{SITE}/{page}.html{f'#{section.lower()}' if section else ''}"
     return f"activemq-fleet help {page}{f' {section}' if section else ''}"
 
 
 def rule_address(rule: str) -> str | None:
     """Return the address of a rule's description, or None while no documentation is published."""
-    if not SITE:
-        return None
-    page = "topology-errors" if rule[0] in "TR" else "rules"
-    return f"{SITE}/{page}#{rule.lower()}"
+    return f"{SITE}/rules/{rule}.html" if SITE else None
 
 
 def rule_reference(rule: str) -> str:
