@@ -262,6 +262,11 @@ PASSWORDS = [
     ("<property name='password' value='${{PW:{}}}'/>", "<beans>{}</beans>"),
     ("<property name='apiKey' value='{}'/>", "<beans>{}</beans>"),
     ("<value>db.password={}</value>", "<beans>{}</beans>"),
+    ("<value>db.password = {}\ndb.user = u</value>", "<beans>{}</beans>"),
+    ("<value>db.password: {}</value>", "<beans>{}</beans>"),
+    ("<to uri='aws-sqs://q?accessKey=RAW(a)&amp;secretKey=RAW({})'/>", "<beans>{}</beans>"),
+    ("<to uri='x:y?authToken={}&amp;z=1'/>", "<beans>{}</beans>"),
+    ("<property name=\"u\" value=\"user='u' password='{}'\"/>", "<beans>{}</beans>"),
     ("<property name='url' value='jdbc:oracle:thin:scott/{}@h:1521:x'/>", "<beans>{}</beans>"),
     (
         "<bean><property name='targetMethod' value='setPassword'/>"

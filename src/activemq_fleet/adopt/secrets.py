@@ -22,7 +22,9 @@ _NAME = re.compile(r"(?:password|passwd|passphrase|pwd|secret)$", re.IGNORECASE)
 # A password inside a text: ``?password=x``, ``//user:x@host``, Oracle's ``:user/x@host``. A reference to a secret is no
 # user's password. Each alternative begins with fixed characters, so that a search takes linear time.
 _IN_URI = re.compile(
-    r"(?i)((?:password|passwd|passphrase|pwd)=)([^&;)\s\"',]+)|(//[^/\s:@(]+:)([^@/\s]+)(?=@)(?!(?<==)@\.secrets/)"
+    r"(?i)((?:password|passwd|passphrase|pwd|secret|(?:secret|access|api)[._-]?key|(?:auth|access)[._-]?token)"
+    r"(?:\s*=\s*|:\s+)(?:RAW\(|[\"'])?)([^&;)\s\"',]+)"
+    r"|(//[^/\s:@(]+:)([^@/\s]+)(?=@)(?!(?<==)@\.secrets/)"
     r"|(jdbc:oracle:\w+:[^/\s:@]+/)([^@/\s]+)(?=@)"
 )
 # A placeholder with a default, ``${name:default}``, contains a password in clear text.
@@ -207,7 +209,7 @@ def _secret_arguments(node: ComparedElement) -> Iterator[ComparedElement]:
 
 def _replace_in_text(text: str, node: ComparedElement, by: Callable[[ComparedElement, str, str], str]) -> str:
     """Return a text whose passwords inside URIs, ``?password=x`` and ``//user:x@host``, are replaced through ``by``."""
-    if "=" not in text and "@" not in text:
+    if not any(mark in text for mark in ("=", "@", ": ")):
         return text
 
     def hide(match: re.Match[str]) -> str:
