@@ -211,17 +211,26 @@ def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
 
 @rule("L041", "warning", releases="5.8.0 !5.19.6 6.0.0 !6.2.5")
 def console_of_a_slave_shows_an_error(document: Document) -> Iterator[Problem]:
-    """With startAsync="true", the web console of a slave answers with an error page.
+    """With startAsync="true" or start="false", the web console of a slave answers with an error page.
 
-    Why: an asynchronous start opens the console on a slave that waits for the lock. The pages of these releases need
-        the started broker, so each answers with an error. A check over HTTP, such as that of a load balancer, sees an
-        open port on both nodes.
-    Fix: remove startAsync="true", or install 5.19.6, 6.2.5, 6.3.0 or later, whose console shows the page of a slave.
-    Source: apache/activemq#1920, ApplicationContextFilter of the release tags
+    Why: both open the console on a slave that waits for the lock. The pages of these releases need the started broker,
+        so each answers with status 500. A check over HTTP, such as that of a load balancer, sees an open port on both
+        nodes.
+    Fix: remove startAsync="true" or start="false", or install 5.19.6, 6.2.5, 6.3.0 or later, whose console shows the
+        page of a slave. Until then check the log or the lock of a slave instead.
+    Cannot see: whether anybody checks the console of a slave. In a fleet, start="false" comes from
+        activemq_runtime_configuration, and it is an info.
+    Source: apache/activemq#1920, ApplicationContextFilter of the release tags; both measured on 5.18.3
 
     Fires on 6.2.4::
 
         <broker startAsync="true"/>
+        <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
+        <import resource="jetty.xml"/>
+
+    Fires on 5.18.3::
+
+        <broker start="false"/>
         <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
         <import resource="jetty.xml"/>
 
@@ -237,9 +246,13 @@ def console_of_a_slave_shows_an_error(document: Document) -> Iterator[Problem]:
         <import resource="jetty.xml"/>
     """
     for broker, _, reason in shared_store(document):
-        if broker.flag("startAsync", False) and _has_console(document):
-            text = f"the console of a slave answers with an error page on {document.release.text}; the store is shared"
-            yield broker.problem(f"{text}: {reason}", "startAsync")
+        starts_early = {"startAsync": broker.flag("startAsync", False), "start": broker.flag("start", True) is False}
+        attribute = next((name for name, is_early in starts_early.items() if is_early), "")
+        if not attribute or not _has_console(document):
+            continue
+        text = f"the console of a slave answers with an error page on {document.release.text}; the store is shared"
+        is_planned = attribute == "start" and document.broker is not None
+        yield broker.problem(f"{text}: {reason}", attribute, severity="info" if is_planned else None)
 
 
 def _has_console(document: Document) -> bool:

@@ -32,10 +32,13 @@ def reload_that_never_happens(document: Document) -> Iterator[Problem]:
         <runtimeConfigurationPlugin checkPeriod="1000"/>
     """
     for broker in document.brokers:
-        if broker.flag("start", default=True) is not False and not broker.is_unknown("start"):
-            for plugin in _reload_plugins(broker):
-                text = 'the broker has no start="false", so this plugin never reloads the file ("Null BrokerContext")'
-                yield plugin.problem(text)
+        if broker.flag("start", default=True) is not True:
+            continue
+        effect = "never reloads the file"
+        if broker.flag("startAsync", default=False) is not False:
+            effect = "may never reload the file: an asynchronous start races with the end of Spring's start"
+        for plugin in _reload_plugins(broker):
+            yield plugin.problem(f'the broker has no start="false", so this plugin {effect} ("Null BrokerContext")')
 
 
 @rule("V032", "warning", releases="5.9.0 !5.19.8 6.0.0 !6.2.7")
@@ -62,7 +65,7 @@ def reload_that_keeps_the_old_link(document: Document) -> Iterator[Problem]:
         <networkConnector name="south" uri="static:(tcp://a:61616)" userName="app" password="${app.password}"/>
     """
     for broker in document.brokers:
-        if broker.flag("start", default=True) or not _reload_plugins(broker):
+        if broker.flag("start", default=True) is not False or not _reload_plugins(broker):
             continue
         for link in broker.all("networkConnector"):
             if document.is_from_inventory(link):

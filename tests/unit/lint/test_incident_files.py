@@ -467,6 +467,13 @@ def test_startasync_console_is_reported_before_its_repair(release: str, number: 
     assert len(rule_findings("L041", snippet, release)) == number
 
 
+def test_startasync_console_of_a_broker_that_spring_does_not_start_is_reported() -> None:
+    snippet = f'<broker start="false"/>{LOCKED.format("/mnt/ledger2/kahadb")}{JETTY}'
+    assert severities(rule_findings("L041", snippet)) == ["warning"]
+    hosts = ("ledger-mq02-a", "ledger-mq02-b")
+    assert severities(fleet_findings("L041", *hosts, release="5.18.3", runtime_configuration=True)) == ["info", "info"]
+
+
 def test_startasync_console_of_an_inventory_is_reported() -> None:
     hosts = ("ledger-mq02-a", "ledger-mq02-b")
     findings = fleet_findings("L041", *hosts, release="6.2.4", broker_attributes={"startAsync": True})
