@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -140,3 +141,18 @@ def test_open_console_of_any_name_is_waived_as_in_force_and_reported(tmp_path: P
     waived = {finding.rule for finding in check_fleet(adoption.fleet, schema_of=None) if finding.waived}
     assert "S005" in waived
     assert any(": S005: authenticate is false" in note for note in adoption.notes)
+
+
+def test_pipe_is_adopted_and_fifo_without_a_writer_is_not_waited_for(tmp_path: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.write(write_end, document("", brokerName="piped"))
+    os.close(write_end)
+    try:
+        [piped] = read_sources([f"{HOST}=/dev/fd/{read_end}"], ["5.18.3"], Naming())
+    finally:
+        os.close(read_end)
+    os.mkfifo(tmp_path / "fifo")
+
+    assert piped.broker.get("brokerName") == "piped"
+    with pytest.raises(InputError, match="it is a FIFO, and no process writes into it"):
+        read_sources([f"{HOST}={tmp_path / 'fifo'}"], ["5.18.3"], Naming())

@@ -121,7 +121,7 @@ def _source_files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[st
                 raise InputError(f"{path}: there is no {ACTIVEMQ_XML} in it: give files of other names as HOST=FILE")
             if host and len(xml_paths) > 1:
                 raise InputError(f"{path}: holds {len(xml_paths)} files {ACTIVEMQ_XML}: name the one of {host}")
-        elif path.is_file():
+        elif path.is_file() or path.is_fifo():
             xml_paths = [path]
         else:
             wrong = "is neither a file nor a directory" if path.exists() else "there is no such file or directory"

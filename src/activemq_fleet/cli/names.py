@@ -50,7 +50,8 @@ def command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str, **co
     proposal = propose_naming(variables) if unread else None
     if proposal and len(proposal.identities) <= len(rows) - len(unread):
         proposal = None
-    alone = propose_single_naming(unread, proposal, are_brokers=bool(hosts)) if unread else None
+    are_brokers = bool(hosts) or len(unread) == len(rows)
+    alone = propose_single_naming(unread, proposal, are_brokers=are_brokers) if unread else None
     if form == "json":
         proposals = {"proposal": proposal, "alone": alone}
         echo(

@@ -72,6 +72,16 @@ def test_output_ends_with_a_command_line_of_adopt(hosts: list[str], capsys: pyte
     assert all(naming.matches(host) for host in hosts)
 
 
+def test_inventory_without_any_broker_gets_a_convention_for_single_brokers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text("all: {hosts: {alpha: , beta: }}\n")
+    main(["names", "-i", str(inventory)])
+
+    assert "Where each stands alone, these read 2 names:" in capsys.readouterr().out
+
+
 def test_an_inventory_is_read_with_its_variables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     inventory = str(PUBLIC.write(tmp_path, release="6.3.1"))
     assert main(["names", "-i", inventory]) == 0
