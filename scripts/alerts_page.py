@@ -20,27 +20,28 @@ NOT_TAKEN_OVER: Order = [
     ("ActiveMQBridgeDown", 165, 615),
     ("ActiveMQAgentOutboxAging", 450, 615),
 ]
-_ORDERS = {"It dies, and its peer takes over": TAKEN_OVER, "It hangs, and keeps its lock": NOT_TAKEN_OVER}
+_ORDERS = {"stops, and its peer takes over": TAKEN_OVER, "hangs, and keeps its lock": NOT_TAKEN_OVER}
 
 _HEAD = """\
 <!-- Made by `make rules` from src/activemq_fleet/render/monitoring/alerts.toml. -->
 # Alerts
 
-`activemq-fleet render` writes them into `prometheus/rules/activemq.yml` where brokers have [metrics](metrics.md). Each
-alert carries `severity` (critical: somebody must come now; warning: during the day; info: to know), a summary with the
-host or pair, and a link to its place here.
+`activemq-fleet render` writes the alerts into `prometheus/rules/activemq.yml` if brokers have [metrics](metrics.md).
+Each alert has a `severity` (critical: act now; warning: act during the day; info: no action), a summary with the host
+or pair, and a link to its section on this page.
 
 *Muted* alerts do not fire for a pair on which a playbook (`site`, `restart`, `switchover`, `upgrade`, `resync`,
-`migrate`, `drill`) or a command of the lab is at work, nor for six minutes after its end: what they report is what the
-work causes. A playbook whose end was never written down mutes for two hours at most.
+`migrate`, `drill`) or a command of the lab is running, nor for six minutes after its end, because the work itself
+causes them. A playbook that was interrupted before it recorded its end mutes alerts for two hours at most.
 
-All end by themselves when the cause is gone. In which order they come when an active node fails:
+All alerts clear automatically when the cause is gone. This table shows the order of alerts when an active node fails:
 
 {order}
-Times are since the last scrape that answered, up to 15 s before the failure, with a scrape and an evaluation each 15 s,
-as `prometheus.yml` has it, without the `group_wait` of Alertmanager. Here the peer serves within a scrape of the first
-that failed, the watchdog only warns, bridges and agents see a silent broker after 30 s, and the failure is mended after
-ten minutes. No other alert fires (`test_alert_order.py`, by promtool). In a lab real brokers cause them, at a twentieth
+Times start at the last successful scrape, which is up to 15 s before the failure. The interval of scrapes and
+evaluations is 15 s, as in `prometheus.yml`, and the `group_wait` of Alertmanager is not included. The table assumes
+that the peer serves within one scrape after the first failed one, and that the watchdog only warns. Bridges and agents
+detect a silent broker after 30 s, and the failure is repaired after ten minutes. No other alert fires
+(`test_alert_order.py` shows this with promtool). In a lab real brokers cause the alerts, at a twentieth
 of the time (`test_monitoring.py`).
 
 | alert | severity | after | muted by planned work |
@@ -61,7 +62,7 @@ def _page() -> Iterator[str]:
     yield _HEAD.format(order=table)
     for alert in ALERTS:
         wait = paced(alert.wait, 1)
-        wait = "at once" if wait == "0s" else wait
+        wait = "immediately" if wait == "0s" else wait
         yield f"| [{alert.name}](#{alert.anchor}) | {alert.severity} | {wait} | {'yes' if alert.planned else 'no'} |\n"
     for alert in ALERTS:
         yield f"\n## {alert.name}\n{alert.meaning}\n\nWhat to do: {alert.todo}\n\n```promql\n{alert.promql()}\n```\n"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.render.monitoring import ALERTS, rules_file
+from activemq_fleet.render.monitoring.dashboards import queries
 from tests.support.alert_labels import JOB, LINK, A, B
 
 ACTIVE_A = {f"activemq_broker_messages{{{A}}}": "0x60"}
@@ -76,11 +77,16 @@ CASES: list[tuple[str, dict[str, str], int | None]] = [
 def check(directory: Path, series: dict[str, str], alert: str, minute: int, fires: bool) -> None:
     """Ask promtool whether an alert fires at a minute of these series."""
     (directory / "rules.yml").write_bytes(rules_file(None))
-    inputs = [{"series": name, "values": values} for name, values in series.items()]
     found = {"eval_time": f"{minute}m", "expr": f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) > 0'}
     found["exp_samples"] = [{"labels": "{}", "value": 1}] if fires else []  # type: ignore[assignment]
-    case: dict[str, Any] = {"interval": "1m", "input_series": inputs, "promql_expr_test": [found]}
-    content = {"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": [case]}
+    run_promtool(directory, series, found, rule_files=["rules.yml"])
+
+
+def run_promtool(directory: Path, series: dict[str, str], test: dict[str, Any], rule_files: list[str]) -> None:
+    """Run one test of a query with promtool; ``series`` maps each series to its values per minute."""
+    inputs = [{"series": name, "values": values} for name, values in series.items()]
+    case: dict[str, Any] = {"interval": "1m", "input_series": inputs, "promql_expr_test": [test]}
+    content = {"rule_files": rule_files, "evaluation_interval": "1m", "tests": [case]}
     (directory / "tests.yml").write_text(json.dumps(content))
     ran = subprocess.run(
         ["promtool", "test", "rules", "tests.yml"], cwd=directory, capture_output=True, text=True, check=False
@@ -115,3 +121,15 @@ def test_planned_work_mutes_what_it_causes_for_as_long_as_it_lasts(tmp_path: Pat
 
 def test_every_alert_has_a_case() -> None:
     assert {alert.name for alert in ALERTS} == {name for name, _, _ in CASES} | {"ActiveMQMetricsFailing"}
+
+
+@pytest.mark.parametrize(
+    ("series", "name", "value"),
+    [({}, "no alert", 0), ({'ALERTS{alertname="ActiveMQStoreFull"}': "1x9"}, "ActiveMQStoreFull", 1)],
+)
+def test_every_series_of_alerts_panel_has_name_for_its_legend(
+    tmp_path: Path, series: dict[str, str], name: str, value: int
+) -> None:
+    (expr,) = (expr for dashboard, title, expr in queries() if (dashboard, title) == ("activemq-fleet", "Alerts"))
+    samples = [{"labels": f'{{alertname="{name}"}}', "value": value}]
+    run_promtool(tmp_path, series, {"eval_time": "1m", "expr": expr, "exp_samples": samples}, rule_files=[])
