@@ -97,13 +97,15 @@ def _read_names(arguments: Sequence[str]) -> _NamedHosts:
         if len(pair) != 2:
             raise InputError(f"{','.join(pair)}: name two hosts with a comma between them, the nodes of a pair")
     names = [name for argument in arguments for name in argument.split(",")]
+    seen = set()
     for name in names:
         try:
             check_host(name)
         except ValueError as error:
             raise InputError(f"{name or 'a host'}: {error}") from None
-        if names.count(name) > 1:
+        if name in seen:
             raise InputError(f"{name}: is named twice: name each host once")
+        seen.add(name)
     free = [argument for argument in arguments if "," not in argument]
     naming, common = _convention([name for name in free if not _is_address(name)])
     read = {name: identity for name in free if (identity := _identity(naming, name)) and not _is_address(name)}

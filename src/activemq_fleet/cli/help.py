@@ -31,6 +31,8 @@ def command(context: click.Context, topic: tuple[str, ...]) -> int:
     name, *section = topic
     usage = _usage_of(root, topic)
     if name not in help_page_names():
+        if usage is None and name in _command_names(root):
+            raise InputError(f"{name} has no subcommand {' '.join(section)}: `activemq-fleet help {name}` lists them")
         if usage is None:
             raise InputError(_unknown_topic(name, [*_command_names(root), *help_page_names()]))
         print_long(usage)

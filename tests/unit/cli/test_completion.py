@@ -94,6 +94,13 @@ def test_script_of_every_shell_is_printed(shell: str) -> None:
     assert f"_ACTIVEMQ_FLEET_COMPLETE={shell}_complete" in ended.stdout
 
 
+def test_variable_of_click_prints_the_script_too() -> None:
+    environment = {**os.environ, "_ACTIVEMQ_FLEET_COMPLETE": "bash_source"}
+    ended = subprocess.run([PROGRAM], check=False, capture_output=True, text=True, env=environment)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "complete -o nosort -F _activemq_fleet_completion activemq-fleet" in ended.stdout
+
+
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_script_is_accepted_by_the_shell(shell: str) -> None:
     if shutil.which(shell) is None:
