@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import PurePath
 
 from activemq_fleet.addresses import Address, is_loopback, is_same_host
@@ -46,19 +46,32 @@ def duplex_problems(documents: Mapping[str, Document]) -> Iterator[tuple[str, Pr
     its brokerName and the addresses of its connectors; a host name counts with and without its domain.
     """
     files = _linked_files(documents)
-    for first, second in combinations(files, 2):
+    numbers_by_label: dict[str, set[int]] = defaultdict(set)
+    for number, file in enumerate(files):
+        for name in file.names:
+            numbers_by_label[_first_label(name)].add(number)
+    for number, second in enumerate(files):
         for node, connector in second.duplex:
-            if not any(map(first.listens_at, connector.addresses)):
-                continue
-            opposite = _link_back(first, second, connector)
-            if opposite is not None:
-                name, line = opposite.get("name") or "a link", opposite.position()[0]
-                text = f"link {node.get('name')} is duplex, and so is {name} from the other end ({first.path}:{line})"
-                yield second.path, node.problem(text, "duplex")
+            similar = frozenset[int]().union(*(numbers_by_label[_first_label(host)] for host, _ in connector.addresses))
+            for first in (files[other] for other in sorted(similar) if other < number):
+                opposite = _link_back(first, second, connector)
+                if opposite is not None:
+                    name, line = opposite.get("name") or "a link", opposite.position()[0]
+                    text = f"link {node.get('name')} is duplex, and so is {name} from the other end"
+                    yield second.path, node.problem(f"{text} ({first.path}:{line})", "duplex")
+
+
+def _first_label(host: str) -> str:
+    return host.lower().partition(".")[0]
 
 
 def _link_back(source: _LinkedFile, target: _LinkedFile, connector: NetworkConnector) -> Element | None:
-    """Return a duplex link from one file's broker to the other's for destinations that ``connector`` has, too."""
+    """Return a duplex link of ``source`` to the broker of ``target``, which has a ``connector`` to that of ``source``.
+
+    None where the connector does not dial it, or where the links have no destination in common.
+    """
+    if not any(map(source.listens_at, connector.addresses)):
+        return None
     for node, other_connector in source.duplex:
         is_back = any(map(target.listens_at, other_connector.addresses))
         if is_back and may_share_destination(connector, other_connector):
