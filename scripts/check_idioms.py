@@ -11,50 +11,34 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 ROOT = Path(__file__).resolve().parents[1]
 CHECKED = ("src", "plugins", "agent/src", "scripts")
 """Directories whose Python files are checked."""
 EMPTY_NAMES = frozenset({"found", "mine", "one", "own", "said", "told"})
 """Names that say nothing of what a variable holds."""
-NOT_YET: Mapping[str, str] = MappingProxyType({})
-"""Directories and files whose problems are not reported yet, each with the reason. An entry without a problem is an
-error, so the list only shrinks: remove entries, and add none."""
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print one line for each problem; exit 1 if one exists."""
     names = arguments if arguments is not None else sys.argv[1:]
-    problems = find_problems(Path(names[0])) if names else find_problems(ROOT, CHECKED, NOT_YET)
+    problems = find_problems(Path(names[0])) if names else find_problems(ROOT, CHECKED)
     for problem in problems:
         print(f"idioms: error: {problem}", file=sys.stderr)
     return 1 if problems else 0
 
 
-def find_problems(
-    directory: Path, checked: Sequence[str] = (".",), not_yet: Mapping[str, str] = MappingProxyType({})
-) -> list[str]:
-    """Return ``FILE:LINE: message`` for each problem of the Python files below directories, in order of files.
-
-    Problems below the paths in ``not_yet`` are left out; a path without a problem is reported.
-    """
+def find_problems(directory: Path, checked: Sequence[str] = (".",)) -> list[str]:
+    """Return ``FILE:LINE: message`` for each problem of the Python files below directories, in order of files."""
     problems: list[str] = []
-    used_entries: set[str] = set()
     for path in _python_files(directory, checked):
         name = str(path.relative_to(directory))
-        for line, message in sorted(set(_problems(ast.parse(path.read_bytes(), name)))):
-            if entry := next((entry for entry in not_yet if f"{name}/".startswith(f"{entry}/")), None):
-                used_entries.add(entry)
-            else:
-                problems.append(f"{name}:{line}: {message}")
-    unneeded = [entry for entry in not_yet if entry not in used_entries]
-    return problems + [
-        f"{Path(__file__).name}: NOT_YET has {entry}, which has no problem: remove it" for entry in unneeded
-    ]
+        lines = sorted(set(_problems(ast.parse(path.read_bytes(), name))))
+        problems += [f"{name}:{line}: {message}" for line, message in lines]
+    return problems
 
 
 def _python_files(directory: Path, checked: Sequence[str]) -> list[Path]:

@@ -46,17 +46,3 @@ def test_name_or_idiom_is_reported(tmp_path: Path, text: str, message: str) -> N
 def test_field_keyword_and_plain_expression_pass(tmp_path: Path, text: str) -> None:
     (tmp_path / "module.py").write_text(text)
     assert find_problems(tmp_path) == []
-
-
-def test_problem_below_exception_is_left_out(tmp_path: Path) -> None:
-    for package in ("renamed", "waiting"):
-        (tmp_path / package).mkdir()
-        (tmp_path / package / "module.py").write_text("found = 1\n")
-    (problem,) = find_problems(tmp_path, not_yet={"waiting": "not renamed yet"})
-    assert problem.startswith("renamed/module.py:1: ")
-
-
-def test_exception_without_problem_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "module.py").write_text("broker = 1\n")
-    (problem,) = find_problems(tmp_path, not_yet={"module.py": "not renamed yet"})
-    assert problem == "check_idioms.py: NOT_YET has module.py, which has no problem: remove it"
