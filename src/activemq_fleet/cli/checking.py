@@ -32,11 +32,15 @@ from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import counted, echo_to_stderr, warn
 from activemq_fleet.cli.terminal import print_long
 from activemq_fleet.findings import error as error_finding
+from activemq_fleet.lint.file_kinds import foreign_kind
 from activemq_fleet.lint.files import KIND_RULE, NO_BROKER_RULE
 from activemq_fleet.validation import suppress_by_comments
 
 _POSITION = re.compile(r"\((?P<path>/[^()]*):(?P<line>[0-9]+)\)$|^(?P<first>/[^:]*):(?P<first_line>[0-9]+): ")
 """How Ansible's errors name a place: ``… (/srv/inventory/hosts.yml:8)``, or before the message."""
+
+_ANY_RELEASE = "5.18.3"
+"""A release for files that no release reads."""
 
 
 def report_on_files(
@@ -57,7 +61,9 @@ def report_on_files(
     named = broker_files_below(paths)
     contents, findings = _read_all(named)
     rules = read_release_rules(release_from) if release_from else ()
-    texts = releases_of_files(named, release, rules or (() if release else configured_releases))
+    of_other_kinds = {path for path, content in contents.items() if foreign_kind(content, str(path))}
+    brokers_files = [path for path in named if path not in of_other_kinds]
+    texts = releases_of_files(brokers_files, release, rules or (() if release else configured_releases))
     schemas = {Release.of(text): schema_of(Release.of(text)) for text in dict.fromkeys(texts.values())}
     warnings = [warning for read_by in schemas for warning in read_by.warnings]
     for warning in warnings:
@@ -72,10 +78,10 @@ def report_on_files(
         with ACTIVITY.during(f"Checking {path}"):
             findings += lint_file(
                 content,
-                Release.of(texts[path]),
+                Release.of(texts.get(path, _ANY_RELEASE)),
                 file=str(path),
                 other_files=other_files,
-                schema_of=schemas.__getitem__,
+                schema_of=schemas.__getitem__ if path in texts else None,
                 select=select,
                 ignore=ignore,
             )
@@ -83,8 +89,8 @@ def report_on_files(
     exempt |= {(NO_BROKER_RULE, str(path)) for path in named if path not in paths and not is_activemq_xml(path)}
     findings = [finding for finding in findings if (finding.rule, finding.file) not in exempt]
     findings += lint_links_between_files(
-        {str(path): content for path, content in contents.items()},
-        {str(path): Release.of(texts[path]) for path in contents},
+        {str(path): content for path, content in contents.items() if path in texts},
+        {str(path): Release.of(texts[path]) for path in contents if path in texts},
         select=select,
         ignore=ignore,
     )

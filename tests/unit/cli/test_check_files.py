@@ -288,3 +288,10 @@ def test_duplex_both_ends_of_two_files_below_a_directory_is_an_error(
         put(tmp_path / host / "conf" / "activemq.xml", f'<networkConnector name="{host}" duplex="true" uri="{uri}"/>')
     found = rules_of(capsys, "--file", tmp_path, "--release", "5.18.3", "--select", "N010")
     assert found == {str(tmp_path / "south" / "conf" / "activemq.xml"): {"N010"}}
+
+
+def test_file_of_another_kind_needs_no_release(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    artemis = tmp_path / "broker.xml"
+    artemis.write_text('<configuration xmlns="urn:activemq"/>')
+
+    assert rules_of(capsys, artemis) == {str(artemis): {"V040"}}
