@@ -1,7 +1,6 @@
-"""Writes docs/glossary.md: the project's words, what each means and where it is defined.
+"""Write docs/glossary.md: the project's terms, their meanings and the files that define them.
 
-With --check it returns 1 when the page is not the one that would be written. A word whose definition has moved or is
-gone stops either.
+With --check, return 1 if the page on the disk is out of date. A term without an existing definition is an error.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ PAGE = DOCS / "glossary.md"
 
 
 class Word(NamedTuple):
-    """A word, its meaning in a sentence, and ``module:name`` of what defines it in the code."""
+    """A term, its meaning, and ``module:name`` of its definition in the code."""
 
     word: str
     meaning: str
@@ -32,56 +31,72 @@ _AGENT = "activemq_agent."
 CHAPTERS: dict[str, tuple[Word, ...]] = {
     "A fleet": (
         Word("fleet", "all brokers, agents and load balancers of an inventory", "topology:Fleet"),
-        Word("group", "the pairs that share a name; they form one network of brokers", "topology:Group"),
-        Word("pair", "two brokers of which one takes over when the other dies", "topology:Pair"),
+        Word("group", "the pairs with the same group name; their brokers form one network", "topology:Group"),
+        Word("pair", "two brokers, one of which takes over when the other one fails", "topology:Pair"),
         Word("broker", "one ActiveMQ Classic process with its own host name", "topology:Broker"),
         Word("node", "one of the two brokers of a pair: a or b, by host name", "naming:Identity"),
         Word("peer", "the other node of a pair", "topology:Pair"),
-        Word("preferred master", "the node that the host names choose; it never changes", "naming:Naming"),
-        Word("profile", "how one node takes over from the other: a value of `activemq_ha`", "profiles.profile:Profile"),
-        Word("release", "a version of ActiveMQ Classic and what differs in it from others", "releases:Release"),
-        Word("protocol", "what clients speak: openwire, stomp, mqtt, amqp, ws", "node.protocols:Protocol"),
-        Word("link", "what `activemq_links` asks for between groups or pairs", "topology:Link"),
+        Word(
+            "preferred master", "the node that the host names select as the master; it never changes", "naming:Naming"
+        ),
+        Word(
+            "profile",
+            "the method of takeover between the nodes of a pair: a value of `activemq_ha`",
+            "profiles.profile:Profile",
+        ),
+        Word("release", "a version of ActiveMQ Classic, with its differences to other versions", "releases:Release"),
+        Word(
+            "protocol", "the protocol of client connections: openwire, stomp, mqtt, amqp, ws", "node.protocols:Protocol"
+        ),
+        Word("link", "a configured connection between groups or pairs: an entry of `activemq_links`", "topology:Link"),
         Word("virtual address", "an IP address that a load balancer holds for a group", "topology:VirtualAddress"),
-        Word("default credentials", "a password that a release ships; refused", "settings.default_credentials:*"),
-        Word("encrypted value", "a vaulted variable that nobody opened", "settings.encrypted:EncryptedValue"),
+        Word("default credentials", "a password that a release ships; it is refused", "settings.default_credentials:*"),
+        Word(
+            "encrypted value",
+            "a variable that is encrypted with Ansible Vault and was not decrypted",
+            "settings.encrypted:EncryptedValue",
+        ),
     ),
     "Checks": (
-        Word("finding", "what a rule reports", "findings:Finding"),
-        Word("rule", "a mistake that `check` looks for, with its reason and its remedy", "lint:Rule"),
+        Word("finding", "a problem that a rule reports", "findings:Finding"),
+        Word("rule", "a check for one kind of configuration error, with its reason and its remedy", "lint:Rule"),
         Word("bridge", "a running connection over which one broker forwards messages to another", "routes.bridges:*"),
-        Word("route", "the path of a message over bridges", "routes:Routes"),
-        Word("drift", "the difference between the files planned for a host and those on it", "drift.host_drift:*"),
+        Word("route", "the path of a message across bridges", "routes:Routes"),
+        Word("drift", "the difference between the planned files of a host and the files on it", "drift.host_drift:*"),
     ),
     "A running broker": (
-        Word("evidence", "what was observed: answers, ports, log lines, locks", "node.judge:Evidence"),
+        Word("evidence", "observations of a broker: responses, ports, log lines, locks", "node.judge:Evidence"),
         Word(
             "state",
-            "active, unhealthy, standby, starting, stopped or hung: concluded from evidence",
+            "active, unhealthy, standby, starting, stopped or hung, determined from evidence",
             "node.judge:BrokerState",
         ),
         Word("active", "the state of the node that serves clients", "node.judge:judge"),
         Word(
             "unhealthy",
-            "the state of a node that accepts clients, and at which no message completes a round trip",
+            "the state of a node that accepts clients, but completes no round trip of a message",
             "node.judge:judge",
         ),
         Word(
             "standby",
-            "the state of a node that waits for its peer's lock or replicates from it",
+            "the state of a node that waits for its peer's lock or replicates from its peer",
             "node.judge:judge",
         ),
-        Word("hung", "the state of a node that holds its lock and answers nobody", "node.judge:judge"),
+        Word("hung", "the state of a node that holds its lock and does not respond", "node.judge:judge"),
         Word("backlog", "messages that wait in a store", "node.state.backlog:*"),
         Word("store journal", "the files `db-N.log` of a kahaDB store", "node.kahadb.journal:*"),
-        Word("store marker", "the file that ties a store to its pair", "node.kahadb.store_marker:*"),
+        Word("store marker", "the file that assigns a store to its pair", "node.kahadb.store_marker:*"),
         Word("guard", "the process that starts a broker and fences its shared store", "node.fence.guard:Guard"),
         Word(
             "claim",
-            "the record in a shared store that a node took over as its only writer",
+            "the record in a shared store that names the node that took over as its only writer",
             "node.fence.decision:Claim",
         ),
-        Word("generation", "a copy of a fenced store that one take-over made", "node.fence.generation:Generation"),
+        Word(
+            "generation",
+            "the set of store files that one takeover of a fenced store created",
+            "node.fence.generation:Generation",
+        ),
         Word(
             "uncopied message",
             "a message that only an old generation of a fenced store holds; `store behind` lists it",
@@ -89,25 +104,27 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         ),
         Word(
             "pending restart",
-            "files that changed under a broker that runs",
+            "files that changed while their broker was running",
             "node.config.pending_restart:PendingRestart",
         ),
     ),
     "Operations and drills": (
-        Word("step", "what an operation does next, decided afresh from evidence", "operations.rolling:*"),
-        Word("fault", "what a drill does to a broker: a kill, a freeze", "drills.model:Fault"),
+        Word(
+            "step", "the next action of an operation, determined again from evidence each time", "operations.rolling:*"
+        ),
+        Word("fault", "a failure that a drill causes: a kill, a stop or a freeze of a broker", "drills.model:Fault"),
         Word("load generator", "a publisher and a subscriber under steady load", "lab.load_process:LoadGenerator"),
-        Word("drill", "repeated faults under load, with an account of every event", "lab.drill_run:DrillRun"),
+        Word("drill", "a test with repeated faults under load that accounts for every event", "lab.drill_run:DrillRun"),
     ),
     "Events": (
-        Word("event", "a message of an agent, with an identity of its own", "audit.event_records:Event"),
-        Word("journal", "an agent's record of what it accepted, published and handled", "audit.journals:*"),
+        Word("event", "a message of an agent, with a unique id", "audit.event_records:Event"),
+        Word("event journal", "an agent's record of accepted, published and handled events", "audit.journals:*"),
         Word(
             "epoch",
-            "the lifetime of one store of an agent, named in event ids: AGENT:EPOCH:SEQ",
+            "the lifetime of one store of an agent, part of event ids: AGENT:EPOCH:SEQ",
             "audit.journals:Epoch",
         ),
-        Word("jseq", "the number of a record in the journal of one epoch", "audit.journals:JournalLine"),
+        Word("jseq", "the number of a record in the event journal of one epoch", "audit.journals:JournalLine"),
         Word(
             "barrier",
             "a message that an agent sends after earlier events, to prove that they arrived",
@@ -121,20 +138,30 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         ),
         Word(
             "canary",
-            "a message that an agent sends to itself to prove that its link works",
+            "a message that an agent sends to itself to prove that its connection works",
             f"{_AGENT}link:AgentConnection",
         ),
-        Word("verdict", "delivered, duplicate, stuck, lost or indeterminate: of one event", "audit.deliveries:Verdict"),
+        Word(
+            "verdict",
+            "the result of an audit for one event: delivered, duplicate, stuck, lost or indeterminate",
+            "audit.deliveries:Verdict",
+        ),
     ),
     "Audits": (
         Word("log record", "one entry of a broker's log, with its stack trace", "node.log.log_records:*"),
-        Word("chunk", "a piece of a log that is read at once", "logs.chunks:*"),
-        Word("broker run", "a broker's process as its log tells it, from start to end", "audit.broker_runs:*"),
-        Word("incident", "a take-over, a split brain, a failing start: concluded from logs", "audit.evidence:Incident"),
-        Word("component", "hosts whose files depend on one another, planned together", "planning.components:Division"),
+        Word("chunk", "a part of a log that is read in one operation", "logs.chunks:*"),
+        Word("broker run", "the lifetime of a broker process in its log, from start to stop", "audit.broker_runs:*"),
+        Word(
+            "incident", "a takeover, a split brain or a failed start, determined from logs", "audit.evidence:Incident"
+        ),
+        Word(
+            "component",
+            "hosts whose files depend on each other; they are planned together",
+            "planning.components:Division",
+        ),
         Word(
             "fingerprint",
-            "a hash of what a result depends on; equal ones need no new work",
+            "a hash of all inputs of a result; a result with an equal hash is not computed again",
             "planning.compute:fingerprint",
         ),
     ),
@@ -143,7 +170,7 @@ _HEAD = """\
 <!-- Made by `make rules` from scripts/glossary.py. -->
 # Glossary
 
-One thing has one word, in code, documents and messages; one word means one thing.
+These terms have the same meaning in code, documentation and messages.
 """
 
 
