@@ -60,6 +60,11 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
     "Checks": (
         Word("finding", "a problem that a rule reports", "findings:Finding"),
         Word("rule", "a check for one kind of configuration error, with its reason and its remedy", "lint:Rule"),
+        Word(
+            "waiver",
+            "the acceptance of a finding, with a reason: an entry of `activemq_waivers`",
+            "settings.broker:WaiverSettings",
+        ),
         Word("bridge", "a running connection over which one broker forwards messages to another", "routes.bridges:*"),
         Word("route", "the path of a message across bridges", "routes:Routes"),
         Word("drift", "the difference between the planned files of a host and the files on it", "drift.host_drift:*"),
@@ -87,6 +92,11 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         Word("store journal", "the files `db-N.log` of a kahaDB store", "node.kahadb.journal:*"),
         Word("store marker", "the file that assigns a store to its pair", "node.kahadb.store_marker:*"),
         Word("guard", "the process that starts a broker and fences its shared store", "node.fence.guard:Guard"),
+        Word(
+            "fence",
+            "the protection of a shared store against a node that was replaced: a value of `activemq_fence`",
+            "node.fence.decision:Fence",
+        ),
         Word(
             "claim",
             "the record in a shared store that names the node that took over as its only writer",
@@ -140,6 +150,11 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
             "canary",
             "a message that an agent sends to itself to prove that its connection works",
             f"{_AGENT}link:AgentConnection",
+        ),
+        Word(
+            "delivery",
+            "an event together with one subscriber that is expected to receive it",
+            "audit.deliveries:Delivery",
         ),
         Word(
             "verdict",
