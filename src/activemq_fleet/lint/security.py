@@ -59,12 +59,12 @@ def plugins_of(broker: Element) -> list[Element]:
 def no_authentication_plugin(broker: Element) -> Iterator[Problem]:
     """The broker has no plugin that authenticates clients.
 
-    Why: whoever reaches a port reads, writes and removes every queue and topic, and may link a broker of his own to
-        this one. No release's own activemq.xml has a login.
-    Fix: put a jaasAuthenticationPlugin or simpleAuthenticationPlugin into <plugins>, with passwords of your own, and
-        an authorizationPlugin for who may use which destination.
-    Cannot see: what a firewall keeps away. For a file alone it is a warning, one level less where all connectors are
-        bound to the machine itself; TLS that demands a client's certificate counts as a login.
+    Why: any client that can reach a port can read, write and remove every queue and topic, and can connect another
+        broker to this one. No release's own activemq.xml requires authentication.
+    Fix: add a jaasAuthenticationPlugin or simpleAuthenticationPlugin with new passwords to <plugins>, and an
+        authorizationPlugin that restricts access to destinations.
+    Cannot see: firewalls. For a file alone the finding is a warning, and an info where all connectors are bound to
+        loopback addresses; TLS that requires a client certificate counts as authentication.
     Source: TransportConnection and AuthorizationBroker of the release tags; the shipped activemq.xml
 
     Fires on 5.18.3::
@@ -87,15 +87,18 @@ def no_authentication_plugin(broker: Element) -> Iterator[Problem]:
             return
         local = connectors and all(is_loopback(uri.host) for _, uri in connectors)
         ports = ", ".join(str(uri.port) for _, uri in connectors if uri.port)
-        message = f"whoever reaches this broker{ports and f' on {ports}'} may do all: nobody asks for a login"
+        reachable = f"ports {ports}" if "," in ports else f"port {ports}" if ports else "this broker"
+        message = f"authentication is not configured: any client that can reach {reachable} has full access"
         if broker.all("authorizationPlugin"):
-            message = "authorizationPlugin knows nobody without a login: it refuses every client"
+            message = "authorizationPlugin rejects every client, because no plugin authenticates clients"
         yield broker.problem(message, severity=_severity(broker.document, bool(local)))
         return
     if not broker.all("authorizationPlugin"):
         for plugin in broker.all("simpleAuthenticationPlugin"):
             if plugin.flag("anonymousAccessAllowed", False):
-                message = "clients without a login may do everything: anonymous access without an authorizationPlugin"
+                message = (
+                    "anonymous clients have full access: anonymousAccessAllowed is true without an authorizationPlugin"
+                )
                 yield plugin.problem(message, "anonymousAccessAllowed")
 
 
@@ -113,13 +116,13 @@ def _demands_certificate(uri: Uri) -> bool:
 
 @rule("S008", "warning", each="broker")
 def connectors_as_shipped(broker: Element) -> Iterator[Problem]:
-    """The broker has all connectors of the release's default file, and requires no login.
+    """The broker has all connectors of the release's default file, and requires no authentication.
 
-    Why: each protocol is one more way in, and most of the advisories of the last years are about one of them. The
-        releases themselves open only OpenWire from 5.19.7 and 6.2.6 on.
-    Fix: remove the connectors whose protocol no client of yours speaks.
-    Cannot see: which protocols your clients speak. It is told only where the connectors stand as they are shipped, all
-        of them, and nobody is asked for a login.
+    Why: each protocol adds an attack surface, and most recent advisories concern one of them. From 5.19.7 and 6.2.6
+        on the releases open only OpenWire by default.
+    Fix: remove the connectors of the protocols that no client uses.
+    Cannot see: which protocols clients use. The rule reports only brokers that have all connectors of the shipped
+        file, unchanged, and no authentication.
     Source: the shipped activemq.xml of the release tags; SECURITY.md of 6.3.1, item 4
 
     Fires on 5.18.3::
@@ -147,7 +150,10 @@ def connectors_as_shipped(broker: Element) -> Iterator[Problem]:
         return
     if all(_as_shipped(name, connectors_by_name[name][1]) for name in wanted):
         opened = ", ".join(f"{name} on {PROTOCOLS[name].port}" for name in wanted)
-        message = f"{opened}: the connectors are those that the release ships; remove those that no client uses"
+        message = (
+            f"all connectors of the release's default file are open ({opened}), and the "
+            "broker requires no authentication"
+        )
         yield connectors_by_name[wanted[0]][0].problem(message, "uri", f"{wanted[0]}:")
 
 
@@ -159,10 +165,11 @@ def _as_shipped(name: str, uri: Uri) -> bool:
 def frames_of_any_size(connector: Element) -> Iterator[Problem]:
     """A connector sets no wireFormat.maxFrameSize, so that it accepts frames of any size.
 
-    Why: a frame names its length first and the broker makes room for it, so a few clients, or one scanner whose first
-        bytes are read as a length, use up the memory.
-    Fix: add wireFormat.maxFrameSize=10485760 (10 MB) to the connector's URI, or what your largest message needs. N008
-        reports wireformat.maxFrameSize, which is not read. Releases before 5.6 have no such limit: filter by address.
+    Why: a frame begins with its length, and the broker allocates that much memory, so a few clients or one port
+        scanner can exhaust the heap.
+    Fix: add wireFormat.maxFrameSize=10485760 (10 MB), or the size of the largest message, to the connector's URI.
+        Restrict addresses by a firewall before 5.6, which has no such limit. N008 reports the wrong spelling
+        wireformat.maxFrameSize.
     Source: OpenWireFormat, AmqpWireFormat, MQTTWireFormat of the release tags; SECURITY.md of 6.3.1
 
     Fires on 5.18.3::
@@ -184,13 +191,13 @@ def frames_of_any_size(connector: Element) -> Iterator[Problem]:
         return
     name = connector.get("name") or uri.text
     if not release.has_max_frame_size:
-        message = f"connector {name} takes frames {size}, and release {release} has no setting against it"
+        message = f"connector {name} accepts frames {size}, and release {release} has no option that limits them"
         yield connector.problem(message, "uri", severity="info")
         return
-    message = f"connector {name} takes frames {size}"
+    message = f"connector {name} accepts frames {size}"
     wrong = next((option for option in uri.options if option.lower() == _MAX_FRAME_SIZE.lower()), "")
     if wrong:
-        message += f": {wrong} is not read, it is spelled {_MAX_FRAME_SIZE}"
+        message += f": the broker ignores {wrong}, the option is spelled {_MAX_FRAME_SIZE}"
     # no variable adds options to a pure master's connector for replication
     replicates = document.profile is not None and document.profile.replicates and name == "replication"
     yield connector.problem(message, "uri", wrong, severity="info" if is_loopback(uri.host) or replicates else None)

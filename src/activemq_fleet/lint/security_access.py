@@ -20,12 +20,12 @@ _DIGITS = 15
 
 @rule("S015", "warning", each="broker")
 def no_authorization(broker: Element) -> Iterator[Problem]:
-    """The broker requires a login, and has no authorization plugin: every user may do everything.
+    """The broker requires authentication and has no authorization plugin, so that every user has full access.
 
-    Why: every account, that of the smallest client too, reads, writes and removes every queue and topic, and one
-        leaked password opens all of them.
-    Fix: add an authorizationPlugin. In a fleet: activemq_acl.
-    Cannot see: a plugin of your own, made as a bean, which may decide it. Of a fleet it is told as info.
+    Why: every account, also that of the least important client, can read, write and remove every queue and topic, so
+        one leaked password exposes all of them.
+    Fix: add an authorizationPlugin. In a fleet, set activemq_acl.
+    Cannot see: a custom plugin, configured as a bean, that may authorize clients. For a fleet the finding is an info.
     Source: AuthorizationBroker of the release tags
 
     Fires on 5.18.3::
@@ -58,7 +58,7 @@ def no_authorization(broker: Element) -> Iterator[Problem]:
         return
     for plugin in plugins:
         if plugin.name in AUTHENTICATION:
-            message = "whoever has a login may do everything: there is no authorizationPlugin"
+            message = "every account has full access: the broker has no authorizationPlugin"
             yield plugin.problem(message, severity="info" if broker.document.broker else None)
 
 
@@ -66,10 +66,10 @@ def no_authorization(broker: Element) -> Iterator[Problem]:
 def login_in_clear_text(broker: Element) -> Iterator[Problem]:
     """Clients send their passwords in clear text.
 
-    Why: without TLS whoever sees the packets of one connection has the account, and all messages besides.
-    Fix: use the connector's scheme with TLS (nio+ssl, stomp+nio+ssl, mqtt+nio+ssl …), or bind it to 127.0.0.1 behind
-        something that ends TLS.
-    Cannot see: a network that nobody else is on, or that is encrypted itself, which is why it is an info.
+    Why: without TLS, anyone who can capture the packets of a connection obtains the account and reads all messages.
+    Fix: use the connector's scheme with TLS (nio+ssl, stomp+nio+ssl, mqtt+nio+ssl …), or bind it to 127.0.0.1 and
+        place a TLS proxy in front of it.
+    Cannot see: a network that is isolated or encrypted, which is why the finding is an info.
     Source: ConnectionInfo of OpenWire, CONNECT of STOMP and MQTT: the password as it is
 
     Fires on 5.18.3::
@@ -96,18 +96,18 @@ def login_in_clear_text(broker: Element) -> Iterator[Problem]:
         connector, _ = open_ones[0]
         ports = ", ".join(f"{uri.scheme} on {uri.port}" for _, uri in open_ones[:_FEW])
         more = f" and {len(open_ones) - _FEW} more" if len(open_ones) > _FEW else ""
-        yield connector.problem(f"clients send passwords in clear text: {ports}{more}")
+        yield connector.problem(f"clients send passwords in clear text to {ports}{more}")
 
 
 @rule("S017", "warning", each="managementContext")
 def jmx_without_login(context: Element) -> Iterator[Problem]:
-    """createConnector="true" opens JMX to everybody.
+    """createConnector="true" opens JMX on all interfaces.
 
-    Why: the registry listens on all interfaces, whatever connectorHost says, and asks for no login unless
-        jmx.remote.x.password.file is among its properties. Whoever reaches it manages the broker, and can run code by
-        an MLet.
-    Fix: leave createConnector at false, and use Jolokia or a JMX of the JVM's own with a password file and TLS.
-    Cannot see: a firewall. To 5.14 true is what counts where nothing is said.
+    Why: the registry ignores connectorHost, listens on all interfaces, and requires no authentication unless
+        jmx.remote.x.password.file is among its properties. Any client that can reach it manages the broker, and can
+        run code by an MLet.
+    Fix: leave createConnector at false, and use Jolokia or the JVM's own JMX agent with a password file and TLS.
+    Cannot see: a firewall. Up to 5.14 the default is true.
     Source: ManagementContext of the release tags; jmx.remote.x.password.file of JMX
 
     Fires on 5.18.3::
@@ -123,7 +123,10 @@ def jmx_without_login(context: Element) -> Iterator[Problem]:
         </broker>
     """
     if context.flag("createConnector", False) and not _asks_for_login(context):
-        message = f"JMX listens on {context.get('connectorPort') or '1099'} of all interfaces and asks for no login"
+        message = (
+            f"JMX listens on port {context.get('connectorPort') or '1099'} of all interfaces "
+            "and requires no authentication"
+        )
         yield context.problem(message, "createConnector")
 
 
@@ -136,12 +139,12 @@ def _asks_for_login(context: Element) -> bool:
 def frames_fill_the_heap(view: FleetView) -> Iterator[Problem]:
     """The largest frame multiplied by the number of allowed connections exceeds the heap.
 
-    Why: the broker makes room for a frame as long as the client says it is, before anybody has logged in. So a few
-        connections, each with the first bytes of a large frame, end the broker by an OutOfMemoryError.
-    Fix: lower wireFormat.maxFrameSize to what the largest message needs, or maximumConnections to the clients that you
-        have, in the options of activemq_connectors, or raise activemq_heap.
-    Cannot see: connectors of fragments. It is a warning where fewer than five connections are enough, else an info:
-        what is rendered by default takes more of them.
+    Why: the broker allocates the length that a frame announces before the client authenticates, so a few connections
+        with the first bytes of a large frame stop the broker by an OutOfMemoryError.
+    Fix: lower wireFormat.maxFrameSize to the size of the largest message, or maximumConnections to the number of
+        clients, in the options of activemq_connectors, or raise activemq_heap.
+    Cannot see: connectors of fragments. The finding is a warning where fewer than five connections are enough, and
+        otherwise an info, because the defaults need more connections.
     Source: measured on 5.18.3 and 6.3.1 with a heap of 512 MB
 
     Fires on 5.18.3::
@@ -177,10 +180,10 @@ def frames_fill_the_heap(view: FleetView) -> Iterator[Problem]:
                 is_default = connector.name not in listed
                 too_large.append((frame, connector.name, "any number" if most is None else most, is_default))
         if too_large:
-            frame, name, let_in, is_default = max(too_large, key=lambda largest: (largest[0], not largest[3]))
+            frame, name, accepted, is_default = max(too_large, key=lambda largest: (largest[0], not largest[3]))
             yield Problem(
                 f"{max(heap // frame, 1)} connections with a frame of {frame >> 20} MiB each fill the heap of "
-                f"{heap >> 20} MiB, and connector {name} lets in {let_in}",
+                f"{heap >> 20} MiB, and connector {name} accepts {accepted}",
                 host=broker.host,
                 severity="warning" if heap // frame < _FEW and not is_default else "info",
             )

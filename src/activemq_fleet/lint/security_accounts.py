@@ -55,12 +55,13 @@ def properties_entries(document: Document, file: str) -> list[PropertyEntry]:
 
 @rule("S004", "error")
 def shipped_account(document: Document) -> Iterator[Problem]:
-    """An account has a default password, of the releases or of other products.
+    """An account has a default password of ActiveMQ or of another product.
 
-    Why: admin/admin, user/user, system/manager and guest/password are the first that anybody tries, and what they open
-        is the console, Jolokia or the broker itself.
-    Fix: set passwords of your own, and remove the accounts that nobody uses.
-    Cannot see: files other than those beside activemq.xml. An account that nothing here makes use of is told as info.
+    Why: attackers try admin/admin, user/user, system/manager and guest/password first, and these accounts open the
+        console, Jolokia or the broker itself.
+    Fix: set new passwords, and remove unused accounts.
+    Cannot see: files outside the directory of activemq.xml. For an account that this configuration does not use, the
+        finding is an info.
     Source: the shipped files of the release tags, 5.3.2 to 6.3.1
 
     Fires on 5.18.3, as jetty-realm.properties::
@@ -90,16 +91,16 @@ def shipped_account(document: Document) -> Iterator[Problem]:
     for account in accounts_of(document):
         if is_default_credential(account.username, account.password):
             shipped = is_shipped_credential(account.username, account.password)
-            yield account.problem("the password of the releases" if shipped else "a well-known default password")
+            yield account.problem("the default password of ActiveMQ" if shipped else "a well-known default password")
 
 
 @rule("S050", "warning")
 def guessed_account(document: Document) -> Iterator[Problem]:
-    """An account has a password that is guessed at the first attempts.
+    """An account has an easily guessed password.
 
-    Why: attackers try the name of the account, a few digits, and the passwords of tutorials before any other. The
-        broker neither delays nor locks an account after failed attempts.
-    Fix: set a long random password, and keep it in a properties file that only the broker may read.
+    Why: attackers try the name of the account, a few digits, and the passwords of tutorials first, and the broker
+        neither delays nor locks an account after failed attempts.
+    Fix: set a long random password, and keep it in a properties file that only the broker can read.
     Cannot see: passwords that a placeholder or an encrypted value hides. S004 reports the default passwords.
     Source: accounts in files of public repositories; the documentation of MCollective
 
@@ -124,7 +125,7 @@ def guessed_account(document: Document) -> Iterator[Problem]:
     for account in accounts_of(document):
         user, password = account.username, account.password
         if is_guessed(user, password) and not is_default_credential(user, password):
-            yield account.problem("a password that is guessed at the first attempts")
+            yield account.problem("an easily guessed password")
 
 
 class FileAccount(NamedTuple):
@@ -213,7 +214,7 @@ def _console_accounts(document: Document) -> Iterator[FileAccount]:
     if not (realm if console else document.release.console_accounts == "realm"):
         return
     login_is_required = not any(map(constraints_without_login, console))
-    after = "" if login_is_required else ", as soon as the console asks for one"
+    after = "" if login_is_required else ", which has an effect when the console requires authentication"
     for entry in properties_entries(document, "jetty-realm.properties"):
         password = entry.value.partition(",")[0].strip()
         before = f"the console's account {entry.name} has"
@@ -234,7 +235,7 @@ def _jaas_accounts(document: Document) -> Iterator[FileAccount]:
 
 def _jmx_accounts(document: Document) -> Iterator[FileAccount]:
     used = _mentions(document, "jmx.password")
-    after = "" if used else ", as soon as JMX listens (ACTIVEMQ_SUNJMX_START)"
+    after = "" if used else ", which has an effect when JMX is enabled (ACTIVEMQ_SUNJMX_START)"
     for entry in properties_entries(document, "jmx.password"):
         yield FileAccount(entry.name, entry.value, f"the JMX account {entry.name} has", after, used, entry)
 

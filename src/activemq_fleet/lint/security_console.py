@@ -102,13 +102,14 @@ def constraints_without_login(page: Document) -> list[BeanProperty]:
 
 @rule("S005", "error")
 def console_without_login(document: Document) -> Iterator[Problem]:
-    """The web console, or the API with Jolokia and REST, requires no login.
+    """The web console, or the API with Jolokia and REST, requires no authentication.
 
-    Why: whoever reaches the port reads and removes messages, and runs code through Jolokia where the release lets
-        him. 6.0.0 to 6.1.1 guard *.jsp only, which leaves /api open (CVE-2024-32114); up to 5.7 authenticate is false.
+    Why: any client that can reach the port can read and remove messages, and can run code through Jolokia in the
+        releases that permit it. 6.0.0 to 6.1.1 protect only *.jsp and leave /api open (CVE-2024-32114); up to 5.7
+        authenticate is false.
     Fix: set authenticate to true, and a pathSpec of / (from 6.0, one path each) or /* for all pages; upgrade 6.0 and
         6.1 to 6.1.2 or later.
-    Cannot see: a proxy in front that asks.
+    Cannot see: a proxy in front of the console that authenticates users.
     Source: CVE-2024-32114; jetty.xml of the release tags
 
     Fires on 6.0.1, as jetty.xml::
@@ -149,14 +150,14 @@ def console_without_login(document: Document) -> Iterator[Problem]:
             continue
         off = constraints_without_login(page)
         for constraint in off:
-            yield constraint.problem("authenticate is false: the pages behind this constraint ask for no login")
+            yield constraint.problem("authenticate is false: the pages of this constraint require no authentication")
         specs = _guarded_paths(page)
         if specs is None or off:
             continue
         for context in contexts:
             if not any(spec in _GUARDED[context.value] for spec in specs):
-                guarded = f"only {' and '.join(specs)} are guarded" if specs else "no path is guarded"
-                yield context.problem(f"{context.value} asks for no login: {guarded}")
+                guarded = f"only {' and '.join(specs)} are protected" if specs else "no path is protected"
+                yield context.problem(f"{context.value} requires no authentication: {guarded}")
 
 
 def _guarded_paths(page: Document) -> tuple[str, ...] | None:
@@ -178,11 +179,12 @@ def _guarded_paths(page: Document) -> tuple[str, ...] | None:
 def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
     """The web console and Jolokia listen on all interfaces.
 
-    Why: whoever may log in there may do all that JMX can, and several advisories need nothing but the port.
-    Fix: bind 127.0.0.1 (the property host of the bean jettyPort from 5.10 on, of the connector itself before) and put
-        a proxy with TLS in front, or use an SSH tunnel. In a fleet: activemq_console_bind.
-    Cannot see: -Djetty.host on the command line, which decides before the file; where the imported file is not beside
-        activemq.xml this is told as info. From 6.3 on the files in conf/jetty decide.
+    Why: a user who can log in to the console has the full access of JMX, and several advisories require nothing but
+        access to the port.
+    Fix: bind 127.0.0.1 (the property host of the bean jettyPort from 5.10 on, of the connector itself before) and use
+        an SSH tunnel, or a proxy with TLS. In a fleet, set activemq_console_bind.
+    Cannot see: -Djetty.host on the command line, which overrides the file. Where the imported file is not next to
+        activemq.xml, the finding is an info. From 6.3 on the files in conf/jetty apply.
     Source: WebConsolePort, jetty.xml of the release tags; SECURITY.md of 6.3.1
 
     Fires on 5.18.3, as jetty.xml::
@@ -224,7 +226,7 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
                 message = f"activemq_console_bind is {bind}: the console listens on all interfaces"
                 yield node.problem(message, "resource")
         elif name not in document.other_files:
-            message = f"{name} is not beside this file: where the console listens and who may log in was not looked at"
+            message = f"{name} is not next to this file: the console's address and authentication were not checked"
             yield node.problem(message, "resource", severity="info")
     for page in console_documents(document):
         if not beans_of(page, "InetAccessHandler"):  # it lets in only those that the file names
@@ -254,8 +256,8 @@ def _wildcard_host_problems(bean: Element, what: str) -> Iterator[Problem]:
 def console_serves_fileserver(document: Document) -> Iterator[Problem]:
     """The console serves the web application fileserver.
 
-    Why: it takes files by PUT and moves them by MOVE to any place that the broker may write to, so that whoever may
-        log in, by default admin with the password admin, runs code (CVE-2016-3088).
+    Why: the fileserver accepts files by PUT and moves them by MOVE to any directory that the broker can write to, so
+        that every user, by default admin with the password admin, can run code (CVE-2016-3088).
     Fix: remove the WebAppContext of /fileserver from jetty.xml, and webapps/fileserver from the disk.
     Source: CVE-2016-3088; jetty.xml of the release tags
 
@@ -280,4 +282,4 @@ def console_serves_fileserver(document: Document) -> Iterator[Problem]:
     for page in console_documents(document):
         for path in properties_of(page, "WebAppContext", "contextPath"):
             if path.value == "/fileserver":
-                yield path.problem("/fileserver lets a client write files anywhere the broker may")
+                yield path.problem("/fileserver permits clients to write files wherever the broker can write")

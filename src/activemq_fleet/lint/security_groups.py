@@ -29,12 +29,11 @@ _GROUPS_FILE = "groups.properties"
 def group_without_account(document: Document) -> Iterator[Problem]:
     """An authorization entry gives rights to a group that no account has.
 
-    Why: rights belong to groups, and no client gets the rights of such a group. A group that accounts have with another
-        name ("admin" for "admins") has no rights. "all" and "everyone" are names like others: "*" stands for each
-        group, from 5.9 on.
+    Why: clients get no rights from such a group. A group that accounts have with a different name ("admin" for
+        "admins") has no rights. "all" and "everyone" are ordinary names; "*" stands for each group, from 5.9 on.
     Fix: write a group that accounts have, or give the group to an account. Write * for every account.
-    Cannot see: groups that another login (LDAP, a plugin of your own) gives. The rule is silent then, and for JAAS it
-        reads groups.properties next to the file.
+    Cannot see: groups of other login modules (LDAP, a custom plugin). The rule is silent then, and for JAAS it reads
+        groups.properties next to the file.
     Source: DefaultAuthorizationMap and SimpleAuthenticationPlugin of the release tags
 
     Fires on 5.18.3::
@@ -85,8 +84,8 @@ def no_account_may_connect(document: Document) -> Iterator[Problem]:
         the client once another one has created the topic, and rejects its first consumer of each destination.
     Fix: write <authorizationEntry topic="ActiveMQ.Advisory.&gt;" read="*" write="*" admin="*"/>, before 5.9 with the
         groups of all accounts.
-    Cannot see: groups that another login (LDAP, a plugin of your own) gives. The rule is silent then, and for JAAS it
-        reads groups.properties next to the file.
+    Cannot see: groups of other login modules (LDAP, a custom plugin). The rule is silent then, and for JAAS it reads
+        groups.properties next to the file.
     Source: AuthorizationBroker and AdvisoryBroker of the release tags; measured on 5.18.3
 
     Fires on 5.18.3::

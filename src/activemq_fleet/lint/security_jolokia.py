@@ -17,16 +17,15 @@ _RESTRICTS_SCHEMES = "5.19.8 6.2.7"
 
 @rule("S007", "warning", releases="5.17.1 6.0.0")
 def jolokia_adds_connectors(document: Document) -> Iterator[Problem]:
-    """Jolokia lets every logged-in user add connectors and links to the broker.
+    """Jolokia permits every authenticated user to add connectors and links to the broker.
 
-    Why: up to 5.19.3 and 6.2.2 the URI of such a connector can load a file of the caller's and run code
-        (CVE-2026-34197); later too it opens ports and draws messages off. A <deny> alone does not help: Jolokia asks
-        it only for kinds of request that <commands> lists, and decides all others by <allow>. With the policies as
-        shipped, those of 5.19.10 and 6.2.9 included, addConnector is let through: exec is not in <commands>, and
-        <allow> has a *.
-    Fix: in jolokia-access.xml list the operations that may be called in <allow> by name, or add exec to <commands> and
-        deny what may not be called. A file that is missing is safe: Jolokia then refuses everything.
-    Cannot see: policies of releases up to 5.17.0, which lie inside the web application.
+    Why: up to 5.19.3 and 6.2.2 the URI of such a connector can load a remote file and run code (CVE-2026-34197);
+        later releases still open ports and forward messages. A <deny> alone has no effect: Jolokia applies it only to
+        the kinds of request that <commands> lists. The shipped policies, including those of 5.19.10 and 6.2.9, permit
+        addConnector: exec is not in <commands>, and <allow> has a *.
+    Fix: list the permitted operations by name in <allow> of jolokia-access.xml, or add exec to <commands> and deny
+        the others. A missing file is safe: Jolokia then rejects every request.
+    Cannot see: policies of releases up to 5.17.0, which are inside the web application.
     Source: CVE-2026-34197; measured with Jolokia 1.7.1, 1.7.2 and 2.6.0
 
     Fires on 5.18.3, as jolokia-access.xml::
@@ -51,18 +50,18 @@ def jolokia_adds_connectors(document: Document) -> Iterator[Problem]:
     open_doors = {name: place for name in _ADDS if (place := _permitting_element(policy.root, name))}
     if open_doors:
         place = next(iter(open_doors.values()))
-        yield place.problem(f"who is logged in may call {' and '.join(open_doors)} of the broker")
+        yield place.problem(f"every authenticated user can call {' and '.join(open_doors)} of the broker")
 
 
 @rule("S011", "info", releases=_RESTRICTS_SCHEMES)
 def connectors_that_jolokia_cannot_add(document: Document) -> Iterator[Problem]:
-    """Jolokia's policy permits addNetworkConnector, which the release refuses for most URI schemes.
+    """Jolokia's policy permits addNetworkConnector, which the release rejects for most URI schemes.
 
-    Why: from 5.19.8 and 6.2.7 on the broker refuses masterslave:, multicast:, failover:, discovery:, fanout:, vm:,
-        http: and others when a connector is added through JMX or Jolokia, so a procedure that adds a link to a
-        pair while the broker runs ends with an error. activemq.xml itself is not restricted.
-    Fix: change activemq.xml and restart, or add plain static:(tcp://…) links only; forbid the operation otherwise.
-    Cannot see: whether anybody plans to.
+    Why: from 5.19.8 and 6.2.7 on, a procedure that adds a link to a pair through JMX or Jolokia fails, because the
+        broker rejects masterslave:, multicast:, failover:, discovery:, fanout:, vm:, http: and other schemes there.
+        activemq.xml itself is not restricted.
+    Fix: change activemq.xml and restart, or add plain static:(tcp://…) links only; otherwise deny the operation.
+    Cannot see: whether any operator uses the operation.
     Source: TransportValidationUtils of 5.19.8 and 6.2.7
 
     Fires on 6.3.1, as jolokia-access.xml::
@@ -81,8 +80,8 @@ def connectors_that_jolokia_cannot_add(document: Document) -> Iterator[Problem]:
     place = _permitting_element(policy.root, "addNetworkConnector") if policy else None
     if place is not None:
         yield place.problem(
-            f"addNetworkConnector is permitted, and release {document.release} refuses masterslave:, multicast:"
-            " and failover: there"
+            f"the policy permits addNetworkConnector, and release {document.release} rejects masterslave:, multicast:"
+            " and failover: in it"
         )
 
 

@@ -19,7 +19,7 @@ _IN_TEXT = re.compile(
 )
 _OPTION = re.compile(rf"-D([^=]*(?:{_WORDS}|token))=(.+)", re.IGNORECASE)
 _NAMED_VALUES = frozenset({"property", "entry", "prop", "constructor-arg"})
-_STANDS = "stands in the file in clear text"
+_STANDS = "is in the file in clear text"
 _NOT_CLEAR = re.compile(r".*[$#]\{.*|ENC\(.*|\*+|#.*|", re.DOTALL)
 _GUESSED = frozenset({"changeit", "changeme", "password", "passw0rd", "secret", "activemq", "admin", "123456", "test"})
 _STORES = re.compile(r"(key|trust)StorePassword|keyStoreKeyPassword|keyPassword", re.IGNORECASE)
@@ -37,11 +37,11 @@ def is_clear(value: str) -> bool:
 def password_in_the_file(document: Document) -> Iterator[Problem]:
     """activemq.xml contains a password in clear text.
 
-    Why: the file is read by everybody who looks after the broker, is copied to every node and kept in a repository;
-        what it opens is an account of this broker or the next, a database, a directory or a key store.
-    Fix: write ${network.password} and keep the value in a properties file that only the broker may read (mode 0640),
-        loaded by a PropertyPlaceholderConfigurer.
-    Cannot see: secrets whose name says nothing of it; and what is in the files beside.
+    Why: every administrator reads the file, and copies of it are on every node and often in a repository, so the
+        password exposes an account of a broker, a database, a directory or a key store.
+    Fix: write ${network.password} and define the value in a properties file that only the broker can read (mode
+        0640), loaded by a PropertyPlaceholderConfigurer.
+    Cannot see: secrets in attributes with unrelated names, and the files next to activemq.xml.
     Source: the schema; Spring's beans; reference of encrypted passwords
 
     Fires on 5.18.3::
@@ -78,7 +78,7 @@ def password_in_the_file(document: Document) -> Iterator[Problem]:
                 if is_clear(value) and not is_weak_account(node, name):
                     yield node.problem(f"the {local} of {_owner_text(node)} {_STANDS}", name)
             elif _has_clear_password(value):
-                message = f"a password in the {local} of {_owner_text(node)} stands in the file in clear text"
+                message = f"a password in the {local} of {_owner_text(node)} is in the file in clear text"
                 yield node.problem(message, name)
         if node.name in _NAMED_VALUES:
             yield from _property_problems(node)
@@ -93,14 +93,15 @@ def _has_clear_password(text: str) -> bool:
 
 @rule("S021", "warning")
 def weakly_encrypted_value(document: Document) -> Iterator[Problem]:
-    """A value ENC(…) that was encrypted with DES.
+    """A value ENC(…) is encrypted with DES.
 
-    Why: jasypt's default, PBEWithMD5AndDES, makes the key with 1,000 rounds of MD5, and DES has keys of 56 bits: who
-        has the file tries words as fast as MD5 runs.
-    Fix: encrypt it again with PBEWITHHMACSHA256ANDAES_256 and a RandomIvGenerator, name both in the
-        EnvironmentStringPBEConfig of activemq.xml, and keep the key in another place than the value.
-    Cannot see: the algorithm, which does not stand in the value. A text whose length is none that AES can have was
-        encrypted with a cipher of blocks of 8 bytes; one of 32 to 39 characters may have been and is not told.
+    Why: jasypt's default, PBEWithMD5AndDES, derives the key with 1,000 rounds of MD5, and DES keys have 56 bits: an
+        attacker who has the file can test passwords as fast as MD5 runs.
+    Fix: encrypt the value again with PBEWITHHMACSHA256ANDAES_256 and a RandomIvGenerator, name both in the
+        EnvironmentStringPBEConfig of activemq.xml, and store the key separately from the value.
+    Cannot see: the algorithm, which the value does not name. The rule reports values whose length is impossible for
+        AES and possible for ciphers with blocks of 8 bytes; values of 32 to 39 characters are ambiguous and not
+        reported.
     Source: jasypt 1.9.3 of ActiveMQ 5.18.3, whose command line was run with both algorithms
 
     Fires on 5.18.3::
@@ -120,13 +121,13 @@ def weakly_encrypted_value(document: Document) -> Iterator[Problem]:
             if _is_weak(value):
                 local = name.rpartition("}")[2]
                 yield node.problem(
-                    f"the {local} of {_owner_text(node)} was encrypted with DES, which is guessed fast", name
+                    f"the {local} of {_owner_text(node)} is encrypted with DES, which attackers can break quickly", name
                 )
     for file in document.other_files:
         if file.endswith(".properties"):
             for entry in properties_entries(document, file):
                 if _is_weak(entry.value):
-                    yield entry.problem(f"{entry.name} was encrypted with DES, which is guessed fast")
+                    yield entry.problem(f"{entry.name} is encrypted with DES, which attackers can break quickly")
 
 
 def _is_weak(value: str) -> bool:
@@ -147,7 +148,7 @@ def _property_problems(node: Element) -> Iterator[Problem]:
     child = node.child("value")
     for holder, attribute in ((node, "value"), (node, ""), (child, "")):
         if holder is not None and is_clear(holder.get(attribute) if attribute else holder.text):
-            message = f"the {what} of {_owner_text(node.parent or node)} stands in the file in clear text"
+            message = f"the {what} of {_owner_text(node.parent or node)} is in the file in clear text"
             yield holder.problem(message, attribute)
 
 
@@ -165,10 +166,10 @@ def _owner_text(node: Element) -> str:
 def password_on_the_command_line(view: FleetView) -> Iterator[Problem]:
     """activemq_java_options contains a password.
 
-    Why: options of Java stand on the command line of the broker, which every account of the host can read (ps), and in
-        lists of processes that monitoring collects.
-    Fix: give the key store's password in <sslContext> as ${…}, in a properties file of activemq_extra_files; for other
-        code name a file with it (many options have a form that ends in .file).
+    Why: every account of the host can read the Java options in the broker's command line (ps), and monitoring often
+        collects lists of processes.
+    Fix: define the key store's password in <sslContext> as ${…}, in a properties file of activemq_extra_files; for
+        other code, name a file that contains it (many options have a form that ends in .file).
     Source: /proc/PID/cmdline: every account of the host may read it
 
     Fires on 5.18.3::
@@ -191,9 +192,9 @@ def password_on_the_command_line(view: FleetView) -> Iterator[Problem]:
         for option in broker.settings.java_options:
             named = _OPTION.fullmatch(option)
             if named and is_clear(named[2]):
-                yield Problem(f"activemq_java_options holds a password: -D{named[1]}=…", host=broker.host)
+                yield Problem(f"activemq_java_options contains a password: -D{named[1]}=…", host=broker.host)
             elif not named and _has_clear_password(option):
-                message = f"activemq_java_options holds a password in {option.partition('=')[0]}"
+                message = f"activemq_java_options contains a password in {option.partition('=')[0]}"
                 yield Problem(message, host=broker.host)
 
 
@@ -201,9 +202,9 @@ def password_on_the_command_line(view: FleetView) -> Iterator[Problem]:
 def guessed_store_password(document: Document) -> Iterator[Problem]:
     """A key or trust store has a well-known password.
 
-    Why: password is that of the broker.ks that every release ships, whose private key is public; changeit is Java's
-        own. Whoever gets a copy of the file has the key of the broker.
-    Fix: make a key store of your own with a password of its own, and write keyStorePassword="${keystore.password}".
+    Why: "password" is the password of the broker.ks that every release ships, whose private key is public; changeit
+        is Java's default. Anyone who obtains a copy of the file has the broker's key.
+    Fix: create a new key store with a new password, and write keyStorePassword="${keystore.password}".
     Source: broker.ks of the release tags (password); keytool (changeit)
 
     Fires on 5.18.3::
@@ -221,16 +222,17 @@ def guessed_store_password(document: Document) -> Iterator[Problem]:
     for node in document.nodes:
         for name, value in node.attributes.items():
             if _STORES.fullmatch(name) and value.strip().lower() in _GUESSED:
-                yield node.problem(f"the {name} is one that everybody tries first", name)
+                yield node.problem(f"the {name} is a well-known default password", name)
 
 
 @rule("S020", "warning")
 def broken_protocol(document: Document) -> Iterator[Problem]:
-    """SSLv3, TLS 1.0 or TLS 1.1 is switched on by name.
+    """A setting enables SSLv3, TLS 1.0 or TLS 1.1 by name.
 
-    Why: both are broken and withdrawn. Java has switched them off since 2015 and 2021; a connector that names nothing
-        else takes no connection there, and one that also names newer ones lets old clients in again on an older Java.
-    Fix: leave enabledProtocols out, or write TLSv1.2,TLSv1.3; protocol="TLS" on <sslContext>.
+    Why: these protocols are broken and withdrawn. Java disabled them in 2015 and 2021; a connector that names no
+        newer protocol accepts no connection, and one that also names newer protocols accepts old clients again on an
+        older Java.
+    Fix: remove enabledProtocols, or write TLSv1.2,TLSv1.3; write protocol="TLS" on <sslContext>.
     Source: RFC 7568 (SSLv3), RFC 8996 (TLS 1.0 and 1.1)
 
     Fires on 5.18.3::
@@ -245,7 +247,7 @@ def broken_protocol(document: Document) -> Iterator[Problem]:
         for part in connector.uri().walk():
             for option, value in part.options.items():
                 if option.rpartition(".")[2] == "enabledProtocols" and (old := _OLD.search(value)):
-                    yield connector.problem(f"{option} lets {old[1]} in", "uri", option)
+                    yield connector.problem(f"{option} enables {old[1]}", "uri", option)
     for context in document.all("sslContext"):
         if old := _OLD.fullmatch(context.known_value("protocol") or ""):
-            yield context.problem(f"protocol is {old[1]}", "protocol")
+            yield context.problem(f"protocol enables {old[1]}, which is broken", "protocol")

@@ -84,7 +84,7 @@ def of_connector(uri: str) -> bytes:
 def test_code_execution_over_openwire_needs_an_openwire_port(uri: str) -> None:
     found = release_rules(of_connector(uri), "5.15.9")
     assert found.keys() == {"S002"}
-    assert ("reach the ports" in found["S002"].fix) == uri.endswith(("61613", "5672"))
+    assert ("restrict the ports" in found["S002"].fix) == uri.endswith(("61613", "5672"))
 
 
 @pytest.mark.parametrize("uri", ["tcp://0.0.0.0:1", "auto+nio://0.0.0.0:1", "${uri}"])
@@ -150,7 +150,7 @@ def account(user: str, password: str) -> str:
 
 @pytest.mark.parametrize(
     ("user", "password", "text"),
-    [("system", "manager", "the password of the releases"), ("admin", "password", "a well-known default password")],
+    [("system", "manager", "the default password of ActiveMQ"), ("admin", "password", "a well-known default password")],
 )
 def test_default_password_is_of_the_releases_only_where_one_ships_it(user: str, password: str, text: str) -> None:
     assert text in finding("S004", account(user, password)).message

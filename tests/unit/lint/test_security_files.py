@@ -130,7 +130,7 @@ def test_the_account_of_jmx_is_an_error_where_it_is_in_use() -> None:
 def test_a_console_whose_file_is_not_there_is_said_not_to_be_looked_at() -> None:
     (finding,) = security_findings("S006", CONSOLE)
     assert finding.severity == "info"
-    assert "was not looked at" in finding.message
+    assert "were not checked" in finding.message
 
 
 def test_a_console_file_that_is_not_xml_is_passed_over() -> None:

@@ -70,7 +70,7 @@ def test_each_broker_of_a_fleet_is_warned_of_until_its_release_has_the_fixes(rel
 
 def test_the_release_to_go_to_is_named() -> None:
     (first, _) = of_fleet("S001", release="5.15.2")
-    assert first.fix.startswith("upgrade to 5.19.11 (5.15.16 fixes CVE-2023-46604, and not all that is known since)")
+    assert first.fix.startswith("upgrade to 5.19.11 (5.15.16 fixes CVE-2023-46604, but not all later vulnerabilities)")
     (second, _) = of_fleet("S002", release="6.0.1")
     assert second.fix.startswith("upgrade to 6.3.2")
 
