@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -87,20 +86,20 @@ def _check_port(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
 class TextPattern:
-    """A pydantic validator for text that must match ``regex`` as a whole and pass :func:`check_text`.
+    """A pydantic validator for text that must match a regular expression as a whole and pass :func:`check_text`.
 
     ``what`` is the error that the user reads when the text does not match.
     """
 
-    regex: str
-    what: str
+    def __init__(self, regex: str, what: str) -> None:
+        self._compiled = re.compile(regex)
+        self._what = what
 
     def check(self, text: str) -> str:
         """Return the text unchanged; raise ValueError where it does not match."""
-        if not re.fullmatch(self.regex, text):
-            raise ValueError(self.what)
+        if not self._compiled.fullmatch(text):
+            raise ValueError(self._what)
         return check_text(text)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
@@ -111,7 +110,7 @@ class TextPattern:
     ) -> dict[str, Any]:
         described = handler(schema)
         # Editors read patterns as JavaScript does, which has no flags inside an expression.
-        regex = self.regex.replace("(?a:", "(?:")
+        regex = self._compiled.pattern.replace("(?a:", "(?:")
         return described if "(?i:" in regex or "pattern" in described else described | {"pattern": f"^(?:{regex})$"}
 
 
