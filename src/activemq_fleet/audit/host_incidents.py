@@ -14,6 +14,7 @@ from activemq_fleet.audit.evidence import Incident, LogEvidence, PairNode, incid
 from activemq_fleet.audit.log_evidence import FORWARDED, LOCKS
 from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_of, link_name
 from activemq_fleet.audit.record_incidents import (
+    FRAME_ERRORS,
     SHOWN_NAMES,
     incident_of_series,
     record_incidents,
@@ -396,7 +397,7 @@ def _incident_of_breaks(node: PairNode, breaks: _Breaks) -> Iterator[Incident]:
         names = ", ".join(name for name, _ in breaks.destinations.most_common(SHOWN_NAMES))
         destination = f" Destinations of the messages that it forwarded meanwhile: {names}."
     error = f"“{shortened(breaks.error)}”" if breaks.error else "no error in this log"
-    is_frame = "MaxFrameSizeExceeded" in breaks.error or "larger than max allowed" in breaks.error
+    is_frame = any(text in breaks.error for text in FRAME_ERRORS)
     yield incident_of(
         "breaking_bridge",
         node,

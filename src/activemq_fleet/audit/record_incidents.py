@@ -23,6 +23,7 @@ from activemq_fleet.audit.record_signs import (
     EXHAUSTED,
     FAILED,
     LIMITED,
+    RECONNECTED,
     REPORTED,
     RIGHTS,
     SLOW,
@@ -42,6 +43,12 @@ _STOLEN = 10
 """The number of times that a client id changes its connection: a client that connects again takes its own."""
 _TLS_FAILURES = 5
 """The number of TLS connections that fail in a series that make an incident."""
+_RECONNECTIONS = 5
+"""The number of reconnections in a series that make an incident."""
+_BETWEEN_RECONNECTIONS = timedelta(minutes=1)
+"""The longest time between two of them, on average."""
+FRAME_ERRORS = ("MaxFrameSizeExceeded", "larger than max allowed")
+"""Texts in the error of a bridge whose message exceeds a limit of frames."""
 _ACCESSES = 3
 """The number of slow accesses to the store in a series that make an incident."""
 _BLOCKED = timedelta(minutes=1)
@@ -60,6 +67,7 @@ def record_incidents(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterato
     yield from _blocked_producers(node, by_kind.get(BLOCKED, []), by_kind.get(LIMITED, []))
     yield from _refused_connections(node, by_kind.get(CONNECTIONS, []))
     yield from _lost_spool(node, by_kind.get(SPOOL, []))
+    yield from _reconnections(node, by_kind.get(RECONNECTED, []))
     yield from _slow_stores(node, by_kind.get(SLOW, []))
     yield from _reported_errors(node, by_kind.get(REPORTED, []))
 
@@ -205,6 +213,27 @@ def _lost_spool(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Inc
             f"“{shortened(series[0].text)}”."
         )
         yield incident_of_series(node, series, "lost_spool", cause, advice.LOST_SPOOL)
+
+
+def _reconnections(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+    """Yield incidents of bridges whose failover transport loses its connection about once per minute or more often."""
+    by_uri: dict[str, list[LogEvidence]] = {}
+    for record in evidence:
+        by_uri.setdefault(record.fields["who"], []).append(record)
+    for uri, records in sorted(by_uri.items()):
+        for series in split_into_series(records):
+            count = sum(record.count for record in series)
+            lasted = max(record.until for record in series) - series[0].at
+            if count < _RECONNECTIONS or lasted > count * _BETWEEN_RECONNECTIONS:
+                continue
+            most = max(series, key=lambda record: record.count)
+            is_frame = any(text in most.text for text in FRAME_ERRORS)
+            cause = (
+                f"A bridge of {short_name(node.host)} to {uri or 'another broker'} lost its connection "
+                f"{_times(count)} in a row, and its failover transport connected again: “{shortened(most.text)}”."
+            )
+            advised = advice.FRAMES if is_frame else advice.BREAKING_BRIDGE
+            yield incident_of_series(node, series, "breaking_bridge", cause, advised)
 
 
 def _slow_stores(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:

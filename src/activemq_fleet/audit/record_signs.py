@@ -21,8 +21,10 @@ STORE, SPOOL, FRAME, FAILED = "X-STORE", "X-SPOOL", "X-FRAME", "X-FAILED"
 """Errors of the store and of the temporary store, refused frames and refused messages."""
 BLOCKED, LIMITED, CONNECTIONS = "X-BLOCKED", "X-LIMITED", "X-CONNECTIONS"
 """Blocked producers, lowered limits of the store and refused connections."""
-EXHAUSTED, SLOW, REPORTED, UNEXPLAINED = "X-EXHAUSTED", "X-SLOW", "X-REPORTED", "X-UNEXPLAINED"
-"""Exhausted memory or file descriptors, slow accesses to the store, other known errors, and unknown ones.
+EXHAUSTED, SLOW, RECONNECTED = "X-EXHAUSTED", "X-SLOW", "X-RECONNECTED"
+"""Exhausted memory or file descriptors, slow accesses to the store, and reconnections of a failover transport."""
+REPORTED, UNEXPLAINED = "X-REPORTED", "X-UNEXPLAINED"
+"""Other known errors, and unknown ones.
 
 A sign's kind is one of these. Its field ``what`` says more, ``who`` names what it concerns, and ``of`` is the kind of
 the record.
@@ -91,6 +93,8 @@ _PROBE = re.compile(r"terminated the handshake|EOFException|Connection reset|Bro
 _STOPS = re.compile(r"BrokerStoppedException|Broker\S* (?:has been |is being |is )?stopped|peer \S+ stopped|disposed")
 _VARIABLE = re.compile(r"ID:\S+|\w[\w+.-]*://\S+|0x[0-9a-f]+|@[0-9a-f]{4,}|\d+")
 _START_ERROR = 200  # characters
+_SOCKET = re.compile(r"@\d+$")
+"""The local port in a connected socket's address."""
 _TEMPLATE = 160
 """Characters of a message by which unexplained records count as the same."""
 
@@ -201,6 +205,11 @@ def _stolen_client(record: LogEvidence) -> LogEvidence | None:
     return _sign(record, STOLEN, "client", record.fields.get("client", ""))
 
 
+def _lost_connection(record: LogEvidence) -> LogEvidence | None:
+    """Return the loss of a bridge's connection that its failover transport replaces, without a record of the bridge."""
+    return _sign(record, RECONNECTED, "link", _SOCKET.sub("", record.fields.get("uri", "")))
+
+
 def _blocked_producer(record: LogEvidence) -> LogEvidence | None:
     usage = _USAGE.search(record.fields.get("what") or record.fields.get("u") or "")
     what = "memory" if usage is None else str(usage.lastgroup)
@@ -245,6 +254,7 @@ _READERS: Mapping[str, Callable[[LogEvidence], LogEvidence | None]] = {
     "NET-REMOTE-ERR": _refused_connection,
     "TR-ACCEPT-FAIL": _unaccepted_connection,
     "TR-LINK-STEAL": _stolen_client,
+    "FO-LOST-RETRY": _lost_connection,
     "PFC-BLOCKED": _blocked_producer,
     "PFC-SENDFAIL": _blocked_producer,
     "PFC-TX-WAIT": _blocked_producer,
@@ -266,6 +276,7 @@ _INCIDENTS: Mapping[Callable[[LogEvidence], LogEvidence | None], tuple[advice.In
     _refused_connection: ("refused_credentials", "duplicate_client", "duplicate_bridge"),
     _unaccepted_connection: ("refused_connections",),
     _stolen_client: ("duplicate_client",),
+    _lost_connection: ("breaking_bridge", "link_down"),
     _blocked_producer: ("blocked_producers",),
     _spool_error: ("lost_spool", "store_error"),
     _slow_access: ("slow_store",),

@@ -128,6 +128,13 @@ def test_unknown_error_is_unexplained_and_unknown_warning_only_if_it_repeats() -
             "blocked producers of a destination, because the store was full",
         ),
         (
+            "WARN  | Transport (tcp://10.0.0.3:61616) failed, reason:  java.io.EOFException, attempting to "
+            "automatically reconnect | org.apache.activemq.transport.failover.FailoverTransport | t",
+            20,
+            "breaking_bridge",
+            "to tcp://10.0.0.3:61616 lost its connection 20 times in a row",
+        ),
+        (
             "INFO  | Slow KahaDB access: cleanup took 9,000 | org.apache.activemq.store.kahadb.MessageDatabase | t",
             3,
             "slow_store",
