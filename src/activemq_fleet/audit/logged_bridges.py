@@ -15,8 +15,8 @@ BROKE = "error at"
 """The beginning of the cause of a bridge that broke."""
 _ALIVE = timedelta(seconds=1)
 _STOPS = frozenset({"LIFE-STOPPING", "LIFE-STOPPED", "LIFE-STOPPED-OLD"})
-_STOPPED_WITHIN = timedelta(minutes=2)
-"""The longest time between the end of a bridge and the stop of its broker that is soon."""
+LASTS = timedelta(minutes=2)
+"""The time after its end from which a bridge that was not rebuilt is lost: a failover takes less."""
 _ADDRESS = re.compile(r"//(?:[^/@]*@)?([^/:,()?\s]+):(\d+)")
 _THREAD = re.compile(r"DiscoveryNetworkConnector:([^:]+):")
 _LOST = frozenset({"NET-REMOTE-ERR", "NET-LOCAL-ERR"})
@@ -56,8 +56,8 @@ class LoggedBridge:
     back_peer: str | None = None
     dialled: datetime | None = None
     """The first attempt of a link that never came up."""
-    stopped_soon: bool = False
-    """Whether this host's broker stopped soon after the bridge broke, as when a whole fleet is stopped."""
+    ended_late: bool = False
+    """Whether this host's broker stopped, or its log ends, so soon after the bridge broke that no more can be told."""
     broken_handshake: datetime | None = None
     """The time at which the last attempt to connect again ended in the handshake, where none followed."""
 
@@ -65,7 +65,8 @@ class LoggedBridge:
     def is_broken(self) -> bool:
         """Whether the bridge was not rebuilt though its broker went on, after an error or a broken handshake."""
         is_lost = (self.cause or "").startswith(BROKE) or self.broken_handshake is not None
-        return self.state == "down" and self.rebuilt is False and is_lost and not self.stopped_soon
+        is_certain = not self.ended_late or self.broken_handshake is not None
+        return self.state == "down" and self.rebuilt is False and is_lost and is_certain
 
 
 @dataclass(slots=True)
@@ -224,8 +225,8 @@ class _BridgeReader:
             self._passive.append(seen.fields.get("duplexId", "").partition("@")[0])
         elif seen.kind in _STOPS:
             for bridge in self._last.values():
-                bridge.stopped_soon = bridge.ended is not None and seen.at - bridge.ended <= _STOPPED_WITHIN
-            self._links.forget_handshakes(seen.at - _STOPPED_WITHIN)
+                bridge.ended_late = bridge.ended is not None and seen.at - bridge.ended <= LASTS
+            self._links.forget_handshakes(seen.at - LASTS)
         elif seen.kind == "NET-PENDING-INFO" and seen.fields.get("side") == "remote":
             self._links.note_handshake(seen)
         elif seen.kind == "FO-STILL-TRYING":

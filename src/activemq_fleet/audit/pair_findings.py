@@ -26,7 +26,7 @@ from activemq_fleet.audit.host_incidents import host_incidents
 from activemq_fleet.audit.journal_lines import ConnectionRecord
 from activemq_fleet.audit.link_incidents import link_incidents
 from activemq_fleet.audit.log_evidence import OF_LINKS, TEMP_DELETED, evidence_in
-from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_of
+from activemq_fleet.audit.logged_bridges import LASTS, LoggedBridge, bridges_of
 from activemq_fleet.audit.operation_records import Operation
 from activemq_fleet.audit.pair_incidents import pair_incidents, store_path
 from activemq_fleet.audit.record_signs import FRAME, UNEXPLAINED
@@ -181,6 +181,9 @@ def findings_of_logs(nodes: Sequence[PairNode], evidence: Iterable[LogEvidence |
         runs = findings.runs[node.host] = observed_runs(of_runs, list(periods.values()))
         findings.incidents += host_incidents(node, node_evidence, runs)
         bridges = bridges_of(record for record in node_evidence if record.kind in OF_RUNS or record.kind in OF_LINKS)
+        last = max((period.last for (host, _), period in periods.items() if host == node.host), default=None)
+        for bridge in bridges:
+            bridge.ended_late |= bridge.ended is not None and last is not None and last - bridge.ended <= LASTS
         findings.bridges += bridges
         findings.incidents += link_incidents(node, bridges, findings.incidents)
         findings.unexplained += unexplained_records(

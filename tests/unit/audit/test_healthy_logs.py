@@ -48,3 +48,17 @@ def test_samples_of_healthy_brokers_show_nothing_but_a_takeover() -> None:
 
     assert {name: findings.kinds for name, findings in found.items()} == expected
     assert [findings.unexplained for findings in found.values()] == [[], [], [], []]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_healthy_logs_that_end_anywhere_show_nothing_but_takeovers(release: str) -> None:
+    logs = {home.name: read_log(home).decode().splitlines() for home in (LOGS / "healthy" / release).iterdir()}
+    moments = sorted({line[:19] for lines in logs.values() for line in lines if line.startswith("20")})
+    for end in moments[:: max(1, len(moments) // 8)]:
+        parts = {host: [line for line in lines if line[:1] != "2" or line[:19] <= end] for host, lines in logs.items()}
+        begun = {host: "\n".join(lines).encode() for host, lines in parts.items() if lines and lines[0][:1] == "2"}
+
+        findings = audit_logs(begun, [("depot-mq01-a", "depot-mq01-b")])
+
+        assert findings.kinds <= {"takeover"}, (end, findings.incidents)
+        assert findings.unexplained == []

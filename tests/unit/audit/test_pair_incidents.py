@@ -424,8 +424,10 @@ def test_pair_with_a_lease_that_neither_gets_is_an_outage() -> None:
 def test_bridge_that_was_lost_and_stays_away_is_a_link_that_is_down() -> None:
     bridge = ("3 dial", "3 connector", "4 bridge up", "60:00 bridge lost")
 
-    found = only(audit_pair(log(A, *MASTER, *bridge)))
+    found = only(audit_pair(log(A, *MASTER, *bridge), more=[busy(A, "70:00", "70:01")]))
 
     assert (found.kind, found.began) == ("link_down", NOON + timedelta(minutes=60))
     assert "The link to-orders of orders-mq01-a to orders-mq01-a has been down" in found.cause
-    assert kinds(audit_pair(log(A, *MASTER, *bridge, "60:20 stopping", "60:21 stopped"))) == []
+    stopped = log(A, *MASTER, *bridge, "60:20 stopping", "60:21 stopped")
+    assert audit_pair(stopped, more=[busy(A, "70:00", "70:01")]) == []
+    assert audit_pair(log(A, *MASTER, *bridge), more=[busy(A, "60:50", "60:59")]) == []
