@@ -1,4 +1,4 @@
-"""Rule V about the classes of beans, by the jars of the release."""
+"""Rules V about the classes of beans, by the jars of the release."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from activemq_fleet.releases import BeanClass, bean_class
 
 _PROPERTIES = "http://www.springframework.org/schema/p"
 _REFERENCES = frozenset({"ref", "bean", "local", "parent", "depends-on", "factory-bean"})
+_SHIPPED_BY_NONE = (
+    *("com.mysql.", "org.mariadb.", "org.postgresql.", "oracle.jdbc.", "com.microsoft.sqlserver.", "com.ibm.db2."),
+    *("net.sourceforge.jtds.", "org.apache.derby.", "org.h2.", "org.hsqldb."),
+    *("com.mchange.", "com.zaxxer.", "com.jolbox.", "org.apache.tomcat.jdbc.", "org.springframework.jdbc."),
+)
 _FIRST_NAME = re.compile(r"[^.\[]+")
 
 
@@ -80,6 +85,37 @@ def bean_class_of_another_release(bean: Element) -> Iterator[Problem]:
         if is_missing or is_wrong or (setting.is_text and setting.name in known.not_from_text):
             text = f"{subject} has no property {setting.name}, so the broker stops at its start"
             yield setting.node.problem(f"{text}: {_other_property(known, setting, spans)}", setting.attribute)
+
+
+@rule("V037", "info", each="bean")
+def bean_class_of_no_release(bean: Element) -> Iterator[Problem]:
+    """A bean's class is a driver or a connection pool that no release ships.
+
+    Why: an upgrade installs a new directory without the added jar. The broker then does not start, or it stops some
+        seconds after its start: ClassNotFoundException.
+    Fix: put the jar into lib/optional of each installation, also of the next release. In a fleet: the jar of
+        activemq_jdbc.
+    Cannot see: whether the jar was added.
+    Source: assembly/src/main/descriptors/common-bin.xml of the release tags, 5.5.1 to 6.3.1
+
+    Fires on 5.18.3::
+
+        <bean id="orders-db" class="org.postgresql.ds.PGSimpleDataSource">
+          <property name="serverName" value="db.example.com"/>
+        </bean>
+
+    Silent on 5.18.3::
+
+        <bean id="orders-db" class="org.apache.commons.dbcp2.BasicDataSource">
+          <property name="maxTotal" value="50"/>
+        </bean>
+    """
+    broker = bean.document.broker
+    if broker is not None and broker.settings.jdbc is not None:
+        return  # its jar is installed with each release
+    name = _class_of(bean)
+    if name.startswith(_SHIPPED_BY_NONE) and _is_created(bean):
+        yield bean.problem(f"{name} is in no release: the broker needs its jar, also after an upgrade", "class")
 
 
 @dataclass(frozen=True, slots=True)
