@@ -98,6 +98,7 @@ bench: ## the table of the README
 
 package: ## the wheels of library and agent, the agent's wheelhouse and the Galaxy archive, into dist/
 	@scripts/setup.sh
+	@$(PY) -m scripts.bundle_schemas
 	@$(PY) -m scripts.check_packages
 	@$(PY) -m build --wheel --no-isolation --outdir dist .
 	@$(PY) -m build --wheel --no-isolation --outdir dist agent

@@ -13,6 +13,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 COLLECTION = "ansible_collections/activemq/fleet"
+SCHEMAS = "build/schemas.zip"
+"""The XML schemas of ActiveMQ's releases: `make package` fetches them before it builds the wheel."""
 PARTS = ("galaxy.yml", "meta", "playbooks", "plugins", "roles")
 
 
@@ -27,3 +29,5 @@ class CollectionHook(BuildHookInterface[Any]):
             return
         for part in PARTS:
             build_data["force_include"][str(Path(self.root, part))] = f"{COLLECTION}/{part}"
+        if (schemas := Path(self.root, SCHEMAS)).exists():
+            build_data["force_include"][str(schemas)] = "activemq_fleet/schemas.zip"

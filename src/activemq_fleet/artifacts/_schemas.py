@@ -18,6 +18,8 @@ from activemq_fleet.errors import ArtifactError, SchemaUnavailable
 from activemq_fleet.releases import Release, releases_with_schema
 from activemq_fleet.schema import Schema
 
+BUNDLE = Path(__file__).resolve().parents[1] / "schemas.zip"
+"""The schemas that the wheel contains, ``RELEASE.xsd`` each; a checkout has none."""
 _MEMBER = "activemq.xsd"
 _JAR = re.compile(r"(?:^|/)activemq-(?:core|spring|all)-(?P<version>\d[^/]*)\.jar$")
 _OWN_POM = re.compile(r"META-INF/maven/org\.apache\.activemq/activemq-(?:core|spring|all)/pom\.properties")
@@ -54,6 +56,15 @@ def cached_schemas() -> list[Release]:
     """Return the releases whose ``activemq.xsd`` is in the download cache."""
     xsd_files = (cache_directory() / "schemas").glob("*.xsd")
     return [Release.of(path.stem) for path in xsd_files if re.fullmatch(r"\d+\.\d+\.\d+", path.stem)]
+
+
+def packaged_schema(release: Release, bundle: Path = BUNDLE) -> bytes | None:
+    """Return the ``activemq.xsd`` of a release from the wheel, or None if no wheel has it."""
+    try:
+        with zipfile.ZipFile(bundle) as archive:
+            return archive.read(f"{release.text}.xsd")
+    except (FileNotFoundError, KeyError):
+        return None
 
 
 def fetch_schema(release: Release, source: Path | None = None, *, progress: Progress = log_progress) -> Path:
@@ -127,6 +138,8 @@ def _write(part: Path, xsd: bytes) -> None:
 
 
 def _obtain(release: Release, progress: Progress) -> bytes:
+    if (packaged := packaged_schema(release)) is not None:
+        return packaged
     for jar in _jars_at_hand(release):
         return _xsd_in(jar, release)
     try:

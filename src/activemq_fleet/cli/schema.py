@@ -17,7 +17,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("release", shell_complete=complete_releases)
+@click.argument("releases", metavar="RELEASE...", nargs=-1, required=True, shell_complete=complete_releases)
 @click.option(
     "--from",
     "source",
@@ -25,18 +25,21 @@ def command() -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The release's own jar (activemq-spring, activemq-core to 5.7, activemq-all) or its tar.gz or zip.",
 )
-def fetch(release: str, source: Path | None) -> None:
-    """Take the XSD of RELEASE from its own jar or archive into the cache.
+def fetch(releases: tuple[str, ...], source: Path | None) -> None:
+    """Take the XSD of each RELEASE from its own jar or archive into the cache.
 
-    Without --from the jar comes through Maven. A schema given by --from replaces the cached one.
+    Without --from the schema comes from the wheel or, for releases that the wheel does not contain, through Maven. A
+    schema given by --from replaces the cached one. The cache can be copied to a machine without a network.
     """
     from activemq_fleet import Release
     from activemq_fleet.artifacts import fetch_schema
 
-    asked = Release.of(release)
-    with ACTIVITY.during(f"Fetching the schema of {asked}"):
-        path = fetch_schema(asked, source, progress=echo_to_stderr)
-    echo(f"schema of {asked}: {path}")
+    if source is not None and len(releases) > 1:
+        raise click.UsageError(f"--from {source} is of one release: name one RELEASE, not {len(releases)}")
+    for release in map(Release.of, releases):
+        with ACTIVITY.during(f"Fetching the schema of {release}"):
+            path = fetch_schema(release, source, progress=echo_to_stderr)
+        echo(f"schema of {release}: {path}")
 
 
 def _add_print_command(name: str, files: str) -> None:

@@ -1,0 +1,62 @@
+"""Write build/schemas.zip, the XML schemas of ActiveMQ's releases that the wheel contains.
+
+    python -m scripts.bundle_schemas
+
+The schemas come from the cache, or from the jars of the releases through Maven. A release whose jar cannot be
+downloaded is reported and left out. The same schemas make the same archive, byte for byte.
+"""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+
+from activemq_fleet.artifacts import fetch_schema
+from activemq_fleet.errors import FleetError
+from activemq_fleet.releases import Release, known_lines, releases_with_schema
+
+BUNDLE = Path(__file__).resolve().parents[1] / "build" / "schemas.zip"
+NOTICE = """\
+The XML schemas in this archive are files of Apache ActiveMQ, each from the jar of its release.
+
+Apache ActiveMQ
+Copyright The Apache Software Foundation
+
+They are licensed under the Apache License, Version 2.0: http://www.apache.org/licenses/LICENSE-2.0
+"""
+_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+def main() -> int:
+    """Write the archive. Without any schema, remove it: `check` then fetches schemas when it needs them."""
+    schemas: dict[str, bytes] = {}
+    for release in releases():
+        try:
+            schemas[f"{release.text}.xsd"] = fetch_schema(release, progress=print).read_bytes()
+        except FleetError as error:
+            print(f"bundle_schemas: {release} is left out: {error}", file=sys.stderr)
+    if not schemas:
+        BUNDLE.unlink(missing_ok=True)
+        print("bundle_schemas: warning: the wheel will contain no XML schema. Install Java and Maven", file=sys.stderr)
+        return 0
+    write_bundle(schemas, BUNDLE)
+    print(f"{BUNDLE.name}: the schemas of {len(schemas)} releases")
+    return 0
+
+
+def releases() -> list[Release]:
+    """Return all releases whose schema can be downloaded, by the data of the library."""
+    return [release for line in known_lines() for release in releases_with_schema(line)]
+
+
+def write_bundle(schemas: dict[str, bytes], path: Path) -> None:
+    """Write an archive of schemas and their license notice, without dates."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in sorted({"NOTICE": NOTICE.encode(), **schemas}.items()):
+            archive.writestr(zipfile.ZipInfo(name, _DATE), content, zipfile.ZIP_DEFLATED)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
