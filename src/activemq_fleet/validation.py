@@ -26,8 +26,9 @@ from activemq_fleet.lint import (
 )
 from activemq_fleet.lint.document import Document
 from activemq_fleet.lint.engine import all_rules, findings_of
+from activemq_fleet.lint.file_kinds import KIND_RULE
 from activemq_fleet.lint.file_network import DUPLEX_RULE, duplex_problems
-from activemq_fleet.lint.files import KIND_RULE, exposure_of_file, schema_finding, without_duplicates
+from activemq_fleet.lint.files import exposure_of_file, schema_finding, without_duplicates
 from activemq_fleet.lint.fleets import FleetView, broker_findings, graph_findings
 from activemq_fleet.lint.suppressions import apply_suppressions
 from activemq_fleet.releases import Release

@@ -32,8 +32,7 @@ from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import counted, echo_to_stderr, warn
 from activemq_fleet.cli.terminal import print_long
 from activemq_fleet.findings import error as error_finding
-from activemq_fleet.lint.file_kinds import foreign_kind
-from activemq_fleet.lint.files import KIND_RULE, NO_BROKER_RULE
+from activemq_fleet.lint.file_kinds import KIND_RULE, NO_BROKER_RULE, foreign_kind
 from activemq_fleet.validation import suppress_by_comments
 
 _POSITION = re.compile(r"\((?P<path>/[^()]*):(?P<line>[0-9]+)\)$|^(?P<first>/[^:]*):(?P<first_line>[0-9]+): ")

@@ -11,6 +11,9 @@ from lxml import etree
 from activemq_fleet.releases import XBEAN
 from activemq_fleet.schema import BEANS, CORE, UnreadableError, local_name, namespace_of, parse, text_of, utf_16_of
 
+KIND_RULE = "V040"
+"""The rule about files that are no activemq.xml."""
+NO_BROKER_RULE = "V041"
 _NAME_THE_FILE = "name the activemq.xml that the broker reads"
 _READ_WITH_IT = "name the activemq.xml of the same directory: this file is read together with it"
 _OF_ARTEMIS = (

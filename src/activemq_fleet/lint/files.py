@@ -12,7 +12,7 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import STRAY, Document, Problem
 from activemq_fleet.lint.engine import all_rules, applicable_rules, findings_of
 from activemq_fleet.lint.exposure import Exposure, exposure_of
-from activemq_fleet.lint.file_kinds import FileKind, foreign_kind
+from activemq_fleet.lint.file_kinds import KIND_RULE, FileKind, foreign_kind
 from activemq_fleet.lint.imports import imported_files
 from activemq_fleet.lint.selection import EVERY_RULE, Selection
 from activemq_fleet.lint.versions_placeholders import template_mark
@@ -22,8 +22,6 @@ from activemq_fleet.schema import Schema, SchemaProblem, TooLargeError, Unreadab
 SCHEMA_RULE = "V002"
 SIZE_RULE = "V019"
 TEMPLATE_RULE = "V022"
-KIND_RULE = "V040"
-NO_BROKER_RULE = "V041"
 ACTIVEMQ_XML = "conf/activemq.xml"
 # A rule, and the one that says all of it at the same place.
 _STRONGER = {"S002": "S001", "S009": "N008", "V024": "V051"}
