@@ -58,10 +58,14 @@ def known_rule_ids() -> tuple[str, ...]:
     return (*(registered.id for registered in rules()), *(rule.id for rule in inventory_rules()))
 
 
+DescribedRule = Rule | InventoryRule
+"""A rule with an id, a severity, a title, the reason why it matters, and the fix."""
+
+
 @cache
-def described_rules() -> Mapping[str, Rule | InventoryRule]:
+def described_rules() -> Mapping[str, DescribedRule]:
     """Return every rule by its id: lint rules, rules about an inventory, and that of unusable input (T000)."""
-    described: tuple[Rule | InventoryRule, ...] = (*rules(), INPUT_RULE, *inventory_rules())
+    described: tuple[DescribedRule, ...] = (*rules(), INPUT_RULE, *inventory_rules())
     return MappingProxyType({rule.id: rule for rule in described})
 
 

@@ -18,8 +18,7 @@ from activemq_fleet.cli.terminal import print_long, wrapped
 from activemq_fleet.documentation import page_reference, with_page_references
 
 if TYPE_CHECKING:
-    from activemq_fleet.lint import Rule
-    from activemq_fleet.topology.inventory_rules import InventoryRule
+    from activemq_fleet.validation import DescribedRule
 
 _COLORS = {"error": "red", "warning": "yellow", "info": "blue"}
 _NARROWEST, _WIDEST = 80, 100
@@ -68,18 +67,19 @@ def _matching_ids(text: str, known: Sequence[str]) -> list[str]:
     raise InputError(f"no rule has the id {text}: {hint}`activemq-fleet rule` lists all")
 
 
-def _to_dict(rule: Rule | InventoryRule) -> dict[str, Any]:
+def _to_dict(rule: DescribedRule) -> dict[str, Any]:
     from activemq_fleet.lint import Rule
 
     described = {name: getattr(rule, name) for name in ("id", "severity", "title", "why", "fix")}
     if isinstance(rule, Rule):
-        described |= {name: getattr(rule, name) for name in ("cannot_see", "source", "releases_in_words", "scope")}
+        described |= {name: getattr(rule, name) for name in ("cannot_see", "source", "scope")}
+        described["releases"] = rule.releases_in_words
         described["fires"] = [{"release": shown.release, "text": shown.text} for shown in rule.fires]
         described["silent"] = [{"release": shown.release, "text": shown.text} for shown in rule.silent]
     return described
 
 
-def _list_lines(rules: Sequence[Rule | InventoryRule]) -> Iterator[str]:
+def _list_lines(rules: Sequence[DescribedRule]) -> Iterator[str]:
     from activemq_fleet.lint import FAMILIES
 
     families = FAMILIES | _FAMILIES_OF_INVENTORIES
@@ -94,11 +94,11 @@ def _list_lines(rules: Sequence[Rule | InventoryRule]) -> Iterator[str]:
         yield f"{rule.id}  {severity}  {_plain(rule.title)}"
 
 
-def _explanation(rule: Rule | InventoryRule) -> str:
+def _explanation(rule: DescribedRule) -> str:
     return "\n".join(_explanation_lines(rule))
 
 
-def _explanation_lines(rule: Rule | InventoryRule) -> Iterator[str]:
+def _explanation_lines(rule: DescribedRule) -> Iterator[str]:
     from activemq_fleet.lint import SCOPES, Rule
 
     yield f"{click.style(rule.id, bold=True)}  {click.style(rule.severity, fg=_COLORS[rule.severity])}"
