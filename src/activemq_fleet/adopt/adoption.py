@@ -263,6 +263,7 @@ def _note_placeholders(proposal: Proposal, fleet: Fleet) -> None:
             hosts,
             f"${{{name}}} is in no file that is rendered: say what it stands for in a file of --properties, "
             f"or set it with activemq_java_options: [-D{name}=…]",
+            is_urgent=True,
         )
 
 
@@ -278,6 +279,7 @@ def _note_missing_settings(proposal: Proposal) -> None:
             locked,
             "no accounts in the file, and rendered brokers let in nobody without one: "
             "add those of your clients to activemq_users",
+            is_urgent=True,
         )
     heap = (
         ""

@@ -132,6 +132,7 @@ def _note_key_stores(proposal: Proposal, document: AdoptedDocument) -> None:
             [document.host],
             f"sslContext names {' and '.join(relative_paths)}, which a new installation has not, "
             "or with keys that all know: name the files by absolute paths, in activemq_tls or in the fragment",
+            is_urgent=True,
         )
 
 

@@ -91,6 +91,7 @@ def _note_placeholder_settings(proposal: Proposal, document: AdoptedDocument, no
             [document.host],
             f"the {node.get('class').rpartition('.')[2] or node.name} sets {', '.join(lost)}, and the rendered "
             "PropertyPlaceholderConfigurer does not: check the placeholders that rely on it",
+            is_urgent=True,
         )
 
 

@@ -59,6 +59,7 @@ def propose_profiles(proposal: Proposal, shared: Collection[str] = ()) -> None:
                     [document.host for document in documents],
                     f"nothing shows that both nodes of pair {pair} share {perhaps[0]}, so each is a broker by itself "
                     f"(activemq_ha: none); where they do, {perhaps[1]}",
+                    is_urgent=True,
                 )
         for document in documents:
             _propose_store(proposal, document)
@@ -72,6 +73,7 @@ def _note_missing_store_marker(proposal: Proposal, pair: str, documents: Sequenc
             [document.host for document in documents],
             f"the store {store_path(documents[0])} has no marker yet, without which site starts no broker: with the "
             f"store mounted, write {pair} into the file {STORE_MARKER} in it",
+            is_urgent=True,
         )
 
 
@@ -185,6 +187,7 @@ def _propose_store(proposal: Proposal, document: AdoptedDocument) -> None:
             [document.host],
             "is started by a guard: set activemq_store_directory to what its unit names after --store, "
             f"unless that is /srv/activemq/{document.identity.pair}",
+            is_urgent=True,
         )
     else:
         proposal.set(document.host, "store_directory", store.get("directory"))
@@ -210,6 +213,7 @@ def propose_own_directories(proposal: Proposal) -> None:
             hosts,
             f"the store is {path}: set activemq_store_directory to where that is on the host, or the broker starts "
             "with an empty store",
+            is_urgent=True,
         )
 
 
