@@ -51,8 +51,8 @@ def test_every_rule_has_a_page() -> None:
 def test_page_of_topology_error_has_severity_title_and_fix() -> None:
     page = rule_pages()[PurePosixPath("rules/T016.md")]
 
-    assert page.startswith("# T016\n\n**A broker has no account.** Warning.\n")
-    assert "\nFix: `activemq_users`.\n" in page
+    assert page.startswith("# T016\n\n**The broker has no accounts.** Warning.\n")
+    assert "\nFix: set `activemq_users`.\n" in page
 
 
 def test_index_of_rules_links_every_rule() -> None:
