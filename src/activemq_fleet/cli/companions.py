@@ -31,7 +31,7 @@ BESIDE = (
     "users.properties",
 )
 _LARGEST = 16 << 20  # bytes; the largest activemq.xml ever seen has a few hundred thousand
-_MOST_NAMES = 1_000
+_MOST_NAMES = 300
 
 
 def companions_of(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Finding]]:

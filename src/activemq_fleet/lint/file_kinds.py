@@ -51,8 +51,9 @@ _MAGIC = {
     b"\xca\xfe\xba\xbe": "a class of Java",
     b"\x7fELF": "a program",
 }
-_JAAS_OPTION = re.compile(r"\b[\w.$]+\s+(?:required|requisite|sufficient|optional)\b", re.IGNORECASE)
-_JAAS_ENTRY = re.compile(r"^\s*[\w.-]+\s*\{", re.MULTILINE)
+# Bounded, so that a search takes linear time in any text.
+_JAAS_OPTION = re.compile(r"\b[\w.$]{1,200}\s{1,20}(?:required|requisite|sufficient|optional)\b", re.IGNORECASE)
+_JAAS_ENTRY = re.compile(r"^[ \t]{0,20}[\w.-]{1,200}\s{0,20}\{", re.MULTILINE)
 _MANIFEST = re.compile(r"^[ \t]*kind:[ \t]*[\"']?(\w+)", re.MULTILINE)
 _YAML_KEY = re.compile(r"[ \t]*(?:- +)?[\w./\"'-]+:(?:[ \t].*|$)|[ \t]*- .*|---.*")
 _VARIABLE = re.compile(r"[ \t]*(?:export[ \t]+)?[A-Z_][A-Z0-9_]*=.*")
@@ -176,6 +177,6 @@ def _kind_by_lines(lines: list[str], file: str) -> FileKind:
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True

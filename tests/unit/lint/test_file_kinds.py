@@ -214,3 +214,14 @@ def test_console_imported_by_any_name_is_checked(name: str) -> None:
     findings = file_findings(importing, RELEASE, other_files={name: CONSOLE})
 
     assert {("S005", f"conf/{name}"), ("S006", f"conf/{name}")} <= {(f.rule, f.file) for f in findings}
+
+
+HOSTILE = ["a.", "\n", "a\n", " ", "- ", "[1,", "a: ", "<a", "<!--", "<?", "a required {\n", "x\n<beans ", "kind: "]
+
+
+@pytest.mark.parametrize("part", HOSTILE)
+def test_kind_of_any_text_is_one_finding_of_it(part: str) -> None:
+    findings = file_findings((part * 30_000 + "x").encode(), RELEASE)
+
+    assert {finding.rule for finding in findings} <= {"V002", "V019", "V040"}
+    assert len(findings) == 1
