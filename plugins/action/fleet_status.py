@@ -74,7 +74,7 @@ def _outcome(status: Any, to: str | None) -> dict[str, Any]:
 def _evidence(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the evidence of a host, or why there is none: it was not reached, or the module failed."""
     if result.get("unreachable") or result.get("failed"):
-        why = str(result.get("msg", "nothing came of it")).removeprefix("Task failed: ")
+        why = str(result.get("msg", "the host returned no result")).removeprefix("Task failed: ")
         return {"unreachable": " ".join(why.split())[:300]}
     try:
         parts: dict[str, Any] = parse_json(json.dumps({part: result[part] for part in _PARTS if part in result}))

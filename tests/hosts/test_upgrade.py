@@ -205,9 +205,9 @@ def test_a_node_that_does_not_come_up_gets_back_what_it_ran_with(controller: Con
     for _ in range(1 + EVERY_SITUATION):  # a second attempt has the first one's stack traces in the journal
         said = refused(controller, BETWEEN, activemq_java_options=[BROKEN])
         first, last, *_ = failures(said)
-        assert re.search(r"it is stopped: .*no[./]such[./]Factory", first)
+        assert re.search(r"the broker is stopped: .*no[./]such[./]Factory", first)
         assert f"(see {BASE}/data/activemq.log and journalctl -u {UNIT})" in first
-        assert f"did not become ready with {BETWEEN}: it is stopped: " in last
+        assert f"did not become ready with {BETWEEN}: the broker is stopped: " in last
         assert re.search(r"no[./]such[./]Factory", last)
         assert re.search(rf"Put back: configuration \w+ with {NEW}, and it is standby", last)
         assert last.endswith("put the cause right and run the same command again")

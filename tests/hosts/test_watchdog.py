@@ -80,7 +80,9 @@ def test_it_runs_beside_both_brokers_and_is_hardly_exposed(pair: tuple[Machine, 
     assert done.returncode == 0
     wait_for_answers(pair[0])
     wait_until(
-        lambda: "no connector answers: it stands by" in machine_status(pair[1]), "the standby's watchdog idles", pair[1]
+        lambda: "no connector answers: it is a standby" in machine_status(pair[1]),
+        "the standby's watchdog idles",
+        pair[1],
     )
 
 
@@ -126,7 +128,7 @@ def test_a_frozen_broker_is_only_warned_of_and_goes_on_when_it_is_let(
     before, log_text = unit_properties(active, "MainPID"), said(active)
     active.run("systemctl", "kill", "--signal=STOP", UNIT)
     try:
-        wait_to_say(active, "the broker is hung: 3 looks", log_text)
+        wait_to_say(active, "the broker is hung: 3 checks", log_text)
         wait_to_say(active, f"systemctl kill --signal=KILL {UNIT}", log_text)
     finally:
         active.run("systemctl", "kill", "--signal=CONT", UNIT)
@@ -149,7 +151,7 @@ def test_a_frozen_broker_is_killed_and_its_standby_takes_over(
     print(
         f"{found['address']}, where {standby.address} stood by, serves {time.monotonic() - began:.1f} s after it froze"
     )
-    wait_to_say(active, "It is killed; systemd starts it again", log_text)
+    wait_to_say(active, "The watchdog kills it; systemd starts it again", log_text)
     wait_until(
         lambda: int(unit_properties(active, "NRestarts")["NRestarts"]) > restarts, "systemd starts it again", active
     )
@@ -168,7 +170,7 @@ def test_a_frozen_standby_is_left_alone(pair: tuple[Machine, Machine]) -> None:
     finally:
         standby.run("systemctl", "kill", "--signal=CONT", UNIT)
     assert unit_properties(standby, "MainPID") == before
-    assert "It is killed" not in said(standby)[len(log_text) :]
+    assert "The watchdog kills it" not in said(standby)[len(log_text) :]
 
 
 def test_it_stops_and_starts_with_its_broker(pair: tuple[Machine, Machine]) -> None:

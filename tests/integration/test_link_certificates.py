@@ -135,7 +135,7 @@ def test_wrong_certificate_of_link_is_refused_and_named_by_refusing_end(
     print("\n".join(lines))
     for (one, other), (who, why) in refused.items():
         (line,) = [line for line in lines if f"{host(one)}: link {one}-mq01-a-to-{other}-mq01-a " in line]
-        assert f"{host(who)} says: " in line
+        assert f"the log of {host(who)} reports: " in line
         assert why in line
     assert len(lines) == len(refused)
 

@@ -77,7 +77,7 @@ def test_a_link_that_is_not_let_in_fails_lab_up_with_the_brokers_own_reason(
     up = activemq_fleet("lab", "up", "-i", str(hosts), "--dir", str(directory))
     assert up.returncode == 1
     (line,) = [line for line in up.stderr.splitlines() if line.startswith("activemq-fleet: error: ")]
-    assert f"{NORTH[0]}: link north-mq01-to-south-mq01 to {SOUTH[0]} is not up: {SOUTH[0]} says: " in line
+    assert f"{NORTH[0]}: link north-mq01-to-south-mq01 to {SOUTH[0]} is not up: the log of {SOUTH[0]} reports: " in line
     assert "Empty client certificate chain" in line
 
 

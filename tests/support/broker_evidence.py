@@ -26,7 +26,7 @@ def broker_evidence(fleet: Fleet, host: str, **more: Any) -> dict[str, Any]:
     is_active = fleet.broker(host).role == "master"
     return {
         "state": "active" if is_active else "standby",
-        "how": "process 7 lives",
+        "how": "process 7 is running",
         "frozen": False,
         "pid": 7,
         "guard": None,

@@ -66,7 +66,7 @@ def test_broker_values_of_a_wrong_type_make_that_broker_unknown(more: dict[str, 
     status = status_with(A, {"broker": {**broker_evidence(FLEET, A), **more}})
 
     assert status.states == {A: "unknown", B: "standby", KIOSK: "running"}
-    assert "what its host returned cannot be used: broker" in status.brokers[0].reason
+    assert "the result of the host cannot be used: broker" in status.brokers[0].reason
     (about,) = (finding for finding in status.findings if finding.host == A and finding.rule == "unknown-state")
     assert next(iter(more)) in about.message
 
@@ -123,4 +123,4 @@ def test_an_agent_that_answers_nonsense_is_reported_by_its_host(tmp_path: Path, 
         thread.join()
 
     assert found["state"] is None
-    assert "its answer cannot be used" in found["how"]
+    assert "the answer of the agent cannot be used" in found["how"]

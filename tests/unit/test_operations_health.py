@@ -19,7 +19,7 @@ ACTIVE = Node(
     pair=PAIR,
     ha="shared-file",
     state="active",
-    how="process 7 lives and answers",
+    how="process 7 is running and answers",
     base="/var/lib/activemq/activemq",
     pid=7,
     age=1000.0,
@@ -32,7 +32,7 @@ ACTIVE = Node(
     store_access="",
     free={"/var/lib/activemq/activemq": 1 << 40},
 )
-STANDBY = replace(ACTIVE, host=B, role="slave", state="standby", how="process 7 lives and its log says: locked")
+STANDBY = replace(ACTIVE, host=B, role="slave", state="standby", how="process 7 is running and its log reports: locked")
 
 
 def problems(

@@ -38,7 +38,7 @@ ALIVE = Process(42, 1.0, "S", ("java",))
 FROZEN = dataclasses.replace(ALIVE, state="T")
 SERVES = probe.ProbeAnswer(True, True, "CONNECTED, and gave a message back over STOMP")
 REFUSES = probe.ProbeAnswer(False, None, "refuses connections")
-SILENT = probe.ProbeAnswer(False, False, "accepts connections and says nothing for 5 s")
+SILENT = probe.ProbeAnswer(False, False, "accepts connections and sends no data for 5 s")
 
 
 def record(message: str, when: str = "2026-11-21 05:22:44") -> str:
@@ -248,13 +248,13 @@ HOLDS_BACK = {
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({}, "it is stopped: a.B: c (see /b/data/activemq.log and journalctl -u activemq.service)"),
-        ({"error": "", "unit": None}, "it is stopped: no process runs (see /b/data/activemq.log)"),
-        ({"state": "standby"}, "process 7, which was there before, still runs"),
-        ({"state": "standby", "pid": 8}, "it runs 5.18.3 and not 6.3.1"),
-        ({"state": "standby", "pid": 8, "release": None}, "it runs a release that cannot be seen and not 6.3.1"),
+        ({}, "the broker is stopped: a.B: c (check /b/data/activemq.log and journalctl -u activemq.service)"),
+        ({"error": "", "unit": None}, "the broker is stopped: no process runs (check /b/data/activemq.log)"),
+        ({"state": "standby"}, "process 7 from before the restart still runs"),
+        ({"state": "standby", "pid": 8}, "the broker runs 5.18.3 instead of 6.3.1"),
+        ({"state": "standby", "pid": 8, "release": None}, "the broker runs an unknown release instead of 6.3.1"),
         ({"state": "standby", "pid": 8, "release": "6.3.1"}, ""),
-        (HOLDS_BACK, "it is unhealthy: it greets (see /b/data"),
+        (HOLDS_BACK, "the broker is unhealthy: it greets (check /b/data"),
     ],
 )
 def test_what_was_waited_for_in_vain_is_one_line(more: dict[str, object], told: str) -> None:
@@ -273,11 +273,11 @@ def test_a_broker_that_holds_messages_back_may_stay_where_a_hung_one_may() -> No
         ({"Result": "success", "NRestarts": "0", "SubState": "dead"}, ""),
         (
             {"Result": "exit-code", "NRestarts": "2", "SubState": "auto-restart"},
-            "systemd says exit-code, auto-restart after 2 restarts; the last error is: no such option",
+            "systemd reports exit-code, auto-restart after 2 restarts; the last error is: no such option",
         ),
         (
             {"Result": "success", "NRestarts": "3", "SubState": "start-pre"},
-            "systemd says success, start-pre after 3 restarts; the last error is: no such option",
+            "systemd reports success, start-pre after 3 restarts; the last error is: no such option",
         ),
     ],
 )
@@ -344,21 +344,21 @@ PUBLISHED = b"\x30\x28" + struct.pack(">H", 20) + b"activemq/fleet/probe" + b"%s
     [
         ("stomp+nio", (CONNECTED, RECEIPT, MESSAGE), True, True, "gave a message back over STOMP"),
         ("stomp", (b"ERROR\nmessage:User name or password is invalid.\n\n\0",), True, None, "User name or password"),
-        ("stomp", (CONNECTED, b"ERROR\nmessage:not authorized\n\n\0"), True, None, "refuses the probe: not authorized"),
+        ("stomp", (CONNECTED, b"ERROR\nmessage:not authorized\n\n\0"), True, None, "rejects the probe: not authorized"),
         ("stomp", (b"HTTP/1.1 400 Bad Request\r\n\r\n\0",), False, None, "it answers 'HTTP/1.1 400"),
         ("mqtt+nio", (CONNACK, SUBACK, PUBLISHED), True, True, "CONNACK 0, and gave a message back"),
-        ("mqtt", (b"\x20\x02\0\x05",), True, None, "CONNACK 5: answers over MQTT and refuses the account"),
+        ("mqtt", (b"\x20\x02\0\x05",), True, None, "CONNACK 5: answers over MQTT and rejects the account"),
         ("nio", (b"\0\0\1\x3a\x01ActiveMQ",), True, None, "greets in OpenWire"),
         ("auto+nio", (b"\0\0\1\x3a\x01ActiveMQ",), True, None, "greets in OpenWire"),
-        ("stomp", (CONNECTED,), False, False, "says nothing for 0.5 s"),
-        ("mqtt", (CONNACK, SUBACK), False, False, "says nothing for 0.5 s"),
+        ("stomp", (CONNECTED,), False, False, "sends no data for 0.5 s"),
+        ("mqtt", (CONNACK, SUBACK), False, False, "sends no data for 0.5 s"),
     ],
 )
 def test_a_connector_is_asked_in_its_own_protocol(
     scheme: str, replies: tuple[bytes, ...], answered: bool, returned: bool | None, detail: str
 ) -> None:
     with server(*replies) as address:
-        patience = 0.5 if "says nothing" in detail else 60
+        patience = 0.5 if "sends no data" in detail else 60
         answer = probe.probe_connector(scheme, address, Login("probe", "made-up"), timeout=patience)
     assert (answer.answered, answer.returned) == (answered, returned)
     assert detail in answer.detail
@@ -509,10 +509,10 @@ def test_waiting_ends_when_the_time_is_over(tmp_path: Path) -> None:
     ("looks", "settled", "complaint"),
     [
         # A bean after <broker> fails, and systemd gives the broker up: the broker of crash-loop-late-bean.
-        ([("active", 7, True), ("active", 7, True), ("stopped", None, None)], None, "it is stopped: bad bean"),
+        ([("active", 7, True), ("active", 7, True), ("stopped", None, None)], None, "the broker is stopped: bad bean"),
         ([("active", 7, True), ("active", 7, False)], True, ""),
         ([("active", 7, True), ("active", 8, True), ("active", 8, False)], True, ""),
-        ([("active", 7, True)] * 40, False, "it is active, but it has not finished loading its configuration"),
+        ([("active", 7, True)] * 40, False, "the broker is active, but a bean blocks the loading of its configuration"),
         ([("active", 7, None)] * 6, True, ""),
         ([("standby", 7, True)], True, ""),
     ],

@@ -100,12 +100,12 @@ def test_why_no_release_is_seen_is_said(tmp_path: Path) -> None:
     with process(path) as running:
         assert health.release_or_reason(running) == (
             None,
-            "activemq-broker.jar says no release, neither inside nor by its name",
+            "neither the content nor the name of activemq-broker.jar contains a release",
         )
     with process() as running:
         release, why = health.release_or_reason(running)
     assert release is None
-    assert why.endswith("open files is activemq-broker, -core or -all")
+    assert why.endswith("open files of the process is activemq-broker, -core or -all")
 
 
 def test_jars_that_were_removed_since_still_tell_the_release(tmp_path: Path) -> None:

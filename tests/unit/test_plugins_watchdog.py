@@ -33,10 +33,10 @@ ALIVE = Process(42, 1.0, "S", ("java",))
 FROZEN = replace(ALIVE, state="T")
 SERVES = probe.ProbeAnswer(True, True, "CONNECTED, and gave a message back over STOMP", greeted=True)
 GREETS = probe.ProbeAnswer(True, None, "greets in OpenWire", greeted=True)
-NO_LOGIN = probe.ProbeAnswer(True, None, "CONNACK 5: answers over MQTT and refuses the account", greeted=True)
-FULL = probe.ProbeAnswer(False, False, "CONNECTED over STOMP, and then says nothing for 5 s", greeted=True)
+NO_LOGIN = probe.ProbeAnswer(True, None, "CONNACK 5: answers over MQTT and rejects the account", greeted=True)
+FULL = probe.ProbeAnswer(False, False, "CONNECTED over STOMP, and then sends no data for 5 s", greeted=True)
 CLOSED = probe.ProbeAnswer(False, None, "refuses connections")
-SILENT = probe.ProbeAnswer(False, False, "accepts connections and says nothing for 5 s")
+SILENT = probe.ProbeAnswer(False, False, "accepts connections and sends no data for 5 s")
 
 
 def kind(
@@ -179,14 +179,19 @@ def test_no_broker_is_killed_a_fourth_time_within_an_hour() -> None:
     ("action", "ha", "kills", "said"),
     [
         ("warn", "shared-file", True, "systemctl kill --signal=KILL x.service (activemq_watchdog is warn"),
-        ("kill", "shared-file", True, "its standby takes over only when it ends. It is killed; systemd starts it"),
-        ("kill", "pure", True, "It is killed; playbook resync brings it back"),
-        ("kill", "none", False, "was killed 3 times within an hour and is left alone"),
+        (
+            "kill",
+            "shared-file",
+            True,
+            "its standby takes over only when it stops. The watchdog kills it; systemd starts it",
+        ),
+        ("kill", "pure", True, "The watchdog kills it; run the playbook resync to restore the pair"),
+        ("kill", "none", False, "killed it 3 times within an hour and does not kill it again"),
     ],
 )
 def test_the_journal_says_state_and_remedy(action: str, ha: str, kills: bool, said: str) -> None:
     line = hang_detection.hung_message("seen", action=action, ha=ha, unit="x.service", seconds=24.4, kills=kills)
-    assert line.startswith("the broker is hung: 3 looks in 24 s had no answer; seen. ")
+    assert line.startswith("the broker is hung: 3 checks in 24 s got no answer; seen. ")
     assert said in line
 
 
@@ -276,7 +281,7 @@ def test_an_active_broker_that_was_stopped_by_a_signal_is_killed_at_the_third_lo
     assert rig.broker.poll() is None
     dog.check_broker()
     assert rig.broker.wait(60) == -signal.SIGKILL
-    assert "<3>the broker is hung: 3 looks" in capfd.readouterr().out
+    assert "<3>the broker is hung: 3 checks" in capfd.readouterr().out
     assert len(watchdog.read_kills(str(tmp_path / "kills"))) == 1
 
 

@@ -116,7 +116,7 @@ def test_what_is_planned_otherwise_than_deployed_is_named() -> None:
     del deployed["conf/log4j2.properties" if "conf/log4j2.properties" in deployed else "conf/log4j.properties"]
     found = status(a={"deployed": deployed})
     assert (found.brokers[0].configuration, rules(found)) == ("outdated", [("not-deployed", A)])
-    assert "conf/activemq.xml is planned otherwise" in found.brokers[0].not_deployed
+    assert "conf/activemq.xml differs from the inventory" in found.brokers[0].not_deployed
 
 
 def bridge(peer: str, link: str = "", *, responder: bool = False) -> dict[str, Any]:
@@ -144,20 +144,28 @@ ALERTED = {"level": "WARN", "message": f"{DIALLED} Received fatal alert: bad_cer
     ("hosts", "state", "reason"),
     [
         (BOTH, "up", ""),
-        ({**BOTH, "a": {"usage": usage_evidence()}}, "half", f"{A} has no bridge back"),
+        ({**BOTH, "a": {"usage": usage_evidence()}}, "half", f"{A} has no bridge in the other direction"),
         ({**BOTH, "a": {**BOTH["a"], "records": [NULL]}}, "half", "without the id of"),
         ({**BOTH, "a": {**BOTH["a"], "records": [NULL, GOOD]}}, "up", ""),
-        ({**BOTH, "shop_a": {"usage": usage_evidence()}}, "down", "no log says why"),
-        ({}, "down", "no log says why"),
-        ({"a": {"records": [REFUSED]}}, "down", f"{A} says: User name is invalid."),
+        ({**BOTH, "shop_a": {"usage": usage_evidence()}}, "down", "no log contains a reason"),
+        ({}, "down", "no log contains a reason"),
+        ({"a": {"records": [REFUSED]}}, "down", f"the log of {A} reports: User name is invalid."),
         (
             {"a": {"records": [ALERT]}, "shop_a": {"records": [UNTRUSTED]}},
             "down",
-            f"{SHOP_A} says: {DIALLED} PKIX path",
+            f"the log of {SHOP_A} reports: {DIALLED} PKIX path",
         ),
-        ({"a": {"records": [REFUSED]}, "shop_a": {"records": [ALERTED]}}, "down", f"{A} says: User name is invalid."),
-        ({"a": {"records": [ALERT, ALERT, REFUSED]}}, "down", f"{A} says: User name is invalid."),
-        ({"a": {"records": [ALERT]}}, "down", f"{A} says: {_HANDSHAKE} Received fatal alert: certificate_unknown"),
+        (
+            {"a": {"records": [REFUSED]}, "shop_a": {"records": [ALERTED]}},
+            "down",
+            f"the log of {A} reports: User name is invalid.",
+        ),
+        ({"a": {"records": [ALERT, ALERT, REFUSED]}}, "down", f"the log of {A} reports: User name is invalid."),
+        (
+            {"a": {"records": [ALERT]}},
+            "down",
+            f"the log of {A} reports: {_HANDSHAKE} Received fatal alert: certificate_unknown",
+        ),
         ({"shop_a": {"usage": {}, "usage_error": "x"}}, "unknown", "its management view does not answer"),
     ],
 )
@@ -215,12 +223,14 @@ def test_one_line_for_other_monitoring_has_the_worst_and_performance_data() -> N
     fleet_status = status(a={"release": "5.5.1", "usage": usage_evidence(store={"percent": 85, "limit": 1})})
     line, code = nagios_line(fleet_status.restricted_to([A]))
     assert code == 2
-    assert line.startswith(f"ACTIVEMQ CRITICAL - {A} is active: wrong-release: runs 5.5.1, and 5.18.3 is planned; ")
+    assert line.startswith(
+        f"ACTIVEMQ CRITICAL - {A} is active: wrong-release: the broker runs 5.5.1, but 5.18.3 is planned; "
+    )
     assert line.endswith("| store=85%;80;100;0 memory=1%;80;100;0 temp=1%;80;100;0 messages=3 durable=2 dlq=0")
     assert nagios_line(status().restricted_to([A]))[1] == 0
     assert nagios_line(status(b=STOPPED).restricted_to([B]))[1] == 1
     assert nagios_line(status(b={"unreachable": "x|y\nz"}).restricted_to([B])) == (
-        f"ACTIVEMQ UNKNOWN - {B} is unreachable: unreachable: its host did not answer: x/y z",
+        f"ACTIVEMQ UNKNOWN - {B} is unreachable: unreachable: the host did not answer: x/y z",
         3,
     )
 

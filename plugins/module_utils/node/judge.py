@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Concludes the state of a broker from what was observed. Pure; the only place where that is decided.
+"""Conclude the state of a broker from what was observed. Pure; the only place where that is decided.
 
 The modules and playbooks, the lab and the watchdog gather evidence, each where it runs, and ask ``judge``.
 """
@@ -74,10 +74,10 @@ def judge(evidence: Evidence) -> Conclusion:
     if process is None:
         ending = f"; {evidence.ending}" if evidence.ending else ""
         return Conclusion("stopped", f"no process runs with this broker's directory{ending}")
-    lives = f"process {process.pid} lives"
+    lives = f"process {process.pid} is running"
     if evidence.is_frozen:
         return Conclusion("hung", f"process {process.pid} was stopped by a signal")
-    logged = f"its log says: {phase.message}" if phase.message else "its log says nothing of this start"
+    logged = f"its log reports: {phase.message}" if phase.message else "its log has no record of this start"
     silent = evidence.silent_connectors
     if spoke := _spoken_answers(evidence):
         name, answer = spoke[0]
@@ -88,21 +88,21 @@ def judge(evidence: Evidence) -> Conclusion:
                 return Conclusion("starting", f"{lives} and answers, and {logged}")
             return Conclusion("unhealthy" if is_unhealthy else "active", f"{lives}, {name} {answer.detail}")
     if silent and evidence.listens:
-        return Conclusion("hung", f"{lives} and its ports are open, {silent[0]}, whatever its log says")
+        return Conclusion("hung", f"{lives} and its ports are open, but {silent[0]}")
     # Each node of a pure pair has a store of its own and holds its lock, slaves too.
     holds_lock = evidence.holds_lock and not evidence.pure
     serves = "its ports are open" if evidence.listens else "it holds the lock" if holds_lock else ""
     if phase.name in ("waiting", "attached"):
         # A slave of a pure pair may have connectors of its own, which are open and let nobody in.
         if serves and not (evidence.pure and phase.name == "attached"):
-            return Conclusion("starting", f"{lives}, no connector answers and {serves}, though {logged}")
+            return Conclusion("starting", f"{lives}, no connector answers and {serves}, although {logged}")
         return Conclusion("standby", f"{lives} and {logged}")
     if phase.name == "started" and not evidence.answers:
         return Conclusion("active", f"{lives} without connectors, and {logged}")
     if phase.name == "started" and silent:
-        return Conclusion("hung", f"{lives} and {logged}, and {silent[0]}")
+        return Conclusion("hung", f"{lives} and {logged}, but {silent[0]}")
     if phase.name == "unknown" and silent and evidence.has_answered:
-        return Conclusion("hung", f"{lives} and has answered before, and {silent[0]}")
+        return Conclusion("hung", f"{lives} and has answered before, but now {silent[0]}")
     return Conclusion("starting", f"{lives}, no connector answers, and {logged}")
 
 

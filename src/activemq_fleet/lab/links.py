@@ -88,7 +88,7 @@ class Links:
     def describe(self, link: MissingLink) -> str:
         """Return one line that names a link that is not up, with its reason and the path of the log."""
         target = " or ".join(peer.host for peer in link.peers)
-        why = self.missing_reason(link) or "no log says why"
+        why = self.missing_reason(link) or "no log contains a reason"
         log = self._hosts.log_path(link.broker)
         return f"{link.broker.host}: link {link.name} to {target} is not up: {why} (log: {log})"
 

@@ -119,7 +119,7 @@ def _broker(broker: Broker, evidence: Evidence, links: tuple[LinkStatus, ...], n
         role=broker.role,
         ha=broker.settings.ha,
         state=cast("ShownState", state),
-        reason=str(broker_evidence.get("how") or evidence.get("unreachable") or "nothing came of it"),
+        reason=str(broker_evidence.get("how") or evidence.get("unreachable") or "the host returned no result"),
         frozen=bool(broker_evidence.get("frozen")),
         since=rfc3339(broker_evidence.get("state_since")),
         started=broker_evidence.get("since"),
@@ -154,7 +154,7 @@ def _not_deployed(deployed: Mapping[str, str], planned: Any) -> Iterable[str]:
         if path not in deployed:
             yield f"{path} is not deployed"
         elif deployed[path] != hashlib.sha256(content).hexdigest():
-            yield f"{path} is planned otherwise"
+            yield f"{path} differs from the inventory"
 
 
 def _certificates(evidence: Evidence, now: float) -> tuple[Certificate, ...]:
@@ -179,7 +179,7 @@ def _agent(agent: Agent, evidence: Evidence, now: float) -> AgentStatus:
             agent_evidence.get("damage")
             or agent_evidence.get("how")
             or evidence.get("unreachable")
-            or "nothing came of it"
+            or "the host returned no result"
         ),
         outbox=store.get("outbox_rows"),
         outbox_bytes=store.get("outbox_bytes"),
@@ -198,7 +198,7 @@ def _agent(agent: Agent, evidence: Evidence, now: float) -> AgentStatus:
 def _balancer(balancer: Balancer, evidence: Evidence) -> BalancerStatus:
     balancer_evidence = evidence.get("balancer")
     if not balancer_evidence or "haproxy" not in balancer_evidence:
-        why = str((balancer_evidence or {}).get("how") or evidence.get("unreachable") or "nothing came of it")
+        why = str((balancer_evidence or {}).get("how") or evidence.get("unreachable") or "the host returned no result")
         return BalancerStatus(host=balancer.host, state="unreachable", reason=why)
     haproxy, keepalived = balancer_evidence["haproxy"], balancer_evidence["keepalived"]
     answers = bool(haproxy["answers"])

@@ -1,4 +1,4 @@
-"""Say what is wrong with a fleet, from the rows of its status. Each finding is named by its rule (docs/status.md)."""
+"""Find what is wrong with a fleet, from the rows of its status. Each finding has a rule of docs/status.md."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatu
 from activemq_fleet.topology import Broker, Fleet
 
 FULL, FILLING = 100, 80
-"""Percent of a limit at which producers are held back, and at which somebody should know."""
+"""Percent of a limit at which producers are blocked, and from which the usage is a finding."""
 CERTIFICATE_DAYS = 30
 """Days before the end of a certificate from which on it is a finding."""
 OLD_EVENT = 300.0
 """Seconds after which an event that waits in an agent's outbox is a finding: longer than any take-over."""
 _NAMED = 3
 _HINTS = {
-    "store": "drain queues that nobody consumes, or raise activemq_store_limit",
-    "memory": "see which queues have no consumers, or raise activemq_memory_limit or activemq_heap",
-    "temp": "see which non-persistent messages wait, or raise activemq_temp_limit",
+    "store": "drain queues without consumers, or raise activemq_store_limit",
+    "memory": "check which queues have no consumers, or raise activemq_memory_limit or activemq_heap",
+    "temp": "check which non-persistent messages are pending, or raise activemq_temp_limit",
 }
 
 Evidence = Mapping[str, Any]
@@ -58,7 +58,7 @@ def _finding(rule: str, severity: Severity, host: str, message: str, fix: str) -
 
 
 def _end(row: BrokerStatus, broker: Broker) -> str:
-    """Return the command that ends a broker's process for good."""
+    """Return the command that kills a broker's process."""
     if broker.settings.service == "systemd":
         return f"systemctl kill -s KILL {broker.settings.instance}.service"
     return f"kill -KILL {row.pid}"
@@ -66,21 +66,35 @@ def _end(row: BrokerStatus, broker: Broker) -> str:
 
 def _seen(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     if row.state == "unreachable":
-        see = "see whether the host runs and Ansible may log in (ansible -m ping)"
-        yield _finding("unreachable", "error", row.host, f"its host did not answer: {row.reason}", see)
+        see = "check that the host runs and that Ansible can log in (ansible -m ping)"
+        yield _finding("unreachable", "error", row.host, f"the host did not answer: {row.reason}", see)
     elif row.state == "unknown":
-        yield _finding("unknown-state", "error", row.host, f"its state is not known: {row.reason}", "put that right")
+        yield _finding(
+            "unknown-state",
+            "error",
+            row.host,
+            f"the state of the broker is not known: {row.reason}",
+            "correct this error",
+        )
 
 
 def _hung(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     if row.state != "hung":
         return
-    holds = "it keeps the lock, so that nobody takes over" if broker.profile.shares_store else "nobody takes over"
+    holds = (
+        "it keeps the lock, so the standby cannot take over" if broker.profile.shares_store else "no broker takes over"
+    )
     if row.frozen:
-        fix = f"kill -CONT {row.pid} lets it go on, {_end(row, broker)} ends it"
-        yield _finding("frozen", "error", row.host, f"{row.reason}: {holds}", fix)
+        fix = f"continue the process with kill -CONT {row.pid}, or kill it with {_end(row, broker)}"
+        yield _finding("frozen", "error", row.host, f"the broker is frozen ({row.reason}): {holds}", fix)
     else:
-        yield _finding("hung", "error", row.host, f"{row.reason}: {holds}", f"{_end(row, broker)} ends it")
+        yield _finding(
+            "hung",
+            "error",
+            row.host,
+            f"the broker is hung ({row.reason}): {holds}",
+            f"kill it with {_end(row, broker)}",
+        )
 
 
 def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
@@ -90,12 +104,14 @@ def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             "lock-lost",
             "error",
             row.host,
-            f"is active and does not hold the lock of {evidence.get('store')}: the other node can become active, too",
-            f"see who removed the file lock, and end the broker that clients do not use ({_end(row, broker)})",
+            f"the broker is active but does not hold the lock of {evidence.get('store')}: the other node can also "
+            "become active",
+            f"kill the broker that clients do not use ({_end(row, broker)}), and find the process that removed the "
+            "lock file",
         )
     if row.state in (*SERVING, "standby") and evidence.get("store_access"):
-        text = f"could not take the lock of its store: {evidence['store_access']}"
-        yield _finding("store-access", "error", row.host, text, "put the share or its owner right")
+        text = f"the broker could not acquire the lock of its store: {evidence['store_access']}"
+        yield _finding("store-access", "error", row.host, text, "correct the share or the owner of its files")
 
 
 def _generation(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
@@ -105,8 +121,9 @@ def _generation(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterat
             "stale-generation",
             "error",
             row.host,
-            f"has generation {row.generation} of its store open, and {row.generation_in_force} is in force",
-            f"its guard ends it at its next look; if it does not: {_end(row, broker)}",
+            f"the broker has generation {row.generation} of its store open, but generation {row.generation_in_force} "
+            "is in force",
+            f"the guard kills the broker at its next check; if it does not, run {_end(row, broker)}",
         )
 
 
@@ -116,8 +133,9 @@ def _subscriptions_at_risk(row: BrokerStatus, broker: Broker, evidence: Evidence
             "subscriptions-at-risk",
             "error",
             row.host,
-            f"started without a usable index of its store, so messages of durable subscriptions may be lost: {text}",
-            "send these messages again where their publishers still have them, then remove the record",
+            "the broker started without a usable index of its store, so durable subscriptions may have lost "
+            f"messages: {text}",
+            "send these messages again if their publishers still have them, then remove the record",
         )
 
 
@@ -128,21 +146,27 @@ def _release(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[
             "wrong-release",
             "error",
             row.host,
-            f"runs {row.release}, and {row.release_planned} is planned",
-            "run the playbook upgrade, or set activemq_release to what runs",
+            f"the broker runs {row.release}, but {row.release_planned} is planned",
+            f"run the playbook upgrade, or set activemq_release to {row.release}",
         )
 
 
 def _configuration(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     if row.configuration == "none" and row.pid is not None:
-        yield _finding("no-configuration", "warning", row.host, "no configuration of ours is in force", "run site")
+        yield _finding(
+            "no-configuration",
+            "warning",
+            row.host,
+            "no configuration of activemq.fleet is in force",
+            "run the playbook site",
+        )
     if row.by_hand:
-        take_back = "put the change into the inventory, then run the playbook site, which takes it back"
+        take_back = "add the change to the inventory, then run the playbook site, which overwrites the files"
         yield _finding("changed-by-hand", "warning", row.host, _some(row.by_hand), take_back)
     if row.not_deployed:
         yield _finding("not-deployed", "warning", row.host, _some(row.not_deployed), "run the playbook site")
     if row.restart:
-        text = f"has to be restarted: {_some(row.restart)}"
+        text = f"the broker requires a restart: {_some(row.restart)}"
         yield _finding("restart-required", "warning", row.host, text, "run the playbook restart (pure: resync)")
 
 
@@ -154,27 +178,31 @@ def _room(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
     percents = {name: (row.usage.get(name) or {}).get("percent") or 0 for name in _HINTS}
     for name, percent in percents.items():
         if percent >= FULL:
-            text = f"its {name} limit is reached ({percent} %): producers are held back"
+            text = f"the {name} limit of the broker is reached ({percent} %): producers are blocked"
             yield _finding(f"{name}-full", "error", row.host, text, _HINTS[name])
         elif percent >= FILLING:
-            yield _finding(f"{name}-filling", "warning", row.host, f"its {name} is {percent} % full", _HINTS[name])
+            yield _finding(
+                f"{name}-filling", "warning", row.host, f"the {name} of the broker is {percent} % full", _HINTS[name]
+            )
     if row.state == "unhealthy" and max(percents.values()) < FULL:
         text = f"no message completes a round trip: {row.reason}"
-        see = "see activemq.log for the error; without one, take a thread dump (kill -QUIT): it may be a deadlock"
+        see = "check activemq.log for the error; without an error, take a thread dump (kill -QUIT) to find a deadlock"
         yield _finding("messages-held-back", "error", row.host, text, see)
     for directory, free in sorted((evidence.get("free") or {}).items()):
         if free < MIN_FREE_BYTES:
-            text = f"{directory} has {free >> 20} MiB left, less than {MIN_FREE_BYTES >> 20}"
-            yield _finding("disk-full", "error", row.host, text, "make room: the next start may be the last")
+            text = f"{directory} has {free >> 20} MiB of free space, less than {MIN_FREE_BYTES >> 20} MiB"
+            yield _finding(
+                "disk-full", "error", row.host, text, "free disk space: otherwise the next start of the broker may fail"
+            )
 
 
 def _messages(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     if row.usage.get("dlq"):
-        text = f"{row.usage['dlq']} messages lie in dead-letter queues"
-        yield _finding("dlq", "info", row.host, text, "see why they could not be consumed, then move or remove them")
+        text = f"dead-letter queues of the broker contain {row.usage['dlq']} messages"
+        yield _finding("dlq", "info", row.host, text, "check why they could not be consumed, then move or remove them")
     if evidence.get("usage_error"):
-        text = f"what it holds is not known: {evidence['usage_error']}"
-        see = "run the playbook site and a restart where its unit is older; else see whether its JVM is short of memory"
+        text = f"the usage of the broker is not known: {evidence['usage_error']}"
+        see = "run the playbooks site and restart if the service unit is older; otherwise check the memory of the JVM"
         yield _finding("usage-unknown", "warning", row.host, text, see)
 
 
@@ -185,11 +213,11 @@ def _links(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fi
         if link.breaking in breaking:
             yield _breaking_bridge(row, text, breaking[link.breaking], link.reason)
         elif link.state == "down":
-            see = f"see activemq.log on {row.host}; activemq-fleet explain shows the link"
+            see = f"check activemq.log on {row.host}; activemq-fleet explain shows the link"
             yield _finding("bridge-down", "error", row.host, f"{text} is not up: {link.reason}", see)
         elif link.state == "half":
-            text = f"{text} carries messages one way: {link.reason}"
-            yield _finding("bridge-half", "error", row.host, text, f"restart {row.host}, which dials it")
+            text = f"{text} carries messages in one direction only: {link.reason}"
+            yield _finding("bridge-half", "error", row.host, text, f"restart {row.host}, which opens the link")
 
 
 def _breaking_bridge(row: BrokerStatus, link: str, bridge: Mapping[str, Any], reason: str) -> Finding:
@@ -197,19 +225,17 @@ def _breaking_bridge(row: BrokerStatus, link: str, bridge: Mapping[str, Any], re
     waiting = [queue for queue in row.usage.get("queues", ()) if not queue["dlq"]]
     largest = max(waiting, key=lambda queue: queue.get("largest", 0), default=None)
     if largest and largest.get("largest"):
-        message = (
-            f"probably the first message of queue://{largest['name']}, whose largest has {largest['largest']} bytes"
-        )
+        message = f"probably the first message of queue://{largest['name']}, whose largest message has {largest['largest']} bytes"
     elif waiting:
         names = ", ".join(f"queue://{queue['name']}" for queue in waiting[:_NAMED])
         message = f"probably the first message of one of these queues: {names}"
     else:
         message = "a message that the log does not name"
-    text = f"{link} broke {bridge['count']} times, each time soon after it came up, at {message}: {error}"
+    text = f"{link} disconnected {bridge['count']} times, each time soon after it came up, at {message}: {error}"
     if "MaxFrameSize" in error or "larger than max allowed" in error:
         fix = "raise wireFormat.maxFrameSize of the OpenWire connectors at both ends"
     else:
-        fix = "correct what the error names, see activemq.log at both ends"
+        fix = "correct what the error names, and check activemq.log at both ends"
     fix += ", or move that message out of its queue"
     return _finding("bridge-breaking", "error", row.host, text, fix)
 
@@ -222,14 +248,28 @@ def _certificates(host: str, certificates: Sequence[Certificate]) -> Iterator[Fi
     for certificate in certificates:
         if certificate.days is None:
             yield _finding(
-                "certificate-unknown", "info", host, f"{certificate.name}: {certificate.error}", "see the file"
+                "certificate-unknown",
+                "info",
+                host,
+                f"the certificate of {certificate.name} is not known: {certificate.error}",
+                "check the file",
             )
         elif certificate.days <= 0:
-            text = f"the certificate of {certificate.name} ended on {certificate.ends}"
-            yield _finding("certificate-ended", "error", host, text, "renew it, and restart what reads it")
+            text = f"the certificate of {certificate.name} expired on {certificate.ends}"
+            yield _finding(
+                "certificate-ended", "error", host, text, "renew the certificate, and restart the service that uses it"
+            )
         elif certificate.days < CERTIFICATE_DAYS:
-            text = f"the certificate of {certificate.name} ends in {certificate.days:.0f} days, on {certificate.ends}"
-            yield _finding("certificate-near-end", "warning", host, text, "renew it, and restart what reads it")
+            text = (
+                f"the certificate of {certificate.name} expires in {certificate.days:.0f} days, on {certificate.ends}"
+            )
+            yield _finding(
+                "certificate-near-end",
+                "warning",
+                host,
+                text,
+                "renew the certificate, and restart the service that uses it",
+            )
 
 
 def _who_is_active(rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping[str, Evidence]) -> Iterator[Finding]:
@@ -237,54 +277,58 @@ def _who_is_active(rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping
     active = [row for row in rows if row.state in SERVING]
     others = [row for row in rows if row.state not in SERVING]
     name, has_peer = fleet.broker(rows[0].host).unit, len(rows) > 1
-    other_states = ", ".join(map(_stands, others))
+    other_states = ", ".join(map(_state_text, others))
     if len(active) > 1:
         yield from _two_active(active, evidence)
     elif not active and all(row.state != "unreachable" for row in rows):
-        see = f"see activemq.log of {' and '.join(row.host for row in rows)}"
+        see = f"check activemq.log of {' and '.join(row.host for row in rows)}"
         yield _finding("no-active", "error", rows[0].host, f"no node of {name} is active: {other_states}", see)
     elif active and has_peer and others[0].state in ("stopped", "hung"):
         text = f"{active[0].host} has no standby: {other_states}"
-        start = "resync the pair" if fleet.broker(rows[0].host).profile.needs_resync else f"start {others[0].host}"
+        start = (
+            "run the playbook resync for the pair"
+            if fleet.broker(rows[0].host).profile.needs_resync
+            else f"start {others[0].host}"
+        )
         yield _finding("standby-missing", "warning", others[0].host, text, start)
 
 
-def _stands(row: BrokerStatus) -> str:
-    """Return how a node stands, with the reason where it has no finding of its own that says it."""
+def _state_text(row: BrokerStatus) -> str:
+    """Return the state of a node, with the reason if no finding of the node contains it."""
     return f"{row.host} is {row.state}" + (f" ({row.reason})" if row.state in ("stopped", "starting") else "")
 
 
 def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]) -> Iterator[Finding]:
     names = " and ".join(row.host for row in active)
-    stop = f"stop the one without clients at once, and keep a copy of {evidence[active[0].host].get('store')}"
+    stop = f"stop the broker without clients immediately, and keep a copy of {evidence[active[0].host].get('store')}"
     if not any(evidence[row.host].get("guard") for row in active):
-        text = f"{names} are both active: they do not share one lock"
+        text = f"{names} are both active: they do not use the same lock"
         yield _finding("two-active", "error", active[0].host, text, stop)
         return
     accesses = {row.host: StoreAccess(row.generation, row.generation_in_force) for row in active}
     if both := two_masters(accesses):
         yield _finding("two-active", "error", active[0].host, both, stop)
     elif not writers_in_force(accesses):
-        text = f"{names} both serve, and nobody writes to the generation in force"
+        text = f"{names} are both active, but neither writes to the generation of the store in force"
         yield _finding("two-active", "error", active[0].host, text, stop)
 
 
 def _agent(row: AgentStatus) -> Iterator[Finding]:
     if row.state == "unreachable":
-        yield _finding("unreachable", "error", row.host, f"its host did not answer: {row.reason}", "see the host")
+        yield _finding("unreachable", "error", row.host, f"the host did not answer: {row.reason}", "check the host")
     elif row.state != "running":
-        start = "see journalctl -u activemq-agent, then systemctl start activemq-agent"
-        yield _finding("agent-stopped", "error", row.host, f"its agent does not run: {row.reason}", start)
+        start = "check journalctl -u activemq-agent, then run systemctl start activemq-agent"
+        yield _finding("agent-stopped", "error", row.host, f"the agent does not run: {row.reason}", start)
     elif row.publisher is None:
-        see = "see activemq-agent status for why each broker was not taken"
-        text = f"its agent is connected to no broker; {row.outbox} events wait"
+        see = "run activemq-agent status, which shows the reason for each broker"
+        text = f"the agent is not connected to a broker; {row.outbox} events wait"
         yield _finding("agent-disconnected", "error", row.host, text, see)
     if row.oldest is not None and row.oldest > OLD_EVENT:
-        text = f"the oldest of {row.outbox} events in its outbox waits for {row.oldest:.0f} s"
-        yield _finding("outbox-aging", "warning", row.host, text, "see activemq-agent status, then the brokers")
+        text = f"the oldest of {row.outbox} events in the outbox of the agent has waited for {row.oldest:.0f} s"
+        yield _finding("outbox-aging", "warning", row.host, text, "run activemq-agent status, then check the brokers")
     if row.quarantined:
-        text = f"{row.quarantined} messages were given up after their handler failed"
-        yield _finding("quarantined", "warning", row.host, text, "put the handler right, then activemq-agent requeue")
+        text = f"the agent quarantined {row.quarantined} messages after their handler failed"
+        yield _finding("quarantined", "warning", row.host, text, "correct the handler, then run activemq-agent requeue")
     if row.not_deployed:
         yield _finding("not-deployed", "warning", row.host, _some(row.not_deployed), "run the playbook site")
     yield from _certificates(row.host, row.certificates)
@@ -293,22 +337,22 @@ def _agent(row: AgentStatus) -> Iterator[Finding]:
 def _balancers(rows: Sequence[BalancerStatus]) -> Iterator[Finding]:
     for row in rows:
         if row.state == "unreachable":
-            yield _finding("unreachable", "error", row.host, f"its host did not answer: {row.reason}", "see the host")
+            yield _finding("unreachable", "error", row.host, f"the host did not answer: {row.reason}", "check the host")
         elif row.state == "down":
-            text = f"HAProxy {row.haproxy}, keepalived is {row.keepalived}"
-            see = "see journalctl -u haproxy -u keepalived; the playbook site puts both right"
+            text = f"the load balancer is down: HAProxy {row.haproxy}, keepalived is {row.keepalived}"
+            see = "check journalctl -u haproxy -u keepalived, then run the playbook site"
             yield _finding("balancer-down", "error", row.host, text, see)
     reached = [row for row in rows if row.state != "unreachable"]
     for group in dict.fromkeys(group for row in reached for group in row.addresses):
         held = {row.host: row.addresses.get(group) for row in reached}
         holders = [host for host, holds in held.items() if holds]
         if len(holders) > 1:
-            text = f"{' and '.join(holders)} both hold the address of group {group}"
-            see = "see whether the network lets VRRP through between them"
+            text = f"{' and '.join(holders)} both hold the virtual address of group {group}"
+            see = "check that the network passes VRRP between them"
             yield _finding("two-addresses", "error", holders[0], text, see)
         elif not holders and None not in held.values() and len(reached) == len(rows):
-            text = f"nobody holds the address of group {group}"
-            yield _finding("no-address", "error", reached[0].host, text, "see journalctl -u keepalived")
+            text = f"no load balancer holds the virtual address of group {group}"
+            yield _finding("no-address", "error", reached[0].host, text, "check journalctl -u keepalived")
 
 
 _OF_BROKERS: tuple[Callable[[BrokerStatus, Broker, Evidence], Iterator[Finding]], ...] = (

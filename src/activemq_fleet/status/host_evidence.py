@@ -192,7 +192,7 @@ def _typed_host(parts: Mapping[str, type[_EvidencePart]], returned: Any) -> dict
 
 
 def _unusable(reason: str) -> dict[str, Any]:
-    return {"state": None, "how": f"what its host returned cannot be used: {reason}"}
+    return {"state": None, "how": f"the result of the host cannot be used: {reason}"}
 
 
 def _plain(value: Any, depth: int = 0) -> Any:

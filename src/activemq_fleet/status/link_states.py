@@ -86,7 +86,7 @@ def missing_reason(broker: Broker, peers: Sequence[Broker], records: Mapping[str
     candidates.insert(0 if _CERTIFICATE.search(complaint) else len(candidates), (broker.host, complaint))
     explanations = [(host, text) for host, text in candidates if text]
     reasons = [(host, text) for host, text in explanations if not _ALERT.search(text)] or explanations
-    return f"{reasons[0][0]} says: {reasons[0][1][:_LONGEST_REASON]}" if reasons else ""
+    return f"the log of {reasons[0][0]} reports: {reasons[0][1][:_LONGEST_REASON]}" if reasons else ""
 
 
 def is_certificate_refused(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> bool:
@@ -179,16 +179,16 @@ def _link_state(
     answered = {bridge["peer"] for bridge in bridges if bridge["responder"]} if carries_both_ways(connector) else set()
     up = [peer for peer in peers if peer.broker_name in dialled | answered]
     if not up:
-        return "down", missing_reason(broker, peers, records) or "no log says why"
+        return "down", missing_reason(broker, peers, records) or "no log contains a reason"
     if not connector.duplex or up[0].broker_name not in dialled:
         return "up", ""
     peer, theirs = up[0], usages[up[0].host].get("bridges")
     if theirs is not None and not any(
         bridge["responder"] and bridge["peer"] == broker.broker_name for bridge in theirs
     ):
-        return "half", f"{peer.host} has no bridge back"
+        return "half", f"{peer.host} has no bridge in the other direction"
     if _lacks_id(records.get(peer.host, ()), connector.name):
-        return "half", f"{peer.host} took it without the id of {broker.host} (seen on 5.5.1)"
+        return "half", f"{peer.host} accepted it without the id of {broker.host} (observed on 5.5.1)"
     return "up", ""
 
 

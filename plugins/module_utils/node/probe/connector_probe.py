@@ -138,13 +138,13 @@ def probe_connector(
     except Failed as error:
         return ProbeAnswer(False, False, str(error), greeted=True, refused_login=error.may_be_login, failed=True)
     except Blocked as error:
-        return ProbeAnswer(False, False, f"{error}, and then says nothing for {timeout:g} s", greeted=True)
+        return ProbeAnswer(False, False, f"{error}, and then sends no data for {timeout:g} s", greeted=True)
     except ForeignListenerError as error:
         return ProbeAnswer(False, None, str(error.strerror))
     except ConnectionRefusedError:
         return ProbeAnswer(False, None, "refuses connections")
     except _SILENCE:
-        return ProbeAnswer(False, False, f"accepts connections and says nothing for {timeout:g} s")
+        return ProbeAnswer(False, False, f"accepts connections and sends no data for {timeout:g} s")
     except (ConnectionError, ssl.SSLError) as error:
         # Only a broker that lives completes a handshake, or refuses it by an alert.
         if requires_client_certificate and (is_agreed or "ALERT" in (getattr(error, "reason", None) or "")):
@@ -220,7 +220,7 @@ def _check_frame(frame: Frame, command: str, step: str) -> Frame:
         reason = frame.reason or "no reason given"
         kind = _LOGIN_ERROR if step == "CONNECT" else _RIGHT_ERROR
         if kind.search(reason) or "java.lang.SecurityException" in frame.body:
-            raise ProbeRefused(f"answers over STOMP and refuses the probe: {reason}", is_login=step == "CONNECT")
+            raise ProbeRefused(f"answers over STOMP and rejects the probe: {reason}", is_login=step == "CONNECT")
         raise Failed(f"answers {step} over STOMP with an error: {reason}")
     if frame.command != command:
         raise ValueError(f"it answers {frame.command[:20]!r} over STOMP")
@@ -247,9 +247,9 @@ def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int,
     exchange.send(mqtt_packet(0x10, b"\0\x04MQTT\x04" + bytes([flags]) + b"\0\x1e" + payload))
     code = _expect_packet(exchange, 2)[1]
     if code in refused_logins:
-        raise ProbeRefused(f"CONNACK {code}: answers over MQTT and refuses the account", is_login=True)
+        raise ProbeRefused(f"CONNACK {code}: answers over MQTT and rejects the account", is_login=True)
     if code:
-        raise Failed(f"CONNACK {code}: answers over MQTT and refuses the connection", may_be_login=code == 3)
+        raise Failed(f"CONNACK {code}: answers over MQTT and rejects the connection", may_be_login=code == 3)
     with _greeted("CONNACK 0 over MQTT"):
         exchange.send(mqtt_packet(0x82, b"\0\x01" + mqtt_text(topic) + b"\0"))
         if _expect_packet(exchange, 9)[2] == 0x80:

@@ -41,15 +41,23 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
     try:
         status = ask_agent(os.path.join(agent["state"], "agent.sock"))
     except (OSError, ValueError) as error:
-        return {**evidence, "state": "stopped", "how": f"its socket in {agent['state']} does not answer: {error}"}
+        return {
+            **evidence,
+            "state": "stopped",
+            "how": f"the socket of the agent in {agent['state']} does not answer: {error}",
+        }
     wrong = [part for part in ("store", "publisher", "subscriber") if not isinstance(status.get(part) or {}, dict)]
     if wrong:
-        return {**evidence, "state": None, "how": f"its answer cannot be used: {wrong[0]} is no JSON object"}
+        return {
+            **evidence,
+            "state": None,
+            "how": f"the answer of the agent cannot be used: {wrong[0]} is not a JSON object",
+        }
     store = status.get("store") or {}
     return {
         **evidence,
         "state": "running",
-        "how": "it answers over its socket",
+        "how": "the agent answers over its socket",
         "uptime": status.get("uptime"),
         "version": status.get("version"),
         "damage": printable(str(status["damage"])) if status.get("damage") else None,

@@ -93,17 +93,17 @@ def unmet_expectation(
 
     ``old_pid``: the process that must have been replaced. ``release``: the release that must run.
     """
-    unit, log = (result["unit"] or {}).get("Id") or "its unit", f"{result['data']}/activemq.log"
-    where = f"see {log} and journalctl -u {unit}" if result["unit"] else f"see {log}"
+    unit, log = (result["unit"] or {}).get("Id") or "the unit", f"{result['data']}/activemq.log"
+    where = f"check {log} and journalctl -u {unit}" if result["unit"] else f"check {log}"
     if not _is_in(states, result):
         reason = result["error"] or result["how"]
-        return f"it is {result['state']}: {reason} ({where})"
+        return f"the broker is {result['state']}: {reason} ({where})"
     if result.get("settled") is False:
-        return f"it is {result['state']}, but it has not finished loading its configuration: a bean blocks ({where})"
+        return f"the broker is {result['state']}, but a bean blocks the loading of its configuration ({where})"
     if old_pid is not None and result["pid"] == old_pid:
-        return f"process {old_pid}, which was there before, still runs ({where})"
+        return f"process {old_pid} from before the restart still runs ({where})"
     if release and result["release"] != release:
-        return f"it runs {result['release'] or 'a release that cannot be seen'} and not {release} ({where})"
+        return f"the broker runs {result['release'] or 'an unknown release'} instead of {release} ({where})"
     return ""
 
 
@@ -210,7 +210,7 @@ def _ending(unit: Mapping[str, str], error: str) -> str:
     result, restarts = unit.get("Result", "success"), unit.get("NRestarts", "0")
     if result == "success" and restarts in ("", "0"):
         return ""
-    ended = f"systemd says {result}, {unit.get('SubState')} after {restarts} restarts"
+    ended = f"systemd reports {result}, {unit.get('SubState')} after {restarts} restarts"
     return f"{ended}; the last error is: {error}" if error else ended
 
 

@@ -94,8 +94,8 @@ def release_or_reason(process: Process) -> tuple[str | None, str]:
             release = jars.release_of_jar_at(f"{place}/{number}", name)
             if release:
                 return release, ""
-            silent = f"{name} says no release, neither inside nor by its name"
-    return None, silent or f"none of its {len(files)} open files is activemq-broker, -core or -all"
+            silent = f"neither the content nor the name of {name} contains a release"
+    return None, silent or f"none of the {len(files)} open files of the process is activemq-broker, -core or -all"
 
 
 def _home(process: Process) -> str | None:

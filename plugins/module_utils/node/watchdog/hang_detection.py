@@ -69,25 +69,27 @@ def classify(sample: Sample) -> HangState:
         return HangState(state, FINE, f"{who} answers: {greeting[0]}")
     if greeting:
         details = ", ".join(dict.fromkeys([*silent, *greeting]))
-        return HangState(state, ODD, f"{who} lives and is not well: {details}. {_NOT_WELL}")
+        return HangState(state, ODD, f"{who} is running but unhealthy: {details}. {_NOT_WELL}")
     if failing := [f"{name} {answer.detail}" for name, answer in evidence.answers.items() if answer.failed]:
-        return HangState(state, ODD, f"{who} lives and is not well: {', '.join(failing)}. {_NOT_WELL}")
+        return HangState(state, ODD, f"{who} is running but unhealthy: {', '.join(failing)}. {_NOT_WELL}")
     if silent:
         return HangState(state, *_unanswered(sample, state, f"{who}: {', '.join(silent)}"))
-    return HangState(state, IDLE, f"{who} lives and no connector answers: it stands by, starts or ends")
+    return HangState(
+        state, IDLE, f"{who} is running and no connector answers: it is a standby, is starting or is stopping"
+    )
 
 
 def _unanswered(sample: Sample, state: BrokerState, seen: str) -> tuple[str, str, float]:
     """Return kind, text and patience (seconds) for a broker of which no connector greeted."""
     evidence, phase = sample.evidence, sample.evidence.phase
-    logged = f"its log says: {phase.message}" if phase.message else "its log says nothing of this start"
+    logged = f"its log reports: {phase.message}" if phase.message else "its log has no record of this start"
     serves = phase.name == "started" or (phase.name == "unknown" and evidence.has_answered)
     if evidence.listens and not serves:
-        logged = f"its ports are open, though {logged}"
+        logged = f"its ports are open, although {logged}"
     # A frozen standby is hung, too, and holds nothing that another broker waits for.
     if state == "hung" and (serves or evidence.listens):
         if sample.slave is False:
-            return ODD, f"{seen}, and {logged}. No slave is attached, so nobody would take over. {_LOOK}", 0.0
+            return ODD, f"{seen}, and {logged}. No slave is attached, so no node would take over. {_LOOK}", 0.0
         # Nobody starts or ends while it stands still, and nobody waits with open ports.
         is_busy = not serves and not evidence.is_frozen and phase.name not in _WAITING
         return HUNG, f"{seen}, and {logged}", WATCH_BUSY if is_busy else 0.0
@@ -100,11 +102,11 @@ def _unanswered(sample: Sample, state: BrokerState, seen: str) -> tuple[str, str
 
 _WAITING = ("waiting", "attached")
 _NOT_WELL = (
-    "Something holds it back: a full store, a memory limit, too many connections, a deadlock; "
-    "its log and a thread dump (kill -QUIT) say what"
+    "The cause may be a full store, a memory limit, too many connections or a deadlock: "
+    "check its log and a thread dump (kill -QUIT)"
 )
-_LOOK = "Look at its log and take a thread dump (kill -QUIT) before you end it"
-_GO_ON = "Let it go on (kill -CONT), or end it and it is started anew"
+_LOOK = "Check its log and take a thread dump (kill -QUIT) before you kill it"
+_GO_ON = "Continue it (kill -CONT), or kill it so that systemd restarts it"
 
 
 @dataclass(frozen=True)
@@ -146,18 +148,19 @@ def may_kill(kills: Sequence[float], now: float) -> bool:
 
 def hung_message(text: str, *, action: str, ha: str, unit: str, seconds: float, kills: bool) -> str:
     """Return the log line about a hung broker: its state, what the watchdog does, what the operator can do."""
-    hung = f"the broker is hung: {MISSES} looks in {seconds:.0f} s had no answer; {text}."
+    hung = f"the broker is hung: {MISSES} checks in {seconds:.0f} s got no answer; {text}."
     held = {
-        "pure": "Its slave takes over when it ends",
-        "none": "Nobody stands in for it; systemd starts it again when it ends",
-    }.get(ha, "It keeps the lock, and its standby takes over only when it ends")
+        "pure": "Its slave takes over when it stops",
+        "none": "It has no standby; systemd starts it again when it stops",
+    }.get(ha, "It keeps the lock, and its standby takes over only when it stops")
     by_hand = f"systemctl kill --signal=KILL {unit}"
     if action != "kill":
-        return f"{hung} {held}: {by_hand} (activemq_watchdog is {action}, so it is left alone)"
+        return f"{hung} {held}: {by_hand} (activemq_watchdog is {action}, so the watchdog does not kill it)"
     if not kills:
         return (
-            f"{hung} It was killed {MOST_KILLS} times within an hour and is left alone now: find out what it "
-            f"waits for (log, thread dump), then {by_hand}"
+            f"{hung} The watchdog killed it {MOST_KILLS} times within an hour and does not kill it again: find the "
+            "cause "
+            f"(log, thread dump), then {by_hand}"
         )
-    after = "playbook resync brings it back" if ha == "pure" else "systemd starts it again"
-    return f"{hung} {held}. It is killed; {after}"
+    after = "run the playbook resync to restore the pair" if ha == "pure" else "systemd starts it again"
+    return f"{hung} {held}. The watchdog kills it; {after}"
