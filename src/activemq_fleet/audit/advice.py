@@ -375,6 +375,10 @@ REPORTED: dict[str, tuple[str, Advice]] = {
         "an address of the failover transport is no valid URI",
         Advice("Correct the address in the uri of the network connector."),
     ),
+    "X-JDBC-CREATE": (
+        "the store could not create its tables in the database",
+        Advice("Give the account of the store the right to create tables, or create them before the start."),
+    ),
     "DLQ-FAIL": (
         "the broker could not move a message to the dead letter queue",
         Advice("Read the error: the message stays where it was. Often the store is full or a right is missing."),

@@ -245,7 +245,7 @@ def _pairs_by_name(names: Iterable[str]) -> dict[str, str]:
             nodes.setdefault((identity.pair, identity.domain), []).append(name)
     domains = Counter(pair for pair, _ in nodes)
     return {
-        name: pair if domains[pair] == 1 else f"{pair}.{domain}"
+        name: pair if domains[pair] == 1 or not domain else f"{pair}.{domain}"
         for (pair, domain), members in nodes.items()
         if len(members) > 1
         for name in members

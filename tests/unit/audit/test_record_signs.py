@@ -208,6 +208,11 @@ def test_repeated_record_is_one_incident(record: str, times: int, kind_of_incide
             3,
         ),
         (
+            "WARN  | Could not create JDBC tables; they could already exist. Failure was: CREATE TABLE ACTIVEMQ_MSGS "
+            "Message: java.sql.SQLException: exists | org.apache.activemq.store.jdbc.adapter.DefaultJDBCAdapter | main",
+            8,
+        ),
+        (
             "INFO  | Recovery replayed 90 operations from the journal in 12.5 seconds. | "
             "org.apache.activemq.store.kahadb.MessageDatabase | main",
             1,
