@@ -49,10 +49,10 @@ def test_every_rule_has_a_page() -> None:
 
 
 def test_page_of_topology_error_has_severity_title_and_fix() -> None:
-    page = rule_pages()[PurePosixPath("rules/T016.md")]
+    page, rule = rule_pages()[PurePosixPath("rules/T016.md")], described_rules()["T016"]
 
-    assert page.startswith("# T016\n\n**The broker has no accounts.** Warning.\n")
-    assert "\nFix: set `activemq_users`.\n" in page
+    assert page.startswith(f"# T016\n\n**{rule.title[:1].upper()}{rule.title[1:]}.** Warning.\n")
+    assert f"\nFix: {rule.fix}.\n" in page
 
 
 def test_index_of_rules_links_every_rule() -> None:
