@@ -218,7 +218,7 @@ def console_of_a_slave_shows_an_error(document: Document) -> Iterator[Problem]:
         nodes.
     Fix: remove startAsync="true" or start="false", or install 5.19.6, 6.2.5, 6.3.0 or later, whose console shows the
         page of a slave. Until then check the log or the lock of a slave instead.
-    Cannot see: whether anybody checks the console of a slave. In a fleet, start="false" comes from
+    Cannot see: whether a program checks the console of a slave. In a fleet, start="false" comes from
         activemq_runtime_configuration, and it is an info.
     Source: apache/activemq#1920, ApplicationContextFilter of the release tags; both measured on 5.18.3
 

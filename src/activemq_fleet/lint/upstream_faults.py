@@ -87,9 +87,9 @@ def console_without_the_bean_it_needs(imported: Element) -> Iterator[Problem]:
 def bridge_that_gives_up(document: Document) -> Iterator[Problem]:
     """A bridge whose connection breaks during the handshake stays down until a restart.
 
-    Why: when the connection fails after it was made and before the broker information arrived, the release reports the
-        failure to nobody, and never connects again. The broker logs "Error with pending remote brokerInfo" and no
-        further line. On a network with 15 links this happened 12 times in 3.5 months.
+    Why: when the connection fails after it was made and before the broker information arrived, the release ignores the
+        failure and never connects again. The broker logs "Error with pending remote brokerInfo" and no further line. On
+        a network with 15 links this happened 12 times in 3.5 months.
     Fix: install 5.19.9, 6.2.8, 6.3.0 or later. Until then monitor the bridges, and restart the networkConnector (JMX:
         stop, start) or the broker when a bridge stays down.
     Source: apache/activemq#1864, DemandForwardingBridgeSupport of 5.8.0 to 6.3.0
