@@ -44,7 +44,7 @@ def broker_files_below(paths: Iterable[Path]) -> list[Path]:
             )
         if len(below) > _MOST_FILES:
             raise InputError(f"{path}: has more than {_MOST_FILES} files with a broker: name a directory below it")
-        if is_directory and sum(file.stat().st_size for file in below) > _MOST_BYTES:
+        if is_directory and sum(map(_size_of, below)) > _MOST_BYTES:
             raise InputError(f"{path}: has more than {_MOST_BYTES >> 20} MiB of such files: name a directory below it")
         files |= dict.fromkeys(below)
     return list(files)
@@ -55,8 +55,16 @@ def _below(directory: Path) -> Iterator[Path]:
         directories[:] = sorted(name for name in directories if name not in _NOT_ENTERED)
         for name in sorted(filter(_NAME.fullmatch, names)):
             path = Path(where, name)
-            if path.is_file() and (is_activemq_xml(path) or _has_broker(path)):
+            # A link to nothing and a FIFO of this name are reported as unreadable.
+            if is_activemq_xml(path) or (path.is_file() and _has_broker(path)):
                 yield path
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0  # reading it reports the reason
 
 
 def is_activemq_xml(path: Path) -> bool:

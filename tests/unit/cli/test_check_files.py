@@ -295,3 +295,17 @@ def test_file_of_another_kind_needs_no_release(tmp_path: Path, capsys: pytest.Ca
     artemis.write_text('<configuration xmlns="urn:activemq"/>')
 
     assert rules_of(capsys, artemis) == {str(artemis): {"V040"}}
+
+
+def test_an_activemq_xml_below_a_directory_that_cannot_be_read_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(tmp_path / "sound/activemq.xml")
+    for name in ("fifo", "link"):
+        (tmp_path / name).mkdir()
+    os.mkfifo(tmp_path / "fifo/activemq.xml")
+    (tmp_path / "link/activemq.xml").symlink_to(tmp_path / "absent")
+
+    found = rules_of(capsys, tmp_path, "--release", "5.18.3", "--select", "V002")
+
+    assert found == {str(tmp_path / name / "activemq.xml"): {"T000"} for name in ("fifo", "link")}
