@@ -70,8 +70,10 @@ def console_without_the_bean_it_needs(imported: Element) -> Iterator[Problem]:
     name = below_directory(imported.get("resource"))
     if name != "jetty.xml" or document.broker is not None:
         return  # a fleet renders a jetty.xml of its own
-    if any(_BROKER_BEAN in (node.get("id"), node.get("name")) for node in document.nodes):
-        return
+    others = [below_directory(node.get("resource")) for node in document.all("import") if node is not imported]
+    documents = [document, *(document.other_document(other) for other in others)]
+    if any(other is None or _defines_broker_bean(other) for other in documents):
+        return  # an import that is not next to the file may define it
     console = document.other_document(name)
     if console is None:
         text = 'jetty.xml of this release needs a bean with the id "broker", which the file does not define'
@@ -81,6 +83,10 @@ def console_without_the_bean_it_needs(imported: Element) -> Iterator[Problem]:
             text = f'{name} has a bean that depends on "broker", and no bean has this id: the broker does not start'
             yield imported.problem(text, "resource")
             return
+
+
+def _defines_broker_bean(document: Document) -> bool:
+    return any(_BROKER_BEAN in (node.get("id"), node.get("name")) for node in document.nodes)
 
 
 @rule("V035", "info", releases="5.8.0 !5.19.9 6.0.0 !6.2.8")

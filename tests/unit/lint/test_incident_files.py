@@ -543,3 +543,27 @@ def test_handler_that_a_reference_names_is_read() -> None:
 def test_handler_of_a_database_that_ignores_its_failure_is_reported(kind: str) -> None:
     findings = rule_findings("L014", f'<{kind} ignoreSQLExceptions="true"/>{DATABASE}')
     assert ["ignores SQL exceptions" in finding.message for finding in findings] == [True]
+
+
+# -- faults of releases -----------------------------------------------------------------------
+
+CONSOLE_FILE = f'<beans xmlns="{BEANS}"><bean id="start" class="java.util.Date" depends-on="broker, server"/></beans>'
+BROKER_FILE = f'<beans xmlns="{BEANS}"><bean id="broker" class="com.example.Broker"/></beans>'
+
+
+@pytest.mark.parametrize(
+    ("snippet", "files", "expected"),
+    [
+        (JETTY, {}, ["warning"]),
+        (JETTY, {"jetty__xml": CONSOLE_FILE}, ["error"]),
+        (JETTY, {"jetty__xml": CONSOLE_FILE.replace("broker, ", "")}, []),
+        (f'<broker id="broker"/>{JETTY}', {"jetty__xml": CONSOLE_FILE}, []),
+        (f'<import resource="part.xml"/>{JETTY}', {"jetty__xml": CONSOLE_FILE}, []),
+        (f'<import resource="part.xml"/>{JETTY}', {"jetty__xml": CONSOLE_FILE, "part__xml": BROKER_FILE}, []),
+    ],
+)
+def test_console_that_needs_a_bean_called_broker_is_reported_without_one(
+    snippet: str, files: dict[str, str], expected: list[str]
+) -> None:
+    assert severities(rule_findings("V034", snippet, "6.2.9", **files)) == expected
+    assert rule_findings("V034", snippet, "6.2.4", **files) == []
