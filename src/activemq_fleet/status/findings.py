@@ -225,7 +225,8 @@ def _breaking_bridge(row: BrokerStatus, link: str, bridge: Mapping[str, Any], re
     waiting = [queue for queue in row.usage.get("queues", ()) if not queue["dlq"]]
     largest = max(waiting, key=lambda queue: queue.get("largest", 0), default=None)
     if largest and largest.get("largest"):
-        message = f"probably the first message of queue://{largest['name']}, whose largest message has {largest['largest']} bytes"
+        size = largest["largest"]
+        message = f"probably the first message of queue://{largest['name']}, whose largest message has {size} bytes"
     elif waiting:
         names = ", ".join(f"queue://{queue['name']}" for queue in waiting[:_NAMED])
         message = f"probably the first message of one of these queues: {names}"
