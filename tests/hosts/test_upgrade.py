@@ -117,7 +117,7 @@ def steps(said: str) -> list[str]:
 def test_a_release_that_cannot_read_the_store_is_refused_and_nothing_changes(controller: Controller) -> None:
     before = [traces(machine) for machine in controller.rack.machines]
     said = refused(controller, "5.11.4")
-    assert f"has the store open as {OLD}, and 5.11.4 cannot go on with what it wrote" in said
+    assert f"the broker has the store open as {OLD}, and 5.11.4 cannot read this store" in said
     assert [traces(machine) for machine in controller.rack.machines] == before
 
 
@@ -141,7 +141,7 @@ def test_the_standby_comes_first_then_places_change_then_the_other(controller: C
     said = play(controller, "upgrade", BETWEEN)
     assert steps(said) == [f"upgrade {standby}", "switch", f"upgrade {active}"]
     wait_to_run(controller, BETWEEN)
-    assert f"the way back is open: {OLD} goes on with what {BETWEEN} wrote" in said
+    assert f"rollback is possible: {OLD} can read the store of {BETWEEN}" in said
     for machine in controller.rack.machines:
         assert machine.run("ls", "/opt").split() == ["activemq", f"activemq-{OLD}", f"activemq-{BETWEEN}"]
 

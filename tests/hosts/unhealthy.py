@@ -54,7 +54,7 @@ def stopped(pair: Pair) -> Iterator[Found]:
     host = pair.standby
     host.run("systemctl", "stop", UNIT)
     try:
-        yield Found((f"{host.name}: is stopped (", f"then systemctl start {UNIT}"))
+        yield Found((f"{host.name}: the broker is stopped (", f"then run systemctl start {UNIT}"))
     finally:
         host.run("systemctl", "start", UNIT)
 
@@ -68,7 +68,7 @@ def does_not_come_up(pair: Pair) -> Iterator[Found]:
     try:
         host.run("systemctl", "kill", "--signal=KILL", UNIT)
         wait_until(lambda: not process(host), "its process is gone", host)
-        yield Found((f"{host.name}: does not come up (", f"see journalctl -u {UNIT}"), unseen=(host,))
+        yield Found((f"{host.name}: the broker does not start (", f"check journalctl -u {UNIT}"), unseen=(host,))
     finally:
         host.run("chmod", "a+x", java)
 
@@ -79,7 +79,9 @@ def neither(pair: Pair) -> Iterator[Found]:
     host = pair.standby
     host.run("truncate", "--size=0", f"{BASE}/data/activemq.log")
     try:
-        yield Found((f"{host.name}: is neither active nor standby", f"see {BASE}/data/activemq.log"))
+        yield Found(
+            (f"{host.name}: the broker is starting, and neither active nor standby", f"check {BASE}/data/activemq.log")
+        )
     finally:
         host.run("systemctl", "restart", UNIT)
 
@@ -88,7 +90,7 @@ def neither(pair: Pair) -> Iterator[Found]:
 def _frozen(host: Machine) -> Iterator[Found]:
     host.run("systemctl", "kill", "--signal=STOP", "--kill-whom=main", UNIT)
     try:
-        yield Found((f"{host.name}: is hung (process", f"end it with systemctl kill -s KILL {UNIT}"))
+        yield Found((f"{host.name}: the broker is hung (process", f"kill it with systemctl kill -s KILL {UNIT}"))
     finally:
         host.run("systemctl", "kill", "--signal=CONT", "--kill-whom=main", UNIT)
 
@@ -111,7 +113,7 @@ def both_active(pair: Pair) -> Iterator[Found]:
         host.run("sh", "-c", f"printf 'orders-mq01\\nanother\\n' > {MARKER}")
         host.run("systemctl", "start", UNIT)
         wait_until(lambda: state(host) == "active", "it serves another store", host)
-        yield Found((" are both active: ", "stop the one without clients at once", "mount one share"))
+        yield Found((" are both active: ", "stop the broker without clients immediately", "mount the same share"))
     finally:
         host.run("systemctl", "stop", UNIT)
         host.run("umount", STORE)
@@ -129,7 +131,7 @@ def nobody_active(pair: Pair) -> Iterator[Found]:
         for host in hosts:
             host.run("systemctl", "start", UNIT)
         wait_until(lambda: all(is_waiting(host) for host in hosts), "both wait for the lock", *hosts)
-        yield Found(("nobody is active, and ", f"look for who has {STORE} open"))
+        yield Found(("no node is active, and ", f"find the process that has {STORE} open"))
 
 
 @contextmanager
@@ -138,8 +140,10 @@ def no_access(pair: Pair) -> Iterator[Found]:
     lock = f"{STORE}/lock"
     pair.active.run("sh", "-c", f"chown root {lock} && chmod 0600 {lock}")
     try:
-        says = tuple(f"{host.name}: could not take the lock of {STORE}" for host in (pair.active, pair.standby))
-        yield Found((*says, "put the share or its owner right"))
+        says = tuple(
+            f"{host.name}: the broker could not acquire the lock of {STORE}" for host in (pair.active, pair.standby)
+        )
+        yield Found((*says, "correct the share or the owner of its files"))
     finally:
         pair.active.run("sh", "-c", f"chown activemq {lock} && chmod 0644 {lock}")
 
@@ -158,11 +162,13 @@ def _marked(pair: Pair, text: str | None, *says: str) -> Iterator[Found]:
 
 
 def no_marker(pair: Pair) -> AbstractContextManager[Found]:
-    return _marked(pair, None, "has no marker, so the unit would not start again: see whether the share is mounted")
+    return _marked(
+        pair, None, "has no marker, so the service unit would not start again: check that the share is mounted"
+    )
 
 
 def foreign_marker(pair: Pair) -> AbstractContextManager[Found]:
-    return _marked(pair, "billing-mq01\nword\n", "is the store of billing-mq01, not of orders-mq01: mount the right")
+    return _marked(pair, "billing-mq01\nword\n", "is the store of billing-mq01, not of orders-mq01: mount the store")
 
 
 @contextmanager
@@ -170,7 +176,7 @@ def nearly_full(pair: Pair) -> Iterator[Found]:
     resize(pair.share, NEARLY_FULL)
     try:
         says = tuple(f"{host.name}: {STORE} has " for host in (pair.active, pair.standby))
-        yield Found((*says, "MiB left, less than 256: make room"))
+        yield Found((*says, "MiB of free space, less than 256 MiB: free disk space"))
     finally:
         resize(pair.share, WHOLE)
 
@@ -185,7 +191,7 @@ def changed_by_hand(pair: Pair) -> Iterator[Found]:
     host, file = pair.standby, f"{BASE}/current/conf/activemq.xml"
     host.run("sh", "-c", f"echo >> {file}")
     try:
-        yield Found((f"{host.name}: conf/activemq.xml was changed by hand", "put the change into the inventory"))
+        yield Found((f"{host.name}: conf/activemq.xml was changed by hand", "add it to the inventory"))
     finally:
         host.run("sed", "-i", "$ d", file)
 
@@ -195,7 +201,7 @@ def no_configuration(pair: Pair) -> Iterator[Found]:
     host = pair.standby
     host.run("mv", f"{BASE}/current", f"{BASE}/aside")
     try:
-        yield Found((f"{host.name}: no configuration of ours is in force", "run the playbook site first"))
+        yield Found((f"{host.name}: no configuration of activemq.fleet is in force", "run the playbook site first"))
     finally:
         host.run("mv", f"{BASE}/aside", f"{BASE}/current")
 
@@ -207,7 +213,7 @@ def masked(pair: Pair) -> Iterator[Found]:
     # By hand: `systemctl mask` leaves a unit alone that is a file of /etc.
     host.run("sh", "-c", f"cd /etc/systemd/system && mv {UNIT} aside && ln -s /dev/null {UNIT} && {_RELOAD}")
     try:
-        yield Found((f"{host.name}: its unit {UNIT} is masked", "run the playbook site first"))
+        yield Found((f"{host.name}: the service unit {UNIT} is masked", "run the playbook site first"))
     finally:
         host.run("sh", "-c", f"cd /etc/systemd/system && mv aside {UNIT} && {_RELOAD}")
 
@@ -224,7 +230,7 @@ def started_by_hand(pair: Pair) -> Iterator[Found]:
     try:
         pid = host.run("systemctl", "show", "by-hand", "--property=MainPID", "--value").strip()
         wait_until(lambda: host.run(*said) != before, "it waits for the lock", host)
-        says = f"{host.name}: process {pid} was not started by {UNIT}, so systemd cannot restart it: end that process"
+        says = f"{host.name}: process {pid} was not started by {UNIT}, so systemd cannot restart it: kill that process"
         yield Found((says,))
     finally:
         with suppress(OSError):

@@ -70,15 +70,16 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         "journalctl -u activemq.service",
     ),
     ("the peer hangs", {}, {"state": "hung"}, B, "is hung", "systemctl kill -s KILL activemq.service"),
-    ("the active one hangs", {"state": "hung"}, {}, A, "nobody takes over", "systemctl kill -s KILL activemq.service"),
-    ("both are active", {}, {"state": "active"}, A, f"{A} and {B} are both active", "stop the one without clients"),
+    ("the active one "
+    "hangs", {"state": "hung"}, {}, A, "the standby cannot take over", "systemctl kill -s KILL activemq.service"),
+    ("both are active", {}, {"state": "active"}, A, f"{A} and {B} are both active", "stop the broker without clients"),
     (
         "both can write to the store in force",
         {"guard": 9, "generation": 0, "generation_in_force": 0},
         {"state": "active", "guard": 8, "generation": 0, "generation_in_force": 0},
         A,
         f"{A} and {B} can both write to the store in force",
-        "stop the one without clients",
+        "stop the broker without clients",
     ),
     (
         "one serves from a generation that was replaced",
@@ -88,21 +89,23 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         "serves from generation 1, which is no longer in force",
         "systemctl kill --signal=KILL activemq.service",
     ),
-    ("nobody is active", {"state": "standby"}, {}, A, "nobody is active", "who has /srv/activemq/orders-mq01 open"),
-    ("the peer starts for ever", {}, {"state": "starting"}, B, "it is starting", "data/activemq.log"),
+    ("nobody is "
+    "active", {"state": "standby"}, {}, A, "no node is active", "process that has /srv/activemq/orders-mq01 open"),
+    ("the peer starts for ever", {}, {"state": "starting"}, B, "the broker is starting", "data/activemq.log"),
     (
         "the peer crashes again and again",
         {},
         GONE | {"unit": RUNNING | {"ActiveState": "activating", "NRestarts": "12"}},
         B,
-        "does not come up",
+        "does not start",
         "journalctl -u activemq.service",
     ),
-    ("the lock cannot be had", {}, {"store_access": "permission denied"}, B, "not take the lock", "put the share"),
+    ("the lock cannot be "
+    "had", {}, {"store_access": "permission denied"}, B, "not acquire the lock", "correct the share"),
     ("the marker is gone", {}, {"store_marker": None}, B, "has no marker", "share is mounted"),
-    ("another pair's store", {}, {"store_marker": ("stock-mq01",)}, B, "store of stock-mq01", "mount the right one"),
-    ("two stores", {}, {"store_marker": (PAIR, "other")}, B, f"not see the store that {A} sees", "mount one share"),
-    ("the disk is nearly full", {}, {"free": {"/var": 9 << 20}}, B, "/var has 9 MiB left", "make room"),
+    ("another pair's store", {}, {"store_marker": ("stock-mq01",)}, B, "store of stock-mq01", "mount the store of"),
+    ("two stores", {}, {"store_marker": (PAIR, "other")}, B, f"is not the store of {A}", "mount the same share"),
+    ("the disk is nearly full", {}, {"free": {"/var": 9 << 20}}, B, "/var has 9 MiB of free space", "free disk space"),
     ("another release runs", {"release": "5.17.6"}, {}, A, "runs 5.17.6", "run the playbook upgrade"),
     ("a file was changed by hand", {"drift": ("conf/x was changed by hand",)}, {}, A, "conf/x was", "playbook site"),
     (
@@ -110,13 +113,15 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         {"restart_required": True, "previous": "0a1b", "previous_intact": False},
         {},
         A,
-        "0a1b is no longer whole",
+        "0a1b is incomplete",
         "run the playbook site",
     ),
-    ("nothing of ours is there", {}, {"version": None, "complete": False}, B, "no configuration of ours", "site first"),
+    ("nothing of ours is "
+    "there", {}, {"version": None, "complete": False}, B, "no configuration of activemq.fleet", "site first"),
     ("half a configuration is there", {}, {"complete": False}, B, "is not complete", "run the playbook site first"),
-    ("somebody started it by hand", {}, {"unit": RUNNING | {"MainPID": "0"}}, B, "not started by", "end that process"),
-    ("its unit is not there", {}, {"unit": RUNNING | {"LoadState": "not-found"}}, B, "its unit activemq", "site"),
+    ("somebody started it by hand", {}, {"unit": RUNNING | {"MainPID": "0"}}, B, "not started by", "kill that process"),
+    ("its unit is not "
+    "there", {}, {"unit": RUNNING | {"LoadState": "not-found"}}, B, "the service unit activemq", "site"),
     ("systemd does not run it", {}, {"service": "none"}, B, "activemq_service is none", "that systemd runs"),
 ]  # fmt: skip
 
@@ -147,7 +152,7 @@ def test_clocks_apart_are_a_problem_of_leases_only() -> None:
     assert problems({}, apart) == []
     lease = {"ha": "shared-jdbc", "store": None}
     problem = only(problems(lease, lease | apart, window=3.0))
-    assert "its clock is 27 s or more behind" in problem.text
+    assert "the clock is 27 s or more behind" in problem.text
     assert problem.host == A
 
 

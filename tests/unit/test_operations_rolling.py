@@ -71,12 +71,12 @@ def test_the_line_says_who_is_restarted_and_who_stands_in() -> None:
 
 
 def test_nothing_is_touched_while_any_pair_of_the_target_is_ill() -> None:
-    with pytest.raises(RefusalError, match=r"^nothing was touched: x-mq02-a: is stopped"):
+    with pytest.raises(RefusalError, match=r"^nothing was changed: x-mq02-a: the broker is stopped"):
         next_restart([A, B, replace(C, state="stopped", pid=None), D], run(A, B, C, D))
 
 
 def test_after_the_first_restart_a_refusal_says_that_nothing_further_is_touched() -> None:
-    with pytest.raises(RefusalError, match=r"^nothing further is touched: x-mq01-b: is stopped"):
+    with pytest.raises(RefusalError, match=r"^no further host is changed: x-mq01-b: the broker is stopped"):
         next_restart([A, replace(B, state="stopped", pid=None)], run(A, B, acted={B.host}, done={B.host}))
 
 
@@ -87,7 +87,7 @@ def test_what_may_pass_is_waited_for_and_then_refused() -> None:
         try:
             step = next_restart(nodes, run(A, B, waited=waited, settle=60.0))
         except RefusalError as error:
-            assert "x-mq01-b: is neither active nor standby" in str(error)
+            assert "x-mq01-b: the broker is starting, and neither active nor standby" in str(error)
             assert f"(after {waited:.0f} s)" in str(error)
             break
         assert step.act == "wait"
@@ -109,20 +109,20 @@ def test_a_pure_pair_is_left_to_the_resync_that_follows() -> None:
 
 def test_a_pure_pair_has_no_switchover() -> None:
     pure = [replace(A, ha="pure"), replace(B, ha="pure")]
-    with pytest.raises(RefusalError, match=r"x-mq01: pure brokers are left alone: .* is the playbook resync"):
+    with pytest.raises(RefusalError, match=r"x-mq01: .* does not change pure brokers: run the playbook resync"):
         next_switchover(pure, {"x-mq01": B.host}, run(*pure))
 
 
 def test_a_broker_on_its_own_is_restarted_and_said_to_have_no_peer() -> None:
     alone = replace(A, ha="none", store_marker=None, store=None)
     step = next_restart([alone], run(alone))
-    assert step.say == "restart x-mq01-a, which has no peer: its clients wait"
+    assert step.say == "restart x-mq01-a, which has no peer: its clients wait until it is active again"
     other = replace(alone, host="x-mq01-b")
     assert next_restart([alone, other], run(alone, other, done={alone.host})).hosts == (other.host,)
 
 
 def test_an_act_that_does_not_show_ends_the_run() -> None:
-    with pytest.raises(RefusalError, match="x-mq01-b: restart was done in this run and does not show"):
+    with pytest.raises(RefusalError, match="x-mq01-b: restart was done in this run but had no effect"):
         next_restart([A, B], run(A, B, acted={B.host}))
 
 
@@ -140,7 +140,7 @@ def switch(*nodes: Node, to: dict[str, str], **more: Any) -> NextStep:
 def test_a_switchover_touches_the_active_node_only() -> None:
     step = switch(A, B, to={A.pair: B.host})
     assert (step.hosts, step.peer) == ((A.host,), B.host)
-    assert step.say == "x-mq01-b takes over from x-mq01-a, which stops and comes back as its standby"
+    assert step.say == "x-mq01-b takes over from x-mq01-a, which stops and starts again as the standby"
 
 
 def test_where_the_node_is_active_already_nothing_happens() -> None:
@@ -149,7 +149,7 @@ def test_where_the_node_is_active_already_nothing_happens() -> None:
 
 
 def test_a_switchover_needs_a_healthy_pair_too() -> None:
-    with pytest.raises(RefusalError, match="x-mq01-b: is stopped"):
+    with pytest.raises(RefusalError, match="x-mq01-b: the broker is stopped"):
         switch(A, replace(B, state="stopped", pid=None), to={A.pair: B.host})
 
 
@@ -159,7 +159,7 @@ def test_of_a_group_only_the_pairs_that_have_another_active_node_change() -> Non
 
 
 def test_a_lock_that_was_taken_back_ends_the_switchover() -> None:
-    with pytest.raises(RefusalError, match="x-mq01-a: it took the lock back before x-mq01-b had it"):
+    with pytest.raises(RefusalError, match="x-mq01-a acquired the lock again before x-mq01-b did"):
         switch(A, B, to={A.pair: B.host}, acted={A.host})
 
 

@@ -110,12 +110,12 @@ def test_a_node_that_hangs_is_restarted_only_when_that_is_owed() -> None:
     assert (step.act, step.hosts, step.say) == (
         "restart",
         (hung.host,),
-        "restart x-mq01-a, which has no peer: its clients wait",
+        "restart x-mq01-a, which has no peer: its clients wait until it is active again",
     )
     other = node("x-mq01-a", "hung", how="it says nothing")
     assert next_site_step([other], run([other])).act == "done"
     assert notes(other) == [
-        "x-mq01-a is hung (it says nothing) and is left alone: nothing of its configuration changed"
+        "x-mq01-a is hung (it says nothing) and is not restarted, because its configuration did not change"
     ]
 
 
@@ -138,7 +138,7 @@ def test_a_new_pure_pair_is_started_with_the_master_s_replication_port_between()
 
 def test_a_pure_slave_is_not_started_when_its_master_did_not_stay() -> None:
     pair = pure("x-mq01-a", "stopped", how="no process"), pure("x-mq01-b", "stopped")
-    with pytest.raises(RefusalError, match=r"x-mq01-a has yet to become ready, it is stopped \(no process\): see "):
+    with pytest.raises(RefusalError, match=r"x-mq01-a is not ready yet: it is stopped \(no process\): check "):
         next_site_step(pair, run(pair, acted={"x-mq01-a"}))
 
 
@@ -146,28 +146,28 @@ def test_a_pure_pair_is_done_when_its_master_is_active_too() -> None:
     pair = pure("x-mq01-a", "starting", store_used=True), pure("x-mq01-b", "standby")
     acted = {each.host for each in pair}
     assert next_site_step(pair, run(pair, acted=acted)).act == "wait"
-    with pytest.raises(RefusalError, match="nothing further is touched: x-mq01-a has yet to become ready"):
+    with pytest.raises(RefusalError, match="no further host is changed: x-mq01-a is not ready yet"):
         next_site_step(pair, run(pair, acted=acted, waited=60.0))
 
 
 def test_a_pure_broker_is_never_restarted() -> None:
     pair = pure("x-mq01-a", "active", restart_required=True), pure("x-mq01-b", "standby")
     assert next_site_step(pair, run(pair)).act == "done"
-    assert "the playbook resync does it" in notes(*pair)[0]
+    assert "run the playbook resync" in notes(*pair)[0]
 
 
 @pytest.mark.parametrize("other", [pure("x-mq01-b", "active"), pure("x-mq01-b", "stopped", store_used=True)])
 def test_a_pure_node_with_a_store_somewhere_is_never_started(other: Node) -> None:
     pair = pure("x-mq01-a", "stopped"), other
     assert next_site_step(pair, run(pair)).act == "done"
-    assert "x-mq01-a is stopped: a pure pair comes back by the playbook resync only" in notes(*pair)
+    assert "x-mq01-a is stopped: only the playbook resync starts a pure pair" in notes(*pair)
 
 
 def test_one_node_of_a_new_pure_pair_is_never_started_alone() -> None:
     pair = pure("x-mq01-a", "stopped"), pure("x-mq01-b", "stopped")
     assert next_site_step(pair, run(pair, chosen={"x-mq01-a"})).act == "done"
     assert notes_on_skipped_nodes(pair, {"x-mq01-a"}) == [
-        "x-mq01-a is stopped: a pure pair comes back by the playbook resync only"
+        "x-mq01-a is stopped: only the playbook resync starts a pure pair"
     ]
 
 
@@ -177,7 +177,7 @@ OWING = node("x-mq01-a", "active", restart_required=True)
 @pytest.mark.parametrize("state", ["stopped", "active"])
 def test_an_active_broker_is_not_restarted_without_a_standby(state: BrokerState) -> None:
     pair = OWING, node("x-mq01-b", state)
-    text = rf"^nothing was touched: x-mq01-a is active and is not restarted, because x-mq01-b is {state} \(as found\)"
+    text = rf"^nothing was changed: x-mq01-a is active and is not restarted, because x-mq01-b is {state} \(as found\)"
     with pytest.raises(RefusalError, match=text):
         next_site_step(pair, run(pair, chosen={OWING.host}))
 
@@ -199,19 +199,19 @@ def test_a_pair_that_was_touched_is_waited_for_until_somebody_serves() -> None:
     pair = node("x-mq01-a", "standby"), node("x-mq01-b", "starting")
     assert next_site_step(pair, run(pair)).act == "done"
     assert next_site_step(pair, run(pair, acted={"x-mq01-a"})).act == "wait"
-    with pytest.raises(RefusalError, match="x-mq01: nobody is active yet"):
+    with pytest.raises(RefusalError, match="x-mq01: no node is active yet"):
         next_site_step(pair, run(pair, acted={"x-mq01-a"}, waited=60.0))
 
 
 def test_an_act_that_does_not_show_ends_the_run() -> None:
     pair = node("x-mq01-a", "active"), node("x-mq01-b", "standby", restart_required=True)
-    with pytest.raises(RefusalError, match="x-mq01-b: restart was done in this run and does not show"):
+    with pytest.raises(RefusalError, match="x-mq01-b: restart was done in this run but had no effect"):
         next_site_step(pair, run(pair, acted={"x-mq01-b"}))
 
 
 def test_a_broker_that_is_stopped_again_after_its_start_ends_the_run() -> None:
     pair = node("x-mq01-a", "stopped"), node("x-mq01-b", "standby")
-    with pytest.raises(RefusalError, match="x-mq01-a has yet to become ready, it is stopped"):
+    with pytest.raises(RefusalError, match="x-mq01-a is not ready yet: it is stopped"):
         next_site_step(pair, run(pair, acted={"x-mq01-a"}))
 
 

@@ -96,7 +96,7 @@ def test_every_newer_release_goes_on_with_every_older_kahadb_store() -> None:
 
 def test_an_older_release_that_cannot_read_the_store_is_refused_with_the_way_out() -> None:
     refusal = jump_of("6.3.1", "5.11.4").refusal
-    assert "5.11.4 cannot go on with what it wrote" in refusal
+    assert "5.11.4 cannot read this store" in refusal
     assert "the copy of the store from before the upgrade" in refusal
 
 
@@ -119,19 +119,21 @@ def test_going_back_says_that_the_index_is_built_anew() -> None:
 )
 def test_a_store_that_the_release_does_not_have_needs_migrate(found: str, wanted: str, kind: str) -> None:
     same = Persistence(kind)
-    assert f"keeps its messages in {kind}, which {wanted} does not have" in jump_of(found, wanted, same, same).refusal
+    assert (
+        f"stores its messages in {kind}, which {wanted} does not support" in jump_of(found, wanted, same, same).refusal
+    )
     assert "playbook migrate" in jump_of(found, wanted, same, same).refusal
 
 
 def test_another_kind_of_store_would_leave_the_messages_behind() -> None:
     refusal = jump_of("5.15.16", "5.16.7", Persistence("levelDB"), kaha()).refusal
-    assert "keeps its messages in levelDB, and would look for them in kahaDB" in refusal
+    assert "stores its messages in levelDB, but with 5.16.7 it would use kahaDB" in refusal
 
 
 def test_default_store_of_several_uses_another_directory_from_5_11_on() -> None:
     several = Persistence("mKahaDB", SHARE)
     assert (
-        "keeps messages in 0 below its store, and 5.18.3 looks for them in #210"
+        "stores messages in 0 below its store, but 5.18.3 reads them from #210"
         in jump_of("5.8.0", "5.18.3", several, several).refusal
     )
     assert jump_of("5.13.5", "6.3.1", several, several).refusal == ""
@@ -139,7 +141,7 @@ def test_default_store_of_several_uses_another_directory_from_5_11_on() -> None:
 
 def test_another_directory_is_no_upgrade() -> None:
     refusal = jump_of("5.17.6", "5.18.3", kaha(), kaha("/elsewhere")).refusal
-    assert refusal.endswith(f"set activemq_store_directory to {SHARE}, an upgrade moves no store")
+    assert refusal.endswith(f"set activemq_store_directory to {SHARE}, because an upgrade does not move the store")
 
 
 def test_rows_of_a_database_need_their_openwire_version_across_5_12() -> None:
@@ -204,20 +206,20 @@ def test_the_node_that_serves_is_upgraded_only_where_it_has_no_peer() -> None:
 
 def test_the_switch_says_when_it_closes_the_way_back() -> None:
     nodes = pair("5.11.4", "5.18.3")
-    assert "the way back is closed" in step_of(nodes).say
-    assert "way back" not in step_of(pair("5.17.6", "5.18.3")).say
+    assert "after this step no rollback is possible" in step_of(nodes).say
+    assert "rollback" not in step_of(pair("5.17.6", "5.18.3")).say
 
 
 def test_a_lock_that_is_won_back_again_and_again_ends_the_run() -> None:
     nodes = pair("5.17.6", "5.18.3")
     assert step_of(nodes, {A: 2}).act == "switch"
-    with pytest.raises(RefusalError, match="took the lock back 3 times"):
+    with pytest.raises(RefusalError, match="acquired the lock again 3 times"):
         step_of(nodes, {A: 3})
 
 
 def test_a_node_that_stays_what_it_was_ends_the_run() -> None:
     nodes = pair()
-    with pytest.raises(RefusalError, match=r"upgraded in this run and still runs 5\.17\.6"):
+    with pytest.raises(RefusalError, match=r"upgraded in this run but still runs 5\.17\.6"):
         next_upgrade(nodes, stores_of(nodes), run_of(nodes, acted=[B]))
 
 
@@ -226,14 +228,14 @@ def test_a_standby_that_is_not_there_is_waited_for_or_refused() -> None:
     coming = replace(nodes[1], state="starting")
     assert step_of((nodes[0], coming)).act == "wait"
     gone = replace(nodes[1], state="stopped", pid=None, release=None)
-    with pytest.raises(RefusalError, match=f"{B}: is stopped"):
+    with pytest.raises(RefusalError, match=f"{B}: the broker is stopped"):
         step_of((nodes[0], gone))
 
 
 def test_the_very_start_refuses_what_does_not_pass_by_itself() -> None:
     nodes = pair()
     said = refusal_of((nodes[0], replace(nodes[1], store_marker=None)))
-    assert said.startswith("nothing was touched:")
+    assert said.startswith("nothing was changed:")
     assert "has no marker" in said
 
 
@@ -246,14 +248,14 @@ def test_a_standby_may_go_back_while_nobody_has_opened_the_store() -> None:
 
 def test_once_it_was_opened_there_is_no_way_back() -> None:
     nodes = pair("6.3.1", "5.11.4", wanted="5.11.4")
-    assert f"{A}: has the store open as 6.3.1, and 5.11.4 cannot go on" in refusal_of(nodes)
+    assert f"{A}: the broker has the store open as 6.3.1, and 5.11.4 cannot read" in refusal_of(nodes)
 
 
 def test_a_cut_run_that_goes_on_says_that_the_way_back_is_closed_by_now() -> None:
     nodes = pair("6.3.1", "5.11.4", wanted="6.3.1")
     jump = check_upgrade(nodes, stores_of(nodes), run_of(nodes))[1]["orders-mq01"]
     assert (jump.found, jump.back) == ("5.11.4", "closed")
-    assert jump.way_back.startswith("the way back is closed: 6.3.1 has the store open")
+    assert jump.way_back.startswith("rollback is not possible: 6.3.1 has the store open")
 
 
 @pytest.mark.parametrize(
@@ -272,12 +274,12 @@ def test_a_broker_without_a_peer_may_have_opened_its_store_itself() -> None:
 
 def test_two_releases_of_which_none_is_wanted_are_refused() -> None:
     said = refusal_of(pair("5.16.7", "5.17.6", wanted="5.18.3"))
-    assert f"orders-mq01: runs two releases ({A} 5.16.7, {B} 5.17.6), none of them the 5.18.3" in said
+    assert f"orders-mq01: the pair runs two releases ({A} 5.16.7, {B} 5.17.6), neither of them the 5.18.3" in said
 
 
 def test_a_node_whose_release_cannot_be_seen_is_refused() -> None:
     nodes = pair()
-    assert f"{B}: which release process 20 runs" in refusal_of((nodes[0], replace(nodes[1], release=None)))
+    assert f"{B}: the release of process 20 is not known" in refusal_of((nodes[0], replace(nodes[1], release=None)))
 
 
 def test_a_node_that_is_just_coming_up_is_waited_for_whatever_it_runs() -> None:
@@ -287,12 +289,12 @@ def test_a_node_that_is_just_coming_up_is_waited_for_whatever_it_runs() -> None:
 
 
 def test_a_release_that_nobody_knows_is_refused() -> None:
-    assert "runs what is not known here" in refusal_of(pair("5.2.0", "5.2.0"))
+    assert "the broker runs an unknown release" in refusal_of(pair("5.2.0", "5.2.0"))
 
 
 def test_one_node_of_a_pair_is_no_target() -> None:
     said = refusal_of(pair(), chosen=[B])
-    assert f"orders-mq01: a pair runs one release, and {A} would keep another" in said
+    assert f"orders-mq01: both nodes of a pair must run the same release, but {A} would keep another" in said
 
 
 def test_a_pair_must_agree_on_its_release() -> None:
@@ -301,11 +303,11 @@ def test_a_pair_must_agree_on_its_release() -> None:
 
 
 def test_a_package_is_the_systems_own_business() -> None:
-    assert "comes with a package of the system" in refusal_of(pair(), install="package")
+    assert "is installed by a package of the system" in refusal_of(pair(), install="package")
 
 
 def test_every_bad_pair_is_named_at_once() -> None:
     bad = [replace(node, pair="orders-mq02", host=node.host.replace("01", "02")) for node in pair("5.2.0", "5.2.0")]
     said = refusal_of((*pair(), *bad), then=kaha("/elsewhere"))
-    assert "orders-mq01-a: keeps its messages in" in said
-    assert "orders-mq02-a: runs what is not known here" in said
+    assert "orders-mq01-a: the broker stores its messages in" in said
+    assert "orders-mq02-a: the broker runs an unknown release" in said

@@ -1,4 +1,4 @@
-"""Find what is wrong with a pair before one of its nodes is touched, from the evidence of ``broker_info``.
+"""Find what is wrong with a pair before an operation changes one of its nodes, from the evidence of ``broker_info``.
 
 Each problem names host, state and remedy. A problem that may pass by itself has a patience: for that many
 seconds the operation waits and collects evidence again before the problem ends the run.
@@ -121,58 +121,69 @@ def problems_of(
 def _runs(node: Node, settle: float) -> Iterator[PairProblem]:
     kill = f"systemctl kill -s KILL {node.unit_name}"
     if node.is_coming_up:
-        see = f"see journalctl -u {node.unit_name}"
-        yield PairProblem(node.host, f"does not come up ({node.how}): {see}", settle + _RETURN)
+        see = f"check journalctl -u {node.unit_name}"
+        yield PairProblem(node.host, f"the broker does not start ({node.how}): {see}", settle + _RETURN)
     elif node.state == "stopped":
-        see = f"see why in journalctl -u {node.unit_name}, then systemctl start {node.unit_name}"
-        yield PairProblem(node.host, f"is stopped ({node.how}): {see}")
+        see = f"check journalctl -u {node.unit_name} for the reason, then run systemctl start {node.unit_name}"
+        yield PairProblem(node.host, f"the broker is stopped ({node.how}): {see}")
     elif node.state == "starting":
-        see = f"see {node.base}/data/activemq.log, put right what it waits for, or {kill}"
-        yield PairProblem(node.host, f"is neither active nor standby, it is starting ({node.how}): {see}", settle)
+        see = f"check {node.base}/data/activemq.log and correct what the broker waits for, or run {kill}"
+        yield PairProblem(
+            node.host, f"the broker is starting, and neither active nor standby ({node.how}): {see}", settle
+        )
     elif node.state == "hung":
-        what = "it holds the lock if it was active, so that nobody takes over; "
+        what = "if it was active, it holds the lock and the standby cannot take over; "
         patience = _BLINK if node.frozen else HUNG
         yield PairProblem(
-            node.host, f"is hung ({node.how}): {what}end it with {kill}, systemd starts it again", patience
+            node.host,
+            f"the broker is hung ({node.how}): {what}kill it with {kill}, and systemd starts it again",
+            patience,
         )
 
 
 def _is_ours(node: Node, _settle: float) -> Iterator[PairProblem]:
     if node.service != "systemd":
         yield PairProblem(
-            node.host, f"activemq_service is {node.service}: only brokers that systemd runs can be restarted from here"
+            node.host, f"activemq_service is {node.service}: playbooks can restart only brokers that systemd runs"
         )
         return
     unit = node.unit or {}
     if unit.get("LoadState", "loaded") != "loaded":
-        yield PairProblem(node.host, f"its unit {node.unit_name} is {unit['LoadState']}: run the playbook site first")
+        yield PairProblem(
+            node.host, f"the service unit {node.unit_name} is {unit['LoadState']}: run the playbook site first"
+        )
     main = unit.get("MainPID")
     if node.pid is not None and main is not None and main not in (str(node.pid), str(node.guard)):
         yield PairProblem(
             node.host,
             f"process {node.pid} was not started by {node.unit_name}, so systemd cannot restart it: "
-            f"end that process and systemctl start {node.unit_name}",
+            f"kill that process and run systemctl start {node.unit_name}",
             _BLINK,
         )
 
 
 def _configuration(node: Node, _settle: float) -> Iterator[PairProblem]:
     if node.version is None or not node.complete:
-        what = "no configuration of ours is in force" if node.version is None else "the configuration is not complete"
+        what = (
+            "no configuration of activemq.fleet is in force"
+            if node.version is None
+            else "the configuration is not complete"
+        )
         yield PairProblem(node.host, f"{what} below {node.base}: run the playbook site first")
     if node.drift:
         more = f" and {len(node.drift) - 3} more" if len(node.drift) > 3 else ""
         yield PairProblem(
             node.host,
-            f"{', '.join(node.drift[:3])}{more}: a restart would read that; put the change into the inventory "
-            "and run the playbook site, which also takes it back",
+            f"{', '.join(node.drift[:3])}{more}: a restart would apply this change; add it to the inventory "
+            "and run the playbook site, which overwrites the file",
         )
     if node.restart_required and node.previous_intact is False:
         yield PairProblem(
             node.host,
-            f"would start with a new configuration, and {node.previous or 'the one that it runs with'} is no longer "
-            f"whole below {node.base}/versions, so there is no way back: run the playbook site with the inventory "
-            "as it was, then again as it is",
+            f"the broker would start with a new configuration, but {node.previous or 'its current configuration'} is "
+            f"incomplete below {node.base}/versions, so no rollback is possible: run the playbook site with the "
+            "previous "
+            "inventory, then with the current one",
         )
 
 
@@ -181,8 +192,9 @@ def _room(node: Node, _settle: float) -> Iterator[PairProblem]:
         if free < MIN_FREE_BYTES:
             yield PairProblem(
                 node.host,
-                f"{directory} has {free >> 20} MiB left, less than {MIN_FREE_BYTES >> 20}: make room, or the "
-                "broker may not come back",
+                f"{directory} has {free >> 20} MiB of free space, less than {MIN_FREE_BYTES >> 20} MiB: free disk "
+                "space, "
+                "otherwise the broker may not start again",
             )
 
 
@@ -192,19 +204,22 @@ def _store(node: Node, settle: float) -> Iterator[PairProblem]:
     if node.store_access:
         yield PairProblem(
             node.host,
-            f"could not take the lock of {node.store}, though its log says that it waits for it: {node.store_access}: "
-            "put the share or its owner right",
+            f"the broker could not acquire the lock of {node.store}, although its log reports that it waits for the "
+            "lock: "
+            f"{node.store_access}: correct the share or the owner of its files",
             min(settle, HUNG),
         )
     elif node.store_marker is None:
         yield PairProblem(
             node.host,
-            f"{node.store} has no marker, so the unit would not start again: see whether the share is mounted, "
+            f"{node.store} has no marker, so the service unit would not start again: check that the share is mounted, "
             "then run the playbook site",
         )
     elif node.pair not in node.store_marker:
         named = (node.store_marker or ("nobody",))[0]
-        yield PairProblem(node.host, f"{node.store} is the store of {named}, not of {node.pair}: mount the right one")
+        yield PairProblem(
+            node.host, f"{node.store} is the store of {named}, not of {node.pair}: mount the store of {node.pair}"
+        )
 
 
 def _release(node: Node) -> Iterator[PairProblem]:
@@ -212,8 +227,8 @@ def _release(node: Node) -> Iterator[PairProblem]:
     if not node.is_packaged and node.release and node.wanted and node.release != node.wanted:
         yield PairProblem(
             node.host,
-            f"runs {node.release}, and the inventory says {node.wanted}: that is an upgrade and no restart: "
-            "run the playbook upgrade, or set activemq_release to what runs",
+            f"the broker runs {node.release}, but activemq_release is {node.wanted}, which requires an upgrade: "
+            f"run the playbook upgrade, or set activemq_release to {node.release}",
         )
 
 
@@ -221,7 +236,7 @@ def _who_serves(nodes: Sequence[Node], settle: float) -> Iterator[PairProblem]:
     active = [node for node in nodes if node.is_serving]
     guarded = [node for node in nodes if node.guard]
     if guarded and (both := two_masters({node.host: node.generation_access for node in nodes})):
-        text = f"{both}: stop the one without clients at once, and keep a copy of {guarded[0].store}"
+        text = f"{both}: stop the broker without clients immediately, and keep a copy of {guarded[0].store}"
         yield PairProblem(guarded[0].host, text, _BLINK)
     elif guarded and len(active) > 1:
         yield from _serves_from_an_old_generation(active)
@@ -229,15 +244,15 @@ def _who_serves(nodes: Sequence[Node], settle: float) -> Iterator[PairProblem]:
         names = " and ".join(node.host for node in active)
         yield PairProblem(
             active[0].host,
-            f"{names} are both active: they do not share one lock; stop the one without clients at once, and see "
-            "whether both have the same store",
+            f"{names} are both active: they do not use the same lock; stop the broker without clients immediately, and "
+            "check that both have the same store",
             _BLINK,
         )
     if not active and all(node.state == "standby" for node in nodes):
         yield PairProblem(
             nodes[0].host,
-            f"nobody is active, and {' and '.join(node.host for node in nodes)} wait for the lock: somebody else "
-            f"holds it: look for who has {nodes[0].store or 'the lease'} open",
+            f"no node is active, and {' and '.join(node.host for node in nodes)} wait for the lock, which another "
+            f"process holds: find the process that has {nodes[0].store or 'the lease'} open",
             settle,
         )
 
@@ -248,8 +263,9 @@ def _serves_from_an_old_generation(active: Sequence[Node]) -> Iterator[PairProbl
         if node.host not in writers:
             yield PairProblem(
                 node.host,
-                f"serves from generation {node.generation}, which is no longer in force: its guard ends it at its next "
-                f"look; if it does not, systemctl kill --signal=KILL {node.unit_name}",
+                f"the broker serves from generation {node.generation}, which is no longer in force: its guard kills "
+                "it at its "
+                f"next check; if it does not, run systemctl kill --signal=KILL {node.unit_name}",
                 HUNG,
             )
 
@@ -258,7 +274,8 @@ def _one_store(nodes: Sequence[Node]) -> Iterator[PairProblem]:
     marked = [node for node in nodes if node.profile.shares_store_directory and node.pair in (node.store_marker or ())]
     if len({node.store_marker for node in marked}) > 1:
         yield PairProblem(
-            marked[1].host, f"does not see the store that {marked[0].host} sees in {marked[1].store}: mount one share"
+            marked[1].host,
+            f"the store in {marked[1].store} is not the store of {marked[0].host}: mount the same share on both nodes",
         )
 
 
@@ -270,8 +287,9 @@ def _clocks(nodes: Sequence[Node], window: float) -> Iterator[PairProblem]:
     if late - early - window > _SKEW:
         yield PairProblem(
             behind,
-            f"its clock is {late - early - window:.0f} s or more behind that of {ahead}, and a lease counts on both: "
-            "synchronise the clocks",
+            f"the clock is {late - early - window:.0f} s or more behind the clock of {ahead}, but a lease requires "
+            "equal "
+            "clocks: synchronize them",
         )
 
 

@@ -90,38 +90,40 @@ def judge_downgrade(old_release: Release, wanted: Release, now: Persistence, the
 def _refusals(holder: Release, wanted: Release, now: Persistence, then: Persistence) -> Iterator[str]:
     if now.pure and then.pure:
         yield (
-            "is one of a pure pair, where nobody could go on with the other's store: stop the slave, then the "
+            "the broker is in a pure pair, whose nodes do not share a store: stop the slave, then the "
             f"master, run the playbook site, which installs {wanted}, and then the playbook resync"
         )
     elif now.pure:
-        yield f"is one of a pure pair, and {wanted} is not to be: each of its nodes has a store of its own; {_MIGRATE}"
+        yield f"the broker is in a pure pair, whose nodes share no store, but with {wanted} it is not pure: {_MIGRATE}"
     if now.kind in _REMOVED and not wanted.supports(now.kind):
-        yield f"keeps its messages in {now.kind}, which {wanted} does not have: {_MIGRATE}"
+        yield f"the broker stores its messages in {now.kind}, which {wanted} does not support: {_MIGRATE}"
     if now.kind is not None and now.kind != then.kind:
         yield (
-            f"keeps its messages in {now.kind}, and would look for them in {then.kind}: they would stay behind; "
-            f"{_MIGRATE}"
+            f"the broker stores its messages in {now.kind}, but with {wanted} it would use {then.kind} without these "
+            f"messages: {_MIGRATE}"
         )
     if now.kind == then.kind == "mKahaDB" and holder.mkahadb_rest != wanted.mkahadb_rest:
         yield (
-            f"keeps messages in {holder.mkahadb_rest} below its store, and {wanted} looks for them in "
+            f"the broker stores messages in {holder.mkahadb_rest} below its store, but {wanted} reads them from "
             f"{wanted.mkahadb_rest} (AMQ-5450): stop both nodes, rename that directory and run the playbook site as "
-            f"{wanted}; with per_destination there is none, and nothing to rename"
+            f"{wanted}; with per_destination this directory does not exist"
         )
     if now.directory and then.directory and now.directory != then.directory:
         yield (
-            f"keeps its messages in {now.directory}, and would look for them in {then.directory}: set "
-            f"activemq_store_directory to {now.directory}, an upgrade moves no store"
+            f"the broker stores its messages in {now.directory}, but would read them from {then.directory}: set "
+            f"activemq_store_directory to {now.directory}, because an upgrade does not move the store"
         )
     if now.kind == _JDBC and (version := _openwire(holder, now)) != _openwire(wanted, then):
         yield (
-            f"wrote its rows in OpenWire {version}, and {wanted} would read them as {_openwire(wanted, then)} and not "
-            f'start (measured): set activemq_broker_attributes to {{storeOpenWireVersion: "{version}"}}'
+            f"the rows of the database are in OpenWire {version}, but {wanted} would read version "
+            f"{_openwire(wanted, then)} and "
+            f'not start (measured): set activemq_broker_attributes to {{storeOpenWireVersion: "{version}"}}'
         )
     if now.kind in _KAHADB and wanted.kahadb_reads < holder.kahadb_version:
         yield (
-            f"has the store open as {holder}, and {wanted} cannot go on with what it wrote: go back with the copy of "
-            f"the store from before the upgrade: stop both nodes, put it in place, run the playbook site as {wanted}"
+            f"the broker has the store open as {holder}, and {wanted} cannot read this store: stop both nodes, "
+            "restore the "
+            f"copy of the store from before the upgrade, and run the playbook site with {wanted}"
         )
 
 
@@ -135,36 +137,33 @@ def _openwire(release: Release, persistence: Persistence) -> int:
 def _changes(old_release: Release, wanted: Release) -> Iterator[str]:
     """Yield what the operator must take care of; the rendered files follow the release by themselves."""
     if old_release.java_minimum != wanted.java_minimum:
-        yield f"Java {wanted.java_minimum} or later is needed, in place of {old_release.java_minimum}"
+        yield f"Java {wanted.java_minimum} or later is required instead of {old_release.java_minimum}"
     if old_release.log_file_name != wanted.log_file_name:
         yield (
-            f"logging is set by {wanted.log_file_name} in place of {old_release.log_file_name}: port loggers of your "
-            "own"
+            f"{wanted.log_file_name} configures logging instead of {old_release.log_file_name}: port your own loggers"
         )
     if old_release.environment_file != wanted.environment_file:
-        yield f"the start script reads {wanted.environment_file} in place of {old_release.environment_file}"
+        yield f"the start script reads {wanted.environment_file} instead of {old_release.environment_file}"
     if (old_release.console_file, old_release.console_accounts) != (wanted.console_file, wanted.console_accounts):
-        yield f"the console is set by {wanted.console_file}, its accounts by {_ACCOUNTS[wanted.console_accounts]}"
+        yield f"{wanted.console_file} configures the console, and {_ACCOUNTS[wanted.console_accounts]} its accounts"
     if old_release.jms_package != wanted.jms_package:
         yield (
-            f"plugins and Java clients that use the release's own jars need {wanted.jms_package} in place of "
-            f"{old_release.jms_package}; the wire protocol is the same, other clients need nothing"
+            f"plugins and Java clients that use the release's own jars require {wanted.jms_package} instead of "
+            f"{old_release.jms_package}; the wire protocol is the same, so other clients require no change"
         )
     if old_release.jmx_names != wanted.jmx_names:
-        yield f"MBeans have {wanted.jmx_names} names: monitoring that reads them must follow"
+        yield f"MBeans have {wanted.jmx_names} names: adapt monitoring that reads them"
     if old_release.mqtt_swaps_dots != wanted.mqtt_swaps_dots:
-        yield "MQTT's a.b/c becomes another topic than before: MQTT sessions with such topics begin anew"
+        yield "MQTT's a.b/c becomes a different topic: MQTT sessions with such topics start empty"
     if old_release.has_pure_master_slave and not wanted.has_pure_master_slave:
-        yield "waitForSlave and its like are accepted and do nothing any more"
+        yield "waitForSlave and similar attributes are accepted but have no effect"
     gone = [kind for kind in _TOLD if old_release.supports(kind) and not wanted.supports(kind)]
     if gone:
         yield f"{', '.join(gone)} are gone" if len(gone) > 1 else f"{gone[0]} is gone"
     if wanted.kahadb_version < old_release.kahadb_version:
-        yield (
-            f"{wanted} builds the index of a KahaDB store anew from the journal when it opens what {old_release} wrote"
-        )
+        yield (f"{wanted} rebuilds the index of a KahaDB store from the journal when it opens a store of {old_release}")
     if wanted.decreases_network_priority and not old_release.decreases_network_priority:
-        yield "consumers behind a bridge come after local ones, also on links of your own (AMQ-5137)"
+        yield "consumers on other brokers have a lower priority than local ones, also on your own links (AMQ-5137)"
 
 
 _ACCOUNTS = {"realm": "jetty-realm.properties", "jaas": "users.properties and groups.properties"}
@@ -173,16 +172,17 @@ _ACCOUNTS = {"realm": "jetty-realm.properties", "jaas": "users.properties and gr
 def _told(old_release: Release, wanted: Release, back: Back, *, is_closed: bool) -> str:
     again = f"set activemq_release to {old_release} again and run the playbook upgrade"
     if back == "open":
-        return f"the way back is open: {old_release} goes on with what {wanted} wrote; {again}"
+        return f"rollback is possible: {old_release} can read the store of {wanted}; {again}"
     if back == "rebuilds":
         return (
-            f"the way back is open: {again}; {old_release} cannot read the index of {wanted} and builds it anew from "
-            "the journal, which takes as long as reading all of the journal"
+            f"rollback is possible: {again}; {old_release} cannot read the index of {wanted} and rebuilds it from "
+            "the journal, which takes as long as reading the whole journal"
         )
-    copy = "only a copy of the store from before leads back, with both nodes stopped, and what came since is not in it"
+    copy = "rollback requires a copy of the store from before, with both nodes stopped, and loses later messages"
     if is_closed:
-        return f"the way back is closed: {wanted} has the store open, and {old_release} cannot go on with it: {copy}"
+        return f"rollback is not possible: {wanted} has the store open, and {old_release} cannot read it: {copy}"
     return (
-        f"the way back closes for a pair as soon as {wanted} opens its store, which is its switch over: {old_release} "
-        f"cannot go on with what {wanted} wrote. Until then: {again}. After that {copy}: make one first (a snapshot)"
+        f"rollback is possible until the switchover of a pair, when {wanted} opens its store: {old_release} cannot "
+        "read "
+        f"this store. Until then: {again}. After that, {copy}: make a copy first (a snapshot)"
     )

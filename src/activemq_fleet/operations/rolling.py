@@ -55,12 +55,12 @@ class OperationRun:
 
     def refusal(self, *problems: str) -> RefusalError:
         """Return the error that ends an operation because of ``problems``, and says whether any host was changed."""
-        return RefusalError("nothing further is touched:" if self.acted else "nothing was touched:", problems)
+        return RefusalError("no further host is changed:" if self.acted else "nothing was changed:", problems)
 
     def pause(self, text: str) -> NextStep:
         """Return a step that waits 1 to 10 s for a problem to pass; the pause grows with the time already waited."""
         seconds = max(1, min(10, int(self.waited / 3)))
-        return NextStep("wait", f"wait {seconds} s and look again: {text}", seconds=seconds)
+        return NextStep("wait", f"wait {seconds} s and check again: {text}", seconds=seconds)
 
 
 def started_since(node: Node, since: float, looked_at: float) -> bool:
@@ -85,13 +85,13 @@ def next_rolling_step(
     """
     by_name = sorted(nodes_by_pair(nodes).items())
     notes = tuple(
-        f"{pair}: pure brokers are left alone: what would be a {run.act} of theirs is the playbook resync"
+        f"{pair}: {run.act} does not change pure brokers: run the playbook resync instead"
         for pair, members in by_name
         if members[0].profile.needs_resync
     )
     pairs = [members for _, members in by_name if not members[0].profile.needs_resync]
     if notes and not pairs:
-        raise RefusalError("nothing was touched:", notes)
+        raise RefusalError("nothing was changed:", notes)
     upgrade = run.act == "upgrade"
     problems = [
         problem
@@ -114,7 +114,7 @@ def next_restart(nodes: Sequence[Node], run: OperationRun) -> NextStep:
     """
     nodes = [node for node in nodes if not node.profile.needs_resync]
     if not nodes:
-        return NextStep("done", "there are none but pure pairs")
+        return NextStep("done", "the target contains only pure pairs")
 
     def step_of(pair: Sequence[Node]) -> NextStep | None:
         left = [node for node in pair if node.host in run.chosen and node.host not in run.done]
@@ -122,12 +122,14 @@ def next_restart(nodes: Sequence[Node], run: OperationRun) -> NextStep:
             return None
         node = first_to_touch(left)
         if node.host in run.acted:
-            raise run.refusal(f"{node.host}: {run.act} was done in this run and does not show: see what the host says")
+            raise run.refusal(
+                f"{node.host}: {run.act} was done in this run but had no effect: check the log of the broker"
+            )
         return next_touch(node, pair, run.act)
 
     def done(pairs: Sequence[Sequence[Node]]) -> str:
         chosen = [node.host for pair in pairs for node in pair if node.host in run.chosen]
-        return f"{run.act}: nothing is left to do for {counted(len(chosen), 'broker')}; active: {active_hosts(pairs)}"
+        return f"{run.act}: {counted(len(chosen), 'broker')} done; active: {active_hosts(pairs)}"
 
     return next_rolling_step(nodes, run, step_of, done)
 
@@ -140,8 +142,8 @@ def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: Operation
         if active.host == wanted or len(pair) == 1:
             return None
         if active.host in run.acted:
-            raise run.refusal(f"{active.host}: it took the lock back before {wanted} had it: see the log of {wanted}")
-        text = f"{wanted} takes over from {active.host}, which stops and comes back as its standby"
+            raise run.refusal(f"{active.host} acquired the lock again before {wanted} did: check the log of {wanted}")
+        text = f"{wanted} takes over from {active.host}, which stops and starts again as the standby"
         return NextStep(run.act, text, (active.host,), wanted, active.state)
 
     return next_rolling_step(
@@ -172,7 +174,7 @@ def next_touch(node: Node, pair: Sequence[Node], act: str) -> NextStep:
     """Return the step that performs ``act`` on a node of a pair, with a note on which node serves meanwhile."""
     peer = next((other for other in pair if other.host != node.host), None)
     if peer is None:
-        say = f"{act} {node.host}, which has no peer: its clients wait"
+        say = f"{act} {node.host}, which has no peer: its clients wait until it is active again"
     elif node.is_serving:
         say = f"{act} {node.host}, which is active: {peer.host} takes over ({peer.how})"
     else:

@@ -54,7 +54,7 @@ def notes_on_skipped_nodes(pair: Sequence[Node], chosen: Collection[str]) -> lis
     """Return one line for each node that the playbook site should start or restart and does not, with the reason."""
     if not pair[0].profile.needs_resync:
         return [
-            f"{node.host} is hung ({node.how}) and is left alone: nothing of its configuration changed"
+            f"{node.host} is hung ({node.how}) and is not restarted, because its configuration did not change"
             for node in pair
             if node.host in chosen and node.state == "hung" and not node.restart_required
         ]
@@ -63,11 +63,11 @@ def notes_on_skipped_nodes(pair: Sequence[Node], chosen: Collection[str]) -> lis
         if pending_actions(pair, chosen) or node.host not in chosen:
             continue
         if node.state == "stopped":
-            lines.append(f"{node.host} is stopped: a pure pair comes back by the playbook resync only")
+            lines.append(f"{node.host} is stopped: only the playbook resync starts a pure pair")
         elif node.restart_required:
             lines.append(
-                f"{node.host} has yet to read its new configuration: a pure broker is not restarted, "
-                "the playbook resync does it"
+                f"{node.host} requires a restart for its new configuration: site does not restart pure brokers, "
+                "run the playbook resync"
             )
     return lines
 
@@ -87,12 +87,12 @@ def next_site_step(nodes: Sequence[Node], run: OperationRun, unseen: Mapping[str
             continue
         act, node = acts[0]
         if node.host in run.acted:
-            raise run.refusal(f"{node.host}: {act} was done in this run and does not show: see its log")
+            raise run.refusal(f"{node.host}: {act} was done in this run but had no effect: check its log")
         ends_service = act == "restart" and node.is_serving
         if ends_service and (waiting := _wait_for_standby(node, pair, run, unseen or {})):
             return waiting
         return _step(act, node, pair)
-    return NextStep("done", f"{', '.join(sorted(run.chosen))}: nothing is to be started or restarted any more")
+    return NextStep("done", f"{', '.join(sorted(run.chosen))}: no broker needs a start or restart")
 
 
 def _wait_for_acted(pair: Sequence[Node], acts: Sequence[tuple[str, Node]], run: OperationRun) -> NextStep | None:
@@ -100,10 +100,10 @@ def _wait_for_acted(pair: Sequence[Node], acts: Sequence[tuple[str, Node]], run:
     for node in pair:
         awaits_slave = node.profile.replicates and node.state == "starting" and acts
         if node.host in run.acted and node.state not in _READY and not awaits_slave:
-            return _wait(f"{node.host} has yet to become ready, it is {node.state} ({node.how})", node, run)
+            return _wait(f"{node.host} is not ready yet: it is {node.state} ({node.how})", node, run)
     touched = [node for node in pair if node.host in run.acted]
     if touched and not pair[0].profile.needs_resync and len(pair) > 1 and all(node.state in _RISING for node in pair):
-        return _wait(f"{pair[0].pair}: nobody is active yet", touched[0], run)
+        return _wait(f"{pair[0].pair}: no node is active yet", touched[0], run)
     return None
 
 
@@ -124,7 +124,7 @@ def _wait_for_standby(
 
 def _wait(text: str, node: Node, run: OperationRun) -> NextStep:
     if run.waited >= run.settle or (node.state == "stopped" and not node.is_coming_up):
-        raise run.refusal(f"{text}: see {node.base}/data/activemq.log")
+        raise run.refusal(f"{text}: check {node.base}/data/activemq.log")
     return run.pause(text)
 
 

@@ -64,7 +64,7 @@ def judge_upgrade(
                 jumps[name] = _jump(pair, active[0], stores[active[0].host])
                 lines = [jumps[name].refusal] if jumps[name].refusal else []
             except ReleaseError as error:
-                lines = [f"runs what is not known here: {error}"]
+                lines = [f"the broker runs an unknown release: {error}"]
             lines = [f"{active[0].host}: {line}" for line in lines]
         refused += lines
     if refused:
@@ -82,7 +82,7 @@ def check_upgrade(
     Raises RefusalError for an upgrade that is refused and for a problem that does not pass.
     """
     jumps = judge_upgrade(nodes, stores, run)
-    text = f"{counted(len(nodes), 'broker')} looked at: nothing is in the way"
+    text = f"{counted(len(nodes), 'broker')} checked: nothing prevents the upgrade"
     return next_rolling_step(nodes, run, lambda _pair: None, lambda _pairs: text), jumps
 
 
@@ -104,7 +104,7 @@ def next_upgrade(
         nodes,
         run,
         lambda pair: _step(pair, jumps.get(pair[0].pair), run, switched or {}),
-        lambda pairs: f"{brokers} looked at: the release of the inventory runs; active: {active_hosts(pairs)}",
+        lambda pairs: f"{brokers} checked: all run the release of the inventory; active: {active_hosts(pairs)}",
     )
 
 
@@ -133,16 +133,17 @@ def _step(
     if node.is_serving and peer is not None:
         if switched.get(node.host, 0) >= _TRIES:
             raise run.refusal(
-                f"{node.host}: it took the lock back {_TRIES} times before {peer.host} had it: see its log"
+                f"{node.host} acquired the lock again {_TRIES} times before {peer.host} did: check the log of "
+                f"{peer.host}"
             )
-        closing = ": after this the way back is closed" if jump and jump.back == "closed" else ""
+        closing = ": after this step no rollback is possible" if jump and jump.back == "closed" else ""
         say = f"{peer.host} takes over from {node.host} and opens the store as {peer.release}{closing}"
         return NextStep("switch", say, (node.host,), peer.host, node.state)
     if node.host in run.acted:
         raise run.refusal(
-            f"{node.host}: was upgraded in this run and still runs {node.release}: see what the host says"
+            f"{node.host} was upgraded in this run but still runs {node.release}: check the log of the broker"
         )
-    how = f"the standby: {peer.host} serves" if peer else "which has no peer: its clients wait"
+    how = f"the standby: {peer.host} serves" if peer else "which has no peer: its clients wait until it is active again"
     say = f"upgrade {node.host} from {node.release} to {node.wanted}, {how}"
     return NextStep("upgrade", say, (node.host,), peer.host if peer else None, node.state)
 
@@ -153,21 +154,23 @@ def _unfit(pair: Sequence[Node], stores: Mapping[str, StoreChange], run: Operati
     left_out = [node.host for node in pair if node.host not in run.chosen]
     if left_out:
         yield (
-            f"{pair[0].pair}: a pair runs one release, and {', '.join(left_out)} would keep another: "
-            f"name the pair, -e activemq_target={pair[0].pair}"
+            f"{pair[0].pair}: both nodes of a pair must run the same release, but {', '.join(left_out)} would keep "
+            "another: "
+            f"name the pair with -e activemq_target={pair[0].pair}"
         )
     for node in pair:
         if node.release == node.wanted:
             continue
         if stores[node.host].install == "package":
             yield (
-                f"{node.host}: its release comes with a package of the system: install that one on one node after the "
-                "other, the standby first, and run the playbook restart in between"
+                f"{node.host}: the release is installed by a package of the system: upgrade the package on the "
+                "standby, "
+                "run the playbook restart, then upgrade the package on the other node"
             )
     for node in running:
         # One that has just been started has opened nothing yet; it is waited for elsewhere.
         if node.release is None and (node.is_serving or node.state == "standby"):
-            yield f"{node.host}: which release process {node.pid} runs cannot be seen: see what it has open"
+            yield f"{node.host}: the release of process {node.pid} is not known: check which jars the process has open"
     if len({node.wanted for node in pair}) > 1:
         says = ", ".join(f"{node.host} {node.wanted}" for node in pair)
         yield f"{pair[0].pair}: activemq_release differs within the pair ({says}): set it for the pair or the group"
@@ -175,8 +178,9 @@ def _unfit(pair: Sequence[Node], stores: Mapping[str, StoreChange], run: Operati
     if len(others) > 1:
         says = ", ".join(f"{node.host} {node.release}" for node in running)
         yield (
-            f"{pair[0].pair}: runs two releases ({says}), none of them the {pair[0].wanted} of the inventory: set "
-            "activemq_release to what the active one runs, upgrade, and go on from there"
+            f"{pair[0].pair}: the pair runs two releases ({says}), neither of them the {pair[0].wanted} of the "
+            "inventory: "
+            "set activemq_release to the release of the active node, upgrade, then upgrade to the wanted release"
         )
 
 
