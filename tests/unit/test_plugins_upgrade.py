@@ -87,7 +87,7 @@ def test_a_pair_that_has_no_way_to_go_is_told_nothing() -> None:
 def test_a_pair_that_is_ill_is_waited_for_or_refused_before_anything_is_installed() -> None:
     looks = {A: look("hung", "5.18.3"), B: look("standby", "5.18.3")}
     assert ask("jumps", looks)["step"]["act"] == "wait"
-    with pytest.raises(RefusalError, match=f"{A}: is hung .*, systemd starts it again"):
+    with pytest.raises(RefusalError, match=f"{A}: the broker is hung .*, and systemd starts it again"):
         ask("jumps", looks, waited=60)
 
 
