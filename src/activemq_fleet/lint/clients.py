@@ -30,9 +30,9 @@ def listener_uri(connector: Element) -> Uri:
 def rebalance_without_update(connector: Element) -> Iterator[Problem]:
     """A connector sets rebalanceClusterClients without updateClusterClients.
 
-    Why: the broker then tells its clients to move and sends them an empty list of brokers, so nobody moves anywhere.
-    Fix: set updateClusterClients="true" beside it, and updateClusterFilter where not every broker of the network
-        should get clients.
+    Why: the broker sends its clients an empty list of brokers when it rebalances them, so that no client moves.
+    Fix: set updateClusterClients="true" too, and updateClusterFilter if only some brokers of the network accept
+        clients.
     Source: TransportConnector.getConnectionControl, 5.5.1 and 5.18.3
 
     Fires on 5.18.3::
@@ -47,20 +47,20 @@ def rebalance_without_update(connector: Element) -> Iterator[Problem]:
                             updateClusterClientsOnRemove="true"/>
     """
     if connector.flag("rebalanceClusterClients", False) and connector.flag("updateClusterClients", False) is False:
-        message = f"connector {connector.get('name')} rebalances its clients and tells them of no broker to go to"
+        message = f"connector {connector.get('name')} rebalances its clients but sends them an empty list of brokers"
         yield connector.problem(message, "rebalanceClusterClients")
 
 
 @rule("C002", "warning", each="transportConnector", releases="5.4.0")
 def clients_told_unreachable_names(connector: Element) -> Iterator[Problem]:
-    """A connector with updateClusterClients publishes a name that other machines cannot dial.
+    """A connector with updateClusterClients publishes an address to which other machines cannot connect.
 
-    Why: clients are sent the address that each broker publishes. One that is bound to a loopback address publishes
-        localhost, and every client then dials itself. One that is bound to all interfaces publishes the machine's own
-        host name, which clients of another network often cannot resolve (told as info).
-    Fix: bind to a name that all clients resolve, set <publishedAddressPolicy> inside the connector (from 5.8), or
-        leave updateClusterClients off.
-    Cannot see: which names the clients resolve.
+    Why: each broker sends its published address to clients. A loopback address is published as localhost, so that
+        each client tries to connect to itself. A wildcard address is published as the machine's host name, which
+        clients of another network often cannot resolve (an info).
+    Fix: bind to a name that all clients can resolve, set <publishedAddressPolicy> inside the connector (from 5.8), or
+        remove updateClusterClients.
+    Cannot see: which names clients can resolve.
     Source: TransportConnector.getPublishableConnectString; failover reference
 
     Fires on 5.18.3::
@@ -80,9 +80,13 @@ def clients_told_unreachable_names(connector: Element) -> Iterator[Problem]:
         return
     name = connector.get("name")
     if is_loopback(uri.host):
-        yield connector.problem(f"connector {name} sends its clients to {uri.host}: themselves", "uri", uri.host)
+        yield connector.problem(
+            f"connector {name} publishes {uri.host}, which clients on other machines resolve to themselves",
+            "uri",
+            uri.host,
+        )
     elif is_wildcard(uri.host) and not connector.has("publishedAddressPolicy"):
-        message = f"connector {name} sends its clients to the machine's own host name, which they must resolve"
+        message = f"connector {name} publishes the machine's host name, which clients must be able to resolve"
         yield connector.problem(message, "updateClusterClients", severity="info")
 
 
@@ -90,8 +94,8 @@ def clients_told_unreachable_names(connector: Element) -> Iterator[Problem]:
 def dead_brokers_stay_with_clients(connector: Element) -> Iterator[Problem]:
     """A connector sets updateClusterClients without updateClusterClientsOnRemove.
 
-    Why: clients are told of brokers that join and not of brokers that leave. They go on dialling the dead ones, which
-        delays a reconnect; where brokers come and go it never ends. A network of fixed brokers can live with it.
+    Why: the broker notifies clients of brokers that join, but not of brokers that leave, so that clients still try to
+        connect to stopped brokers and reconnect slowly. A network with fixed brokers is hardly affected.
     Fix: set updateClusterClientsOnRemove="true".
     Source: RegionBroker.removeBroker; failover reference
 
@@ -106,7 +110,7 @@ def dead_brokers_stay_with_clients(connector: Element) -> Iterator[Problem]:
                             updateClusterClients="true" updateClusterClientsOnRemove="true"/>
     """
     if connector.flag("updateClusterClients", False) and connector.flag("updateClusterClientsOnRemove", False) is False:
-        message = f"connector {connector.get('name')} does not tell its clients of brokers that are gone"
+        message = f"connector {connector.get('name')} does not notify its clients of brokers that leave"
         yield connector.problem(message, "updateClusterClients")
 
 
@@ -114,11 +118,12 @@ def dead_brokers_stay_with_clients(connector: Element) -> Iterator[Problem]:
 def too_few_connections(connector: Element) -> Iterator[Problem]:
     """maximumConnections is lower than the number of connections that bridges and agents need.
 
-    Why: bridges and consoles count as clients do. Whoever comes after the last one allowed is cut off without a word
-        in the protocol, and a bridge then tries again for ever. With 0 that is everybody.
-    Fix: raise maximumConnections above clients and bridges together, with room for a fail-over, when all come at once.
-    Cannot see: how many clients there are. A limit below the number of this broker's own links is told as info: its
-        peers usually link back.
+    Why: bridges and consoles count as connections. The broker closes each connection above the limit without a
+        protocol error, and a bridge then retries indefinitely. With 0 the broker rejects all connections.
+    Fix: raise maximumConnections above the number of clients and bridges, with room for a failover, when all
+        reconnect at once.
+    Cannot see: the number of clients. A limit below the number of this broker's links is an info, because their peers
+        usually link back.
     Source: TcpTransportServer.handleSocket, 5.5.1 to 5.18.3; measured on 5.17.2
 
     Fires on 5.18.3::
@@ -137,21 +142,21 @@ def too_few_connections(connector: Element) -> Iterator[Problem]:
         return
     part = f"maximumConnections={uri.options['maximumConnections']}"
     if limit <= 0:
-        yield connector.problem(f"connector {connector.get('name')} takes no connection at all", "uri", part)
+        yield connector.problem(f"connector {connector.get('name')} accepts no connections", "uri", part)
     elif is_openwire(uri.scheme) and limit < (links := len(connector.document.links)):
         message = (
-            f"connector {connector.get('name')} takes {limit} connections, and {links} links begin here: where the "
-            "peers link back there is no place for clients"
+            f"connector {connector.get('name')} accepts {limit} connections, and this broker has {links} links: if "
+            "their peers link back, no connections remain for clients"
         )
         yield connector.problem(message, "uri", part, severity="info")
 
 
 @rule("C011", "warning")
 def half_open_connections_stay(document: Document) -> Iterator[Problem]:
-    """A bridge, or a connector that bridges dial, sets wireFormat.maxInactivityDuration=0.
+    """A bridge, or a connector that bridges connect to, sets wireFormat.maxInactivityDuration=0.
 
-    Why: with 0 on either side neither side sends or expects a sign of life. When the peer or a firewall vanishes
-        without closing the connection, the bridge stays up in name and carries nothing, for hours.
+    Why: neither side sends or expects keep-alive messages. When the peer or a firewall vanishes without closing the
+        connection, the bridge stays up and transfers nothing for hours.
     Fix: leave the default of 30000 ms.
     Source: OpenWireFormat.renegotiateWireFormat, AbstractInactivityMonitor
 
@@ -168,13 +173,16 @@ def half_open_connections_stay(document: Document) -> Iterator[Problem]:
     for link in document.links:
         for transport in link.uri().transports:
             for option in _without_monitor(transport):
-                message = f"link {link.get('name')} never notices that {transport.host} is gone: {option}"
+                message = f"link {link.get('name')} does not detect a lost connection to {transport.host}: {option}"
                 yield link.problem(message, "uri", option)
     for connector in document.connectors:
         uri = listener_uri(connector)
         if is_openwire(uri.scheme):
             for option in _without_monitor(uri):
-                message = f"connector {connector.get('name')} never notices that a client or a bridge is gone: {option}"
+                message = (
+                    f"connector {connector.get('name')} does not detect lost connections of "
+                    f"clients and bridges: {option}"
+                )
                 yield connector.problem(message, "uri", option, severity="warning" if document.links else "info")
 
 

@@ -14,9 +14,9 @@ _DEFAULT_TOPICS = "VirtualTopic.>"
 def journal_not_on_disk(store: Element) -> Iterator[Problem]:
     """A kahaDB acknowledges messages before they are on disk.
 
-    Why: a producer's message is acknowledged while it is only in the host's memory. When the host dies, and not only
-        the broker, it is lost; a node that takes over from a shared store finds a journal without it.
-    Fix: leave enableJournalDiskSyncs and journalDiskSyncStrategy out; by default each write is synced.
+    Why: a producer's message is acknowledged while it is only in the host's memory. If the host fails, the message is
+        lost, and a node that takes over a shared store does not have it.
+    Fix: remove enableJournalDiskSyncs and journalDiskSyncStrategy; by default each write is synced.
     Source: Journal and DataFileAppender of the release tags
 
     Fires on 5.18.3::
@@ -33,11 +33,12 @@ def journal_not_on_disk(store: Element) -> Iterator[Problem]:
     """
     if store.flag("enableJournalDiskSyncs", True) is False:
         yield store.problem(
-            "enableJournalDiskSyncs is false: what is acknowledged may not be on disk", "enableJournalDiskSyncs"
+            "enableJournalDiskSyncs is false: the broker acknowledges messages before they are on disk",
+            "enableJournalDiskSyncs",
         )
     strategy = store.get("journalDiskSyncStrategy", "always").strip().lower()
     if strategy in ("periodic", "never"):
-        message = f"journalDiskSyncStrategy is {strategy}: what is acknowledged may not be on disk"
+        message = f"journalDiskSyncStrategy is {strategy}: the broker acknowledges messages before they are on disk"
         yield store.problem(message, "journalDiskSyncStrategy")
 
 
@@ -45,10 +46,11 @@ def journal_not_on_disk(store: Element) -> Iterator[Problem]:
 def default_virtual_topics_gone(interceptors: Element) -> Iterator[Problem]:
     """The file's virtual destinations lack the default VirtualTopic.>, which they replace.
 
-    Why: messages to topics below VirtualTopic reach no queue Consumer.NAME.VirtualTopic.… any more, without a word.
-    Fix: list <virtualTopic name="VirtualTopic.>"/> too, or set useVirtualTopics="false" on <broker> where nobody
-        uses such topics.
-    Cannot see: whether anybody uses such topics.
+    Why: messages to topics below VirtualTopic no longer reach the queues Consumer.NAME.VirtualTopic.…, and no error
+        is reported.
+    Fix: add <virtualTopic name="VirtualTopic.>"/>, or set useVirtualTopics="false" on <broker> if no client uses such
+        topics.
+    Cannot see: whether any client uses such topics.
     Source: BrokerService.createDefaultDestinationInterceptor of the release tags
 
     Fires on 5.18.3::
@@ -68,7 +70,7 @@ def default_virtual_topics_gone(interceptors: Element) -> Iterator[Problem]:
     if broker is not None and broker.get("useVirtualTopics", "true").strip().lower() == "false":
         return
     if not any(topic.get("name") in (_DEFAULT_TOPICS, ">") for topic in interceptors.all("virtualTopic")):
-        message = f"the virtual destinations here take the place of {_DEFAULT_TOPICS}, which is gone"
+        message = f"these virtual destinations replace the default {_DEFAULT_TOPICS}, which no longer exists"
         yield interceptors.problem(message)
 
 
@@ -76,9 +78,9 @@ def default_virtual_topics_gone(interceptors: Element) -> Iterator[Problem]:
 def redelivery_beside_timestamps(plugins: Element) -> Iterator[Problem]:
     """The broker has both redeliveryPlugin and timeStampingBrokerPlugin, before 5.9.
 
-    Why: what is to be sent again has no original destination, which the other plugin asks an individual dead letter
-        strategy about: "Failed to schedule redelivery", and the message is not acknowledged.
-    Fix: take timeStampingBrokerPlugin out, or use 5.9 or later.
+    Why: a message to be redelivered has no original destination, which timeStampingBrokerPlugin requires for an
+        individual dead letter strategy: "Failed to schedule redelivery", and the message is not acknowledged.
+    Fix: remove timeStampingBrokerPlugin, or use 5.9 or later.
     Source: measured on 5.8.0; TimeStampingBrokerPlugin.isDestinationDLQ of the release tags
 
     Fires on 5.8.0::
@@ -91,4 +93,6 @@ def redelivery_beside_timestamps(plugins: Element) -> Iterator[Problem]:
     """
     if any(plugins.all("redeliveryPlugin")):
         for plugin in plugins.all("timeStampingBrokerPlugin"):
-            yield plugin.problem("the broker cannot send messages again while it stamps them")
+            yield plugin.problem(
+                "the broker cannot redeliver messages with both redeliveryPlugin and timeStampingBrokerPlugin"
+            )

@@ -28,11 +28,11 @@ _BOUNDS = (
 
 @rule("C006", "warning", each="broker")
 def memory_promised_twice(broker: Element) -> Iterator[Problem]:
-    """The memory limits of destinations add up to more than the broker's own, or the broker's to more than the heap.
+    """The memory limits of destinations exceed the broker's memoryUsage, or memoryUsage exceeds the heap.
 
-    Why: memoryUsage is what all destinations share. A destination whose own limit is higher never reaches it: others
-        have used up the memory before, and its producers wait although its own limit has room. A memoryUsage above
-        the heap is cut to 70 % of it when the broker starts; up to 5.8 it is not, and the heap runs out.
+    Why: all destinations share memoryUsage. A destination with a higher limit never reaches it: other destinations
+        exhaust the memory first, and its producers block below its limit. From 5.9 on, a memoryUsage above the heap
+        is reduced to 70 % of it at the start; up to 5.8 the heap runs out.
     Fix: raise memoryUsage, or lower the memoryLimit of the policy entries; keep memoryUsage below 70 % of the heap.
     Cannot see: the heap, in a file alone; destinations that clients create.
     Source: BrokerService.checkMemorySystemUsageLimits; measured on 5.17.2
@@ -62,27 +62,28 @@ def memory_promised_twice(broker: Element) -> Iterator[Problem]:
         if limit is not None and limit > memory:
             above = True
             destination = _destination_text(entry, "a destination")
-            message = f"{destination} may use {_mb(limit)} of a memory of {_mb(memory)} that all share"
+            message = f"{destination} may use {_mb(limit)}, but memoryUsage for all destinations is {_mb(memory)}"
             yield entry.problem(message, "memoryLimit")
     promised = _limits_of_destinations(broker)
     if not above and sum(promised.values()) > memory:
         yield whole.problem(
-            f"{len(promised)} destinations may use {_mb(sum(promised.values()))} together, and share {_mb(memory)}",
+            f"{len(promised)} destinations may use {_mb(sum(promised.values()))} together, but "
+            f"memoryUsage is {_mb(memory)}",
             "limit",
         )
     heap = size_of(broker.document.broker.settings.heap) if broker.document.broker else None
     if heap is not None and memory > heap:
-        yield whole.problem(f"memoryUsage is {_mb(memory)}, and the heap only {_mb(heap)}", "limit")
+        yield whole.problem(f"memoryUsage is {_mb(memory)}, but the heap is only {_mb(heap)}", "limit")
 
 
 @rule("C007", "warning", each="broker", releases="5.6.0")
 def limit_below_one_file(broker: Element) -> Iterator[Problem]:
     """storeUsage or tempUsage is smaller than one file of the journal.
 
-    Why: the journal has files of 32 MB unless journalMaxFileLength says otherwise, and gives space back by whole files,
-        never the one it writes to. With a limit below one file the store fills up once; from then on producers wait,
-        also after everything was consumed. The broker says so at its start ("will not accept any data").
-    Fix: give it room for several files.
+    Why: the journal consists of files of 32 MB, unless journalMaxFileLength is set, and releases space only by whole
+        files, never the current one. If the limit is below one file, the store fills up once, and producers block
+        from then on, even after all messages are consumed.
+    Fix: set a limit of several journal files.
     Source: measured on 5.6.0, 5.11.4 and 5.18.3; BrokerService.checkStoreUsageLimits
 
     Fires on 5.18.3::
@@ -112,7 +113,10 @@ def _small_limit_problems(usage: Element | None, file_length: int | None, what: 
     attribute = "limit" if usage is not None and usage.has("limit") else "total"
     limit = usage.size(attribute) if usage is not None else None
     if usage is not None and limit and file_length and limit < file_length:
-        message = f"{what} may have {_mb(limit)}, one file of its journal {_mb(file_length)}: once full it stays full"
+        message = (
+            f"{what} is limited to {_mb(limit)}, and one file of its journal has "
+            f"{_mb(file_length)}: a full store stays full"
+        )
         yield usage.problem(message, attribute)
 
 
@@ -125,13 +129,13 @@ def _file_length(store: Element | None) -> int | None:
 
 @rule("C008", "warning", each="broker")
 def refuses_instead_of_waiting(broker: Element) -> Iterator[Problem]:
-    """A broker sets sendFailIfNoSpace although MQTT clients publish to it or bridges dial it.
+    """A broker sets sendFailIfNoSpace although MQTT clients publish to it or bridges connect to it.
 
-    Why: when the store is full the broker then refuses messages instead of letting producers wait. An MQTT client gets
-        its PUBACK all the same, so what it takes for stored is lost. Bridges are exempt: a full queue
-        blocks them as before, and with them all that they carry for other queues.
-    Fix: leave sendFailIfNoSpace and sendFailIfNoSpaceAfterTimeout out; bound the queues that may fill up by limits of
-        their own, and give them a bridge of their own.
+    Why: if the store is full, the broker rejects messages instead of blocking producers. An MQTT client still
+        receives its PUBACK, so that the message is lost. Bridges are exempt: a full queue blocks a bridge with all
+        messages for other queues.
+    Fix: remove sendFailIfNoSpace and sendFailIfNoSpaceAfterTimeout; set limits for the queues that may fill up, and
+        give them a separate bridge.
     Source: MQTTProtocolConverter and Queue.send of the tags; measured on 5.17.2: 486 of 599 acknowledged events lost
 
     Fires on 5.18.3::
@@ -160,21 +164,23 @@ def refuses_instead_of_waiting(broker: Element) -> Iterator[Problem]:
             if not (usage.flag(attribute, False) or (usage.number(attribute) or 0) > 0):
                 continue
             if loses:
-                yield usage.problem(f"with {attribute} an MQTT client loses what a full store refuses", attribute)
+                yield usage.problem(
+                    f"with {attribute}, an MQTT client loses the messages that a full store rejects", attribute
+                )
             elif links:
-                message = f"{attribute} does not reach bridges: a full queue blocks them all the same"
+                message = f"{attribute} does not apply to bridges: a full queue still blocks them"
                 yield usage.problem(message, attribute, severity="info")
 
 
 @rule("C012", "info", each="broker", releases="5.15.0")
 def limit_that_stays_low(broker: Element) -> Iterator[Problem]:
-    """A store limit, lowered at a start on a full disk, is not raised again.
+    """A store limit that was lowered at a start on a full disk is not raised again.
 
-    Why: a broker lowers its store limit at its start to the room that the disk has. Only a limit in percent is raised
-        again, and only where the disk is looked at: with any other a broker that was started on a full disk answers,
-        and acknowledges nothing, until it is started anew.
-    Fix: <storeUsage percentLimit="100" total="20 gb"/> in the place of limit="20 gb", and
-        schedulePeriodForDiskUsageCheck="60000" at <broker>.
+    Why: at its start a broker lowers its store limit to the free space of the disk, and raises only a limit in
+        percent, and only if it checks the disk periodically. A broker with another limit that starts on a full disk
+        answers, but stores no message until the next restart.
+    Fix: write <storeUsage percentLimit="100" total="20 gb"/> instead of limit="20 gb", and
+        schedulePeriodForDiskUsageCheck="60000" on <broker>.
     Source: BrokerService.checkUsageLimit; measured on 5.15.16, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
@@ -193,7 +199,9 @@ def limit_that_stays_low(broker: Element) -> Iterator[Problem]:
         return
     usage = _limit_element(broker, "storeUsage")
     if usage is not None and not (is_whole_of_total(usage) and broker.has("schedulePeriodForDiskUsageCheck")):
-        yield usage.problem("the store limit is not raised again after the broker was started on a full disk")
+        yield usage.problem(
+            "the broker lowers this store limit when it starts on a full disk, and never raises it again"
+        )
 
 
 def _limit_element(broker: Element, name: str) -> Element | None:
@@ -222,8 +230,8 @@ def _limits_of_destinations(broker: Element) -> dict[tuple[str, str], int]:
 def inactive_destinations_never_removed(broker: Element) -> Iterator[Problem]:
     """A destination policy sets gcInactiveDestinations, but the broker no schedulePeriodForDestinationPurge.
 
-    Why: the policy marks empty destinations for removal; the broker removes them every
-        schedulePeriodForDestinationPurge milliseconds, and never when that is 0, its default.
+    Why: the policy only marks empty destinations; the broker removes them every schedulePeriodForDestinationPurge
+        milliseconds, and never if that is 0, the default.
     Fix: set schedulePeriodForDestinationPurge="60000" on <broker>.
     Source: BrokerService of the release tags: the period is 0 by default
 
@@ -244,7 +252,7 @@ def inactive_destinations_never_removed(broker: Element) -> Iterator[Problem]:
         return
     for entry in broker.all("policyEntry"):
         if entry.flag("gcInactiveDestinations", False):
-            message = "gcInactiveDestinations does nothing: <broker> has no schedulePeriodForDestinationPurge"
+            message = "gcInactiveDestinations has no effect: <broker> has no schedulePeriodForDestinationPurge"
             yield entry.problem(message, "gcInactiveDestinations")
 
 
@@ -252,11 +260,11 @@ def inactive_destinations_never_removed(broker: Element) -> Iterator[Problem]:
 def memory_out_of_proportion(document: Document) -> Iterator[Problem]:
     """memoryUsage is 64 MB or less, or exceeds the heap of the release's own start script.
 
-    Why: producers wait when all destinations together hold that much, which 64 MB, the default of old files, does with
-        a few slow consumers. More than the heap is cut to 70 % of it when the broker starts, up to 5.8 it is not and
-        the heap runs out; the start script gives 1 GB (512 MB up to 5.5, 2 GB on 6.3) unless somebody changed it.
+    Why: producers block when all destinations together hold that much, and with 64 MB a few slow consumers are
+        enough. From 5.9 on, more than the heap is reduced to 70 % of it at the start; up to 5.8 the heap runs out.
+        The start script sets a heap of 1 GB (512 MB up to 5.5, 2 GB on 6.3) by default.
     Fix: write percentOfJvmHeap="70" from 5.10 on, or a limit of half to two thirds of the heap.
-    Cannot see: the heap that the host really gives.
+    Cannot see: the actual heap of the host.
     Source: start scripts of the release tags
 
     Fires on 5.18.3::
@@ -279,9 +287,9 @@ def memory_out_of_proportion(document: Document) -> Iterator[Problem]:
         if limit is None:
             continue
         if limit <= _LITTLE:
-            yield usage.problem(f"memoryUsage is {_mb(limit)}: a few slow consumers make every producer wait", "limit")
+            yield usage.problem(f"memoryUsage is {_mb(limit)}: a few slow consumers block all producers", "limit")
         elif limit > heap:
-            text = f"memoryUsage is {_mb(limit)}, and the heap {_mb(heap)} unless the start script was changed"
+            text = f"memoryUsage is {_mb(limit)}, and the heap is {_mb(heap)} unless the start script was changed"
             yield usage.problem(text, "limit")
 
 
@@ -298,11 +306,11 @@ def _mb(number: int) -> str:
 
 @rule("C014", "info", each="policyMap")
 def nothing_slows_producers(policies: Element) -> Iterator[Problem]:
-    """A destination policy sets producerFlowControl="false" without a limit or a cursor of its own.
+    """A destination policy sets producerFlowControl="false" without a memory limit or a cursor.
 
-    Why: nothing then holds a producer back but the disk: messages that find no memory go to the store or the temporary
-        store until that is full, and with it every destination stops.
-    Fix: give the policy entry a memoryLimit and a pending…Policy, or leave flow control on.
+    Why: only the disk limits producers then: messages that do not fit into memory fill the store or the temporary
+        store, and a full store blocks all destinations.
+    Fix: add a memoryLimit and a pending…Policy to the policy entry, or leave flow control on.
     Source: documentation of producer flow control; Queue of the release tags
 
     Fires on 5.18.3::
@@ -323,7 +331,7 @@ def nothing_slows_producers(policies: Element) -> Iterator[Problem]:
     ]
     if unbounded:
         destination = _destination_text(unbounded[0], "these destinations")
-        text = f"nothing slows the producers of {destination} before the disk is full"
+        text = f"the producers of {destination} are not slowed before the disk is full"
         text += also_in_lines(unbounded[1:], "producerFlowControl")
         yield unbounded[0].problem(text, "producerFlowControl")
 
@@ -339,8 +347,8 @@ def dead_letters_for_ever(broker: Element) -> Iterator[Problem]:
 
     Why: messages that no consumer could process stay in the dead letter queue. Each of them keeps a file of the journal
         from being removed, until the store is full.
-    Fix: set expiration (milliseconds) on the strategy, with a discarding or an own queue for dead letters of the dead
-        letter queue itself; or watch the depth of these queues.
+    Fix: set expiration (milliseconds) on the strategy, and a discarding or a separate strategy for the dead letter
+        queue itself; or monitor the depth of these queues.
     Source: AbstractDeadLetterStrategy of the release tags
 
     Fires on 5.18.3::

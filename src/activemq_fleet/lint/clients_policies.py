@@ -18,7 +18,7 @@ def two_policies_of_one_destination(policies: Element) -> Iterator[Problem]:
 
     Why: a destination has exactly one policy, that of the most specific entry. The broker does not merge two entries of
         the same name: the settings of one of them have no effect, and the file does not show of which.
-    Fix: join the two entries into one.
+    Fix: merge the two entries into one.
     Source: PolicyMap and DestinationMap.chooseValue of the release tags
 
     Fires on 5.18.3::
@@ -48,10 +48,9 @@ def two_policies_of_one_destination(policies: Element) -> Iterator[Problem]:
 def dead_letters_discarded(plugin: Element) -> Iterator[Problem]:
     """The discardingDLQBrokerPlugin discards every message that would go to a dead letter queue.
 
-    Why: a message that expires, or that no consumer can process within its redeliveries, is lost without a trace but
-        one log line for each thousand of them. dropAll is true unless the file sets it to false, also where dropOnly is
-        set.
-    Fix: set dropAll="false" and name the destinations whose dead letters no client needs in dropOnly.
+    Why: a message that expires, or that no consumer can process within its redeliveries, is lost, with one log line
+        for each thousand of them. dropAll is true unless the file sets it to false, even if dropOnly is set.
+    Fix: set dropAll="false" and list the destinations with unneeded dead letters in dropOnly.
     Cannot see: whether any of the messages matter.
     Source: DiscardingDLQBroker of the release tags
 
@@ -134,7 +133,7 @@ def messages_pile_up_in_the_heap(policies: Element) -> Iterator[Problem]:
     unbounded = [(entry, kind) for entry in policies.all("policyEntry") for kind in _kinds_kept_in_memory(entry)]
     if unbounded:
         (entry, kind), *others = unbounded
-        text = f"{kind} {entry.get(kind)} keeps all pending messages in the heap, and nothing slows its producers"
+        text = f"{kind} {entry.get(kind)} keeps all pending messages in the heap, and its producers are not slowed"
         text += also_in_lines((other for other, _ in others), "producerFlowControl")
         yield entry.problem(text, "producerFlowControl")
 

@@ -53,9 +53,11 @@ def client_uris(view: FleetView) -> Iterator[ClientUri]:
 def client_knows_one_node(view: FleetView) -> Iterator[Problem]:
     """A client's failover: list has one node of a pair and not the other.
 
-    Why: after a take-over the client dials only the node that is down, for ever, while the other has its messages.
+    Why: after a failover the client only tries to connect to the failed node, indefinitely, while the other node has
+        its messages.
     Fix: list both nodes, as the filter failover_uri and the rendered clients/GROUP/jndi.properties do.
-    Cannot see: clients outside the inventory. It looks at fragments, activemq_extra_files and activemq_java_options.
+    Cannot see: clients outside the inventory. The rule checks fragments, activemq_extra_files and
+        activemq_java_options.
     Source: failover reference; measured on 5.17.2
 
     Fires on 5.18.3::
@@ -86,15 +88,17 @@ def client_knows_one_node(view: FleetView) -> Iterator[Problem]:
             for other in view.units[broker.unit]:
                 # A pure slave has no connector that could be listed.
                 if other.host not in listed and other.openwire is not None:
-                    yield use.problem(f"a client's list has {broker.host} and not {other.host}: {use.uri.text}")
+                    yield use.problem(
+                        f"a client's failover list contains {broker.host} but not {other.host}: {use.uri.text}"
+                    )
 
 
 @rule("C005", "info", scope="fleet")
 def client_waits_for_ever(view: FleetView) -> Iterator[Problem]:
     """A client's failover: URI has no timeout.
 
-    Why: while no broker answers, send() does not return. A thread of the application stands still as long as the
-        outage lasts, and whoever waits for it too.
+    Why: while no broker is available, send() does not return, and the application's thread blocks for the whole
+        outage.
     Fix: add timeout=3000 (milliseconds) to a producer's URI, and handle the exception; a consumer needs none.
     Cannot see: clients outside the inventory, and whether this one produces.
     Source: FailoverTransport.oneway of the release tags; failover reference
@@ -118,19 +122,20 @@ def client_waits_for_ever(view: FleetView) -> Iterator[Problem]:
     """
     for use in client_uris(view):
         if "timeout" not in use.uri.options:
-            yield use.problem(f"a client's send() waits as long as an outage lasts: {use.uri.text}")
+            yield use.problem(f"a client's send() blocks for the whole outage without a timeout: {use.uri.text}")
 
 
 @rule("C010", "warning", scope="fleet")
 def audit_forgets_too_early(view: FleetView) -> Iterator[Problem]:
     """The audit for duplicate messages remembers fewer producers or messages than the broker receives.
 
-    Why: what is sent again after a fail-over is recognised by producer and number. A producer that the audit has
-        dropped for a newer one, or a message beyond its depth, is stored and delivered twice.
-    Fix: leave maxProducersToAudit, maxAuditDepth and maxFailoverProducersToTrack alone, or set them above the number
-        of producers, and above the prefetchSize of the links that lead here.
-    Cannot see: clients outside the inventory: it counts the agents of the pair and the links that lead here, one
-        producer each. failoverProducersAuditDepth does not bound what the store recognises (read in 5.5.1 and 5.18.3).
+    Why: after a failover the broker recognizes resent messages by producer and number. It stores and delivers a
+        message twice if the audit has dropped its producer for a newer one, or if the message is beyond the audit's
+        depth.
+    Fix: remove maxProducersToAudit, maxAuditDepth and maxFailoverProducersToTrack, or set them above the number of
+        producers, and above the prefetchSize of the links to this broker.
+    Cannot see: clients outside the inventory: the rule counts the agents of the pair and the links to it, one
+        producer each. failoverProducersAuditDepth does not limit the store's audit (verified in 5.5.1 and 5.18.3).
     Source: ActiveMQMessageAuditNoSync, ProducerBrokerExchange of the release tags
 
     Fires on 5.18.3::
@@ -162,11 +167,11 @@ def audit_forgets_too_early(view: FleetView) -> Iterator[Problem]:
             for attribute in _REMEMBERED:
                 remembered = node.number(attribute)
                 if remembered is not None and remembered < (producers := _producers(view, broker)):
-                    message = f"{attribute} is {remembered}, and at least {producers} producers send here"
+                    message = f"{attribute} is {remembered}, and at least {producers} producers send to this broker"
                     yield node.problem(message, attribute)
             depth = node.number("maxAuditDepth")
             if depth is not None and depth < (in_flight := _in_flight(view, broker)):
-                message = f"maxAuditDepth is {depth}, and a link that leads here has {in_flight} messages in flight"
+                message = f"maxAuditDepth is {depth}, but a link to this broker can have {in_flight} messages in flight"
                 yield node.problem(message, "maxAuditDepth")
 
 

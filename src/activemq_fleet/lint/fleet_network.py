@@ -19,10 +19,11 @@ _Distances = Mapping[str, Mapping[str, int]]
 def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
     """Two duplex links join the same two brokers or pairs, one from each end.
 
-    Why: each duplex link is two bridges already, so there are four, and no log line says so. With equal names the
-        ends throw each other out for ever, "already connected", and which bridges are left is chance.
-    Fix: duplex on one side only, or two links that are not duplex. In the pure profile's own multicast network all
-        masters are duplex, which is only told.
+    Why: each duplex link already consists of two bridges, so that four bridges exist, and the log does not report it.
+        With equal names the ends disconnect each other repeatedly, "already connected", and the remaining bridges are
+        unpredictable.
+    Fix: set duplex on one side only, or use two links without duplex. In the multicast network of the pure profile
+        all masters are duplex, where the finding is an info.
     Source: measured on 5.5.1, 5.18.3 and 6.3.1; TransportConnection
 
     Fires on 5.18.3::
@@ -45,7 +46,7 @@ def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
             )
             if double:
                 first, second = double
-                message = f"link {second.name} to {source} is duplex, and so is {first.name} from there"
+                message = f"link {second.name} to {source} is duplex, and so is {first.name} in the opposite direction"
                 yield second.problem(message, "duplex")
     for group, links in bridges.multicast.items():
         duplex = [link for link in links if link.duplex]
@@ -70,11 +71,12 @@ def _links_with_shared_destination(
 
 @rule("N011", "warning", scope="fleet")
 def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
-    """A duplex link has another link beside it between the same two brokers or pairs.
+    """A duplex link and another link connect the same two brokers or pairs.
 
-    Why: the duplex link carries both directions by itself. With another one beside it every message has two routes:
-        load is shared oddly, and what one bridge sends again after a failure the other has sent already.
-    Fix: drop the other link, or make the duplex one one-way; or let each carry destinations of its own.
+    Why: a duplex link already forwards both directions. With another link every message has two routes: the load is
+        distributed unevenly, and messages that one bridge resends after a failure may already have been sent by the
+        other.
+    Fix: remove the other link, or the duplex attribute; or give each link separate destinations.
     Source: documentation of networks of brokers
 
     Fires on 5.18.3::
@@ -98,7 +100,10 @@ def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
             continue
         opposite_links = [link for link in bridges.by_ends.get((target, source), ()) if not link.duplex]
         if double := _links_with_shared_destination(duplex, opposite_links):
-            message = f"link {double[1].name} goes the way back that duplex {double[0].name} of {source} has"
+            message = (
+                f"link {double[1].name} duplicates the reverse direction of the duplex link "
+                f"{double[0].name} of {source}"
+            )
             yield double[1].problem(message)
         parallel_links = [
             (link, other_link)
@@ -109,7 +114,7 @@ def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
         if doubled := next(
             ((link, other_link) for link, other_link in parallel_links if link.may_share_destination(other_link)), None
         ):
-            message = f"link {doubled[1].name} goes the way of the duplex {doubled[0].name}"
+            message = f"link {doubled[1].name} duplicates the duplex link {doubled[0].name}"
             yield doubled[1].problem(message)
 
 
@@ -117,9 +122,10 @@ def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
 def one_broker_name_on_two_brokers(view: FleetView) -> Iterator[Problem]:
     """Two brokers of a network have the same brokerName.
 
-    Why: client ids, durable subscriptions, leases and vm:// derive from it, and the broker says nothing. Bridges
-        from both to a third throw each other out there. The two nodes of a pair count as one.
-    Fix: leave activemq_broker_name to its default, or give each pair a name of its own.
+    Why: client ids, durable subscriptions, leases and vm:// derive from the name, and brokers do not report
+        duplicates. A third broker repeatedly disconnects bridges from both. The two nodes of a pair count as one
+        broker.
+    Fix: leave activemq_broker_name at its default, or set a unique name for each pair.
     Source: measured on 5.17.2, which says nothing; DemandForwardingBridgeSupport
 
     Fires on 5.18.3::
@@ -146,7 +152,7 @@ def one_broker_name_on_two_brokers(view: FleetView) -> Iterator[Problem]:
         for unit in units:
             if unit in network and first.setdefault(network[unit], unit) != unit:
                 other = first[network[unit]]
-                message = f"brokerName {name} is that of {other} too, and both are in one network"
+                message = f"brokerName {name} is also the name of {other}, and both are in one network"
                 yield Problem(message, host=view.units[unit][0].host)
 
 
@@ -154,11 +160,11 @@ def one_broker_name_on_two_brokers(view: FleetView) -> Iterator[Problem]:
 def ttl_shorter_than_the_longest_path(view: FleetView) -> Iterator[Problem]:
     """A link's network TTL is shorter than the longest path through the network.
 
-    Why: networkTTL counts the bridges that a message, or the demand for it, may cross. Past the last one it stays
-        where it is; only DEBUG and TRACE lines tell.
-    Fix: leave activemq_network_ttl and the ttl of activemq_links out: the length of the longest path is the default.
-    Cannot see: consumers that move. With a TTL of just that length, a message that was forwarded once already
-        cannot follow its consumer any further (measured): where they move, give it that many hops more.
+    Why: networkTTL limits the bridges that a message, or demand, can cross. A message beyond it stays where it is,
+        and only DEBUG and TRACE lines report it.
+    Fix: remove activemq_network_ttl and the ttl of activemq_links: the default is the length of the longest path.
+    Cannot see: consumers that move. With a TTL of exactly that length, a message that was already forwarded cannot
+        follow its consumer (measured): if consumers move, add that many hops.
     Source: NetworkBridgeFilter, DemandForwardingBridgeSupport
 
     Fires on 5.18.3::
@@ -220,10 +226,10 @@ def _short_ttl_message(bridge: LintedLink, distances: _Distances, groups: Mappin
     for source, target in ways:
         hops, unit = _crossed_before(source, target, distances)
         if messages < hops:
-            return f"a message from {unit} is to cross {hops} bridges up to here, and {messages} are allowed"
+            return f"a message from {unit} must cross {hops} bridges to this broker, but the TTL permits {messages}"
         hops, unit = _crossed_behind(source, target, distances)
         if demand < hops:
-            return f"demand of {unit} is to cross {hops} bridges up to here, and {demand} are allowed"
+            return f"demand of {unit} must cross {hops} bridges to this broker, but the TTL permits {demand}"
     return ""
 
 
@@ -254,10 +260,10 @@ def _crossed_behind(source: str, target: str, distances: _Distances) -> tuple[in
 def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
     """Demand for messages crosses more than one bridge in a full mesh.
 
-    Why: every broker tells every other of demand that it only heard of. For one consumer there are then as many
-        subscriptions as ways, messages take detours, and routes stay when the consumer is gone.
-    Fix: leave activemq_network_ttl out: from 5.9 on a mesh has consumerTTL 1 and no limit for messages, before it
-        networkTTL 1.
+    Why: every broker forwards the demand of other brokers. One consumer then causes as many subscriptions as there
+        are routes, messages take detours, and routes remain after the consumer disconnects.
+    Fix: remove activemq_network_ttl: from 5.9 on the default in a mesh is consumerTTL 1 and no limit for messages,
+        before 5.9 networkTTL 1.
     Source: AMQ-4607; DemandForwardingBridgeSupport
 
     Fires on 5.18.3::
@@ -284,6 +290,6 @@ def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
             if wide := next((bridge for bridge in bridges.bridges_of(unit) if bridge.connector.demand_limit > 1), None):
                 far = "any number of" if wide.connector.demand_limit == UNLIMITED else str(wide.connector.demand_limit)
                 message = (
-                    f"link {wide.name} of a mesh of {others + 1} takes demand over {far} bridges, where 1 is enough"
+                    f"link {wide.name} of a mesh of {others + 1} accepts demand over {far} bridges, where 1 is enough"
                 )
                 yield wide.problem(message, "consumerTTL")

@@ -17,11 +17,11 @@ _LONG = 60_000  # ms, twice the default
 
 @rule("N035", "warning", scope="fleet")
 def networked_brokers_without_a_peer(view: FleetView) -> Iterator[Problem]:
-    """A broker in a network of brokers has no peer: when it dies, its messages wait until it is back.
+    """A broker in a network of brokers has no peer: its messages are unavailable while it is down.
 
-    Why: bridges move messages, they copy none. What a broker holds when it dies is out of reach until that very
-        machine is back, however many others there are.
-    Fix: give each broker a second node and activemq_ha: shared-file; waive it where messages may wait for a repair.
+    Why: bridges move messages and do not copy them. The messages of a failed broker are unavailable until its host is
+        back, however many other brokers there are.
+    Fix: add a second node and set activemq_ha: shared-file; waive the finding if messages may wait for a repair.
     Source: documentation of networks of brokers; NetworkBridgeFilter
 
     Fires on 5.18.3::
@@ -37,17 +37,17 @@ def networked_brokers_without_a_peer(view: FleetView) -> Iterator[Problem]:
         alone = [broker for broker in group.brokers if broker.networked and not broker.profile.has_peer]
         if alone:
             who = "broker has" if len(alone) == 1 else "brokers have"
-            message = f"{len(alone)} networked {who} no peer in group {group.name}: a message lives on one broker only"
+            message = f"{len(alone)} networked {who} no peer in group {group.name}: each message is on one broker only"
             yield Problem(message, host=alone[0].host)
 
 
 @rule("N038", "warning", scope="fleet")
 def dead_duplex_peer_noticed_late(view: FleetView) -> Iterator[Problem]:
-    """A pair's duplex link dials a listener that notices the death of a connection late.
+    """A pair's duplex link connects to a listener that detects a lost connection late.
 
-    Why: after a take-over the other node of the pair opens the same link anew. The side that is dialled still holds
-        the dead one's half, and refuses the new one until it notices that nothing comes any more.
-    Fix: leave wireFormat.maxInactivityDuration of activemq_connectors at its default of 30000 ms. Of 0 see C011.
+    Why: after a failover the other node of the pair opens the same link again. The listener's broker still has the
+        old connection, and rejects the new one until it detects that the old one is lost.
+    Fix: leave wireFormat.maxInactivityDuration of activemq_connectors at its default of 30000 ms. C011 reports 0.
     Source: TransportConnection.processBrokerInfo, AbstractInactivityMonitor
 
     Fires on 5.18.3::
@@ -75,7 +75,7 @@ def dead_duplex_peer_noticed_late(view: FleetView) -> Iterator[Problem]:
             if listener and broker.host not in reported and _is_slow(listener):
                 reported.add(broker.host)
                 message = f"connector {listener.name} has {_INACTIVITY}={listener.options[_INACTIVITY]}"
-                message += f", and the pair {bridge.source} opens duplex link {bridge.name} to it"
+                message += f", and the pair {bridge.source} opens the duplex link {bridge.name} to it"
                 yield Problem(message, host=broker.host)
 
 
@@ -88,9 +88,8 @@ def _is_slow(listener: Connector) -> bool:
 def nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
     """The two nodes of a pair have different links.
 
-    Why: after a take-over the network is another one: a bridge is missing, or goes one way that went both. It is
-        found out in the night in which the pair changes sides.
-    Fix: set activemq_links, activemq_network_ttl and fragments with links for the pair or the group, never for a host.
+    Why: after a failover the network has a different topology: a bridge is missing, or forwards one direction only.
+    Fix: set activemq_links, activemq_network_ttl and fragments with links for the pair or the group, not for a host.
     Source: design: whichever node is active, the network looks the same
 
     Fires on 5.18.3::
@@ -177,10 +176,11 @@ def _first_difference(first_link: Element, second_link: Element) -> str:
 def multicast_mesh_with_a_long_ttl(view: FleetView) -> Iterator[Problem]:
     """A multicast network of three or more pairs has a network TTL above 1.
 
-    Why: by multicast everybody links to everybody, so one hop reaches all. With more, each broker passes on what it
-        heard, and a message has as many routes as there are others.
-    Fix: activemq_network_ttl: 1, or 2 where messages must follow a consumer that moves;
-        suppressDuplicateQueueSubscriptions="true" by a fragment. The default of 3 is the 2011 network's, and only told.
+    Why: by multicast every broker connects to every other, so that one hop reaches all. With a higher TTL each broker
+        forwards demand again, and a message has as many routes as there are other brokers.
+    Fix: set activemq_network_ttl: 1, or 2 if messages must follow a consumer that moves; set
+        suppressDuplicateQueueSubscriptions="true" by a fragment. For the default of 3, from the network of 2011, the
+        finding is an info.
     Source: documentation of networks of brokers; MulticastDiscoveryAgent
 
     Fires on 5.18.3::
@@ -199,7 +199,7 @@ def multicast_mesh_with_a_long_ttl(view: FleetView) -> Iterator[Problem]:
         if links_with_long_ttl and len(bridges.multicast_groups[group]) > 2:
             link = links_with_long_ttl[0]
             pairs = len(bridges.multicast_groups[group])
-            message = f"{pairs} of group {group} find each other by multicast, and demand goes on"
+            message = f"{pairs} of group {group} discover each other by multicast, and forward demand"
             limit = link.connector.demand_limit
             hops = "without limit" if limit == UNLIMITED else f"over {limit} bridges"
             is_default_ttl = link.node is None and link.broker.settings.network_ttl is None

@@ -20,9 +20,9 @@ _NEW_STORE_IN_LINE = "5.4.2"
 def two_releases_in_a_pair(view: FleetView) -> Iterator[Problem]:
     """The nodes of a pair run different releases of one line.
 
-    Why: what the newer node writes must be readable for the older one, which is not tested by anybody. The format of
-        kahaDB changes between lines, and inside one only at 5.4.2; so this is an error there and a warning elsewhere.
-        Two lines in one pair are T004.
+    Why: the older node must be able to read the data that the newer node writes, which is untested. The format of
+        kahaDB changes between lines, and inside a line only at 5.4.2, so the finding is an error there and a warning
+        elsewhere. T004 reports two lines in one pair.
     Fix: set activemq_release once for the pair. To upgrade, stop and upgrade the slave first, then fail over once.
     Source: MessageDatabase.VERSION of all release tags
 
@@ -51,9 +51,9 @@ def two_releases_in_a_pair(view: FleetView) -> Iterator[Problem]:
 def one_lease_holder_on_two_nodes(view: FleetView) -> Iterator[Problem]:
     """Both nodes of a pair use the same lease holder id.
 
-    Why: the row of the lease says who holds it. Two brokers of one leaseHolderId, which is the brokerName where none
-        is set, both find their own name there, renew it, and both are master.
-    Fix: give each node its own leaseHolderId; without a fragment of yours it is the host's name.
+    Why: the row of the lease names its holder. Two brokers with one leaseHolderId, by default the brokerName, both
+        find their name in it and renew it, so that both are master.
+    Fix: set a different leaseHolderId for each node; without a fragment it is the host's name.
     Source: LeaseDatabaseLocker.getLeaseHolderId; pluggable-lockers page
 
     Fires on 5.18.3::
@@ -81,7 +81,7 @@ def one_lease_holder_on_two_nodes(view: FleetView) -> Iterator[Problem]:
             continue
         holder = _lease_holder(view, node)
         if holder is not None and holder == _lease_holder(view, peer):
-            message = f'"{holder}" holds the lease on both nodes of pair {peer.pair}: {node.host} as well'
+            message = f'both nodes of pair {peer.pair} use the lease holder id "{holder}": {node.host} as well'
             yield Problem(message, host=peer.host)
 
 
@@ -104,11 +104,11 @@ def _lease_holder(view: FleetView, broker: Broker) -> str | None:
 def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
     """The nodes of a shared-file pair do not use one common store.
 
-    Why: the lock is a file in the store's directory. Two directories are two locks, so both nodes become master, each
-        with a store of its own. A directory below a node's own data directory is another one on each of them.
+    Why: the lock is a file in the store's directory. With two directories both nodes become master, each with a
+        separate store. A directory below a node's data directory is local to each node.
     Fix: set activemq_store_directory to one path on the share for both nodes, such as /srv/activemq/orders-mq01, and
-        set no other directory in fragments. Where the variable differs between the nodes, T009 says so.
-    Cannot see: what is mounted where; the start of the broker looks for a marker file in the store.
+        set no other directory in fragments. T009 reports a variable that differs between the nodes.
+    Cannot see: mounts; the start of the broker checks for a marker file in the store.
     Source: SharedFileLocker of the release tags
 
     Fires on 5.18.3::
@@ -136,7 +136,7 @@ def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
             data_directory = f"{broker.settings.base.rstrip('/')}/{broker.settings.instance}/data"
             if f"{broker.store_directory}/".startswith(f"{data_directory}/"):
                 text = (
-                    f"activemq_store_directory {broker.store_directory} lies in {data_directory}, "
+                    f"activemq_store_directory {broker.store_directory} is below {data_directory}, "
                     "the node's own data directory"
                 )
                 yield Problem(text, host=broker.host)
@@ -148,7 +148,10 @@ def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
                 and first.rstrip("/") != second.rstrip("/")
                 and node.store_directory == peer.store_directory
             ):
-                text = f"the store of {peer.host} is {second} and that of {node.host} is {first}: no common lock"
+                text = (
+                    f"the store of {peer.host} is {second} and that of {node.host} is {first}: "
+                    "the nodes have no common lock"
+                )
                 yield Problem(text, host=peer.host)
 
 
@@ -166,12 +169,11 @@ def _directory_in_document(view: FleetView, broker: Broker) -> str | None:
 def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
     """Brokers of different pairs use the same store.
 
-    Why: one lock, one master: all others wait for it as slaves for ever, without being meant to, and what their
-        clients send goes nowhere.
-    Fix: give each pair a store of its own: leave activemq_store_directory out (/srv/activemq/PAIR), or set it for each
-        pair; with shared-jdbc one database or schema a pair.
-    Cannot see: what is mounted where. Pairs that mount different volumes at one path are not wrong: waive L017 for
-        them, or better, give each mount the pair's name, so that a wrong mount can be told.
+    Why: only one broker acquires the lock. All others wait as slaves indefinitely, and their clients cannot connect.
+    Fix: use a separate store for each pair: remove activemq_store_directory (/srv/activemq/PAIR), or set it for each
+        pair; with shared-jdbc use one database or schema for each pair.
+    Cannot see: mounts. Pairs that mount different volumes at one path are correct: waive L017 for them, or include
+        the pair's name in each mount, so that a wrong mount is detected.
     Source: SharedFileLocker and JDBCPersistenceAdapter; measured on 5.17.2
 
     Fires on 5.18.3::
@@ -191,7 +193,7 @@ def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
         owner = owners.setdefault(store, broker.unit)
         if owner != broker.unit and broker.unit not in reported:
             reported.add(broker.unit)
-            message = f"{store[-1]} is the store of {owner} too: one of the two waits for ever"
+            message = f"{store[-1]} is also the store of {owner}: one of the two brokers waits indefinitely"
             yield Problem(message, host=broker.host)
 
 
@@ -199,15 +201,14 @@ def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
 def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
     """A pair shares a store without a fence, so that a frozen node that resumes can still write into it.
 
-    Why: a node that stands still (a paused virtual machine, a store that does not answer) loses its lock without
-        knowing. When it goes on while the other node serves, it writes before it looks at its lock: of 6 stores of
-        6.3.1 that met this, 6 lost most of their messages. Up to 5.13 a node that takes over from one killed just
-        after a clean-up may also fail, and then serve without the messages of the last seconds; from 5.14 on one that
-        is killed seconds after it took over may leave messages behind moved acknowledgements, where they are lost.
-    Fix: set activemq_fence to guard: site takes the store over at the next restart of its nodes. Or to command, with a
-        program of your own that ends the other node. Without either set, from 5.14 on, activemq_kahadb to
-        {enable_ack_compaction: false}.
-    Cannot see: a fence outside, such as that of a cluster manager. Waive L029 then, with that as the reason.
+    Why: a frozen node (a paused virtual machine, a hung store) loses its lock without detecting it, and writes to the
+        store when it resumes while the other node serves: 6 of 6 stores of 6.3.1 lost most of their messages. A node
+        that takes over just after a clean-up (up to 5.13), or a node that is killed seconds after it took over (from
+        5.14 on), may also lose messages.
+    Fix: set activemq_fence to guard: site enables it at the next restart of the nodes. Or set it to command, with a
+        program that stops the other node. Without either, set activemq_kahadb to {enable_ack_compaction: false} from
+        5.14 on.
+    Cannot see: an external fence, such as that of a cluster manager. In this case waive L029 with that reason.
     Source: measured on 5.5.1, 5.10.2, 5.11.4, 5.14.5, 5.18.3 and 6.3.1 (docs/shared-stores.md)
 
     Fires on 5.18.3::
@@ -222,7 +223,7 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
     """
     for node, _ in _node_pairs(view):
         if node.profile.shares_store_directory and not node.has_guard:
-            text = f"activemq_fence is none: when a node of {node.pair} freezes and goes on, it destroys the store"
+            text = f"activemq_fence is none: a node of {node.pair} that freezes and resumes can destroy the store"
             yield Problem(text, host=node.host)
 
 
@@ -230,9 +231,9 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
 def guard_without_a_watchdog_that_kills(view: FleetView) -> Iterator[Problem]:
     """A broker has a guard and no watchdog that kills it when it hangs.
 
-    Why: a guard keeps the pair's lock as long as its broker's process is there. When Java hangs, nobody takes over
-        until that process is killed, and behind a guard killing it loses nothing.
-    Fix: leave activemq_watchdog out, or set it to kill: so it is by default where activemq_fence is guard or command.
+    Why: a guard keeps the pair's lock as long as the process of its broker exists. If Java hangs, no node takes over
+        until that process is killed, which is safe with a guard.
+    Fix: remove activemq_watchdog, or set it to kill, which is the default where activemq_fence is guard or command.
     Source: measured on 6.3.1 (docs/watchdog.md)
 
     Fires on 5.18.3::
@@ -247,7 +248,7 @@ def guard_without_a_watchdog_that_kills(view: FleetView) -> Iterator[Problem]:
     """
     for broker in view.brokers:
         if broker.has_guard and broker.settings.watchdog != "kill":
-            text = f"activemq_watchdog is {broker.settings.watchdog}: nobody takes over from a broker that hangs"
+            text = f"activemq_watchdog is {broker.settings.watchdog}, so that no node takes over from a hung broker"
             yield Problem(text, host=broker.host)
 
 
@@ -255,9 +256,9 @@ def guard_without_a_watchdog_that_kills(view: FleetView) -> Iterator[Problem]:
 def node_that_keeps_serving_without_its_lease(view: FleetView) -> Iterator[Problem]:
     """A 5.7 broker that froze and lost its lease keeps serving as a second active node.
 
-    Why: after the freeze no lease is looked at any more. Both nodes take clients, both write messages under the same
-        numbers, which the database refuses, and clients go from one to the other until somebody ends the first node.
-    Fix: go to 5.8 or later, whose nodes step down within seconds. Until then restart a node that stood still longer
+    Why: after the freeze the broker never checks its lease again. Both nodes serve clients and write messages under
+        the same numbers, which the database rejects, until an operator stops the first node.
+    Fix: upgrade to 5.8 or later, whose nodes stop within seconds. Until then restart a node that was frozen longer
         than its lease of 5 s.
     Source: measured on 5.7.0, and on 5.8.0, 5.11.4, 5.18.3 and 6.3.1, which step down (docs/shared-databases.md)
 
@@ -279,7 +280,10 @@ def node_that_keeps_serving_without_its_lease(view: FleetView) -> Iterator[Probl
     """
     for node, _ in _node_pairs(view):
         if node.profile.has_database_lease:
-            text = f"a node of {node.pair} that froze and lost its lease goes on serving: two are active then"
+            text = (
+                f"a node of {node.pair} that freezes and loses its lease continues to serve, so "
+                "that both nodes are active"
+            )
             yield Problem(text, host=node.host)
 
 

@@ -14,14 +14,14 @@ _SHORT_LIVED = re.compile(r"(?:file:(?://)?)?(/tmp|/var/tmp|/dev/shm|\$\{java\.i
 
 @rule("L003", "error", releases="5.9.0")
 def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
-    """A shared kahaDB does not check its lock again after it got it (lockKeepAlivePeriod is 0).
+    """A shared kahaDB never checks its lock again after it acquires it (lockKeepAlivePeriod is 0).
 
-    Why: lockKeepAlivePeriod is 0 by default, so a master looks at its lock once, at its start. When the lock file is
-        deleted, or the file server gives the lock to another, both brokers serve one store: in 55 of 55 looks two
-        masters answered.
+    Why: with the default of 0, a master checks its lock only at its start. If the lock file is deleted, or the file
+        server grants the lock to another node, both brokers serve one store: two masters answered in 55 of 55
+        measurements.
     Fix: set lockKeepAlivePeriod on the store, in ms: 2000 to 10000, such as lockKeepAlivePeriod="5000".
-    Cannot see: whether another broker uses the directory. It counts as shared where the store has a <locker>,
-        lockKeepAlivePeriod or databaseLockedWaitDelay, or where its path says so (shared, nfs, gfs2, …).
+    Cannot see: whether another broker uses the directory. A store counts as shared if it has a <locker>,
+        lockKeepAlivePeriod or databaseLockedWaitDelay, or if its path indicates it (shared, nfs, gfs2, …).
     Source: LockableServiceSupport and LockFile; measured on 5.17.2, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
@@ -50,7 +50,7 @@ def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
             continue
         value = "is not set, so it is 0" if period is None else f"is {period}"
         yield store.problem(
-            f"lockKeepAlivePeriod {value}: the broker never looks at its lock again; the store is shared: {reason}",
+            f"lockKeepAlivePeriod {value}: the broker never checks its lock again; the store is shared: {reason}",
             "lockKeepAlivePeriod",
             severity=None if certain else "warning",
         )
@@ -58,14 +58,13 @@ def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
 
 @rule("L004", "warning", releases="5.3.0 !5.9.0")
 def keep_alive_that_misses_a_deleted_lock_file(document: Document) -> Iterator[Problem]:
-    """A shared store before 5.9 does not notice that its lock file was deleted.
+    """A shared store before 5.9 does not detect that its lock file was deleted.
 
-    Why: before 5.7 there is no keep-alive, and on 5.7 and 5.8 the file locker says yes whatever happened to the file.
-        When somebody deletes the lock file, the other node becomes master too and both write: on 5.5.1 all 2,765
-        messages of a store were unreadable afterwards, on 5.7.0 1,848 of 2,311 were lost. No setting of these
-        releases helps.
-    Fix: run 5.12 or newer on a shared store. Until then let no job and no person delete files in the store's
-        directory while a broker runs, and share it on a file system that keeps its locks (NFSv4, GFS2, GlusterFS).
+    Why: before 5.7 there is no keep-alive, and in 5.7 and 5.8 the file locker always reports success. If the lock
+        file is deleted, the other node becomes master too and both write: on 5.5.1 all 2,765 messages of a store were
+        unreadable afterwards, on 5.7.0 1,848 of 2,311 were lost.
+    Fix: run 5.12 or newer on a shared store; no setting of these releases helps. Until then, delete no files in the
+        store's directory while a broker runs, and use a file system that keeps locks (NFSv4, GFS2, GlusterFS).
     Cannot see: whether another broker uses the directory, see L003.
     Source: SharedFileLocker and LockFile of 5.7.0 and 5.8.0; lock files deleted on 5.5.1, 5.6.0, 5.7.0 and 5.8.0
 
@@ -89,7 +88,7 @@ def keep_alive_that_misses_a_deleted_lock_file(document: Document) -> Iterator[P
         has_keep_alive = document.release.supports(store.name, "lockKeepAlivePeriod")
         what = "the keep-alive" if has_keep_alive else "a broker"
         yield store.problem(
-            f"{what} of {document.release.text} does not see a deleted or stolen lock file; "
+            f"{what} of {document.release.text} does not detect a deleted or stolen lock file; "
             f"the store is shared: {reason}",
             "lockKeepAlivePeriod",
             severity=None if certain else "info",
@@ -98,11 +97,10 @@ def keep_alive_that_misses_a_deleted_lock_file(document: Document) -> Iterator[P
 
 @rule("L005", "info", releases="5.9.0 !5.12.0")
 def keep_alive_that_misses_a_new_lock_owner(document: Document) -> Iterator[Problem]:
-    """A shared kahaDB on 5.9 to 5.11 does not notice that another broker owns its lock file.
+    """A shared kahaDB on 5.9 to 5.11 does not detect that another broker owns its lock file.
 
-    Why: another broker that wrote the file after it got the lock is noticed from 5.12 on, and only from then on a
-        slave waits one keep-alive before it opens the store. No setting of these releases helps, which is why this
-        is a hint.
+    Why: only from 5.12 on does a master detect that another broker wrote the lock file, and a slave waits one
+        keep-alive before it opens the store. No setting of these releases helps, which is why the finding is an info.
     Fix: run 5.12 or newer on a shared store.
     Cannot see: whether another broker uses the directory, see L003.
     Source: AMQ-4705; LockFile of 5.9.0 and 5.12.0
@@ -117,7 +115,7 @@ def keep_alive_that_misses_a_new_lock_owner(document: Document) -> Iterator[Prob
     """
     for store, reason, _ in _shared(document):
         yield store.problem(
-            f"the keep-alive of {document.release.text} does not see that another broker took the lock; "
+            f"the keep-alive of {document.release.text} does not detect that another broker acquired the lock; "
             f"the store is shared: {reason}",
             "lockKeepAlivePeriod",
         )
@@ -125,11 +123,11 @@ def keep_alive_that_misses_a_new_lock_owner(document: Document) -> Iterator[Prob
 
 @rule("L007", "error")
 def lock_switched_off(document: Document) -> Iterator[Problem]:
-    """A shared store has its lock switched off.
+    """The lock of a shared store is disabled.
 
-    Why: without useLock (useDatabaseLock on a JDBC store) nothing decides which node is master: both open the store,
-        and each destroys what the other writes.
-    Fix: take useLock="false" or useDatabaseLock="false" out.
+    Why: without useLock (useDatabaseLock on a JDBC store) both nodes open the store, and each overwrites the data of
+        the other.
+    Fix: remove useLock="false" or useDatabaseLock="false".
     Cannot see: whether another broker uses the directory, see L003. A database counts as shared unless it is embedded.
     Source: LockableServiceSupport and JDBCPersistenceAdapter of the release tags
 
@@ -154,16 +152,16 @@ def lock_switched_off(document: Document) -> Iterator[Problem]:
                 text = f'{name}="false" on a store that is shared: {why.reason}'
                 yield store.problem(text, name, severity=None if why.certain else "warning")
             elif store.name == "jdbcPersistenceAdapter" and not document.profile and not is_embedded(store):
-                yield store.problem(f'{name}="false": nothing keeps a second broker out of the database', name)
+                yield store.problem(f'{name}="false": a second broker can use the database at the same time', name)
 
 
 @rule("L008", "warning", each="shared-file-locker", releases="5.7.0")
 def slave_that_does_not_wait(locker: Element) -> Iterator[Problem]:
     """A file locker is set to fail instead of waiting for the lock.
 
-    Why: with failIfLocked="true" a broker that finds the store locked ends its start instead of waiting as slave.
-        After the master's death nobody takes over until something starts it again.
-    Fix: take failIfLocked out, unless a cluster manager starts one node at a time.
+    Why: with failIfLocked="true" a broker that finds the store locked stops instead of waiting as slave. After the
+        master fails, no node takes over until a supervisor starts the broker again.
+    Fix: remove failIfLocked, unless a cluster manager starts one node at a time.
     Cannot see: a cluster manager.
     Source: SharedFileLocker of the release tags; measured on 5.17.2
 
@@ -180,7 +178,9 @@ def slave_that_does_not_wait(locker: Element) -> Iterator[Problem]:
         </kahaDB>
     """
     if locker.flag("failIfLocked", False):
-        yield locker.problem("the broker ends when the store is locked, instead of waiting", "failIfLocked")
+        yield locker.problem(
+            "the broker stops when the store is locked, instead of waiting for the lock", "failIfLocked"
+        )
 
 
 def _shared(document: Document) -> Iterator[tuple[Element, str, bool]]:
@@ -198,10 +198,10 @@ def _shared(document: Document) -> Iterator[tuple[Element, str, bool]]:
 
 @rule("L028", "warning")
 def store_that_does_not_last(document: Document) -> Iterator[Problem]:
-    """The store, or the broker's data, lies below /tmp or a build's target directory.
+    """The store, or the broker's data, is below /tmp or a build's target directory.
 
-    Why: the system empties /tmp at a restart or after days without use, mvn clean removes target: persistent messages
-        and the lock of the store go with it.
+    Why: the system empties /tmp at a restart or after days without use, and mvn clean removes target, so that
+        persistent messages and the lock of the store are lost.
     Fix: write a directory that only the broker uses, such as ${activemq.data}/kahadb.
     Source: 20 of 275 files of public repositories; tmpfiles.d(5)
 
@@ -236,9 +236,9 @@ def store_that_does_not_last(document: Document) -> Iterator[Problem]:
 def journal_without_checksums(store: Element) -> Iterator[Problem]:
     """A kahaDB writes its journal without checksums.
 
-    Why: with checksumJournalFiles="false" nothing can tell a damaged message from a sound one: it is delivered as it
-        is. Neither checkForCorruptJournalFiles nor activemq-fleet store inspect finds it.
-    Fix: take checksumJournalFiles="false" out: from 5.9 on checksums are written by default.
+    Why: with checksumJournalFiles="false" the broker cannot detect a damaged message and delivers it.
+        checkForCorruptJournalFiles and activemq-fleet store inspect do not find it either.
+    Fix: remove checksumJournalFiles="false": from 5.9 on checksums are written by default.
     Source: a flipped body on 5.5.1 and 5.8.0, which write none by default, came to its consumer
 
     Fires on 6.3.1::
@@ -250,4 +250,4 @@ def journal_without_checksums(store: Element) -> Iterator[Problem]:
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
     if store.flag("checksumJournalFiles", True) is False:
-        yield store.problem("damage of a message is not noticed: it is delivered damaged", "checksumJournalFiles")
+        yield store.problem("the broker does not detect damaged messages and delivers them", "checksumJournalFiles")

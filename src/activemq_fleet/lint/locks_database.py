@@ -34,12 +34,13 @@ _FAILS_OVER = re.compile(
 
 @rule("L009", "error", releases="5.7.0")
 def lease_that_runs_out(document: Document) -> Iterator[Problem]:
-    """A lease is renewed too late: it runs out first.
+    """A lease expires before its master renews it.
 
-    Why: lockAcquireSleepInterval of the locker is the length of the lease, lockKeepAlivePeriod of the store says how
-        often it is renewed. The defaults are 10000 and 30000 on a JDBC store, and never on kahaDB: the lease runs out
-        while its master lives, and the slave takes the store as well. In 5.7 a lease is 5000 ms whatever is written.
-    Fix: renew at least twice in a lease: lockKeepAlivePeriod="5000" with lockAcquireSleepInterval="10000".
+    Why: the lease lasts lockAcquireSleepInterval of the locker, and the master renews it every lockKeepAlivePeriod of
+        the store. The defaults are 10000 and 30000 on a JDBC store, and no renewal on kahaDB: the lease expires while
+        its master runs, and the slave opens the store too. In 5.7 a lease always lasts 5000 ms.
+    Fix: renew the lease at least twice in its length: lockKeepAlivePeriod="5000" with
+        lockAcquireSleepInterval="10000".
     Source: LeaseDatabaseLocker of the release tags; measured on 5.18.3
 
     Fires on 5.18.3::
@@ -99,12 +100,12 @@ def _renewal_interval(store: Element) -> int | None:
 def lock_held_by_a_transaction(document: Document) -> Iterator[Problem]:
     """A JDBC store uses the default lock: a database transaction that stays open.
 
-    Why: the master holds a row lock in a transaction for as long as it lives. A database that fails over drops it,
-        and a firewall that forgets an idle connection leaves the lock with nobody at the other end, so that no slave
-        gets it.
+    Why: the master holds a row lock in an open transaction. A database failover drops the lock, and a firewall that
+        cuts the idle connection leaves the lock without an owner, so that no slave can acquire it.
     Fix: write <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker> in the store, with
         lockKeepAlivePeriod="5000".
-    Cannot see: the database and the way to it. It is a warning where the URL names several servers, a hint elsewhere.
+    Cannot see: the database and the network. The finding is a warning where the URL names several servers, and
+        otherwise an info.
     Source: DefaultDatabaseLocker of the release tags; pluggable-lockers page
 
     Fires on 5.18.3::
@@ -140,9 +141,9 @@ def lock_held_by_a_transaction(document: Document) -> Iterator[Problem]:
 def lease_without_a_database(document: Document) -> Iterator[Problem]:
     """A kahaDB has a database locker without a database.
 
-    Why: a JDBC store hands its data source and statements to its locker, kahaDB has none to hand over: the start ends
-        with a NullPointerException. Before 5.9 a locker takes neither, so it cannot be used with kahaDB at all.
-    Fix: from 5.9 on give the locker both: dataSource="#lock-db" and <statements><statements/></statements>; before,
+    Why: kahaDB has no data source and no statements for its locker, so that the start ends with a
+        NullPointerException. Before 5.9 a locker accepts neither and cannot be used with kahaDB.
+    Fix: from 5.9 on, add dataSource="#lock-db" and <statements><statements/></statements> to the locker; before 5.9,
         use <shared-file-locker>.
     Source: AbstractJDBCLocker of the release tags; measured on six releases
 
@@ -181,7 +182,7 @@ def serves_without_its_database(document: Document) -> Iterator[Problem]:
     """A JDBC store has no ioExceptionHandler that stops the broker when the database fails.
 
     Why: the default handler ignores SQL exceptions. A master that cannot reach the database keeps its connectors open
-        while its lock may be another's already.
+        although another node may hold the lock.
     Fix: add <ioExceptionHandler><leaseLockerIOExceptionHandler/></ioExceptionHandler>, before 5.11
         <jDBCIOExceptionHandler/>.
     Source: DefaultIOExceptionHandler and LeaseLockerIOExceptionHandler of the release tags
@@ -207,7 +208,7 @@ def serves_without_its_database(document: Document) -> Iterator[Problem]:
         handler = exception_handler_of(broker)
         node = locker or store
         if handler is None:
-            yield node.problem(f"the broker has no <{wanted}>: it goes on when it cannot reach its lock's database")
+            yield node.problem(f"the broker has no <{wanted}>: it continues when it cannot reach its lock's database")
         elif handler.kind and handler.flag("ignoreSQLExceptions", default=handler.kind == DEFAULT_HANDLER):
             message = f"this handler ignores SQL exceptions: write <{wanted}/>, or ignoreSQLExceptions=false"
             yield handler.node.problem(message)
@@ -218,11 +219,12 @@ def serves_without_its_database(document: Document) -> Iterator[Problem]:
 
 @rule("L031", "warning", releases="5.6.0")
 def passes_over_a_full_database(document: Document) -> Iterator[Problem]:
-    """MQTT clients get acknowledgements for messages that a full database refused.
+    """MQTT clients get acknowledgements for messages that a full database rejected.
 
-    Why: a handler passes over exceptions whose message says "space", unless ignoreNoSpaceErrors is false, and a broker
-        acknowledges an MQTT publish that it could not store. So what clients send while the disk of the database is
-        full is lost: 477 of 980 events on 6.3.1 with PostgreSQL, none with ignoreNoSpaceErrors="false".
+    Why: the handler ignores exceptions whose message contains "space", unless ignoreNoSpaceErrors is false, and the
+        broker acknowledges an MQTT message that it could not store. All messages that clients send while the
+        database's disk is full are lost: 477 of 980 events on 6.3.1 with PostgreSQL, none with
+        ignoreNoSpaceErrors="false".
     Fix: write <leaseLockerIOExceptionHandler ignoreNoSpaceErrors="false"/>, before 5.11 <jDBCIOExceptionHandler …/>.
     Source: DefaultIOExceptionHandler and MQTTProtocolConverter of 6.3; measured on 6.3.1
 
@@ -258,15 +260,15 @@ def passes_over_a_full_database(document: Document) -> Iterator[Problem]:
         handler = exception_handler_of(broker)
         if handler is None or handler.flag("ignoreNoSpaceErrors", default=True):
             node = handler.node if handler else store
-            yield node.problem("ignoreNoSpaceErrors is not false: a full database is passed over")
+            yield node.problem("ignoreNoSpaceErrors is not false: the broker ignores that the database is full")
 
 
 @rule("L015", "warning", releases="5.15.13")
 def keep_alive_that_only_logs(document: Document) -> Iterator[Problem]:
     """A database lock's failed keep-alive is only logged and does not stop the broker.
 
-    Why: when the keep-alive throws, because the database does not answer, the broker writes a line and goes on as
-        master, unless the store says stopOnError.
+    Why: if the database does not answer, the keep-alive throws, and the broker only logs it and continues as master,
+        unless stopOnError is set.
     Fix: set stopOnError="true" on the store.
     Source: LockableServiceSupport of 5.15.13 and later
 
@@ -287,5 +289,5 @@ def keep_alive_that_only_logs(document: Document) -> Iterator[Problem]:
         handler = exception_handler_of(broker) if broker else None
         # that handler closes the connectors itself until the lock is known to be ours
         covered = handler is not None and handler.kind in (LEASE_HANDLER, JDBC_HANDLER)
-        message = "stopOnError is not true: a keep-alive that fails is only logged"
+        message = "stopOnError is not true: the broker only logs a failed keep-alive"
         yield store.problem(message, "stopOnError", severity="info" if covered else None)

@@ -77,11 +77,11 @@ def _handler_of(node: Element) -> ExceptionHandler:
 def handler_that_keeps_the_lock(document: Document) -> Iterator[Problem]:
     """The ioExceptionHandler does not fit the store: a node whose store fails keeps the lock.
 
-    Why: jDBCIOExceptionHandler, leaseLockerIOExceptionHandler and stopStartConnectors close the connectors of a broker
-        whose store fails, and open them when the store answers. jDBCIOExceptionHandler checks the lock of a JDBC store
-        only, and defaultIOExceptionHandler checks none. A node with a failed disk keeps the lock of its kahaDB and
-        serves no client, so that the other node never takes over. On a database, the node may open its connectors
-        although the other node has the lock by now.
+    Why: jDBCIOExceptionHandler, leaseLockerIOExceptionHandler and stopStartConnectors close the connectors while the
+        store fails. jDBCIOExceptionHandler checks only the lock of a JDBC store, and defaultIOExceptionHandler checks
+        no lock. A node with a failed disk keeps the lock of its kahaDB and serves no client, so that the other node
+        never takes over. With a lock in a database, the node may open its connectors although the other node has the
+        lock.
     Fix: use defaultIOExceptionHandler with ignoreNoSpaceErrors="false" for a kahaDB, which stops the broker, and
         leaseLockerIOExceptionHandler (before 5.11 jDBCIOExceptionHandler) for a lock in a database.
     Cannot see: whether another broker uses the store, see L003. Without a sign it is an info for a kahaDB.
@@ -132,8 +132,8 @@ def handler_that_keeps_the_lock(document: Document) -> Iterator[Problem]:
 def failures_of_the_store_are_ignored(document: Document) -> Iterator[Problem]:
     """The ioExceptionHandler ignores all failures of the store (ignoreAllErrors).
 
-    Why: the broker writes a line into its log and goes on, with a store that cannot be read or written. It keeps its
-        lock, so that no standby takes over, and what it could not store is lost with the process.
+    Why: the broker logs the failure and continues with a store that cannot be read or written. It keeps its lock, so
+        that no standby takes over, and messages that it could not store are lost.
     Fix: remove ignoreAllErrors, and set ignoreNoSpaceErrors="false".
     Source: DefaultIOExceptionHandler.handle of the release tags
 
@@ -147,7 +147,7 @@ def failures_of_the_store_are_ignored(document: Document) -> Iterator[Problem]:
     """
     for store, handler in _stores_with_handler(document):
         if handler.flag("ignoreAllErrors", default=False):
-            text = f'ignoreAllErrors="true": the broker goes on when its <{store.name}> fails'
+            text = f'ignoreAllErrors="true": the broker continues when its <{store.name}> fails'
             yield handler.node.problem(text, "ignoreAllErrors")
 
 

@@ -11,11 +11,11 @@ from activemq_fleet.lint.locks_signs import sharing_of
 
 @rule("L035", "error", each="mKahaDB", releases="5.13.0 !5.18.5 6.0.0 !6.1.3")
 def store_that_is_opened_twice(several: Element) -> Iterator[Problem]:
-    """An mKahaDB has stores by pattern beside perDestination: the broker starts once, and never again.
+    """An mKahaDB has stores by pattern and perDestination: the broker starts only once.
 
-    Why: at its start the broker takes each directory queue#… and topic#… for that of one destination, those of patterns
-        too, and opens their stores twice: InstanceAlreadyExistsException. A standby ends when it takes over.
-    Fix: take perDestination out, so that one store holds all other destinations, or use 5.18.5, 6.1.3 or later.
+    Why: at its start the broker takes each directory queue#… and topic#…, also those of patterns, for the store of
+        one destination, and opens it twice: InstanceAlreadyExistsException. A standby stops when it takes over.
+    Fix: remove perDestination, so that one store holds all other destinations, or use 5.18.5, 6.1.3 or later.
     Source: measured on 5.13.5 and 5.18.3; AMQ-9504
 
     Fires on 5.18.3::
@@ -39,17 +39,20 @@ def store_that_is_opened_twice(several: Element) -> Iterator[Problem]:
     if any(store.has("queue") or store.has("topic") for store in stores):
         for store in stores:
             if store.flag("perDestination", False):
-                yield store.problem("perDestination stands beside a store by pattern", "perDestination")
+                yield store.problem(
+                    "the mKahaDB has both perDestination and a store by pattern, and does not start a second time",
+                    "perDestination",
+                )
 
 
 @rule("L036", "error", each="mKahaDB", releases="5.6.0 !5.13.0")
 def shared_stores_without_one_lock(several: Element) -> Iterator[Problem]:
-    """An mKahaDB of 5.12 or older is shared by the nodes of a pair.
+    """The nodes of a pair share an mKahaDB on 5.12 or older.
 
-    Why: before 5.9 it has no lock of its own: each store inside has one, and with perDestination a new broker none at
-        all, so that both nodes become active. From 5.9 to 5.12 a node that loses the lock does not stop:
-        keepLockAlive ends in a NullPointerException.
-    Fix: use 5.13 or later, or one kahaDB: take by_destination out of activemq_kahadb.
+    Why: before 5.9 only the stores inside it have locks, and a new broker with perDestination has none, so that both
+        nodes become active. From 5.9 to 5.12 a node that loses the lock does not stop: keepLockAlive ends in a
+        NullPointerException.
+    Fix: use 5.13 or later, or one kahaDB: remove by_destination from activemq_kahadb.
     Cannot see: whether another broker uses the directory, see L003.
     Source: MultiKahaDBPersistenceAdapter and LockableServiceSupport of the release tags; AMQ-6033
 
@@ -63,5 +66,5 @@ def shared_stores_without_one_lock(several: Element) -> Iterator[Problem]:
     """
     why = sharing_of(several)
     if why is not None:
-        text = f"the nodes of a pair share it, {why.reason}, and cannot rely on its lock"
+        text = f"the nodes of a pair share this mKahaDB ({why.reason}), but cannot rely on its lock"
         yield several.problem(text, severity=None if why.certain else "warning")

@@ -15,12 +15,13 @@ _VARIABLE = re.compile(r"\$\{[^}]*\}")
 
 @rule("L018", "warning", releases="5.4.0")
 def schedule_on_one_node(document: Document) -> Iterator[Problem]:
-    """Delayed messages are kept in a node's own directory, beside a shared store.
+    """Delayed messages are in a local directory of the node although its store is shared.
 
-    Why: with schedulerSupport the broker keeps delayed messages below schedulerDirectory, or else below dataDirectory,
-        not in its store. Those of a dead master stay on its disk until it comes back.
-    Fix: put schedulerDirectory on the share, with the same brokerName on both nodes: activemq_scheduler.directory.
-    Cannot see: what ${activemq.data} stands for; it counts as the node's own unless the store lies there too.
+    Why: with schedulerSupport the broker keeps delayed messages below schedulerDirectory or dataDirectory, not in its
+        store. The delayed messages of a failed master stay on its disk until it restarts.
+    Fix: set schedulerDirectory to a directory on the share, with the same brokerName on both nodes:
+        activemq_scheduler.directory.
+    Cannot see: the value of ${activemq.data}; it counts as local unless the store is below it too.
     Source: BrokerService of the release tags; shared-file-system-master-slave page
 
     Fires on 5.18.3::
@@ -41,7 +42,9 @@ def schedule_on_one_node(document: Document) -> Iterator[Problem]:
         name = next((name for name in names if broker.has(name)), "schedulerSupport")
         directory = broker.get(name) if name != "schedulerSupport" else "activemq-data"
         if store.name not in FILE_STORES or _root(directory) != _root(store.get("directory", "activemq-data")):
-            yield broker.problem(f"delayed messages are kept in {directory}, and the store is shared: {reason}", name)
+            yield broker.problem(
+                f"the broker keeps delayed messages in {directory}, and the store is shared: {reason}", name
+            )
 
 
 def _root(directory: str) -> tuple[str, ...]:
@@ -56,9 +59,9 @@ def _root(directory: str) -> tuple[str, ...]:
 def store_that_is_ignored(document: Document) -> Iterator[Problem]:
     """persistent="false" makes the broker ignore a store that two nodes share.
 
-    Why: the broker then keeps messages in memory and ignores the store and its lock: both nodes are masters, and what
-        one accepted is gone with it.
-    Fix: take persistent="false" out, or the store.
+    Why: the broker keeps messages in memory and ignores the store and its lock: both nodes are masters, and the
+        messages of a stopped node are lost.
+    Fix: remove persistent="false", or the store.
     Source: BrokerService of the release tags; measured on 5.5.1, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
@@ -73,7 +76,7 @@ def store_that_is_ignored(document: Document) -> Iterator[Problem]:
     """
     for broker, store, reason in shared_store(document):
         if broker.flag("persistent", True) is False:
-            message = f'persistent="false" switches <{store.name}> off; it is shared: {reason}'
+            message = f'persistent="false" disables <{store.name}>, which is shared: {reason}'
             yield broker.problem(message, "persistent")
 
 
@@ -81,10 +84,10 @@ def store_that_is_ignored(document: Document) -> Iterator[Problem]:
 def store_emptied_at_start(document: Document) -> Iterator[Problem]:
     """A broker with a persistent store sets deleteAllMessagesOnStartup.
 
-    Why: the broker empties its store whenever it starts. On a shared store the slave does so when it takes over: of
-        all that the master had accepted nothing is left.
-    Fix: take deleteAllMessagesOnStartup out.
-    Cannot see: whether another broker uses the store, see L003; where nothing shows it this is a warning.
+    Why: the broker empties its store at each start. On a shared store a slave does so when it takes over, so that all
+        messages of the master are lost.
+    Fix: remove deleteAllMessagesOnStartup.
+    Cannot see: whether another broker uses the store, see L003; without evidence the finding is a warning.
     Source: BrokerService of the release tags
 
     Fires on 5.18.3::
@@ -102,10 +105,12 @@ def store_emptied_at_start(document: Document) -> Iterator[Problem]:
         if not broker.flag("deleteAllMessagesOnStartup", False):
             continue
         if broker in reasons:
-            message = f"a take-over deletes all messages; the store is shared: {reasons[broker]}"
+            message = (
+                f"deleteAllMessagesOnStartup deletes all messages at a failover; the store is shared: {reasons[broker]}"
+            )
             yield broker.problem(message, "deleteAllMessagesOnStartup")
         elif broker.flag("persistent", True) is not False and not _begins_empty(broker):
-            text = "every start deletes all messages"
+            text = "deleteAllMessagesOnStartup deletes all messages at every start"
             yield broker.problem(text, "deleteAllMessagesOnStartup", severity="warning")
 
 
@@ -120,10 +125,11 @@ def _begins_empty(broker: Element) -> bool:
 def demoted_master_stays_down(document: Document) -> Iterator[Problem]:
     """A master does not start again after it lost its lock.
 
-    Why: a broker that loses its lock stops, and by default starts again inside its process as slave. With
-        restartAllowed="false" or systemExitOnShutdown="true" it stays down, and the pair has one node only.
-    Fix: leave both at their defaults, or let a supervisor start it again whatever its exit code (Restart=always).
-    Cannot see: a supervisor. Of a fleet's own brokers it is a hint, because their unit restarts them.
+    Why: a broker that loses its lock stops, and by default restarts inside its process as slave. With
+        restartAllowed="false" or systemExitOnShutdown="true" it stays stopped, and the pair has no standby.
+    Fix: remove both attributes, or let a supervisor restart the broker whatever its exit code (Restart=always).
+    Cannot see: a supervisor. For the brokers of a fleet the finding is an info, because their service unit restarts
+        them.
     Source: AMQ-4526; LockableServiceSupport of the release tags; measured on 5.17.2
 
     Fires on 5.18.3::
@@ -140,17 +146,17 @@ def demoted_master_stays_down(document: Document) -> Iterator[Problem]:
     for broker, _, _ in shared_store(document):
         for name, default in (("restartAllowed", True), ("systemExitOnShutdown", False)):
             if broker.flag(name, default) is (not default):
-                text = f'{name}="{broker.get(name)}": a master that loses its lock stays down'
+                text = f'{name}="{broker.get(name)}": a master that loses its lock stays stopped'
                 yield broker.problem(text, name, severity="info" if supervised else None)
 
 
 @rule("L022", "info")
 def slow_take_over(document: Document) -> Iterator[Problem]:
-    """A slave tries to get the lock only every 30 s or less often.
+    """A slave tries to acquire the lock only every 30 s or less often.
 
-    Why: a slave sleeps that long between two looks, and a lease has that length: so long nobody serves after the
-        master's death, on top of what the start of the store takes.
-    Fix: 1000 to 10000 ms are usual, for a lease 10000 with lockKeepAlivePeriod="5000".
+    Why: after the master fails, no node serves clients for up to this interval, which is also the length of a lease,
+        in addition to the start of the store.
+    Fix: set 1000 to 10000 ms, for a lease 10000 with lockKeepAlivePeriod="5000".
     Source: AbstractLocker and MessageDatabase of the release tags
 
     Fires on 5.18.3::
@@ -173,19 +179,20 @@ def slow_take_over(document: Document) -> Iterator[Problem]:
         for node, name in places:
             interval = node.number(name)
             if interval is not None and interval >= _SLOW:
-                yield node.problem(f"a take-over begins up to {interval // 1000} s after the master's death", name)
+                yield node.problem(f"a failover begins up to {interval // 1000} s after the master fails", name)
 
 
 @rule("L023", "info", releases="5.7.0")
 def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
-    """The web console stays closed on a slave that waits for the lock.
+    """The web console is closed on a slave that waits for the lock.
 
-    Why: Spring builds what follows <broker> in the file when the broker has started, and a slave starts when it gets
-        the lock. Until then the port of console and Jolokia is closed, and a check over HTTP calls the slave dead.
+    Why: Spring creates the beans after <broker> only when the broker has started, and a slave starts when it acquires
+        the lock. Until then the port of console and Jolokia is closed, and an HTTP health check reports the slave as
+        unhealthy.
     Fix: check the log or the lock of a slave instead. With 5.19.6, 6.2.5, 6.3.0 or later, startAsync="true" on
         <broker> opens the console on a slave. Between 5.8 and these releases the console of a slave then answers with
         an error page (L041).
-    Cannot see: whether anybody asks a slave's console.
+    Cannot see: whether any client queries a slave's console.
     Source: BrokerService and the default jetty.xml; measured on 5.17.2
 
     Fires on 5.18.3::
@@ -206,7 +213,7 @@ def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
             return
         for node in document.all("import"):
             if "jetty" in node.get("resource") and node.position() > broker.position():
-                yield node.problem("a slave opens this console when it has become master, and not before", "resource")
+                yield node.problem("a slave opens this console only when it becomes master", "resource")
 
 
 @rule("L041", "warning", releases="5.8.0 !5.19.6 6.0.0 !6.2.5")
@@ -264,11 +271,11 @@ def _has_console(document: Document) -> bool:
 
 @rule("L024", "warning", each="kahaDB")
 def losses_that_go_unnoticed(store: Element) -> Iterator[Problem]:
-    """A kahaDB is set to drop messages of missing or damaged journal files without an error.
+    """A kahaDB drops messages of missing or damaged journal files without an error.
 
-    Why: with ignoreMissingJournalfiles the broker starts in spite of the damage and forgets every message whose place
-        is gone, for one INFO line each; with checkForCorruptJournalFiles also those in damaged places. Nobody notices.
-        A file that was away for one start took its messages along for good: 40 of 400.
+    Why: with ignoreMissingJournalfiles the broker starts despite the damage and drops every message in missing files
+        with one INFO line each; with checkForCorruptJournalFiles also those in damaged files. A file that was missing
+        at one start lost its messages permanently: 40 of 400.
     Fix: leave ignoreMissingJournalfiles at its default, false. Set it for one start only, to repair a store
         (docs/shared-stores.md).
     Source: MessageDatabase of the release tags; measured on 5.17.2, 5.18.3 and 6.3.1
@@ -285,16 +292,16 @@ def losses_that_go_unnoticed(store: Element) -> Iterator[Problem]:
     if store.flag("ignoreMissingJournalfiles", False):
         both = store.flag("checkForCorruptJournalFiles", False)
         what = "missing or damaged" if both else "missing"
-        yield store.problem(f"messages in {what} journal files are dropped silently", "ignoreMissingJournalfiles")
+        yield store.problem(f"the broker silently drops messages in {what} journal files", "ignoreMissingJournalfiles")
 
 
 @rule("L027", "warning", each="broker", releases="5.10.0 !5.12.0")
 def durable_subscribers_starve_after_a_kill(broker: Element) -> Iterator[Problem]:
     """The release delivers nothing to durable subscribers after the broker was killed.
 
-    Why: after a kill -9, a crash or a power cut the broker that opens the store next delivers nothing to durable
-        subscribers until it is started once more in good order. Nothing says so; what they miss stays in the store.
-    Fix: upgrade: 5.12 and later, and 5.8 and earlier, do not do it. Until then restart the broker that took over.
+    Why: after kill -9, a crash or a power failure, the broker that opens the store next delivers nothing to durable
+        subscribers until its next orderly restart. No error is reported; the messages stay in the store.
+    Fix: upgrade: 5.12 and later, and 5.8 and earlier, are not affected. Until then restart the broker that took over.
     Source: measured on 5.10.2 and 5.11.4: docs/proofs.md
 
     Fires on 5.11.4::
@@ -310,4 +317,6 @@ def durable_subscribers_starve_after_a_kill(broker: Element) -> Iterator[Problem
         <broker persistent="false"/>
     """
     if broker.flag("persistent", True) is not False:
-        yield broker.problem(f"{broker.document.release} gives durable subscribers nothing after a kill")
+        yield broker.problem(
+            f"release {broker.document.release} delivers nothing to durable subscribers after the broker was killed"
+        )

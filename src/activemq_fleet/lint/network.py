@@ -24,11 +24,12 @@ def is_networked(broker: Element) -> bool:
 
 @rule("N014", "warning", each="broker")
 def networked_broker_called_localhost(broker: Element) -> Iterator[Problem]:
-    """A broker in a network is called localhost.
+    """The name of a broker in a network is localhost.
 
-    Why: it is the name of every broker that nobody named. Bridges derive client ids and durable subscriptions from
-        the names of both ends; with two of one name they throw each other out, and no log line says which is which.
-    Fix: give brokerName a value of its own, such as the name of the host or of the pair.
+    Why: localhost is the default name of every broker. Bridges derive client ids and durable subscriptions from the
+        names of both ends, so that two brokers with one name disconnect each other repeatedly, and the log does not
+        distinguish them.
+    Fix: set brokerName to a unique value, such as the name of the host or of the pair.
     Source: BrokerService; measured: a file without brokerName starts as localhost
 
     Fires on 5.18.3::
@@ -42,18 +43,20 @@ def networked_broker_called_localhost(broker: Element) -> Iterator[Problem]:
         <broker brokerName="localhost"/>
     """
     if broker.get("brokerName", "localhost") == "localhost" and is_networked(broker):
-        name_phrase = "is called localhost" if broker.has("brokerName") else "has no brokerName: it is called localhost"
-        yield broker.problem(f"a broker of a network {name_phrase}", "brokerName")
+        name_phrase = (
+            "has the name localhost" if broker.has("brokerName") else "has no brokerName, so that its name is localhost"
+        )
+        yield broker.problem(f"this broker of a network {name_phrase}", "brokerName")
 
 
 @rule("N015", "error", each="broker")
 def name_that_is_rewritten(broker: Element) -> Iterator[Problem]:
     """A brokerName has characters that the broker replaces by underscores.
 
-    Why: anything but letters, digits and . _ - : becomes an underscore, said in one line at the start. JMX, bridges
-        and vm:// then know the broker by a name that stands in no file, and two names may become one. With an
-        empty name 5.5.1 does not start, and later releases hang half-way.
-    Fix: write a name of letters, digits and . _ - : only.
+    Why: every character except letters, digits and . _ - : becomes an underscore, with one log line at the start.
+        JMX, bridges and vm:// then use a name that is in no file, and two names may become one. With an empty name
+        5.5.1 does not start, and later releases hang during the start.
+    Fix: use only letters, digits and . _ - : in the name.
     Source: measured on 5.5.1 to 6.3.1; BrokerService.setBrokerName
 
     Fires on 5.18.3::
@@ -68,10 +71,10 @@ def name_that_is_rewritten(broker: Element) -> Iterator[Problem]:
     if PLACEHOLDER.search(name):
         return
     if not broker.get("brokerName", "localhost").strip():
-        yield broker.problem("brokerName is empty, and the broker does not come up", "brokerName")
+        yield broker.problem("brokerName is empty, and the broker does not start", "brokerName")
     elif illegal := _ILLEGAL.search(name):
         rewritten = "" if broker.is_unknown("brokerName") else f": it becomes {_ILLEGAL.sub('_', name)}"
-        message = f"brokerName holds {illegal[0]!r}, which is replaced{rewritten}"
+        message = f"brokerName contains {illegal[0]!r}, which the broker replaces{rewritten}"
         yield broker.problem(message, "brokerName", illegal[0])
 
 
@@ -79,10 +82,10 @@ def name_that_is_rewritten(broker: Element) -> Iterator[Problem]:
 def computed_name_changes_at_restart(document: Document) -> Iterator[Problem]:
     """The computed name of a broker or link changes at a restart.
 
-    Why: a bridge subscribes durably under the names of its link and of both brokers. Under a new name nobody reads
-        the old subscription any more: it collects messages until the store is full.
-    Fix: write the name itself; on a store that two nodes share, the same name on both.
-    Cannot see: a name that was changed by hand since the file was last in use: drain its subscriptions first.
+    Why: a bridge subscribes durably with the names of its link and of both brokers. After a change of name no bridge
+        uses the old subscription: it collects messages until the store is full.
+    Fix: write a fixed name; on a store that two nodes share, the same name on both.
+    Cannot see: a name that was changed manually since the file was last in use: drain its subscriptions first.
     Source: documentation of networks of brokers; DemandForwardingBridgeSupport
 
     Fires on 5.18.3::
@@ -98,10 +101,10 @@ def computed_name_changes_at_restart(document: Document) -> Iterator[Problem]:
     for node, attribute in named:
         for computed in _COMPUTED.finditer(node.get(attribute)):
             if _CHANGES_AT_EVERY_START.search(computed[1]):
-                message = f"{attribute} holds {computed[0]}, which is another one after each start"
+                message = f"{attribute} contains {computed[0]}, which changes at each start"
                 yield node.problem(message, attribute, computed[0])
             elif _CHANGES_WITH_THE_HOST.search(computed[1]) and _has_store(node):
-                message = f"{attribute} holds {computed[0]}: on a shared store it changes with every take-over"
+                message = f"{attribute} contains {computed[0]}: on a shared store the name changes at every failover"
                 yield node.problem(message, attribute, computed[0], severity="info")
 
 
@@ -115,9 +118,9 @@ def _has_store(node: Element) -> bool:
 def remote_consumers_as_good_as_local(broker: Element) -> Iterator[Problem]:
     """A networkConnector does not set decreaseNetworkConsumerPriority, before 5.18.
 
-    Why: consumers beyond a bridge then count as much as local ones. Messages leave for another broker although
-        somebody waits here, and with two such links they may come back. From 5.18 on the default is true.
-    Fix: add decreaseNetworkConsumerPriority="true"; say "false" where the load shall be spread.
+    Why: consumers behind a bridge have the same priority as local consumers. The broker forwards messages although
+        local consumers exist, and with two such links messages may come back. From 5.18 on the default is true.
+    Fix: set decreaseNetworkConsumerPriority="true", or "false" to distribute the load on purpose.
     Source: AMQ-5137; NetworkBridgeConfiguration
 
     Fires on 5.17.6::
@@ -136,7 +139,7 @@ def remote_consumers_as_good_as_local(broker: Element) -> Iterator[Problem]:
     if links:
         yield links[0].problem(
             "the link does not set decreaseNetworkConsumerPriority, and "
-            f"{broker.document.release.text} prefers no local consumer without it" + also_in_lines(links[1:])
+            f"{broker.document.release.text} does not prefer local consumers without it" + also_in_lines(links[1:])
         )
 
 
@@ -144,9 +147,9 @@ def remote_consumers_as_good_as_local(broker: Element) -> Iterator[Problem]:
 def static_bridge_without_destinations(link: Element) -> Iterator[Problem]:
     """A networkConnector sets staticBridge="true" without staticallyIncludedDestinations.
 
-    Why: a static bridge asks for no demand and carries only what is listed. With nothing listed it is established,
-        logs no complaint, and forwards nothing.
-    Fix: list the destinations in <staticallyIncludedDestinations>, or take staticBridge out.
+    Why: a static bridge ignores demand and forwards only the listed destinations. Without a list it is established,
+        logs no error, and forwards nothing.
+    Fix: list the destinations in <staticallyIncludedDestinations>, or remove staticBridge.
     Source: DemandForwardingBridgeSupport; measured on 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
@@ -161,16 +164,18 @@ def static_bridge_without_destinations(link: Element) -> Iterator[Problem]:
     """
     listed = link.child("staticallyIncludedDestinations")
     if link.flag("staticBridge", default=False) and (listed is None or not listed.children()):
-        yield link.problem("staticBridge is true, and nothing is listed: it forwards nothing", "staticBridge")
+        yield link.problem(
+            "staticBridge is true without staticallyIncludedDestinations: the bridge forwards nothing", "staticBridge"
+        )
 
 
 @rule("N030", "error", each="networkConnector", refuses=True)
 def prefetch_size_below_one(link: Element) -> Iterator[Problem]:
     """A networkConnector sets a prefetchSize of 0 or less.
 
-    Why: a bridge does not poll, it lives on what is sent to it ahead. From 5.13.3 on the broker does not start; an
-        older one starts with 0 and forwards nothing. A negative number is refused by every release.
-    Fix: leave it out for the default of 1000, or write 1 or more.
+    Why: a bridge does not poll and receives only prefetched messages. From 5.13.3 on the broker does not start; an
+        older broker starts with 0 and forwards nothing. Every release rejects a negative number.
+    Fix: remove prefetchSize for the default of 1000, or write 1 or more.
     Source: measured on 5.5.1 to 6.3.1; NetworkBridgeConfiguration.setPrefetchSize
 
     Fires on 5.18.3::
@@ -196,8 +201,8 @@ def prefetch_size_below_one(link: Element) -> Iterator[Problem]:
 def durable_subscriptions_disclosed(link: Element) -> Iterator[Problem]:
     """A link sets syncDurableSubs="true" on a release that discloses durable subscriptions (CVE-2026-49270).
 
-    Why: such a broker lists its durable subscriptions to whoever connects as a bridge (CVE-2026-49270).
-    Fix: upgrade to 5.19.7 or 6.2.6, or take syncDurableSubs out.
+    Why: such a broker lists its durable subscriptions to any client that connects as a bridge.
+    Fix: upgrade to 5.19.7 or 6.2.6, or remove syncDurableSubs.
     Source: CVE-2026-49270
 
     Fires on 5.18.3::
@@ -215,12 +220,13 @@ def durable_subscriptions_disclosed(link: Element) -> Iterator[Problem]:
 
 @rule("N033", "info", each="networkConnector")
 def dynamic_only_is_false(link: Element) -> Iterator[Problem]:
-    """dynamicOnly="false" is set: a bridge revives durable subscriptions of consumers that are gone.
+    """dynamicOnly="false" is set: a bridge restores durable subscriptions of consumers that no longer exist.
 
-    Why: durable subscriptions that the bridge made long ago come back with every start, also for consumers that
-        are gone: their messages pile up at the other broker.
-    Fix: dynamicOnly="true" where durable subscribers move or are short-lived; else the default needs no words.
-    Cannot see: whether there are durable subscribers at all.
+    Why: at every start the bridge restores its old durable subscriptions, also for consumers that no longer exist:
+        their messages accumulate on the other broker.
+    Fix: set dynamicOnly="true" if durable subscribers move or are short-lived; otherwise remove the attribute, false
+        is the default.
+    Cannot see: whether durable subscribers exist.
     Source: documentation of networks of brokers; DurableConduitBridge
 
     Fires on 5.18.3::
@@ -232,17 +238,17 @@ def dynamic_only_is_false(link: Element) -> Iterator[Problem]:
         <networkConnector name="south" uri="static:(tcp://a:61616)" dynamicOnly="true"/>
     """
     if link.flag("dynamicOnly", default=True) is False:
-        yield link.problem("dynamicOnly is false: old durable demand comes back with each start", "dynamicOnly")
+        yield link.problem("dynamicOnly is false: the bridge restores old durable demand at each start", "dynamicOnly")
 
 
 @rule("N037", "warning", each="broker", releases="5.5.0")
 def links_start_one_after_the_other(broker: Element) -> Iterator[Problem]:
-    """A broker connects several links one after the other while it starts.
+    """A broker connects several links sequentially while it starts.
 
-    Why: links start one after the other, and the broker is not up before the last one. A peer whose machine is gone
-        answers nothing: each such dial takes half a minute, in just the night when the broker must come back.
+    Why: the broker finishes its start only after the last link. A peer whose host is down does not respond: each such
+        connection attempt takes half a minute and delays the start during an incident.
     Fix: add networkConnectorStartAsync="true" to <broker>.
-    Cannot see: how slow the peers are. masterslave:, failover: and multicast: dial in the background.
+    Cannot see: the response times of peers. masterslave:, failover: and multicast: connect in the background.
     Source: BrokerService.startAllConnectors, TcpTransport
 
     Fires on 5.18.3::
@@ -272,7 +278,7 @@ def links_start_one_after_the_other(broker: Element) -> Iterator[Problem]:
     uris = [link.uri() for link in broker.all("networkConnector")]
     dialled = [part for uri in uris if uri.scheme in ("static", "simple") for part in uri.parts if part.host]
     if len(dialled) > 1:
-        message = f"the broker connects its {len(dialled)} links one after the other before it has started"
+        message = f"the broker connects its {len(dialled)} links sequentially before it has started"
         yield broker.problem(message, "networkConnectorStartAsync")
 
 
@@ -280,9 +286,9 @@ def links_start_one_after_the_other(broker: Element) -> Iterator[Problem]:
 def linked_broker_listens_on_loopback_only(broker: Element) -> Iterator[Problem]:
     """A broker with links to other machines listens on loopback addresses only.
 
-    Why: no client and no bridge of another machine can reach it, so messages come in over the links that it dials
-        itself, and only if they are duplex. What it hands to clients of failover: lists leads to themselves.
-    Fix: bind its transportConnectors to 0.0.0.0 or an address that the others reach.
+    Why: no client and no bridge of another machine can reach the broker. It receives messages only over duplex links
+        that it opens, and it publishes loopback addresses to clients with failover: lists.
+    Fix: bind its transportConnectors to 0.0.0.0 or to an address that the other machines can reach.
     Source: 4 of 275 files of public repositories
 
     Fires on 5.18.3::
@@ -315,5 +321,5 @@ def linked_broker_listens_on_loopback_only(broker: Element) -> Iterator[Problem]
         dialled = [part.host for part in link.uri().transports if link.known_value("uri") and part.host and part.port]
         away = next((host for host in dialled if not is_loopback(host)), "")
         if away and not link.flag("duplex", False):
-            text = f"{broker.get('brokerName') or 'the broker'} dials {away}, and listens on {hosts[0]} only"
+            text = f"{broker.get('brokerName') or 'the broker'} connects to {away}, but listens only on {hosts[0]}"
             yield link.problem(text, "uri", away)

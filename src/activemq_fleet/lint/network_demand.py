@@ -39,10 +39,11 @@ def destinations(link: Element, where: str) -> list[Element]:
 def remote_consumers_counted_as_one(link: Element) -> Iterator[Problem]:
     """decreaseNetworkConsumerPriority="false" is without effect: conduitSubscriptions counts remote consumers as one.
 
-    Why: decreaseNetworkConsumerPriority="false" lets consumers beyond the bridge take their share. But with
-        conduitSubscriptions all consumers of a queue there are one: ten of them get as much as a single one here.
-    Fix: conduitSubscriptions="false" on a connector of its own for queues, with topics excluded.
-    Cannot see: how many consumers there are.
+    Why: decreaseNetworkConsumerPriority="false" gives consumers behind the bridge an equal share, but with
+        conduitSubscriptions all consumers of a queue there count as one: ten remote consumers get as much as one
+        local consumer.
+    Fix: set conduitSubscriptions="false" on a separate connector for queues, with topics excluded.
+    Cannot see: the number of consumers.
     Source: documentation of networks of brokers; ConduitBridge
 
     Fires on 5.18.3::
@@ -56,7 +57,9 @@ def remote_consumers_counted_as_one(link: Element) -> Iterator[Problem]:
     if link.flag("decreaseNetworkConsumerPriority", default=True) is not False:
         return
     if link.flag("conduitSubscriptions", default=True) and not _leaves_out(link, "queue"):
-        message = "remote consumers shall count in full, and conduitSubscriptions counts them as one"
+        message = (
+            'decreaseNetworkConsumerPriority="false" has no effect: conduitSubscriptions counts remote consumers as one'
+        )
         yield link.problem(message, "decreaseNetworkConsumerPriority")
 
 
@@ -64,9 +67,9 @@ def remote_consumers_counted_as_one(link: Element) -> Iterator[Problem]:
 def topics_forwarded_twice(link: Element) -> Iterator[Problem]:
     """A link that carries topics sets conduitSubscriptions="false".
 
-    Why: the bridge then subscribes once for each consumer on the other side. Of a topic every copy goes over, and
-        each consumer there receives each message as often as there are consumers.
-    Fix: keep such a connector for queues: <excludedDestinations><topic physicalName=">"/></excludedDestinations>,
+    Why: the bridge subscribes once for each remote consumer. It forwards every copy of a topic's message, and each
+        remote consumer receives each message as often as there are consumers.
+    Fix: use such a connector for queues only, <excludedDestinations><topic physicalName=">"/></excludedDestinations>,
         and add a second connector, with conduitSubscriptions, for topics.
     Source: measured on 5.11.4 and 5.18.3: two consumers, four copies; DemandForwardingBridge
 
@@ -102,13 +105,13 @@ def _leaves_out(link: Element, kind: str) -> bool:
 
 @rule("N027", "error", each="broker")
 def demand_that_never_arrives(broker: Element) -> Iterator[Problem]:
-    """Bridges learn of no consumers: advisory messages are off, or the bridges may not read them.
+    """Bridges detect no consumers: advisory messages are disabled, or the bridges have no permission to read them.
 
-    Why: a bridge learns of consumers from the advisory topics of the broker that they are at. Without advisories, or
-        without the right to read them, it is established and carries nothing.
-    Fix: take advisorySupport="false" out; in the authorizationMap give the bridges' group read, write and admin on
+    Why: a bridge detects consumers by the advisory topics of their broker. Without advisories, or without permission
+        to read them, it is established and forwards nothing.
+    Fix: remove advisorySupport="false"; in the authorizationMap give the bridges' group read, write and admin on
         topic="ActiveMQ.Advisory.>".
-    Cannot see: links of others to this broker. So with one-way links only, advisorySupport="false" is a warning.
+    Cannot see: links of other brokers to this broker. With one-way links only, advisorySupport="false" is a warning.
     Source: DemandForwardingBridgeSupport, AuthorizationBroker
 
     Fires on 5.18.3::
@@ -142,7 +145,7 @@ def demand_that_never_arrives(broker: Element) -> Iterator[Problem]:
     announced = any(connector.has("discoveryUri") for connector in broker.all("transportConnector"))
     if broker.flag("advisorySupport", default=True) is False and (links or announced):
         duplex = any(link.flag("duplex", default=False) for link in links)
-        message = "advisorySupport is false, and bridges from other brokers never hear of consumers here"
+        message = "advisorySupport is false, so that bridges from other brokers do not detect consumers of this broker"
         yield broker.problem(message, "advisorySupport", severity=None if duplex else "warning")
     if links:
         yield from _unread_advisories(broker, links)
@@ -157,12 +160,14 @@ def _unread_advisories(broker: Element, links: list[Element]) -> Iterator[Proble
             continue
         hearing = [entry for entry in entries if entry.has("topic") and covers(entry.get("topic"), _ADVISORY)]
         if not hearing:
-            yield rights.problem("nobody may read ActiveMQ.Advisory.>, so that bridges never hear of consumers")
+            yield rights.problem(
+                "no group has permission to read ActiveMQ.Advisory.>, so that bridges do not detect consumers"
+            )
             continue
         readers = {name.strip() for entry in hearing for name in entry.get("read").split(",")}
         if groups and not groups & readers and not any("{" in name or name == "*" for name in readers):
             names = ", ".join(sorted(groups))
-            message = f"{names} may not read ActiveMQ.Advisory.>, and the links log in with such an account"
+            message = f"{names} has no permission to read ActiveMQ.Advisory.>, and the links use such an account"
             yield hearing[0].problem(message, "read" if hearing[0].has("read") else "topic")
 
 
@@ -177,10 +182,10 @@ def _groups_of(broker: Element, users: set[str]) -> set[str]:
 def exclusion_of_what_is_listed(document: Document) -> Iterator[Problem]:
     """excludedDestinations match destinations that staticallyIncludedDestinations lists.
 
-    Why: what is excluded does not narrow what is statically included. Before 5.14 it goes over all the same. From
-        5.14 on an excluded static include is dropped with one INFO line; and of a wider one the bridge takes the
-        excluded messages and neither forwards nor acknowledges them: they are stuck.
-    Fix: list in staticallyIncludedDestinations exactly what shall go over.
+    Why: excludedDestinations does not restrict static includes. Before 5.14 excluded messages are forwarded. From
+        5.14 on the bridge drops an identical static include with one INFO line; with a wider one it consumes the
+        excluded messages and neither forwards nor acknowledges them.
+    Fix: list exactly the destinations to be forwarded in staticallyIncludedDestinations.
     Source: measured on 5.11.4 and 5.18.3; DemandForwardingBridgeSupport
 
     Fires on 5.18.3::
@@ -207,9 +212,13 @@ def exclusion_of_what_is_listed(document: Document) -> Iterator[Problem]:
                 whole = covers(name, other)
                 if static.name != excluded.name or not (name and other) or not (whole or covers(other, name)):
                     continue
-                what = "it goes over all the same"
+                what = "the bridge still forwards it"
                 if later:
-                    what = f"{other} is not forwarded at all" if whole else "its messages are taken and get stuck"
+                    what = (
+                        f"{other} is not forwarded at all"
+                        if whole
+                        else "the bridge consumes its messages and does not forward them"
+                    )
                 message = f"{excluded.name} {name} is excluded, and {other} statically included: {what}"
                 yield excluded.problem(message, "physicalName")
                 break
@@ -219,10 +228,11 @@ def exclusion_of_what_is_listed(document: Document) -> Iterator[Problem]:
 def virtual_demand_on_one_side(broker: Element) -> Iterator[Problem]:
     """useVirtualDestSubs is set on the broker or on its link, but not on both.
 
-    Why: the broker's attribute tells others that virtual destinations have consumers, the link's asks others for
-        it. A duplex link needs both on this very broker, for its way back.
-    Fix: useVirtualDestSubs="true" on <broker> and on <networkConnector>, on both brokers.
-    Cannot see: the other broker. So with one-way links it is information only.
+    Why: the broker's attribute announces the demand of virtual destinations, and the link's attribute requests it
+        from the peer, so that one of them alone has no effect. A duplex link needs both on this broker, for the
+        reverse direction.
+    Fix: set useVirtualDestSubs="true" on <broker> and on <networkConnector>, on both brokers.
+    Cannot see: the other broker. With one-way links only, the finding is an info.
     Source: AMQ-6027; NetworkBridgeConfiguration, BrokerService
 
     Fires on 5.18.3::
@@ -241,26 +251,26 @@ def virtual_demand_on_one_side(broker: Element) -> Iterator[Problem]:
     tells = broker.flag("useVirtualDestSubs", default=False)
     asking = [link for link in links if link.flag("useVirtualDestSubs", default=False) is not False]
     if tells is False:
-        message = "asks for the demand of virtual destinations, and its own broker tells of none"
+        message = "the link requests the demand of virtual destinations, but its broker does not announce any"
         for link in asking:
             if link.flag("useVirtualDestSubs", default=False):
                 duplex = link.flag("duplex", default=False)
                 yield link.problem(message, "useVirtualDestSubs", severity=None if duplex else "info")
     elif tells and links and not asking:
         duplex = any(link.flag("duplex", default=False) for link in links)
-        message = "tells of the demand of virtual destinations, and none of its links asks for it"
+        message = "the broker announces the demand of virtual destinations, but none of its links requests it"
         yield broker.problem(message, "useVirtualDestSubs", severity=None if duplex else "info")
 
 
 @rule("N036", "error", each="broker")
 def link_without_account(broker: Element) -> Iterator[Problem]:
-    """A link has no userName, although the file requires a login.
+    """A link has no userName, although the file requires authentication.
 
-    Why: a bridge logs in at its own broker too, with the same userName. Without one it is refused there, whatever
-        the peer thinks: "User name [null] or password is invalid", every few seconds for ever.
-    Fix: userName="network" password="${activemq.network.password}" on the link, an account that both brokers know.
-    Cannot see: the peer's accounts, and whether a JAAS login lets guests in, where it is a warning only. For fleets
-        T008 says it.
+    Why: a bridge also authenticates to its local broker, with the same userName. Without one the local broker rejects
+        it every few seconds: "User name [null] or password is invalid".
+    Fix: set userName="network" password="${activemq.network.password}" on the link, with an account on both brokers.
+    Cannot see: the peer's accounts, and whether a JAAS login accepts guests, where the finding is a warning. T008
+        reports this for fleets.
     Source: measured on 5.5.1 and 5.18.3; DemandForwardingBridgeSupport.startLocalBridge
 
     Fires on 5.18.3::
@@ -277,7 +287,7 @@ def link_without_account(broker: Element) -> Iterator[Problem]:
     simple = any(plugin.name == "simpleAuthenticationPlugin" for plugin in plugins)
     for link in broker.all("networkConnector"):
         if not link.has("userName") and not broker.document.is_from_inventory(link):
-            message = f"logs in nowhere, and the <{plugins[0].name}> of its own broker asks for it"
+            message = f"the link has no userName, and the <{plugins[0].name}> of its broker requires authentication"
             yield link.problem(message, severity=None if simple else "warning")
 
 
@@ -285,10 +295,10 @@ def link_without_account(broker: Element) -> Iterator[Problem]:
 def vm_of_another_name(document: Document) -> Iterator[Problem]:
     """A vm:// URI names a broker that the file does not define.
 
-    Why: vm:// starts a broker of that name, empty and without any of this configuration, when there is none. The
-        client works, and its messages are in the wrong broker.
-    Fix: write the brokerName, with create=false&amp;waitForStart=10000 so that it never starts one.
-    Cannot see: brokers that other files of the same process start.
+    Why: if no such broker exists, vm:// starts an empty broker with that name and default settings. The client works,
+        and its messages are in the wrong broker.
+    Fix: write the brokerName, with create=false&amp;waitForStart=10000, which never starts a broker.
+    Cannot see: brokers that other files start in the same process.
     Source: VMTransportFactory.doCompositeConnect
 
     Fires on 5.18.3::
@@ -319,5 +329,8 @@ def vm_of_another_name(document: Document) -> Iterator[Problem]:
                 name, query = match["name"], match["query"] or ""
                 outside = "{" in name or name.startswith("broker:") or "create=false" in query
                 if name not in names and not outside:
-                    message = f"{match[0].partition('?')[0]} starts a broker of its own: here is none called {name}"
+                    message = (
+                        f"{match[0].partition('?')[0]} starts a new broker, because this file "
+                        f"defines none with the name {name}"
+                    )
                     yield node.problem(message, attribute, match[0])

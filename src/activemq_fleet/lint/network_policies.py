@@ -43,13 +43,13 @@ def _forwarding_links(document: Document) -> list[Element]:
 def messages_cannot_go_back(document: Document) -> Iterator[Problem]:
     """A networked broker's queues do not set replayWhenNoConsumers.
 
-    Why: a message is never sent to a broker that it came from. When its consumer moves back there, it is stuck here
-        until a consumer comes to this very broker. The most specific policyEntry decides alone: one without the
-        filter takes its queues out of a replay that queue=">" asks for.
+    Why: a broker never sends a message back to a broker that it came from, so that a message whose consumer moves
+        back stays on this broker until a consumer connects to it. Only the most specific policyEntry applies: one
+        without the filter excludes its queues from the replay that queue=">" configures.
     Fix: inside each policyEntry that is about queues write <networkBridgeFilterFactory>
         <conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="true" replayDelay="500"/>
         </networkBridgeFilterFactory>; before 5.9 also enableAudit="false".
-    Cannot see: whether consumers move. So a file that says nothing of replay at all is only informed about it.
+    Cannot see: whether consumers move. For a file without any replay the finding is an info.
     Source: measured on 5.5.1, 5.18.3 and 6.3.1; NetworkBridgeFilter
 
     Fires on 5.18.3::
@@ -87,7 +87,10 @@ def messages_cannot_go_back(document: Document) -> Iterator[Problem]:
         if bridge_filter is not None and bridge_filter.has("replayWhenNoConsumers"):
             yield bridge_filter.problem("replayWhenNoConsumers is false", "replayWhenNoConsumers")
         elif may_replay or bridge_filter is not None:
-            message = f"policyEntry queue={entry.get('queue')!r} has no replayWhenNoConsumers, and no other counts"
+            message = (
+                f"policyEntry queue={entry.get('queue')!r} has no replayWhenNoConsumers, and "
+                "no other policyEntry applies"
+            )
             yield (bridge_filter or entry).problem(message, "" if bridge_filter else "queue")
         elif document.broker is not None or entry.get("queue") == ">":
             yield _no_replay_problem(entry, document)
@@ -98,7 +101,7 @@ def messages_cannot_go_back(document: Document) -> Iterator[Problem]:
 
 def _no_replay_problem(node: Element, document: Document) -> Problem:
     return node.problem(
-        "no policy has replayWhenNoConsumers: a message cannot go back to a broker that it came from",
+        "no policy has replayWhenNoConsumers: a message cannot return to a broker that it came from",
         severity=None if document.broker is not None else "info",
     )
 
@@ -107,8 +110,8 @@ def _no_replay_problem(node: Element, document: Document) -> Problem:
 def replay_taken_for_a_duplicate(document: Document) -> Iterator[Problem]:
     """A destination policy sets replayWhenNoConsumers without enableAudit="false", before 5.9.
 
-    Why: the queue's cursor remembers the message that was here before, takes its return for a duplicate and keeps
-        it: no broker delivers it any more until this one restarts. That is worse than no replay.
+    Why: the queue's audit treats a returning message as a duplicate and keeps it: no broker delivers it until this
+        broker restarts, which is worse than no replay.
     Fix: add enableAudit="false" to that policyEntry.
     Source: measured on 5.6.0 and 5.8.0; StoreQueueCursor
 
@@ -131,7 +134,9 @@ def replay_taken_for_a_duplicate(document: Document) -> Iterator[Problem]:
     for entry in _queue_policies(document):
         if _replay_flag(entry) and entry.flag("enableAudit", default=True):
             queue = entry.get("queue")
-            message = f"policyEntry queue={queue!r} replays, and its audit takes what returns for a duplicate"
+            message = (
+                f"policyEntry queue={queue!r} replays messages, and its audit treats returning messages as duplicates"
+            )
             yield entry.problem(message, "enableAudit" if entry.has("enableAudit") else "queue")
 
 
@@ -139,9 +144,9 @@ def replay_taken_for_a_duplicate(document: Document) -> Iterator[Problem]:
 def replay_at_once(document: Document) -> Iterator[Problem]:
     """A destination policy sets replayWhenNoConsumers without a replayDelay.
 
-    Why: a consumer that only restarts is gone for a moment. Without a delay its messages leave at once and come back
-        when it does, to and fro.
-    Fix: replayDelay="500", or a second; it is in milliseconds.
+    Why: while a consumer restarts, its messages immediately move to another broker, and they come back when it
+        returns.
+    Fix: set replayDelay="500", or 1000; the value is in milliseconds.
     Source: ConditionalNetworkBridgeFilterFactory
 
     Fires on 5.18.3::
@@ -169,11 +174,11 @@ def replay_at_once(document: Document) -> Iterator[Problem]:
 
 @rule("N022", "error", releases="5.6.0", refuses=True)
 def filter_without_its_wrapper(document: Document) -> Iterator[Problem]:
-    """conditionalNetworkBridgeFilterFactory stands directly in a policyEntry.
+    """conditionalNetworkBridgeFilterFactory is directly in a policyEntry.
 
-    Why: the schema wants it inside the property networkBridgeFilterFactory; the broker does not start. A page of the
-        product's own documentation shows it without.
-    Fix: put <networkBridgeFilterFactory> around it.
+    Why: the schema requires it inside the property networkBridgeFilterFactory, so the broker does not start. A page
+        of the product's documentation shows it without.
+    Fix: enclose it in <networkBridgeFilterFactory>.
     Source: measured on 5.6.0, 5.18.3 and 6.3.1; XSD
 
     Fires on 5.18.3::
@@ -193,7 +198,7 @@ def filter_without_its_wrapper(document: Document) -> Iterator[Problem]:
     for bridge_filter in document.all(FILTER):
         if bridge_filter.parent is not None and bridge_filter.parent.name == "policyEntry":
             yield bridge_filter.problem(
-                f"<{FILTER}> stands in <policyEntry> without <networkBridgeFilterFactory> around it"
+                f"<{FILTER}> is directly in <policyEntry>, without an enclosing <networkBridgeFilterFactory>"
             )
 
 
@@ -201,11 +206,12 @@ def filter_without_its_wrapper(document: Document) -> Iterator[Problem]:
 def selectors_beyond_the_bridge(document: Document) -> Iterator[Problem]:
     """Consumers use selectors, and a bridge or replay policy ignores them.
 
-    Why: with conduitSubscriptions all consumers of a queue beyond a bridge are one without a selector: it takes
-        messages that nobody there wants. replayWhenNoConsumers in turn sees a consumer whose selector will never
-        match, and keeps the message.
-    Fix: conduitSubscriptions="false" on the link; selectorAware="true" beside replayWhenNoConsumers, from 5.16 on.
-    Cannot see: the consumers. That there are selectors it takes from virtualTopic selectorAware="true" and from
+    Why: with conduitSubscriptions all consumers of a queue behind a bridge count as one consumer without a selector:
+        the bridge forwards messages that none of them accepts. replayWhenNoConsumers also counts a consumer whose
+        selector never matches, and keeps the message.
+    Fix: set conduitSubscriptions="false" on the link; set selectorAware="true" in addition to replayWhenNoConsumers,
+        from 5.16 on.
+    Cannot see: the consumers. The rule infers selectors from virtualTopic selectorAware="true" and from
         virtualSelectorCacheBrokerPlugin.
     Source: ConduitBridge, ConditionalNetworkBridgeFilterFactory
 
@@ -239,18 +245,20 @@ def selectors_beyond_the_bridge(document: Document) -> Iterator[Problem]:
         for bridge_filter in document.all(FILTER):
             replays = bridge_filter.flag("replayWhenNoConsumers", default=False)
             if replays and bridge_filter.flag("selectorAware", default=False) is False:
-                yield bridge_filter.problem("replay looks at no selector, and consumers have some", "selectorAware")
+                yield bridge_filter.problem(
+                    "replayWhenNoConsumers ignores selectors, and consumers have selectors", "selectorAware"
+                )
 
 
 @rule("N034", "error", releases="5.6.0")
 def audit_of_what_comes_back(document: Document) -> Iterator[Problem]:
-    """auditNetworkProducers is set beside replayWhenNoConsumers.
+    """A connector sets auditNetworkProducers although a policy sets replayWhenNoConsumers.
 
-    Why: the audit knows a message by its producer and number, and a message that is sent back was here before: it is
-        acknowledged and thrown away ("suppressing duplicate message send"). Seen: 20 of 20 persistent messages lost.
-        Without replay the audit is of use: after a lost reply a bridge sends again, and only the audit notices.
-    Fix: take auditNetworkProducers out where messages are replayed, and let consumers recognise what comes twice.
-    Cannot see: whether the peers replay. What a file says of its own queues is taken for all.
+    Why: the audit identifies a message by its producer and number. It discards a message that is replayed to its
+        earlier broker ("suppressing duplicate message send"): 20 of 20 persistent messages were lost. Without replay
+        the audit is useful: after a lost reply a bridge resends messages, and only the audit detects them.
+    Fix: remove auditNetworkProducers where messages are replayed, and let consumers detect duplicates.
+    Cannot see: whether the peers replay. The rule assumes that the file's policies apply to all of them.
     Source: measured on 5.18.3; AMQ-4952; ProducerBrokerExchange.canDispatch
 
     Fires on 5.18.3::
@@ -270,10 +278,10 @@ def audit_of_what_comes_back(document: Document) -> Iterator[Problem]:
     for connector in document.connectors:
         audits = connector.flag("auditNetworkProducers", default=False)
         if audits and replays:
-            message = f"connector {connector.get('name')} throws away persistent messages that are replayed to it"
+            message = f"connector {connector.get('name')} discards persistent messages that are replayed to it"
             yield connector.problem(message, "auditNetworkProducers")
         elif audits is False and connector.has("auditNetworkProducers") and not replays:
-            message = f"connector {connector.get('name')} keeps what a bridge sends again after a lost reply"
+            message = f"connector {connector.get('name')} stores duplicates that a bridge resends after a lost reply"
             yield connector.problem(
                 message,
                 "auditNetworkProducers",

@@ -30,10 +30,10 @@ _NAMED = {
 def wildcard_inside_an_element(document: Document) -> Iterator[Problem]:
     """A destination name has a wildcard that is only a part of an element, so that it matches nothing.
 
-    Why: * stands for one whole element between dots, and > for all that follow. In tmp_* or orders> they are ordinary
-        characters: the policy, permission or filter applies to a destination of exactly this name, and to no other.
-    Fix: name the destinations so that the part that differs is an element of its own, such as tmp.*, and write
-        orders.> for orders and all destinations below it.
+    Why: * matches one whole element between dots, and > all that follow. In tmp_* or orders> they are ordinary
+        characters: the policy, permission or filter applies only to a destination with exactly this name.
+    Fix: put the variable part of destination names into a separate element, such as tmp.*, and write orders.> for
+        orders and all destinations below it.
     Source: DestinationFilter.parseFilter, DestinationMapNode and DestinationPath of the release tags
 
     Fires on 5.18.3::
