@@ -126,7 +126,7 @@ def test_wrong_certificate_of_link_is_refused_and_named_by_refusing_end(
         check=False,
     )
     assert checked.stdout.count("N045") == 1, checked.stdout  # stores are files of the hosts: it sees who has none
-    assert "link bare-mq01-a-to-sound-mq01-a cannot come up" in checked.stdout
+    assert "link bare-mq01-a-to-sound-mq01-a cannot connect" in checked.stdout
 
     lab = lab_of(source)
     with pytest.raises(LinksDownError) as raised:

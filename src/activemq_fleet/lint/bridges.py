@@ -16,7 +16,8 @@ from activemq_fleet.network.uri import Uri, has_placeholder
 def masterslave_with_one_uri(link: Element) -> Iterator[Problem]:
     """A masterslave: URI lists fewer than two brokers.
 
-    Why: it builds a failover transport of master and slave and expects both; with one the broker does not start.
+    Why: masterslave: builds a failover transport from a master and a slave; with one address the broker does not
+        start.
     Fix: write static:(tcp://host:61616) for a single broker, or name both nodes of the pair.
     Source: measured on 5.6.0 to 6.3.1; MasterSlaveDiscoveryAgent
 
@@ -30,18 +31,18 @@ def masterslave_with_one_uri(link: Element) -> Iterator[Problem]:
     """
     for uri in link.uri().find("masterslave"):
         if len(uri.parts) < 2 and not has_placeholder(uri.text):
-            yield link.problem(f"masterslave: names {len(uri.parts)} broker, and needs two", "uri", "masterslave:")
+            yield link.problem(f"masterslave: has {len(uri.parts)} broker, but needs two", "uri", "masterslave:")
 
 
 @rule("N002", "warning", each="networkConnector")
 def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
-    """A bridge's failover: URI reconnects by itself, without rebuilding the bridge.
+    """A bridge's failover: URI reconnects automatically, without rebuilding the bridge.
 
-    Why: when the peer dies, the transport moves to the other node beneath the bridge. Nothing rebuilds the bridge:
-        no new "has been established" is logged, and its loop filter goes on with the identity of the dead broker.
-        Of a duplex link the way back is dead for good, which makes this an error there.
-    Fix: write masterslave:(tcp://a:61616,tcp://b:61616); before 5.6, which has no masterslave:, end the brackets
-        with ?randomize=false&amp;maxReconnectAttempts=1. From 5.6 on it is 0 that makes failover: try one round.
+    Why: when the peer fails, the transport moves to the other node, but the bridge is not rebuilt: no new "has been
+        established" is logged, and its loop filter keeps the identity of the failed broker. The reverse direction of
+        a duplex link stays broken, which makes the finding an error there.
+    Fix: write masterslave:(tcp://a:61616,tcp://b:61616); before 5.6, which has no masterslave:, append
+        ?randomize=false&amp;maxReconnectAttempts=1 after the brackets. From 5.6 on, 0 makes failover: try one round.
     Source: AMQ-3542; FailoverTransport; measured on 5.5.1 and 5.18.3
 
     Fires on 5.18.3::
@@ -68,10 +69,13 @@ def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
         if attempts in (wanted, 0):  # a 0 that is wrong is N003's
             continue
         if attempts is not None:
-            message = f"failover: tries to reconnect with maxReconnectAttempts={attempts}, beneath the bridge"
+            message = f"failover: with maxReconnectAttempts={attempts} reconnects without rebuilding the bridge"
             part = text_from_option(link, "uri", failover_uri, "maxReconnectAttempts")
         else:
-            message = f"failover: without maxReconnectAttempts={wanted} reconnects for ever, beneath the bridge"
+            message = (
+                f"failover: without maxReconnectAttempts={wanted} reconnects indefinitely, "
+                "without rebuilding the bridge"
+            )
             part = failover_uri.text
         yield link.problem(message, "uri", part, severity=_worse_for_duplex(link))
 
@@ -80,10 +84,11 @@ def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
 def zero_attempts_before_5_6(link: Element) -> Iterator[Problem]:
     """A failover: URI sets maxReconnectAttempts=0, before 5.6.
 
-    Why: before 5.6 a 0 means for ever. The transport reconnects beneath the bridge, which is never rebuilt and keeps
-        the identity of the dead broker; of a duplex link the way back is dead. From 5.6 on 0 means one round.
-    Fix: write maxReconnectAttempts=1. It gives up, and the bridge is built anew, when its one round finds nobody: so
-        when the standby opens its ports later than that, as it does behind a shared store.
+    Why: before 5.6, 0 means unlimited attempts. The transport reconnects, but the bridge is not rebuilt and keeps the
+        identity of the failed broker; the reverse direction of a duplex link stays broken. From 5.6 on, 0 means one
+        round.
+    Fix: write maxReconnectAttempts=1. The transport then gives up after one round without a connection, and the
+        bridge is rebuilt: also with a shared store, whose standby opens its ports later.
     Source: AMQ-3542; FailoverTransport; measured on 5.5.1
 
     Fires on 5.5.1::
@@ -98,7 +103,7 @@ def zero_attempts_before_5_6(link: Element) -> Iterator[Problem]:
     """
     for failover_uri in _failovers(link):
         if failover_uri.number("maxReconnectAttempts") == 0:
-            message = f"maxReconnectAttempts=0 means for ever in {link.document.release.text}"
+            message = f"maxReconnectAttempts=0 means unlimited attempts in {link.document.release.text}"
             part = text_from_option(link, "uri", failover_uri, "maxReconnectAttempts")
             yield link.problem(message, "uri", part, severity=_worse_for_duplex(link))
 
@@ -111,9 +116,9 @@ def _worse_for_duplex(link: Element) -> Severity | None:
 def failover_in_random_order(link: Element) -> Iterator[Problem]:
     """A bridge's failover: URI does not set randomize=false.
 
-    Why: every second attempt goes to the standby first, which listens nowhere; the bridge comes back later than it
-        could, and the log shows refusals that mean nothing.
-    Fix: add randomize=false, with the preferred master first; masterslave: does so by itself.
+    Why: every second attempt starts with the standby, whose ports are closed; the bridge recovers later, and the log
+        contains irrelevant refused connections.
+    Fix: add randomize=false, with the preferred master first; masterslave: does so automatically.
     Source: FailoverTransport
 
     Fires on 5.18.3::
@@ -155,12 +160,12 @@ def _failovers(link: Element) -> Iterator[Uri]:
 def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
     """A static: URI lists both nodes of one pair, and so opens a bridge to each.
 
-    Why: it arms a bridge to each. The one to the standby fails every few seconds for ever: the log fills, and a
-        failure that matters drowns in it.
+    Why: a bridge is opened to each node. The one to the standby fails every few seconds, indefinitely, so that
+        relevant failures are hard to find in the log.
     Fix: write masterslave: instead of static:; before 5.6
         static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1).
-    Cannot see: a pair whose two names say nothing of it. Of names such as south-a and south-b, with neither number
-        nor role, it is only told, since they may be two brokers.
+    Cannot see: a pair whose names do not show it. For names such as south-a and south-b, without number or role, the
+        finding is an info, since they may be two brokers.
     Source: measured on 5.17.2; SimpleDiscoveryAgent
 
     Fires on 5.18.3::
@@ -179,7 +184,9 @@ def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
         dialled_uris = [part for part in static_uri.parts if part.host and not part.parts]
         if pair := _nodes_of_one_pair(link, dialled_uris):
             first, second = pair
-            message = f"static: dials {first.host} and {second.host}, two nodes of one pair, each for itself"
+            message = (
+                f"static: connects to {first.host} and {second.host}separately, although they are two nodes of one pair"
+            )
             is_planned = link.document.is_from_inventory(link)
             fix = "leave activemq_discovery to its default" if is_planned else ""
             severity: Severity | None = None if is_planned or surely_of_a_pair(first.host) else "info"
@@ -208,9 +215,10 @@ def _nodes_of_one_pair(link: Element, parts: list[Uri]) -> tuple[Uri, Uri] | Non
 def discovery_agent_gives_up(link: Element) -> Iterator[Problem]:
     """maxReconnectAttempts is set on a static: or masterslave: URI itself, not on the transport inside.
 
-    Why: there it counts quick failures of the bridge. After so many the bridge is off until the broker restarts; a
-        peer that is away a little longer than usual is enough.
-    Fix: leave it out: the agent then tries for ever. If it was meant for failover:, put it inside, after its bracket.
+    Why: it limits quick failures of the bridge there. After that number the bridge stays off until the broker
+        restarts, for example when the peer is unavailable slightly longer than usual.
+    Fix: remove the option: the discovery agent then retries indefinitely. For failover:, put it after the inner
+        bracket.
     Source: SimpleDiscoveryAgent
 
     Fires on 5.18.3::
@@ -229,7 +237,7 @@ def discovery_agent_gives_up(link: Element) -> Iterator[Problem]:
         attempts = discovery_uri.number("maxReconnectAttempts")
         if attempts is not None and attempts > 0:
             times = "quick failure" if attempts == 1 else "quick failures"
-            message = f"{discovery_uri.scheme}: gives its peer up for good after {attempts} {times}"
+            message = f"{discovery_uri.scheme}: gives its peer up permanently after {attempts} {times}"
             yield link.problem(message, "uri", text_from_option(link, "uri", discovery_uri, "maxReconnectAttempts"))
 
 
@@ -237,7 +245,7 @@ def discovery_agent_gives_up(link: Element) -> Iterator[Problem]:
 def bare_ampersand(document: Document) -> Iterator[Problem]:
     """An attribute or text of the file contains an unescaped &.
 
-    Why: in XML it begins a reference, so the file cannot be read and the broker does not start.
+    Why: & begins a reference in XML, so that the file cannot be read and the broker does not start.
     Fix: write &amp; between the options of a URI.
     Source: XML 1.0, section 2.4; measured on 5.5.1 to 6.3.1
 
@@ -256,9 +264,9 @@ def bare_ampersand(document: Document) -> Iterator[Problem]:
 def connectors_without_names(broker: Element) -> Iterator[Problem]:
     """Two networkConnectors have no name.
 
-    Why: each is then called NC. With JMX, which is on by default, the second cannot be registered and the broker
-        does not start. Without JMX two duplex ones to one peer throw each other out, every few seconds for ever.
-    Fix: give each networkConnector a name of its own, and never change it: durable subscriptions carry it.
+    Why: each of them gets the name NC. With JMX, which is enabled by default, the second cannot be registered and the
+        broker does not start. Without JMX two duplex links to one peer disconnect each other every few seconds.
+    Fix: give each networkConnector a unique, permanent name: durable subscriptions contain it.
     Source: measured on 5.5.1 and 5.18.3; BrokerService, TransportConnection
 
     Fires on 5.18.3::
@@ -286,21 +294,27 @@ def connectors_without_names(broker: Element) -> Iterator[Problem]:
     if jmx:
         for link in nameless[1:]:
             first = nameless[0].position()[0]
-            message = f"has no name, like the one of line {first}: both are NC, and the broker does not start"
+            message = (
+                f"the networkConnector has no name, like that of line {first}: both are NC, "
+                "and the broker does not start"
+            )
             yield link.problem(message)
     elif jmx is False:
         for link, rival in _links_with_same_peer([link for link in nameless if link.flag("duplex", default=False)]):
             line = rival.position()[0]
-            message = f"has no name, like the one of line {line} to the same peer: they throw each other out"
+            message = (
+                f"the networkConnector has no name, like that of line {line} to the same peer: "
+                "they disconnect each other"
+            )
             yield link.problem(message, severity="warning")
 
 
 @rule("N047", "warning", each="networkConnector")
 def link_to_a_placeholder_host(link: Element) -> Iterator[Problem]:
-    """A bridge dials a host below .invalid, which stands for an address that nobody gave.
+    """A bridge connects to a host below .invalid, a placeholder for an unknown address.
 
-    Why: no such name ever resolves: the bridge never comes up, and messages wait where they were sent. ``adopt``
-        writes it where a placeholder such as ${HUB} is explained by no file.
+    Why: the name never resolves: the bridge is never established, and messages stay on the sending broker. ``adopt``
+        writes it for a placeholder such as ${HUB} that no file defines.
     Fix: write the address in activemq_links, or adopt again with --properties.
     Source: RFC 2606, section 2
 
@@ -314,7 +328,9 @@ def link_to_a_placeholder_host(link: Element) -> Iterator[Problem]:
     """
     for peer in link.uri().transports:
         if peer.host.lower().endswith(".invalid"):
-            yield link.problem(f"dials {peer.host}, which never resolves: give the address", "uri", peer.host)
+            yield link.problem(
+                f"the link connects to {peer.host}, which never resolves: write the address", "uri", peer.host
+            )
 
 
 def _links_with_same_peer(links: list[Element]) -> Iterator[tuple[Element, Element]]:

@@ -46,11 +46,11 @@ def text_from_option(node: Element, attribute: str, uri: Uri, option: str) -> st
 
 @rule("N007", "error")
 def option_that_stops_the_bridge(document: Document) -> Iterator[Problem]:
-    """The URI that a link dials has an option that the release does not know, so that the link fails.
+    """The URI of a link has an option that the release does not know, so that the link fails.
 
-    Why: each attempt to connect ends with "Invalid connect parameters", and the bridge never comes up. To 5.7 it is
-        said once and not tried again, later it is repeated for ever. The broker itself starts.
-    Fix: mend its spelling, or take it out; options of failover: and of static: stand after their own brackets.
+    Why: each attempt to connect fails with "Invalid connect parameters", and the bridge is never established. Up to
+        5.7 the broker logs this once and does not retry; later releases retry indefinitely. The broker itself starts.
+    Fix: correct the spelling, or remove the option; options of failover: and of static: belong after their brackets.
     Source: measured on 5.5.1, 5.18.3 and 6.3.1; TransportFactory.doConnect
 
     Fires on 5.18.3::
@@ -81,11 +81,11 @@ def option_that_stops_the_bridge(document: Document) -> Iterator[Problem]:
 def option_that_is_ignored(document: Document) -> Iterator[Problem]:
     """A listener's or discovery agent's URI has an option that the release does not know and ignores.
 
-    Why: it is ignored without a word, also in the log: the limit or the timeout that it should set is not there.
-        Case counts: wireformat.maxFrameSize, which 5.8 itself shipped, limits nothing.
-    Fix: mend its spelling. On a transportConnector a connection's own options need the prefix transport., those of
-        the wire format wireFormat.; others may be attributes of the element.
-    Cannot see: whether a protocol knows an option of another one's wire format; options of ws and http listeners.
+    Why: the broker ignores the option without a log line, so that the limit or timeout is not set. Case matters:
+        wireformat.maxFrameSize, which 5.8 itself shipped, limits nothing.
+    Fix: correct the spelling. On a transportConnector the options of a connection need the prefix transport., those
+        of the wire format wireFormat.; others may be attributes of the element.
+    Cannot see: options of another protocol's wire format, and options of ws and http listeners.
     Source: measured on 5.5.1, 5.18.3 and 6.3.1; TcpTransportFactory.doBind, IntrospectionSupport
 
     Fires on 5.18.3::
@@ -134,10 +134,10 @@ def option_that_is_ignored(document: Document) -> Iterator[Problem]:
 
 @rule("N061", "warning", each="transportConnector")
 def option_that_is_no_number(connector: Element) -> Iterator[Problem]:
-    """An option in a listener's URI must be a whole number, and is none, so that it has no effect.
+    """An option in a listener's URI must be a whole number, and has another value, so that it has no effect.
 
-    Why: the broker logs "Could not set property" at its start, and opens the connector without the option: without the
-        limit of frames, connections or inactivity that it should set.
+    Why: the broker logs "Could not set property" at its start, and opens the connector without the option, for
+        example without the limit of frames, connections or inactivity.
     Fix: write the number in bytes or milliseconds, without a unit: wireFormat.maxFrameSize=10485760 for 10 MB.
     Cannot see: values that a placeholder decides.
     Source: IntrospectionSupport.setProperty and TypeConversionSupport of the release tags; measured on 5.18.3

@@ -29,11 +29,11 @@ _FIXES = {
 
 @rule("N045", "error", scope="fleet")
 def link_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
-    """A link is refused by the broker that it dials.
+    """The broker to which a link connects rejects the link.
 
-    Why: the bridge never comes up: it is tried again every few seconds, and messages wait where they were sent.
-    Fix: give both ends the same: activemq_tls, or a port, a scheme and an account that the far end has.
-    Cannot see: who signed a certificate, and links that lead out of the inventory.
+    Why: the bridge is never established: it retries every few seconds, and messages stay on the sending broker.
+    Fix: configure both ends alike: activemq_tls, or a port, a scheme and an account that the far end has.
+    Cannot see: the signer of a certificate, and links to brokers outside the inventory.
     Source: measured on 5.18.3: Empty client certificate chain; TcpTransportServer
 
     Fires on 5.18.3::
@@ -61,11 +61,11 @@ def link_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
 
 @rule("N046", "warning", scope="fleet")
 def link_without_trust_store(view: FleetView) -> Iterator[Problem]:
-    """A broker without a trust store of its own dials a link over TLS.
+    """A broker without a configured trust store opens a link over TLS.
 
-    Why: Java then trusts the public authorities only. The bridge does not come up where the far end's certificate is
-        signed by an authority of one's own.
-    Fix: set activemq_tls on both ends. Waive it where a public authority has signed the far end's certificate.
+    Why: Java then trusts only public authorities, and the bridge is not established if a private authority signed the
+        far end's certificate.
+    Fix: set activemq_tls on both ends. Waive the finding if a public authority signed the far end's certificate.
     Source: JSSE: without a trust store only the authorities of Java are trusted
 
     Fires on 5.18.3::
@@ -107,7 +107,7 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
             f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         )
         subject = "links" if len(names) > 1 else "link"
-        verb = "cannot come up" if certain else "may not come up"
+        verb = "cannot connect" if certain else "may not connect"
         message = f"{subject} {shown} {verb}: {first.refusal.sentence(first.host, first.peer.host)}"
         document = view.document(broker) if changes_network_connectors(broker) else None
         node = next((node for node in document.links if node.get("name") == names[0]), None) if document else None
@@ -116,13 +116,14 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
 
 @rule("C020", "error", scope="fleet")
 def client_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
-    """A broker refuses the connections of an agent, a load balancer or a client's failover list.
+    """A broker rejects the connections of an agent, a load balancer or a client's failover list.
 
-    Why: it never connects. An agent keeps what it is to send on its disk, and to a load balancer the broker is dead.
-    Fix: give both ends the same: TLS on all brokers of a pair or group, activemq_agent_tls_certificate and
+    Why: the client never connects. An agent keeps its messages on its disk, and a load balancer reports the broker as
+        unavailable.
+    Fix: configure both ends alike: TLS on all brokers of a pair or group, activemq_agent_tls_certificate and
         activemq_agent_tls_key where client_auth is true, a port and a scheme that the broker listens on.
-    Cannot see: clients outside the inventory. Of brokers it looks at fragments, activemq_extra_files and
-        activemq_java_options. Of a load balancer that shows no certificate see T027.
+    Cannot see: clients outside the inventory. The rule checks fragments, activemq_extra_files and
+        activemq_java_options of brokers. T027 reports a load balancer without a certificate.
     Source: measured on 5.18.3: Empty client certificate chain; agent/tls.py
 
     Fires on 5.18.3::
@@ -167,7 +168,7 @@ def client_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
                 if refused[1].kind == "certificate"
                 else "give all brokers of its home pair TLS, or none"
             )
-            message = f"the agent never connects: {_refusal_sentence(refused, 'it')}"
+            message = f"the agent cannot connect: {_refusal_sentence(refused, 'it')}"
             yield Problem(message, host=agent.host, fix=fix)
     for balancer in view.fleet.balancers:
         yield from _balancer_problems(view, balancer)
@@ -204,7 +205,7 @@ def _balancer_problems(view: FleetView, balancer: Balancer) -> Iterator[Problem]
                     Refusal("tls" if front.tls else "clear", other.connector.port, other.connector.name),
                 )
                 reason = _refusal_sentence(refused_listener, "it")
-                message = f"to the balancer of group {address.group} a broker is dead: {reason}"
+                message = f"the balancer of group {address.group} cannot reach a broker: {reason}"
                 yield Problem(message, host=balancer.host, fix=f"set activemq_tls for the whole of {address.group}")
                 break
 
@@ -216,7 +217,9 @@ def _client_list_problems(view: FleetView) -> Iterator[Problem]:
                 continue
             refusal = _refusal_of(view, transport.host, transport.port, "ssl" in transport.scheme)
             if refusal:
-                message = f"a client's list: {refusal[1].sentence('it', refusal[0])}: {use.uri.text}"
+                message = (
+                    f"a client's failover list cannot be used: {refusal[1].sentence('it', refusal[0])}: {use.uri.text}"
+                )
                 yield use.problem(message, _FIXES[refusal[1].kind])
                 break
 
@@ -233,11 +236,12 @@ def _refusal_of(view: FleetView, host: str, port: int, tls: bool) -> tuple[str, 
 
 @rule("C021", "warning", scope="fleet")
 def agent_without_authority(view: FleetView) -> Iterator[Problem]:
-    """An agent dials TLS without activemq_agent_tls_ca.
+    """An agent uses TLS without activemq_agent_tls_ca.
 
-    Why: it then trusts the public authorities of its system only, and leaves every broker whose certificate is signed
-        by an authority of one's own.
-    Fix: set activemq_agent_tls_ca to a PEM file on the agent's host. Waive it where a public authority has signed.
+    Why: the agent then trusts only the public authorities of its system, and disconnects from every broker whose
+        certificate a private authority signed.
+    Fix: set activemq_agent_tls_ca to a PEM file on the agent's host. Waive the finding if a public authority signed
+        the certificates.
     Source: agent/tls.py: without tls.ca only the authorities of the system are trusted
 
     Fires on 5.18.3::
@@ -269,12 +273,12 @@ def agent_without_authority(view: FleetView) -> Iterator[Problem]:
 
 @rule("C022", "info", scope="fleet")
 def java_clients_need_stores(view: FleetView) -> Iterator[Problem]:
-    """Java clients need a trust store, or a client certificate too, to connect to a broker.
+    """Java clients need a trust store, or also a client certificate, to connect to a broker.
 
-    Why: jndi.properties says ssl:// and cannot hold either. Java trusts the public authorities only, and shows no
-        certificate; the client then never connects.
-    Fix: start clients with -Djavax.net.ssl.trustStore and -Djavax.net.ssl.trustStorePassword, where a certificate is
-        asked for also with -Djavax.net.ssl.keyStore and -Djavax.net.ssl.keyStorePassword.
+    Why: jndi.properties contains ssl:// URIs but cannot contain stores. Java trusts only public authorities and
+        presents no certificate, so that the client never connects.
+    Fix: start clients with -Djavax.net.ssl.trustStore and -Djavax.net.ssl.trustStorePassword, and where a certificate
+        is required also with -Djavax.net.ssl.keyStore and -Djavax.net.ssl.keyStorePassword.
     Cannot see: how clients are started.
     Source: JSSE; ActiveMQConnectionFactory of the release tags
 
@@ -295,4 +299,4 @@ def java_clients_need_stores(view: FleetView) -> Iterator[Problem]:
             asking = any(listener.asks_for_certificate(b.release) for b, listener in listening)
             needed = "a trust store and a certificate" if asking else "a trust store"
             message = f"Java clients of group {group.name} need {needed}: {connector.name} listens with TLS"
-            yield Problem(message + (" and asks for one" if asking else ""), host=broker.host)
+            yield Problem(message + (" and requires a client certificate" if asking else ""), host=broker.host)

@@ -56,15 +56,15 @@ class FrameLimit:
 def frames_larger_than_a_link_carries(view: FleetView) -> Iterator[Problem]:
     """A connector accepts messages that are too large for a link of the broker.
 
-    Why: the link breaks at such a message, comes up again and breaks at the same message, every two seconds and without
-        an end. The message and all messages after it in its queue stay where they are, and all other destinations of
-        the link lose most of their throughput.
-    Fix: set wireFormat.maxFrameSize of the OpenWire connectors of all brokers to the same value: at least three
-        times that of the STOMP connectors and 64 KiB more than that of the MQTT connectors.
+    Why: the link fails at such a message, reconnects and fails at the same message again, every two seconds,
+        indefinitely. The message and all messages after it in its queue stay where they are, and all other
+        destinations of the link lose most of their throughput.
+    Fix: set wireFormat.maxFrameSize of the OpenWire connectors of all brokers to the same value: at least three times
+        that of the STOMP connectors and 64 KiB more than that of the MQTT connectors.
     Cannot see: OpenWire clients that send a message within a few hundred bytes of the limit of a connector that links
-        use as well: the message grows by 32 bytes or more with each broker. Set wireFormat.maxFrameSize in the broker
-        URL of those clients. The growth of AMQP messages with lists and maps. It is an info where nothing but rendered
-        defaults meet, as between releases, and where only a STOMP message of many bytes that are not UTF-8 is too
+        also use: the message grows by 32 bytes or more with each broker. Set wireFormat.maxFrameSize in the broker
+        URL of those clients. AMQP messages with lists and maps also grow. The finding is an info where only rendered
+        defaults differ, as between releases, and where only a STOMP message with many bytes that are not UTF-8 is too
         large.
     Source: OpenWireFormat, StompWireFormat and MQTTWireFormat of the release tags; measured on 5.8.0, 5.11.4, 5.18.3
         and 6.3.1

@@ -33,11 +33,11 @@ class _Attachment(NamedTuple):
 
 @rule("P005", "error", scope="fleet", releases=_PURE)
 def more_than_one_slave(view: FleetView) -> Iterator[Problem]:
-    """A master has two slaves, or a slave has a slave of its own.
+    """A master has two slaves, or a slave has another slave.
 
-    Why: both slaves are copied to, and when the master dies both take over and serve the same messages: two masters,
-        everything twice (measured on 5.5.1). Nothing is copied from a slave to a slave of its own.
-    Fix: one masterConnector to each master, in the other node of its pair: take the fragment out.
+    Why: the master copies to both slaves, and when it fails both take over and serve the same messages: two masters,
+        every message twice (measured on 5.5.1). A slave copies nothing to another slave.
+    Fix: use one masterConnector for each master, in the other node of its pair, and remove the fragment.
     Source: pure-master-slave page; measured on 5.5.1
 
     Fires on 5.5.1::
@@ -63,7 +63,7 @@ def more_than_one_slave(view: FleetView) -> Iterator[Problem]:
         slave = attachment.slave
         first = of_master.setdefault(attachment.master.host, slave)
         if first is not slave:
-            yield attachment.problem(f"{attachment.master.host} is the master of {first.host} already")
+            yield attachment.problem(f"{attachment.master.host} is already the master of {first.host}")
         if attachment.master.host in slaves:
             yield attachment.problem(f"its master {attachment.master.host} is a slave itself")
 
@@ -72,9 +72,9 @@ def more_than_one_slave(view: FleetView) -> Iterator[Problem]:
 def link_inside_a_pair(view: FleetView) -> Iterator[Problem]:
     """A networkConnector leads from a master to its own slave, or back.
 
-    Why: the pair copies already. A bridge beside it forwards the same messages, and under load the two race: messages
-        are delivered twice or acknowledged on one side only.
-    Fix: take the networkConnector out; the masterConnector is the only connection between the nodes of a pure pair.
+    Why: the pair already copies messages. A bridge between its nodes forwards the same messages, and under load
+        messages are delivered twice or acknowledged on one side only.
+    Fix: remove the networkConnector; the masterConnector is the only connection between the nodes of a pure pair.
     Source: pure-master-slave page
 
     Fires on 5.5.1::
@@ -103,10 +103,10 @@ def link_inside_a_pair(view: FleetView) -> Iterator[Problem]:
 def nodes_of_a_pure_pair_differ(view: FleetView) -> Iterator[Problem]:
     """The nodes of a pure pair have different stores, plugins or destination policies.
 
-    Why: the slave repeats what its master does with its own configuration. Where that differs the copy differs too:
-        another dead letter queue, another limit, a user who is let in on one node only.
-    Fix: set the same fragments for both nodes, in the group's variables. Names, URIs and directories are the only
-        differences. (Two brokers of one machine with one data directory are T009.)
+    Why: the slave executes the master's operations with its own configuration. Where that differs, the copy differs
+        too: another dead letter queue, another limit, a user that only one node accepts.
+    Fix: set the same fragments for both nodes, in the group's variables. Only names, URIs and directories may differ.
+        (T009 reports two brokers of one machine with one data directory.)
     Source: MasterBroker of 5.5; pure-master-slave page
 
     Fires on 5.5.1::
@@ -131,18 +131,18 @@ def nodes_of_a_pure_pair_differ(view: FleetView) -> Iterator[Problem]:
             first, second = _mirrored_elements(view, master), _mirrored_elements(view, slave)
             for element in _MIRRORED:
                 if first.get(element) != second.get(element):
-                    yield Problem(f"<{element}> is not the same as on its master {master.host}", host=slave.host)
+                    yield Problem(f"<{element}> differs from that of its master {master.host}", host=slave.host)
 
 
 @rule("P009", "info", scope="fleet", releases=_PURE)
 def planned_stop_promotes(view: FleetView) -> Iterator[Problem]:
-    """A planned stop of a pure master makes its slave take over for good.
+    """A planned stop of a pure master makes its slave take over permanently.
 
-    Why: a master that is stopped cleanly tells its slave ("The Master has shutdown"), which takes over as after a
-        crash. From then on the master's store is the old one, and must not start again as it is.
-    Fix: stop the slave first. After any take-over use the resync playbook: it copies the newer store back before the
-        pair starts again.
-    Cannot see: what you are about to do; a hint once a group.
+    Why: a master that stops cleanly notifies its slave ("The Master has shutdown"), which takes over as after a
+        crash. From then on the master's store is outdated, and must not start unchanged.
+    Fix: stop the slave first. After each failover use the resync playbook, which copies the newer store back before
+        the pair starts again.
+    Cannot see: the planned operation; the rule gives one hint for each group.
     Source: MasterConnector of 5.5; measured on 5.5.1
 
     Fires on 5.5.1::
@@ -158,7 +158,9 @@ def planned_stop_promotes(view: FleetView) -> Iterator[Problem]:
     for group in view.fleet.groups:
         pairs = [pair for pair in group.pairs if pair.profile.replicates]
         if pairs:
-            message = f"group {group.name} is pure: to stop a master while its slave is attached makes the slave master"
+            message = (
+                f"group {group.name} is pure: a stop of a master while its slave is attached makes the slave master"
+            )
             yield Problem(message, host=pairs[0].preferred_master.host)
 
 
@@ -166,9 +168,9 @@ def planned_stop_promotes(view: FleetView) -> Iterator[Problem]:
 def slave_of_a_newer_master(view: FleetView) -> Iterator[Problem]:
     """A slave has a master that runs 5.8 or newer, which has no pure master/slave.
 
-    Why: such a master knows no slaves ("Slave Brokers are no longer supported"): nothing is copied. Inside a pair
-        T004 and T005 say so; a fragment can lead anywhere.
-    Fix: run both nodes on one release; from 5.8 on that means activemq_ha shared-file or shared-jdbc.
+    Why: such a master does not support slaves ("Slave Brokers are no longer supported") and copies nothing. T004 and
+        T005 report this inside a pair; a fragment can name any broker.
+    Fix: run both nodes on one release; from 5.8 on use activemq_ha shared-file or shared-jdbc.
     Source: TransportConnection of 5.8.0
 
     Fires on 5.7.0::
@@ -189,7 +191,7 @@ def slave_of_a_newer_master(view: FleetView) -> Iterator[Problem]:
     for attachment in _attachments(view):
         if not attachment.master.release.has_pure_master_slave:
             yield attachment.problem(
-                f"its master {attachment.master.host} runs {attachment.master.release}, which knows no slaves"
+                f"its master {attachment.master.host} runs {attachment.master.release}, which does not support slaves"
             )
 
 
@@ -197,10 +199,11 @@ def slave_of_a_newer_master(view: FleetView) -> Iterator[Problem]:
 def link_to_one_node_of_a_pair(view: FleetView) -> Iterator[Problem]:
     """A networkConnector that the user added names only one node of a pair.
 
-    Why: when the other node takes over nobody dials it, so the bridge stays down until the first one is back.
+    Why: when the other node takes over, the bridge does not connect to it and stays down until the first node is
+        back.
     Fix: name both nodes, preferred master first: masterslave:(tcp://a:61616,tcp://b:61616) from 5.6 on; or use
-        activemq_links, which does.
-    Cannot see: clients' own URIs; fleets' agents are given both nodes. A pure slave without connectors need not be
+        activemq_links, which does so.
+    Cannot see: the URIs of clients; agents of the fleet get both nodes. A pure slave without connectors need not be
         named.
     Source: FailoverTransport; pure-master-slave page
 
@@ -236,18 +239,18 @@ def link_to_one_node_of_a_pair(view: FleetView) -> Iterator[Problem]:
         missing = [b for b in view.fleet.pairs[pair].brokers if b.host not in named and b.openwire is not None]
         if len(named) == 1 and missing:
             link, text, other = dialled_nodes[0]
-            message = f"networkConnector {link.get('name')} names {other.host} of pair {pair} and not {missing[0].host}"
+            message = f"networkConnector {link.get('name')} names {other.host} of pair {pair} but not {missing[0].host}"
             yield link.problem(message, "uri", text)
 
 
 @rule("P013", "error", scope="fleet")
 def link_to_a_slave(view: FleetView) -> Iterator[Problem]:
-    """A networkConnector that the user added dials a pure slave.
+    """A networkConnector that the user added connects to a pure slave.
 
-    Why: a slave opens no port of its own accord. Where a fragment gives it one, it takes whoever dials it after its
-        promotion for a slave of its own: the bridge never comes up, and clients of the broker that dials hang.
-    Fix: dial the master alone: a promoted slave hands what it has to the other masters by itself.
-    Cannot see: several brokers on one address, of which none listens on the port that is dialled.
+    Why: a slave opens no port by default. Where a fragment opens a port, a promoted slave treats each broker that
+        connects to it as its slave: the bridge is never established, and clients of the connecting broker hang.
+    Fix: connect only to the master: a promoted slave forwards its messages to the other masters automatically.
+    Cannot see: several brokers at one address, of which none listens on the port of the URI.
     Source: docs/migrate.md: measured on 5.5.1
 
     Fires on 5.5.1::
@@ -281,7 +284,7 @@ def link_to_a_slave(view: FleetView) -> Iterator[Problem]:
         )
         if len(dialled_brokers) == 1 and dialled_brokers[0].is_replication_slave:
             [slave] = dialled_brokers
-            text = f"networkConnector {link.get('name')} dials {slave.host}, a slave of pair {slave.pair}"
+            text = f"networkConnector {link.get('name')} connects to {slave.host}, a slave of pair {slave.pair}"
             yield link.problem(text, "uri", transport.text)
 
 

@@ -30,11 +30,12 @@ def _meeting_point(uri: Uri) -> tuple[str, str]:
 
 @rule("M002", "warning")
 def multicast_without_its_own_group(document: Document) -> Iterator[Problem]:
-    """A multicast: URI names no group of its own.
+    """A multicast: URI sets no group.
 
-    Why: without group= it is the group "default", in which every broker of the local network that was set up from an
-        example meets. A stray one takes messages and nobody knows where they went.
-    Fix: add ?group=NAME, the same on the networkConnector and on the discoveryUri, another one in each environment.
+    Why: the group is then "default", in which all brokers of the local network with an example configuration discover
+        each other. Messages may move to such a broker unnoticed.
+    Fix: add ?group=NAME, the same on the networkConnector and on the discoveryUri, and a different one in each
+        environment.
     Source: MulticastDiscoveryAgent; measured: another group stays apart
 
     Fires on 5.18.3::
@@ -52,7 +53,7 @@ def multicast_without_its_own_group(document: Document) -> Iterator[Problem]:
     ]
     if in_default:
         (node, attribute, uri), *others = in_default
-        message = "multicast: meets in the group default, as every broker does that was told no other"
+        message = "multicast: uses the group default, like every broker without a configured group"
         message += also_in_lines(other for other, *_ in others)
         part = text_from_option(node, attribute, uri, "group") if "group" in uri.options else uri.text
         yield node.problem(message, attribute, part)
@@ -60,12 +61,13 @@ def multicast_without_its_own_group(document: Document) -> Iterator[Problem]:
 
 @rule("M003", "warning")
 def multicast_link_of_a_broker_not_announced(document: Document) -> Iterator[Problem]:
-    """A broker dials others by a multicast: link and is not announced by multicast itself.
+    """A broker has a multicast: link and is not announced by multicast itself.
 
-    Why: a broker is found through the discoveryUri of a transportConnector. Without one, or with another address or
-        group, it looks for others and no other finds it; where all are set up alike, nobody finds anybody.
-    Fix: give the OpenWire transportConnector a discoveryUri, with the URI of the networkConnector.
-    Cannot see: brokers that only look on purpose, such as a slave that drains after its promotion.
+    Why: the discoveryUri of a transportConnector announces a broker. Without one, or with another address or group,
+        the broker discovers others but is not discovered; if all brokers are configured alike, none discovers
+        another.
+    Fix: set discoveryUri on the OpenWire transportConnector, to the URI of the networkConnector.
+    Cannot see: brokers that only discover others on purpose, such as a slave that drains after its promotion.
     Source: documentation of discovery; MulticastDiscoveryAgent, TransportConnector
 
     Fires on 5.18.3::
@@ -98,7 +100,10 @@ def multicast_link_of_a_broker_not_announced(document: Document) -> Iterator[Pro
         place, group = _meeting_point(uri)
         where = f"group {group} at {place}"
         others = ", ".join(f"group {name} at {at}" for at, name in sorted(announced))
-        message = f"looks in {where}, and is announced {'only in ' + others if others else 'nowhere'}"
+        message = (
+            f"the link discovers brokers in {where}, and this broker is announced "
+            f"{'only in ' + others if others else 'nowhere'}"
+        )
         yield node.problem(
             message, attribute, text_from_option(node, attribute, uri, "group") if announced else uri.text
         )
@@ -108,10 +113,11 @@ def multicast_link_of_a_broker_not_announced(document: Document) -> Iterator[Pro
 def multicast_announces_a_loopback_address(connector: Element) -> Iterator[Problem]:
     """A connector announced by multicast is bound to a loopback address.
 
-    Why: what is announced is the name of the address that the connector is bound to. Of 127.0.0.1 it is localhost,
-        and whoever finds it dials itself. With 0.0.0.0 it is the machine's own name, which is right.
-    Fix: bind it to 0.0.0.0 or to a name that every peer resolves; from 5.8 on publishedAddressPolicy can say another.
-    Cannot see: which names the peers resolve.
+    Why: the announced name is that of the connector's address. For 127.0.0.1 it is localhost, and each broker that
+        discovers it connects to itself. For 0.0.0.0 it is the machine's host name, which is correct.
+    Fix: bind it to 0.0.0.0 or to a name that all peers can resolve; from 5.8 on publishedAddressPolicy can set
+        another name.
+    Cannot see: which names peers can resolve.
     Source: measured on 5.5.1 and 5.17.2; TcpTransportServer, PublishedAddressPolicy
 
     Fires on 5.18.3::
@@ -128,7 +134,10 @@ def multicast_announces_a_loopback_address(connector: Element) -> Iterator[Probl
         return
     host = connector.uri().host
     if host and not has_placeholder(host) and (is_loopback(host) or _is_nowhere(host)):
-        message = f"announces {'a loopback address' if is_loopback(host) else 'a name that nobody resolves'}: {host}"
+        message = (
+            "the connector announces "
+            f"{'a loopback address' if is_loopback(host) else 'a name that no peer can resolve'}: {host}"
+        )
         yield connector.problem(message, "uri", host)
 
 
@@ -140,8 +149,10 @@ def _is_nowhere(host: str) -> bool:
 def multicast_without_authentication(document: Document) -> Iterator[Problem]:
     """A broker uses multicast: discovery without authentication.
 
-    Why: whoever hears the announcement may open a bridge, and a bridge with a consumer behind it drains queues.
-    Fix: an authentication plugin, userName and password on the networkConnector, and TLS where the network is shared.
+    Why: any process that receives the announcement can open a bridge, and a bridge with a consumer behind it drains
+        queues.
+    Fix: add an authentication plugin, userName and password on the networkConnector, and TLS where the network is
+        shared.
     Source: the project's SECURITY.md
 
     Fires on 5.18.3::
@@ -160,7 +171,9 @@ def multicast_without_authentication(document: Document) -> Iterator[Problem]:
     if document.all(*AUTHENTICATION) or _has_other_plugins(document):
         return
     for node, attribute, uri in _multicast_uris(document):
-        yield node.problem("multicast: lets in whoever listens: no authentication here", attribute, uri.text)
+        yield node.problem(
+            "multicast: discovery accepts any broker, because authentication is not configured", attribute, uri.text
+        )
         return
 
 

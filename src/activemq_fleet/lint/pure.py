@@ -20,12 +20,12 @@ def master_uris(document: Document) -> Iterator[tuple[Element, str]]:
 
 @rule("P001", "error", releases=_PURE)
 def slave_that_never_takes_over(document: Document) -> Iterator[Problem]:
-    """A slave dials its master through a failover: URI that retries for ever.
+    """A slave connects to its master through a failover: URI that retries indefinitely.
 
-    Why: it attaches and looks healthy. When the master dies its transport reconnects for ever and never says so, and
-        the slave never takes over: watched for 30 s on 5.5.1 and 5.7.0.
-    Fix: write remoteURI="nio://master:61618" (a take-over then took 0.02 s), and start the slave only when that port
-        answers; or failover:(…)?maxReconnectAttempts=1.
+    Why: the slave attaches and appears healthy. When the master fails, its transport reconnects indefinitely without
+        an error, and the slave never takes over: observed for 30 s on 5.5.1 and 5.7.0.
+    Fix: write remoteURI="nio://master:61618" (the failover then took 0.02 s), and start the slave only when that port
+        answers; or write failover:(…)?maxReconnectAttempts=1.
     Source: MasterConnector and FailoverTransport of 5.5; measured on 5.5.1 and 5.7.0
 
     Fires on 5.5.1::
@@ -56,7 +56,7 @@ def slave_that_never_takes_over(document: Document) -> Iterator[Problem]:
                     if attempts_text is None
                     else f"with maxReconnectAttempts={attempts_text}"
                 )
-                message = f"failover: {when} reconnects for ever: this slave never takes over"
+                message = f"failover: {when} reconnects indefinitely: this slave never takes over"
                 yield node.problem(message, name, "failover:")
 
 
@@ -64,9 +64,10 @@ def slave_that_never_takes_over(document: Document) -> Iterator[Problem]:
 def master_that_does_not_wait(document: Document) -> Iterator[Problem]:
     """A master of a pure pair starts serving before its slave is attached.
 
-    Why: what it accepts before the slave attaches is never copied: when it dies, that is gone.
+    Why: messages that the master accepts before the slave attaches are never copied, and are lost when the master
+        fails.
     Fix: set waitForSlave="true" on the master, and waitForSlaveTimeout (ms, from 5.3.1 on).
-    Cannot see: in one file alone whether a broker is a master; shutdownOnSlaveFailure says so.
+    Cannot see: whether a broker is a master, in one file alone; the rule takes shutdownOnSlaveFailure as a sign.
     Source: BrokerService of 5.5; pure-master-slave page
 
     Fires on 5.5.1::
@@ -83,18 +84,18 @@ def master_that_does_not_wait(document: Document) -> Iterator[Problem]:
     for broker in document.brokers:
         is_master = ours or broker.has("shutdownOnSlaveFailure")
         if is_master and not _is_slave(broker) and broker.flag("waitForSlave", False) is False:
-            message = "this master does not wait for its slave: what it takes before is not copied"
+            message = "this master does not wait for its slave: earlier messages are not copied"
             yield broker.problem(message, "waitForSlave" if broker.has("waitForSlave") else "shutdownOnSlaveFailure")
 
 
 @rule("P003", "warning", each="broker", releases=_PURE)
 def shutdown_on_slave_failure_not_set(broker: Element) -> Iterator[Problem]:
-    """A master does not set shutdownOnSlaveFailure, which decides what it does when its slave dies.
+    """A master does not set shutdownOnSlaveFailure, which decides what it does when its slave fails.
 
-    Why: by default it goes on alone and without a word to its clients, so that messages have one copy until somebody
-        looks.
-    Fix: decide, and write it down: shutdownOnSlaveFailure="true" to stop rather than run without a copy,
-        shutdownOnSlaveFailure="false" to go on and be watched.
+    Why: by default the master continues alone without notifying its clients, so that messages have one copy until an
+        operator intervenes.
+    Fix: set shutdownOnSlaveFailure="true" to stop rather than run without a copy, or shutdownOnSlaveFailure="false"
+        to continue, with monitoring.
     Source: BrokerService of 5.5; pure-master-slave page
 
     Fires on 5.5.1::
@@ -106,16 +107,16 @@ def shutdown_on_slave_failure_not_set(broker: Element) -> Iterator[Problem]:
         <broker waitForSlave="true" waitForSlaveTimeout="86400000" shutdownOnSlaveFailure="false"/>
     """
     if broker.flag("waitForSlave", False) and not broker.has("shutdownOnSlaveFailure"):
-        yield broker.problem("when its slave dies this master goes on without a copy", "waitForSlave")
+        yield broker.problem("this master continues without a copy when its slave fails", "waitForSlave")
 
 
 @rule("P004", "warning", each="broker", releases="5.3.1 !5.8.0")
 def master_that_gives_up_its_start(broker: Element) -> Iterator[Problem]:
-    """A master sets waitForSlave without a timeout of its own.
+    """A master sets waitForSlave without waitForSlaveTimeout.
 
-    Why: after 600000 ms without a slave the master gives up its start ("Gave up waiting for slave to start") and
-        stops. A slave that is repaired for longer takes the master with it.
-    Fix: set waitForSlaveTimeout, in ms, to what your repair takes, such as 86400000 for a day.
+    Why: after 600000 ms without a slave the master cancels its start ("Gave up waiting for slave to start") and
+        stops, so that a longer repair of the slave also stops the master.
+    Fix: set waitForSlaveTimeout, in ms, to the duration of a repair, such as 86400000 for a day.
     Source: BrokerService of 5.5; measured on 5.5.1
 
     Fires on 5.5.1::
@@ -127,7 +128,7 @@ def master_that_gives_up_its_start(broker: Element) -> Iterator[Problem]:
         <broker waitForSlave="true" waitForSlaveTimeout="86400000" shutdownOnSlaveFailure="false"/>
     """
     if broker.flag("waitForSlave", False) and not broker.has("waitForSlaveTimeout"):
-        yield broker.problem("without a slave this master gives up its start after 600 s", "waitForSlave")
+        yield broker.problem("this master cancels its start after 600 s without a slave", "waitForSlave")
 
 
 @rule("P007", "warning", each="broker", releases=_PURE)
@@ -135,8 +136,8 @@ def links_that_never_start(broker: Element) -> Iterator[Problem]:
     """A slave has links and is set to stop with its master, so that the links never start.
 
     Why: with shutdownOnMasterFailure="true" the slave never takes over: it stops, and keeps a copy of the data. Its
-        networkConnectors start at a take-over only, so never.
-    Fix: take shutdownOnMasterFailure out if the slave shall take over, or the networkConnectors if it shall not.
+        networkConnectors would start only at a failover.
+    Fix: remove shutdownOnMasterFailure if the slave is to take over, or the networkConnectors if it is not.
     Source: BrokerService.masterFailed and startAllConnectors of 5.5 and 5.7
 
     Fires on 5.5.1::
@@ -159,12 +160,12 @@ def links_that_never_start(broker: Element) -> Iterator[Problem]:
 
 @rule("P010", "warning", releases=_PURE)
 def slave_without_credentials(document: Document) -> Iterator[Problem]:
-    """A slave logs in to its master without a user name and password.
+    """A slave connects to its master without a user name and password.
 
-    Why: a master that asks for a login refuses the slave, which then does not copy anything.
-    Fix: set userName and password on <masterConnector>; masterConnectorURI has no place for them, so write the
-        element instead.
-    Cannot see: the master's file. Both nodes must have the same plugins, so the slave's own say what the master asks.
+    Why: a master that requires authentication rejects the slave, which then copies nothing.
+    Fix: set userName and password on <masterConnector>; masterConnectorURI has no place for them, so replace it by
+        the element.
+    Cannot see: the master's file. Both nodes must have the same plugins, so the rule checks those of the slave.
     Source: MasterConnector of 5.5; pure-master-slave page
 
     Fires on 5.5.1::
@@ -181,7 +182,10 @@ def slave_without_credentials(document: Document) -> Iterator[Problem]:
     for node, name in master_uris(document):
         missing = [needed for needed in ("userName", "password") if not node.has(needed)]
         if missing:
-            message = f"no {' and no '.join(missing)}: a master with a <{plugins[0].name}>, as here, refuses this slave"
+            message = (
+                f"no {' and no '.join(missing)}: a master with a <{plugins[0].name}>, as in "
+                "this file, rejects this slave"
+            )
             yield node.problem(message, name)
 
 

@@ -124,7 +124,7 @@ class RefusedConnector(NamedTuple):
     @property
     def sentence(self) -> str:
         """A sentence with the name of the link and the reason why it cannot come up."""
-        return f"link {self.connector.name} cannot come up: {self.refusal.sentence(self.host, self.peer.host)}"
+        return f"link {self.connector.name} cannot connect: {self.refusal.sentence(self.host, self.peer.host)}"
 
 
 _Met = tuple[tuple[Broker, Refusal | None], ...]
