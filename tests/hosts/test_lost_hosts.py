@@ -126,7 +126,7 @@ def is_reached(machine: Machine) -> bool:
 def check(controller: Controller, before: dict[str, str], told: Told, lost: Machine) -> None:
     """Nothing further was touched, and no pair was ever down as a whole."""
     said = "".join(told.lines)
-    assert f"{lost.name} failed or was not reached, so nothing further is touched" in said
+    assert f"{lost.name} failed or was not reached, so no further host is changed" in said
     # Lost amid a look it may be missed there, and is found by the next.
     assert len(told.acts) <= 1
     wait_for_pairs(controller)

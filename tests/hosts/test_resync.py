@@ -231,7 +231,7 @@ def test_a_check_says_what_would_be_next_and_touches_nothing(fleet: Fleet) -> No
     listed = ("find", f"{STORE}/..", "-printf", "%p %s %i %T@\\n")
     before = (mains(fleet), backups(fleet.slave), fleet.master.run(*listed))
     said = fleet.play("resync", "--check")
-    assert "nothing was touched; what would be next: " in said
+    assert "nothing was changed; the next step would be: " in said
     assert f"{SLAVE} has the newer store" in said
     assert said.count("changed=0 ") == said.count("changed=")
     assert (mains(fleet), backups(fleet.slave), fleet.master.run(*listed)) == before

@@ -209,7 +209,7 @@ def test_a_node_that_does_not_come_up_gets_back_what_it_ran_with(controller: Con
         assert f"(see {BASE}/data/activemq.log and journalctl -u {UNIT})" in first
         assert f"did not become ready with {BETWEEN}: the broker is stopped: " in last
         assert re.search(r"no[./]such[./]Factory", last)
-        assert re.search(rf"Put back: configuration \w+ with {NEW}, and it is standby", last)
+        assert re.search(rf"Rollback: it has configuration \w+ with {NEW} again, and is standby", last)
         assert last.endswith("put the cause right and run the same command again")
     wait_to_run(controller, NEW)
     # Both releases lie there already; nothing else of the node that serves was touched.

@@ -206,6 +206,6 @@ def test_site_ends_with_what_the_processes_run(controller: Controller) -> None:
     for machine in controller.rack.machines:
         machine.run("bash", "-c", f"mv {HOME} /opt/moved; mv /opt/kept {HOME}")
     said = refused(controller, "site", NEW)
-    assert f"the broker runs {OLD}, and activemq_release is {NEW}: run the playbook upgrade" in said
+    assert f"the broker runs {OLD}, but activemq_release is {NEW}: run the playbook upgrade" in said
     play(controller, "upgrade", NEW)
     wait_to_run(controller, NEW)

@@ -243,7 +243,7 @@ def not_reached(pair: Pair) -> Iterator[Found]:
     host = pair.standby
     host.isolate()
     try:
-        yield Found((f"{host.name} failed or was not reached, so nothing further is touched",), unseen=(host,))
+        yield Found((f"{host.name} failed or was not reached, so no further host is changed",), unseen=(host,))
     finally:
         host.reconnect()
 

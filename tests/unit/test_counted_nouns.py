@@ -24,7 +24,9 @@ def test_an_irregular_plural_is_named() -> None:
     assert [counted(number, "info", "info") for number in (1, 2)] == ["1 info", "2 info"]
 
 
-@pytest.mark.parametrize(("number", "said"), [(1, "was 3.5 s, in 1 gap"), (2, "was 3.5 s, in 2 gaps")])
+@pytest.mark.parametrize(
+    ("number", "said"), [(1, "was 3.5 s, in 1 interruption"), (2, "was 3.5 s, in 2 interruptions")]
+)
 def test_a_switchover_counts_the_gaps_of_its_clients(number: int, said: str) -> None:
     environment = Environment(autoescape=False)  # noqa: S701 - a sentence for a terminal
     rendered = environment.from_string(message_of(SWITCHOVER, "Say how long nobody served")).render(

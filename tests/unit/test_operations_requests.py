@@ -93,5 +93,5 @@ def test_evidence_of_another_type_is_refused_by_host_and_key() -> None:
 
 
 def test_decision_refuses_a_host_that_the_play_has_lost() -> None:
-    with pytest.raises(InputError, match=f"{B} failed or was not reached, so nothing further .* run the same command"):
+    with pytest.raises(InputError, match=f"{B} failed or was not reached, so no further host .* run the same command"):
         restart(RunProgress(), {A: {}}, alive=[A], same_command="the same command")

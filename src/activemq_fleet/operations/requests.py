@@ -231,7 +231,7 @@ def _refuse_lost_hosts(request: Request) -> None:
         return
     if lost := [host for host in request.target["hosts"] if host not in request.options["alive"]]:
         raise InputError(
-            f"{', '.join(lost)} failed or was not reached, so nothing further is touched. See above why, put it right, "
+            f"{', '.join(lost)} failed or was not reached, so no further host is changed. Correct the error above, "
             f"and run {request.options['same_command']}"
         )
 

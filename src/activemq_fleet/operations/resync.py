@@ -113,14 +113,14 @@ def plan_resync(
     Raises ResyncRefused with what to look at, InputError for a host that is not of the one pair.
     """
     if not pairs:
-        raise InputError("there is no pure pair in the target: only activemq_ha=pure needs a resync")
+        raise InputError("the target has no pure pair: only pairs with activemq_ha: pure require a resync")
     winner = _find(pairs, chosen) if chosen else None
     summaries = []
     for name in sorted(pairs):
         master, slave = pairs[name]
         step = _next(name, master, slave, winner, restart_older)
         if step.act == "wait" and waited > _PATIENCE:
-            raise ResyncRefused(f"{step.say}: it did not come about in {waited:g} s. Look at their logs")
+            raise ResyncRefused(f"{step.say}: this did not happen within {waited:g} s. Check the logs of both nodes")
         if step.act != "done":
             return step
         summaries.append(step.say)
@@ -152,8 +152,8 @@ def _next(pair: str, master: PureNode, slave: PureNode, chosen: str | None, rest
     for node in both:
         if node.locked:
             raise ResyncRefused(
-                f"{node.host}: no broker of ours runs, and yet the lock of its store is held: "
-                "find out by whom (fuser on the file lock in it) and end it"
+                f"{node.host}: no broker of activemq.fleet runs, but a process holds the lock of its store: "
+                "find this process (fuser on the file lock in the store) and stop it"
             )
     if choice.equal:
         text = f"{master.host}: start the master, {choice.reasons[0]}"
@@ -168,7 +168,7 @@ def _well(pair: str, master: PureNode, slave: PureNode, restart_older: float | N
     if master.state not in SERVING or slave.state != "standby" or slave.phase != "attached":
         return None
     if master.returned is False:
-        return ResyncStep("wait", f"{master.host} has yet to give a message back", seconds=_WAIT)
+        return ResyncStep("wait", f"{master.host} has not completed a round trip yet", seconds=_WAIT)
     due = [
         node
         for node in (master, slave)
@@ -186,30 +186,30 @@ def _rising(master: PureNode, slave: PureNode) -> ResyncStep | None:
     """Return the step of a pair that is on its way up with equal stores; None for any other."""
     attached = slave.state == "standby" and slave.phase == "attached"
     if attached and master.state == "starting":
-        return ResyncStep("wait", f"{master.host} has yet to start, with {slave.host} attached", seconds=_WAIT)
+        return ResyncStep("wait", f"{master.host} has not started yet with {slave.host} attached", seconds=_WAIT)
     if not master.waits_for_slave or slave.locked or master.store.state != slave.store.state:
         return None
     if not master.listening:
-        return ResyncStep("wait", f"{master.host} has yet to listen for its slave", seconds=_WAIT)
+        return ResyncStep("wait", f"{master.host} does not listen for its slave yet", seconds=_WAIT)
     if slave.is_down:
         text = f"{slave.host}: start the slave, {master.host} waits for it with an equal store"
         return ResyncStep("start", text, (slave.host,), accept=("standby",))
     if slave.state in ("starting", "stopped"):
-        return ResyncStep("wait", f"{slave.host} has yet to reach {master.host}", seconds=_WAIT)
+        return ResyncStep("wait", f"{slave.host} has not reached {master.host} yet", seconds=_WAIT)
     return None
 
 
 def _judge(master: PureNode, slave: PureNode, chosen: str | None) -> StoreChoice:
     if chosen is None and master.state in SERVING and slave.state in SERVING:
         raise ResyncRefused(
-            f"{master.host} and {slave.host} both serve, and have each taken what the other does not know: keep "
-            "clients away from one of them, let its messages be consumed, and run again with "
-            "-e activemq_resync_from=HOST; the other's store is kept as a backup"
+            f"{master.host} and {slave.host} both serve, and each has messages that the other does not have: keep "
+            "clients away from one of them, let consumers receive its messages, and run the playbook again with "
+            "-e activemq_resync_from=HOST; the store of the other node is kept as a backup"
         )
     choice = choose_store(master.store, slave.store, chosen)
     loser = slave if choice.winner == master.host else master
     if not choice.equal and loser.obstacle:
-        raise ResyncRefused(f"{loser.host}: {loser.obstacle}; nothing was touched")
+        raise ResyncRefused(f"{loser.host}: {loser.obstacle}; nothing was changed")
     return choice
 
 
@@ -249,7 +249,7 @@ def decide_resync(request: Request) -> Decision:
         waited=request.progress.waited,
     )
     if options["check"] and step.act != "done":
-        return {"step": {"act": "done", "hosts": [], "say": f"nothing was touched; what would be next: {step.say}"}}
+        return {"step": {"act": "done", "hosts": [], "say": f"nothing was changed; the next step would be: {step.say}"}}
     return request.step(step)
 
 

@@ -83,7 +83,7 @@ def _find(places: Sequence[TargetHost], name: str) -> tuple[Literal["fleet", "gr
         return "fleet", {place.host for place in places}
     hosts = {place.host for place in places if name in (place.host, _label(place.host))}
     if len(hosts) > 1:
-        raise InputError(f"activemq_target {name} names {len(hosts)} hosts: say which of {', '.join(sorted(hosts))}")
+        raise InputError(f"activemq_target {name} names {len(hosts)} hosts: choose one of {', '.join(sorted(hosts))}")
     if hosts:
         return "host", hosts
     if in_pair := {place.host for place in places if place.pair == name}:
@@ -113,10 +113,14 @@ def _check_reach(pairs: Mapping[str, Sequence[str]], reach: Collection[str], nam
     if not lost:
         return
     cut = next((pair for pair, nodes in pairs.items() if 0 < sum(host in lost for host in nodes) < len(nodes)), None)
-    what = f"--limit cuts pair {cut} in half: it" if cut else f"--limit does not fit {name or 'the whole fleet'}: it"
+    what = (
+        f"--limit contains only one node of pair {cut}: it"
+        if cut
+        else f"--limit does not fit {name or 'the whole fleet'}: it"
+    )
     raise InputError(
-        f"{what} leaves out {', '.join(lost)}; nothing was touched. "
-        "Run without --limit, and say what is meant with -e activemq_target=PAIR, GROUP or HOST"
+        f"{what} leaves out {', '.join(lost)}; nothing was changed. "
+        "Run without --limit, and set the target with -e activemq_target=PAIR, GROUP or HOST"
     )
 
 
@@ -147,12 +151,12 @@ def read_run_start(text: object, now: float) -> dict[str, Any]:
             moment = text if isinstance(text, datetime) else datetime.fromisoformat(str(text))
         except ValueError:
             raise InputError(
-                f"activemq_since must be the time that the interrupted run said, such as 2026-11-21T13:45:00Z, "
+                f"activemq_since must be the time that the interrupted run printed, such as 2026-11-21T13:45:00Z, "
                 f"not {text!r}"
             ) from None
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     if moment.timestamp() > now + 1:
-        raise InputError(f"activemq_since {text} has yet to come: give the time that the interrupted run said")
+        raise InputError(f"activemq_since {text} is in the future: use the time that the interrupted run printed")
     return {"since": moment.strftime("%Y-%m-%dT%H:%M:%SZ"), "since_epoch": moment.timestamp()}
 
 
