@@ -21,10 +21,10 @@ _LOCKING_OFF = "-Djava.nio.channels.FileLock.broken=true"
 
 @rule("V012", "error", scope="host")
 def java_too_old(host: HostView) -> Iterator[Problem]:
-    """The host's Java is older than the release needs.
+    """The host's Java is older than the release requires.
 
-    Why: the broker ends at once with UnsupportedClassVersionError.
-    Fix: install the Java that the message names, or point activemq_java_home at one.
+    Why: the broker stops immediately with UnsupportedClassVersionError.
+    Fix: install the Java version that the message names, or set activemq_java_home to it.
     Source: class file versions in the jars of the release tags
 
     Fires on 5.18.3::
@@ -37,16 +37,16 @@ def java_too_old(host: HostView) -> Iterator[Problem]:
     """
     needed = host.broker.release.java_minimum
     if host.facts.java is not None and host.facts.java < needed:
-        yield Problem(f"Java {host.facts.java} is here, and {host.broker.release.text} needs {needed} or later")
+        yield Problem(f"Java {host.facts.java} is installed, but {host.broker.release.text} requires {needed} or later")
 
 
 @rule("V025", "error", scope="host")
 def metrics_exporter_ends_the_broker(host: HostView) -> Iterator[Problem]:
-    """The metrics exporter cannot start: its port is taken, its keystore is missing, or Java is older than 8.
+    """The metrics exporter cannot start: its port is in use, its keystore is missing, or Java is older than 8.
 
-    Why: it is an agent in the broker's JVM, which ends with it before the broker starts.
-    Fix: set activemq_metrics_port to a free port, put the keystore of activemq_metrics_tls there, or use Java 8 or
-      later.
+    Why: the exporter is an agent in the broker's JVM, which stops before the broker starts.
+    Fix: set activemq_metrics_port to a free port, copy the keystore of activemq_metrics_tls to the host, or use Java
+        8 or later.
     Source: JavaAgent of jmx_exporter 0.20.0; measured on 5.18.3
 
     Fires on 5.18.3::
@@ -67,20 +67,22 @@ def metrics_exporter_ends_the_broker(host: HostView) -> Iterator[Problem]:
     if host.broker.metrics is None:
         return
     for port in host.facts.taken_ports:
-        yield Problem(f"port {port} of activemq_metrics_port is taken by another process")
+        yield Problem(f"port {port} of activemq_metrics_port is in use by another process")
     for path in host.facts.missing_files:
-        yield Problem(f"{path} of activemq_metrics_tls is not there")
+        yield Problem(f"{path} of activemq_metrics_tls does not exist")
     if host.facts.java is not None and host.facts.java < EXPORTER_JAVA:
-        yield Problem(f"Java {host.facts.java} is here, and the metrics exporter needs {EXPORTER_JAVA} or later")
+        yield Problem(
+            f"Java {host.facts.java} is installed, but the metrics exporter requires {EXPORTER_JAVA} or later"
+        )
 
 
 @rule("V017", "warning", scope="host")
 def settings_in_two_places(host: HostView) -> Iterator[Problem]:
     """A settings file on the host overrides the deployed settings, or no script of the release reads it.
 
-    Why: bin/activemq takes the first file that it finds and reads no other, so whoever starts the broker by hand gets
-      other settings than the unit does.
-    Fix: move the file away; its settings belong into activemq_heap, activemq_java_options and activemq_java_home.
+    Why: bin/activemq reads only the first file that it finds, so that a manually started broker gets different
+        settings from those of the service unit.
+    Fix: move the file away, and put its settings into activemq_heap, activemq_java_options and activemq_java_home.
     Source: bin/activemq of the release tags: the first file found is the only one
 
     Fires on 5.18.3::
@@ -98,16 +100,16 @@ def settings_in_two_places(host: HostView) -> Iterator[Problem]:
         if path == host.broker.environment or host.broker.install == "package":
             continue  # the package brings its own, and the unit does not read it
         if unread and path.endswith(f"/{unread}"):
-            yield Problem(f"{path} is here, and {host.broker.release.text} does not read it")
+            yield Problem(f"{path} exists, but {host.broker.release.text} does not read it")
         elif not path.endswith(("/bin/env", "/bin/setenv")):
-            yield Problem(f"{path} is here, and bin/activemq reads it before any other")
+            yield Problem(f"{path} exists, and bin/activemq reads it before any other")
 
 
 @rule("L001", "error", scope="host")
 def store_on_nfs_3(host: HostView) -> Iterator[Problem]:
     """A shared store is on NFS version 3 or older.
 
-    Why: the server keeps the lock of a master that died, so the standby waits for ever.
+    Why: the server keeps the lock of a failed master, so that the standby waits indefinitely.
     Fix: mount the share with vers=4.1 or later and a short lease, or use a cluster file system or block storage.
     Source: NFSv3: locks live in a server of their own and outlive the host that died
 
@@ -129,9 +131,9 @@ def store_on_nfs_3(host: HostView) -> Iterator[Problem]:
 
 @rule("L002", "error", scope="host")
 def store_without_cluster_locks(host: HostView) -> Iterator[Problem]:
-    """A shared store is on a file system whose locks the other host does not see.
+    """The locks of a shared store's file system are not visible to the other host.
 
-    Why: each node takes a lock that the other cannot see, and both become master on one store.
+    Why: each node acquires a lock that the other node cannot see, and both become master on one store.
     Fix: use NFS version 4 without nolock and local_lock, or a file system with POSIX locks across the cluster.
     Source: AMQ-4378; Linux nfs(5): nolock and local_lock keep locks on the client
 
@@ -150,18 +152,18 @@ def store_without_cluster_locks(host: HostView) -> Iterator[Problem]:
     if host.shared_filesystem is None:
         return
     if host.shared_filesystem in _NO_CLUSTER_LOCKS:
-        yield Problem(f"{host.store} is on {host.shared_filesystem}, whose locks hold on one host only")
+        yield Problem(f"{host.store} is on {host.shared_filesystem}, whose locks apply to one host only")
     for option in host.facts.store_mount_options:
         if option in _LOCAL_LOCKS:
-            yield Problem(f"{host.store} is mounted with {option}: its locks stay on this host")
+            yield Problem(f"{host.store} is mounted with {option}: its locks apply to this host only")
 
 
 @rule("L006", "error", scope="host")
 def locking_switched_off(host: HostView) -> Iterator[Problem]:
-    """A Java option switches file locks off.
+    """A Java option disables file locks.
 
-    Why: the broker then starts without a lock, so both nodes become master on one store.
-    Fix: take -Djava.nio.channels.FileLock.broken=true out of activemq_java_options and of the environment.
+    Why: the broker starts without a lock, so that both nodes become master on one store.
+    Fix: remove -Djava.nio.channels.FileLock.broken=true from activemq_java_options and from the environment.
     Source: LockFile of the release tags
 
     Fires on 5.18.3::
@@ -175,17 +177,18 @@ def locking_switched_off(host: HostView) -> Iterator[Problem]:
     if not host.broker.profile.shares_store_directory:
         return
     if _LOCKING_OFF in host.broker.java_options:
-        yield Problem("activemq_java_options holds FileLock.broken=true")
+        yield Problem("activemq_java_options contains FileLock.broken=true")
     elif _LOCKING_OFF in host.facts.java_options:
-        yield Problem("the broker that runs has FileLock.broken=true on its command line")
+        yield Problem("the running broker has FileLock.broken=true on its command line")
 
 
 @rule("L011", "warning", scope="host", releases="5.7.0")
 def lease_without_clock(host: HostView) -> Iterator[Problem]:
-    """A host with a lease in a database does not synchronise its clock.
+    """A host with a lease in a database does not synchronize its clock.
 
-    Why: the lease ends by the clock of the host that looks; one that is ahead takes it while the other still serves.
-    Fix: let chrony or systemd-timesyncd keep the clock, on both nodes.
+    Why: the lease expires by the clock of the host that checks it; a host whose clock is ahead acquires it while the
+        other still serves.
+    Fix: run chrony or systemd-timesyncd on both nodes.
     Source: LeaseDatabaseLocker of the release tags
 
     Fires on 5.18.3::
@@ -199,15 +202,15 @@ def lease_without_clock(host: HostView) -> Iterator[Problem]:
         facts: {clock_synchronised: true}
     """
     if host.broker.profile.has_database_lease and host.facts.clock_synchronised is False:
-        yield Problem("the clock is not synchronised, and the lock is a lease")
+        yield Problem("the clock is not synchronized, and the lock is a lease")
 
 
 @rule("L025", "warning", scope="host")
 def store_limit_above_the_disk(host: HostView) -> Iterator[Problem]:
     """The store limit is larger than the file system can hold.
 
-    Why: the broker lowers the limit when it starts, and producers are held back long before the size that was planned.
-    Fix: make the file system larger, or set activemq_store_limit to what it holds.
+    Why: the broker lowers the limit when it starts, and producers block long before the planned size.
+    Fix: enlarge the file system, or set activemq_store_limit to its size.
     Source: BrokerService.checkStoreUsageLimits; measured
 
     Fires on 5.18.3::
@@ -222,17 +225,18 @@ def store_limit_above_the_disk(host: HostView) -> Iterator[Problem]:
     """
     limit, capacity = host.broker.store_limit, host.facts.store_capacity
     if limit is not None and capacity is not None and capacity < limit:
-        yield Problem(f"the store may take {limit >> 20} MiB, and {host.store} has room for {capacity >> 20} MiB")
+        yield Problem(f"the store limit is {limit >> 20} MiB, but {host.store} has space for {capacity >> 20} MiB")
 
 
 @rule("L026", "warning", scope="host")
 def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
-    """A shared store is on a file system that only one host has.
+    """A shared store is on a local file system of the host.
 
-    Why: each node finds a directory and a lock of its own there, so both become master, each with its own messages;
-      or the share is not mounted yet. The start is refused until the mark of the pair is found there by both nodes.
+    Why: each node has a local directory and lock, so that both become master with separate messages; or the share is
+        not mounted yet. A broker does not start until both nodes find the marker file of the pair.
     Fix: mount the share at activemq_store_directory, or above it, on both nodes.
-    Cannot see: which disk two machines share; one file system that both mount at a time must be made for that.
+    Cannot see: disks that two machines share; a file system that both mount at the same time must be a cluster file
+        system.
     Source: file systems that one kernel mounts at a time
 
     Fires on 5.18.3::
@@ -252,17 +256,21 @@ def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
     """
     boot_id, peer_boot_id = host.facts.boot, host.peer.boot
     if host.shared_filesystem in _OF_ONE_HOST and boot_id and peer_boot_id and boot_id != peer_boot_id:
-        yield Problem(f"{host.store} is on {host.shared_filesystem}, and the pair's other node is another machine")
+        yield Problem(
+            f"{host.store} is on {host.shared_filesystem}, a local file system, but the pair's "
+            "other node is another machine"
+        )
 
 
 @rule("L034", "error", scope="host")
 def pair_with_another_name(host: HostView) -> Iterator[Problem]:
-    """A deployed pair has another name than the inventory now gives it.
+    """The inventory now gives a deployed pair another name.
 
-    Why: the brokerName, the store's directory and its marker carry the pair's name. The broker would start on another,
-      empty store, and durable subscriptions of bridges would stay behind under the old name.
-    Fix: set activemq_pair to the deployed name in the variables of both nodes, beside any activemq_naming_pattern;
-      where the host is to become another pair's, empty its base directory first, or waive this.
+    Why: the brokerName, the store's directory and its marker contain the pair's name. The broker would start with
+        another, empty store, and durable subscriptions of bridges would remain under the old name.
+    Fix: set activemq_pair to the deployed name in the variables of both nodes, in addition to any
+        activemq_naming_pattern; to move the host to another pair, empty its base directory first, or waive this
+        finding.
     Source: the comment that the deployed activemq.xml begins with; naming of activemq.fleet
 
     Fires on 5.18.3::
@@ -287,8 +295,9 @@ def pair_with_another_name(host: HostView) -> Iterator[Problem]:
 def multicast_in_a_cloud(host: HostView) -> Iterator[Problem]:
     """Multicast discovery is used on a machine in a cloud.
 
-    Why: its network forwards no multicast, so no broker finds another and no bridge comes up.
-    Fix: set activemq_discovery to static or masterslave, or a waiver where the network is known to forward it.
+    Why: the cloud's network does not forward multicast, so that no broker discovers another and no bridge is
+        established.
+    Fix: set activemq_discovery to static or masterslave, or waive the finding if the network forwards multicast.
     Source: networks of clouds forward no multicast: their own documentation
 
     Fires on 5.18.3::
@@ -302,14 +311,14 @@ def multicast_in_a_cloud(host: HostView) -> Iterator[Problem]:
         facts: {cloud: }
     """
     if host.broker.multicast and host.facts.cloud:
-        yield Problem(f"the links are multicast, and this is a machine of {host.facts.cloud}")
+        yield Problem(f"the links use multicast, and this host is a machine of {host.facts.cloud}")
 
 
 @rule("M005", "error", scope="host")
 def multicast_without_an_interface(host: HostView) -> Iterator[Problem]:
     """A host with multicast discovery has no network interface but the loopback one.
 
-    Why: Java finds no interface to join the group with, and the broker does not start.
+    Why: Java finds no interface to join the multicast group, and the broker does not start.
     Fix: set activemq_multicast_interface: lo for a test on one machine, or bring up the interface.
     Source: measured on Java 17 in a network namespace with a loopback interface only
 
@@ -324,15 +333,15 @@ def multicast_without_an_interface(host: HostView) -> Iterator[Problem]:
         facts: {interfaces: [lo]}
     """
     if host.broker.multicast and host.facts.interfaces == ("lo",) and not host.broker.multicast_interface:
-        yield Problem("the links are multicast, and only the loopback interface is up")
+        yield Problem("the links use multicast, but only the loopback interface is up")
 
 
 @rule("S013", "warning", scope="host")
 def broker_runs_as_root(host: HostView) -> Iterator[Problem]:
     """The broker runs as root.
 
-    Why: whoever finds a hole in the broker then owns the machine.
-    Fix: stop it and let the unit of this collection run it as activemq_user.
+    Why: an attacker who exploits a vulnerability of the broker controls the whole host.
+    Fix: stop the broker, and let the service unit of this collection run it as activemq_user.
     Source: SECURITY.md of the project, and common sense
 
     Fires on 5.18.3::

@@ -14,11 +14,11 @@ _BROKER_CLASSES = frozenset(
 
 @rule("V001", "error", each="broker", releases="5.4.0 !5.6.0", refuses=True)
 def children_out_of_order(broker: Element) -> Iterator[Problem]:
-    """Children of <broker> are not in alphabetical order, or occur twice.
+    """Children of <broker> are not in alphabetical order, or occur more than once.
 
-    Why: to 5.5 the schema is a sequence of all children in alphabetical order, each once at most. The broker checks
-        that at its start and does not start.
-    Fix: sort the children of <broker> by name, and join those that are there twice. From 5.6 on any order will do.
+    Why: up to 5.5 the schema is a sequence of all children in alphabetical order, each at most once, and a broker
+        with another order does not start.
+    Fix: sort the children of <broker> by name, and merge duplicates. From 5.6 on any order is valid.
     Source: the XSDs of 5.4 and 5.5; AMQ-3570; measured on 5.5.1 and 5.6.0
 
     Fires on 5.5.1::
@@ -49,9 +49,11 @@ def children_out_of_order(broker: Element) -> Iterator[Problem]:
         if child.name == "bean":  # of Spring's namespace: has no place in the order
             continue
         if child.name in names:
-            yield child.problem(f"<broker> holds a second <{child.name}>, and {broker.document.release.line} takes one")
+            yield child.problem(
+                f"<broker> contains a second <{child.name}>, and {broker.document.release.line} accepts only one"
+            )
         elif last is not None and child.name < last.name:
-            yield child.problem(f"<{child.name}> stands after <{last.name}>, and must stand before it")
+            yield child.problem(f"<{child.name}> is after <{last.name}>, and must be before it")
         names.add(child.name)
         if last is None or child.name > last.name:
             last = child
@@ -59,10 +61,10 @@ def children_out_of_order(broker: Element) -> Iterator[Problem]:
 
 @rule("V002", "error", refuses=True)
 def not_in_the_schema(document: Document) -> Iterator[Problem]:
-    """The file has an element or attribute that the release's schema does not have, or is no XML.
+    """The file has an element or attribute that the release's schema does not have, or is not XML.
 
     Why: the broker checks the file when it starts, and does not start.
-    Fix: take it out, correct its spelling, or run a release that has it.
+    Fix: remove it, correct its spelling, or run a release that has it.
     Source: the XSD in the release's own jar; measured
 
     Fires on 5.18.3::
@@ -81,10 +83,11 @@ def not_in_the_schema(document: Document) -> Iterator[Problem]:
 def file_too_large(document: Document) -> Iterator[Problem]:
     """The file has more elements, attributes or text than any real broker configuration.
 
-    Why: rules compare elements and parts of URIs with one another, so that a file made for it could keep a check
-        busy for hours. Beyond 10,000 elements, 10 brokers, 200 attributes of an element, 16,384 characters of a value,
-        or 500 parts or 20 brackets of a URI nothing else is said of the file.
-    Fix: find out who wrote this. Where it is meant, make several brokers of it, or import parts from other files.
+    Why: rules compare elements and parts of URIs with each other, so that a malicious file could delay a check for
+        hours. A file with more than 10,000 elements, 10 brokers, 200 attributes of an element, 16,384 characters of a
+        value, or 500 parts or 20 brackets of a URI is not checked further.
+    Fix: check the origin of the file. If it is intended, split it into several brokers, or import parts from other
+        files.
     Source: benchmarks/check_file.py: what a file of 1 MB may cost
 
     Fires on 5.18.3::
@@ -105,7 +108,7 @@ def file_too_large(document: Document) -> Iterator[Problem]:
 def removed_master_connector(document: Document) -> Iterator[Problem]:
     """The file has a masterConnector, but the release no longer has pure master/slave.
 
-    Why: 5.8.0 took it out, schema and code; the broker does not start, nor does it with
+    Why: 5.8.0 removed pure master/slave from schema and code; the broker does not start, not even with
         validate=false.
     Fix: give both nodes one store and its lock (activemq_ha shared-file or shared-jdbc), and let bridges dial
         masterslave:(…).
@@ -137,9 +140,9 @@ def removed_master_connector(document: Document) -> Iterator[Problem]:
 def dead_attribute(broker: Element) -> Iterator[Problem]:
     """An attribute of pure master/slave is valid by the schema, but the release ignores it.
 
-    Why: since 5.8.0 the broker starts with it and does nothing: a master with waitForSlave="true" opens its connectors
-        without a slave, so the protection that the file promises is not there.
-    Fix: take it out. What protects messages on this release is one store for both nodes, with a lock.
+    Why: since 5.8.0 the broker starts and ignores the attribute: a master with waitForSlave="true" opens its
+        connectors without a slave, so that the intended protection does not exist.
+    Fix: remove the attribute. On this release, protect messages by one store with a lock for both nodes.
     Source: BrokerService of the release tags; measured on 5.8.0, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
@@ -153,7 +156,7 @@ def dead_attribute(broker: Element) -> Iterator[Problem]:
     for name in broker.attributes:
         if name in broker.document.release.dead_attributes:
             yield broker.problem(
-                f'{name}="{broker.get(name)}" does nothing on {broker.document.release.text}',
+                f'{name}="{broker.get(name)}" has no effect on {broker.document.release.text}',
                 name,
                 # switched off, or only a time: nobody counts on it
                 severity="info" if name.endswith("Timeout") or broker.flag(name, False) is False else None,
@@ -164,8 +167,8 @@ def dead_attribute(broker: Element) -> Iterator[Problem]:
 def level_db_store(store: Element) -> Iterator[Problem]:
     """The broker uses a LevelDB store, which the release no longer has or supports.
 
-    Why: the store was given up with 5.14.2 and taken out with 5.17.0, where a broker that names it does not start.
-    Fix: move to kahaDB or a JDBC store: drain the queues, or let a new pair take over while the old one empties.
+    Why: LevelDB is unsupported since 5.14.2 and removed in 5.17.0, where a broker with such a store does not start.
+    Fix: move to kahaDB or a JDBC store: drain the queues, or add a new pair and drain the old one.
     Source: AMQ-7502; the XSDs of 5.16.6 and 5.17.0; measured on 5.17.6
 
     Fires on 5.17.6::
@@ -181,7 +184,7 @@ def level_db_store(store: Element) -> Iterator[Problem]:
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
     if store.document.release.supports(store.name):
-        text = f"<{store.name}> is unsupported since 5.14.2, and gone from 5.17.0 on"
+        text = f"<{store.name}> is unsupported since 5.14.2, and removed in 5.17.0"
         yield store.problem(text, severity="warning")
     else:
         yield store.problem(f"release {store.document.release.text} has no <{store.name}>")
@@ -220,9 +223,9 @@ def removed_store(store: Element) -> Iterator[Problem]:
 def locker_before_its_time(document: Document) -> Iterator[Problem]:
     """The file has a <locker>, useLock, or a kahaDB's lockKeepAlivePeriod, before 5.7.
 
-    Why: lockers came with 5.7.0; an older broker does not know these names and does not start.
+    Why: lockers were added in 5.7.0; an older broker rejects these names and does not start.
     Fix: set databaseLockedWaitDelay (ms) on kahaDB from 5.4 on; a JDBC store takes <databaseLocker> and
-        useDatabaseLock. Nothing looks after the lock on these releases: prefer 5.12 or newer for a shared store.
+        useDatabaseLock. These releases never check the lock again: prefer 5.12 or newer for a shared store.
     Source: the XSDs of 5.6.0 and 5.7.0; measured on 5.5.1, 5.6.0 and 5.7.0
 
     Fires on 5.6.0::
@@ -255,11 +258,11 @@ def locker_before_its_time(document: Document) -> Iterator[Problem]:
 
 @rule("V027", "error", releases="5.17.7 !5.18.0 5.18.4 !5.19.8 6.1.0 !6.2.7")
 def uncommitted_limit_refuses_messages(document: Document) -> Iterator[Problem]:
-    """A limit of uncommitted messages, with which the broker refuses every message outside of a transaction.
+    """A maxUncommittedCount above 0 makes the broker reject every message outside of a transaction.
 
-    Why: with maxUncommittedCount above 0 these releases look up the transaction of each message, and fail with a
-        NullPointerException where a message has none. That is each message of a bridge and of an MQTT client, and most
-        of other clients: none is delivered, while the broker accepts connections.
+    Why: these releases look up the transaction of each message, and fail with a NullPointerException for a message
+        without a transaction, as from bridges, MQTT clients and most other clients. The broker accepts connections
+        but delivers none of these messages.
     Fix: remove maxUncommittedCount, or install 5.19.8, 6.2.7, 6.3.0 or later.
     Cannot see: the value of a reference such as ${broker.uncommitted}, which is a warning.
     Source: apache/activemq#2137, TransactionBroker of the release tags; measured on 6.1.8
@@ -293,4 +296,4 @@ def uncommitted_limit_refuses_messages(document: Document) -> Iterator[Problem]:
 
 
 def _refusal_of(document: Document) -> str:
-    return f"refuses every message outside of a transaction on {document.release.text}"
+    return f"makes the broker reject every message outside of a transaction on {document.release.text}"

@@ -44,8 +44,8 @@ def file_without_a_broker(document: Document) -> Iterator[Problem]:
         BrokerService instance".
     Fix: name the file that has the <broker>; a file of clients, of Camel or of the web console is checked when the
         activemq.xml that imports it is checked.
-    Cannot see: -Dspring.profiles.active on the command line, imported files that are not next to this one, and a class
-        of your own that makes a broker. Where one of these may decide, the finding is a warning.
+    Cannot see: -Dspring.profiles.active on the command line, imported files that are not next to this one, and a
+        custom class that makes a broker. Where one of these may decide, the finding is a warning.
     Source: XBeanBrokerFactory of the release tags; measured on 5.18.3
 
     Fires on 5.18.3::
@@ -72,7 +72,7 @@ def file_without_a_broker(document: Document) -> Iterator[Problem]:
     if document.brokers:
         profile = _profile_of(document.brokers[0])
         text = f'the only <broker> is in <beans profile="{profile}">: the broker starts with that profile alone'
-        fix = f"start the broker with -Dspring.profiles.active={profile}, or take the <broker> out of the profile"
+        fix = f"start the broker with -Dspring.profiles.active={profile}, or move the <broker> out of the profile"
         yield document.brokers[0].problem(text, severity="warning", fix=fix)
         return
     text = f"the file has no <broker>: it is {_kind_of(document)}"
@@ -88,7 +88,7 @@ def imported_file_that_was_not_checked(document: Document) -> Iterator[Problem]:
     """The file imports another one that is not next to it, and that was not checked.
 
     Why: the broker reads both as one configuration. A mistake in the imported file stops it as well.
-    Fix: put the imported file where the import looks for it, and check again.
+    Fix: put the imported file where the import refers to, and check again.
     Source: Spring's <import>, which reads the resource before the broker starts
 
     Fires on 5.18.3::

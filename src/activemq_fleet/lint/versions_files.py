@@ -19,13 +19,13 @@ _NEW_LOGGING = frozenset({"log4j2.properties", "log4j2.xml", "log4j2.yaml", "log
 
 @rule("V011", "warning", releases="5.5.0")
 def validation_switched_off(document: Document) -> Iterator[Problem]:
-    """A start URI switches the XML validation off (validate=false).
+    """A start URI disables the XML validation (validate=false).
 
-    Why: the broker then reads activemq.xml without its schema. A misspelt element or attribute shows when it is
-        needed, which for a slave is the day of the failover.
-    Fix: take ?validate=false out of the xbean: URI, and correct what the broker then refuses.
-    Cannot see: the command line itself; looked at are the start files in the same directory (env, setenv,
-        wrapper.conf, a unit) and the URIs of this file.
+    Why: the broker then reads activemq.xml without its schema. A misspelled element or attribute has its effect only
+        when it is needed, for a slave at the failover.
+    Fix: remove ?validate=false from the xbean: URI, and correct the errors that the broker then reports.
+    Cannot see: the command line itself; the rule checks the start files in the same directory (env, setenv,
+        wrapper.conf, a service unit) and the URIs of this file.
     Source: XBeanBrokerFactory of the release tags
 
     Fires on 5.18.3, as env::
@@ -44,7 +44,7 @@ def validation_switched_off(document: Document) -> Iterator[Problem]:
             if before.startswith((b"#", b"<!--")):
                 continue
             column = len(data[begin : match.start()].decode("utf-8", "replace")) + 1
-            message = f"{name} starts the broker with validate=false: nothing checks activemq.xml"
+            message = f"{name} starts the broker with validate=false: the broker does not validate activemq.xml"
             yield Problem(message, file=name, line=line, column=column)
     for node in document.all("networkConnector", "masterConnector", "proxyConnector", "connectionFactory", "bean"):
         for attribute, value in node.attributes.items():
@@ -56,9 +56,9 @@ def validation_switched_off(document: Document) -> Iterator[Problem]:
 def log_query_bean(bean: Element) -> Iterator[Problem]:
     """The file has the logQuery bean of older default files.
 
-    Why: the default activemq.xml of 5.10 to 5.16 has it; its class comes from hawtio's insight-log4j, which 5.17.0
-        took out of the distribution. The broker finds no such class and does not start.
-    Fix: delete the bean; nothing else refers to it.
+    Why: the class of the bean, in the default activemq.xml of 5.10 to 5.16, comes from hawtio's insight-log4j, which
+        5.17.0 removed from the distribution. The broker does not find the class and does not start.
+    Fix: delete the bean; no other element refers to it.
     Source: the default activemq.xml of 5.16 and 5.17; measured on 5.17.6, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
@@ -77,12 +77,12 @@ def log_query_bean(bean: Element) -> Iterator[Problem]:
 
 @rule("V014", "error", refuses=True)
 def console_file_of_another_release(document: Document) -> Iterator[Problem]:
-    """The file imports the web console's file by the name that another release uses.
+    """The file imports the web console's file by its name in another release.
 
-    Why: 6.3.0 replaced conf/jetty.xml by conf/jetty-spring.xml, for Jetty 12. An import of a file that is not there
-        ends the start; a jetty.xml carried over names classes that are gone.
+    Why: 6.3.0 replaced conf/jetty.xml by conf/jetty-spring.xml, for Jetty 12. The start fails at the import of a
+        missing file, or at a copied jetty.xml, which names removed classes.
     Fix: import jetty-spring.xml on 6.3 and later, jetty.xml before, and take the file from the release itself.
-    Cannot see: without the files of its directory whether somebody put one of that name there.
+    Cannot see: whether the file exists, without the files of its directory.
     Source: conf/ of the release tags; measured on 5.5.1, 5.18.3 and 6.3.1
 
     Fires on 6.3.1::
@@ -106,10 +106,13 @@ def console_file_of_another_release(document: Document) -> Iterator[Problem]:
         if page is None and _is_extra(document, name):
             continue
         if page is None:
-            message = f"{document.release.text} has no {name}: its console stands in {right}"
+            message = f"{document.release.text} has no {name}: its console is in {right}"
             yield node.problem(message, "resource", name)
         elif right == "jetty-spring.xml" and any(package in page for package in _OLD_JETTY):
-            text = f"{name} is an older release's: it names classes that Jetty 12 of {document.release.text} has not"
+            text = (
+                f"{name} is from an older release: it names classes that Jetty 12 of "
+                f"{document.release.text} does not have"
+            )
             yield node.problem(text, "resource", name)
 
 
@@ -117,8 +120,8 @@ def console_file_of_another_release(document: Document) -> Iterator[Problem]:
 def log_settings_of_another_release(document: Document) -> Iterator[Problem]:
     """The logging settings are in a file that this release does not read.
 
-    Why: to 5.16 the broker logs through Log4j 1 and reads log4j.properties, from 5.17.0 on through Log4j 2 and reads
-        log4j2.properties. With the other one alone it writes no log file at all.
+    Why: up to 5.16 the broker uses Log4j 1 and reads log4j.properties, from 5.17.0 on Log4j 2 and log4j2.properties.
+        With only the other file it writes no log file.
     Fix: take log4j.properties or log4j2.properties from the release's own conf directory, and delete the other.
     Cannot see: a file elsewhere that a system property such as -Dlog4j2.configurationFile names.
     Source: bin/activemq and the logging back end of the release tags
@@ -137,7 +140,7 @@ def log_settings_of_another_release(document: Document) -> Iterator[Problem]:
         read, other = other, read
     if not read & document.other_files.keys():
         for name in sorted(other & document.other_files.keys()):
-            text = f"{document.release.text} does not read {name}: it looks for {wanted}, which is not there"
+            text = f"{document.release.text} does not read {name}: it reads {wanted}, which does not exist"
             yield Problem(text, file=name, line=1)
 
 

@@ -20,11 +20,11 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 @rule("V008", "error", refuses=True)
 def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
-    """A networkConnector's URI scheme is no discovery agent of the release.
+    """A networkConnector's URI scheme is not a discovery agent of the release.
 
-    Why: the broker looks the agent up while it starts, says "DiscoveryAgent scheme NOT recognized", and does not
-        start. masterslave: and zeroconf: came with 5.6.0, rendezvous: ended with 5.5.1, and a transport such as tcp:
-        or failover: is none in any release.
+    Why: the broker logs "DiscoveryAgent scheme NOT recognized" and does not start. masterslave: and zeroconf: were
+        added in 5.6.0, rendezvous: was removed after 5.5.1, and a transport such as tcp: or failover: is not a
+        discovery agent in any release.
     Fix: before 5.6 write static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1)
         for masterslave:. From 5.6 on zeroconf: is the name of rendezvous:. Put a transport into static:(…).
     Source: META-INF/services of the release tags; measured on 5.5.1, 5.6.0, 5.18.3 and 6.3.1
@@ -53,8 +53,8 @@ def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
             and service_file(scheme, DISCOVERY_SERVICES) not in document.other_files
         ):
             yield node.problem(
-                f"{scheme}: is no discovery agent of {document.release.text}; "
-                f"it knows {', '.join(sorted(document.release.discovery_schemes))}"
+                f"{scheme}: is not a discovery agent of {document.release.text}; "
+                f"it supports {', '.join(sorted(document.release.discovery_schemes))}"
                 f"{_unless(scheme, DISCOVERY_SERVICES)}",
                 attribute,
                 f"{scheme}:",
@@ -72,9 +72,9 @@ def _unless(scheme: str, directory: str) -> str:
 def unknown_transport_scheme(connector: Element) -> Iterator[Problem]:
     """A transportConnector has no URI scheme, or one that the release cannot listen on.
 
-    Why: the broker finds no code for it while it starts, and does not start. Among others ws came with 5.4, mqtt,
-        nio+ssl and stomp+nio+ssl with 5.6, wss with 5.7, amqp with 5.8, auto with 5.13; xmpp ended with 5.8.
-    Fix: take the connector out, correct its scheme, or run a release that has it.
+    Why: the broker has no code for the scheme and does not start. ws was added in 5.4, mqtt, nio+ssl and
+        stomp+nio+ssl in 5.6, wss in 5.7, amqp in 5.8, auto in 5.13; xmpp was removed after 5.8.
+    Fix: remove the connector, correct its scheme, or run a release that has it.
     Source: META-INF/services of the release tags; measured on 5.5.1, 5.7.0, 5.8.0, 5.11.4, 5.18.3 and 6.3.1
 
     Fires on 5.5.1::
@@ -97,18 +97,17 @@ def unknown_transport_scheme(connector: Element) -> Iterator[Problem]:
         text = f"{document.release.text} cannot listen on {scheme}:{_unless(scheme, TRANSPORT_SERVICES)}"
         yield connector.problem(text, "uri", f"{scheme}:")
     elif (uri := connector.known_value("uri")) and not _SCHEME.match(uri):
-        yield connector.problem(f"{uri[:80]} has no scheme, such as tcp://, to listen on", "uri")
+        yield connector.problem(f"{uri[:80]} has no scheme, such as tcp://", "uri")
 
 
 @rule("V026", "warning", each="transportConnector")
 def nio_ssl_hangs_with_tls_1_3(connector: Element) -> Iterator[Problem]:
     """A connector's scheme ends in nio+ssl, and before 5.14.1 such a listener may never answer over TLS 1.3.
 
-    Why: over TLS 1.3 a client's first words arrive together with the end of its handshake, and this listener reads
-        them only when more arrives. A bridge, of which neither end says anything more, hangs, and no log has a word
-        of it.
-    Fix: listen with ssl in place of nio+ssl, stomp+ssl in place of stomp+nio+ssl: clients need no change.
-    Cannot see: the Java that runs it. TLS 1.3 came with Java 11, and with update 261 of Java 8.
+    Why: over TLS 1.3 a client's first data arrives together with the end of its handshake, and this listener reads it
+        only when more data arrives. A bridge, whose ends both wait then, hangs, without a log line.
+    Fix: use ssl instead of nio+ssl, stomp+ssl instead of stomp+nio+ssl: clients need no change.
+    Cannot see: the Java version. TLS 1.3 was added in Java 11, and in update 261 of Java 8.
     Source: AMQ-6414; measured: of four links to 5.11.4 three did not come up in 45 s, nor did one of 5.8.0's two
 
     Fires on 5.11.4::
@@ -132,7 +131,7 @@ def nio_ssl_hangs_with_tls_1_3(connector: Element) -> Iterator[Problem]:
         return
     protocols = uri.options.get("transport.enabledProtocols")
     if protocols is None or "TLSv1.3" in protocols:
-        text = f"{uri.scheme}: of {release.text} may leave clients and bridges that speak TLS 1.3 without an answer"
+        text = f"{uri.scheme}: of {release.text} may never answer clients and bridges that use TLS 1.3"
         yield connector.problem(text, "uri", f"{uri.scheme}:")
 
 
@@ -140,9 +139,10 @@ def nio_ssl_hangs_with_tls_1_3(connector: Element) -> Iterator[Problem]:
 def versioned_schema_location(node: Element) -> Iterator[Problem]:
     """A schemaLocation names the schema of one release, activemq-core-X.Y.Z.xsd.
 
-    Why: a release has a copy of some versions only, often not of its own. This one has it; after the next upgrade the
-        broker may not start any more (V020). It is checked against its own schema all the same.
-    Fix: write http://activemq.apache.org/schema/core/activemq-core.xsd, which every release has in its own jar.
+    Why: a release contains this schema for some versions only, often not for itself. This release contains it; after
+        the next upgrade the broker may not start (V020). The rule still checks the file against the schema of its
+        release.
+    Fix: write http://activemq.apache.org/schema/core/activemq-core.xsd, which is in every release's jar.
     Source: META-INF/spring.schemas of the releases' jars; measured on eleven releases, 5.5.1 to 6.3.1
 
     Fires on 5.18.3::
@@ -169,7 +169,7 @@ def versioned_schema_location(node: Element) -> Iterator[Problem]:
     """
     for match in _VERSIONED_SCHEMA.finditer(node.get(SCHEMA_LOCATION)):
         if node.document.release.local_schemas.has(CORE, match[0]):
-            text = f"schemaLocation names the schema of {match[1]}, and the broker is {node.document.release.text}"
+            text = f"schemaLocation names the schema of {match[1]}, but the broker is {node.document.release.text}"
             yield node.problem(text, SCHEMA_LOCATION, match[0])
 
 
@@ -177,10 +177,10 @@ def versioned_schema_location(node: Element) -> Iterator[Problem]:
 def name_taken_twice(document: Document) -> Iterator[Problem]:
     """Two beans have the same name or id, such as two networkConnectors.
 
-    Why: name and id of a connector are the name of its Spring bean, whatever its kind, and a second one is refused
-        ("Bean name is already used"): the broker does not start. Spring ends a name at a space, a comma or a
-        semicolon, so "to east" and "to west" are both called "to".
-    Fix: give every connector a name of its own, without spaces: north-to-south for a link, openwire for a connector.
+    Why: name and id of a connector are the name of its Spring bean, of whatever kind, and the broker rejects a second
+        one ("Bean name is already used") and does not start. Spring ends a name at a space, a comma or a semicolon,
+        so that "to east" and "to west" both become "to".
+    Fix: give every connector a unique name without spaces: north-to-south for a link, openwire for a connector.
     Source: Spring's bean names; measured on eleven releases, 5.5.1 to 6.3.1
 
     Fires on 5.18.3::

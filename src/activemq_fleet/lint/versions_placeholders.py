@@ -52,9 +52,9 @@ _MARKS = re.compile(
 def template(document: Document) -> Iterator[Problem]:
     """The file is a template, not a configuration: render it first.
 
-    Why: what a broker reads is the rendered file. Of a template nothing can be said for certain, so nothing else is
-        said: its placeholders are no values, and its conditions may take out what a rule would complain about.
-    Fix: render it, as the tool that installs it does, and check the result.
+    Why: the broker reads the rendered file. The placeholders of a template have no values, and its conditions may
+        remove elements, so that no other rule checks it.
+    Fix: render the template with the tool that installs it, and check the result.
     Source: 39 templates among 310 files of public repositories
 
     Fires on 5.18.3::
@@ -83,9 +83,9 @@ def template_mark(text: str) -> tuple[int, int, str] | None:
 def log_query_bean_of_releases_before_5_17(bean: Element) -> Iterator[Problem]:
     """The file has the logQuery bean, whose class was removed after 5.16.
 
-    Why: its class is in this release and in none from 5.17.0 on, where a broker whose file has the bean does not start
-        (V013). Nothing else in the file uses it.
-    Fix: delete the bean now, so that the upgrade does not end at it.
+    Why: the class of the bean is in this release but not from 5.17.0 on, where a broker with the bean does not start
+        (V013). No other element uses it.
+    Fix: delete the bean now, so that the upgrade does not fail.
     Source: the default activemq.xml of 5.9 to 5.16; pom.xml of 5.17.0
 
     Fires on 5.15.16::
@@ -98,7 +98,7 @@ def log_query_bean_of_releases_before_5_17(bean: Element) -> Iterator[Problem]:
         <broker brokerName="north"/>
     """
     if ".insight.log" in bean.get("class"):
-        yield bean.problem(f"{bean.get('class')} is gone from 5.17.0 on: the broker will not start there", "class")
+        yield bean.problem(f"{bean.get('class')} is removed in 5.17.0: the broker will not start from then on", "class")
 
 
 @rule("V024", "warning")
@@ -106,15 +106,15 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
     """A ${name} has no value in any properties file that the broker reads.
 
     Why: with a PropertyPlaceholderConfigurer the broker does not start ("Could not resolve placeholder") unless a
-        properties file, -Dname= or the environment has the name. Without a configurer nothing replaces it at all, and
-        the broker takes the text itself, dollar and braces, as a name, directory or address.
-    Fix: put the name into the properties file that the configurer reads, give it a default as ${name:default}, or add
+        properties file, -Dname= or the environment defines the name. Without a configurer the broker uses the text
+        itself, with dollar and braces, as a name, directory or address.
+    Fix: define the name in the properties file that the configurer reads, write a default as ${name:default}, or add
         the configurer.
-    Cannot see: the file that imports this one, so a file without a broker is not checked where it has no configurer.
-        The command line and the environment, and properties files elsewhere: with a configurer it is an info.
-        Of files in the same directory those count that a configurer names. activemq.base and its like count where
-        the release's start script sets them (activemq.conf and activemq.data from 5.6 on), those in capitals as the
-        environment's; of an inventory the -D options of activemq_java_options.
+    Cannot see: the file that imports this one, so that a file without a broker is not checked if it has no
+        configurer. The command line, the environment and properties files elsewhere: with a configurer the finding is
+        an info. In the same directory, only files that a configurer names count. activemq.base and similar names
+        count if the release's start script sets them (activemq.conf and activemq.data from 5.6 on), names in capitals
+        as those of the environment; in an inventory, the -D options of activemq_java_options count.
     Source: PropertyPlaceholderConfigurer of Spring 3.0 to 7.0; measured on 5.18.3
 
     Fires on 5.18.3::
@@ -168,7 +168,7 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
         more = f" and {len(unset) - _MOST_NAMED} more" if len(unset) > _MOST_NAMED else ""
         text = f"nothing replaces {listed}{more}: {_NO_CONFIGURER}"
         if configured:
-            text = f"nothing here sets {listed}{more}: a properties file or an option -DNAME= must"
+            text = f"no properties file sets {listed}{more}: define it in one, or by an option -DNAME="
         yield node.problem(text, attribute, placeholder, severity="info" if configured else None)
 
 

@@ -97,7 +97,7 @@ _KEY_STORES = frozenset(
 
 @rule("V050", "error", refuses=True)
 def value_that_is_not_converted(document: Document) -> Iterator[Problem]:
-    """The value of an attribute is no size, boolean or name that the broker can convert.
+    """The broker cannot convert the value of an attribute to a size, boolean or name.
 
     Why: the schema accepts any text for these attributes. The broker converts the text when it creates the element,
         fails ("Could not convert to a memory size", "No enum constant"), and does not start.
@@ -182,12 +182,12 @@ def _size_reason(node: Element, attribute: str, largest: int) -> str:
 
 @rule("V051", "error", refuses=True)
 def placeholder_that_stays_in_a_value(document: Document) -> Iterator[Problem]:
-    """A ${name} that nothing replaces is in an address, size or boolean, which the broker cannot convert.
+    """A ${name} that no configurer replaces is in an address, size or boolean, which the broker cannot convert.
 
-    Why: without a PropertyPlaceholderConfigurer the broker takes the text itself, dollar and braces. A listener at
-        ${port} ends the start with "Port value out of range: -1", a limit of ${limit} with "Could not convert to a
-        memory size".
-    Fix: add a PropertyPlaceholderConfigurer, and put the name into the properties file that it reads, or write the
+    Why: without a PropertyPlaceholderConfigurer the broker uses the text itself, with dollar and braces. A listener
+        at ${port} fails with "Port value out of range: -1", a limit of ${limit} with "Could not convert to a memory
+        size".
+    Fix: add a PropertyPlaceholderConfigurer, and define the name in the properties file that it reads, or write the
         value itself.
     Cannot see: a tool that replaces the placeholder before the broker reads the file.
     Source: measured on 5.5.1, 5.18.3 and 6.3.1
@@ -238,7 +238,7 @@ def unknown_key_store_type(context: Element) -> Iterator[Problem]:
 
     Why: the broker opens its key store at its start, fails with a KeyStoreException ("not found"), and does not start.
     Fix: write keyStoreType="PKCS12" or "JKS", the type with which the file was created; keytool -list shows it.
-    Cannot see: a security provider of your own. The types of Java and of Bouncy Castle count as known.
+    Cannot see: an additional security provider. The types of Java and of Bouncy Castle count as known.
     Source: SpringSslContext of the release tags; KeyStore of Java 8 to 21; measured on 5.18.3
 
     Fires on 5.18.3::
