@@ -21,6 +21,7 @@ EXPECTED = {
     ("link_down", "news-mq01-a"),
     ("link_down", "rail-mq01-a"),
     ("lost_spool", "ledger-mq01-a"),
+    ("out_of_memory", "deep"),
     ("out_of_memory", "heap-mq01-a"),
     ("outage", "dock-mq01-a"),
     ("outage", "yard-mq01-a"),
@@ -30,6 +31,10 @@ EXPECTED = {
 }
 LEFT_OUT = ("frame-limit-wedge", "max-uncommitted-network", "max-uncommitted-network-real", "shared-tmp-storage-real")
 """Cases with hosts of the same names as others."""
+DEEP = "2026-03-01 10:00:00,000 | ERROR | Error in thread 'x' | org.apache.activemq.thread.TaskRunnerFactory | x\n"
+DEEP += "java.lang.RuntimeException: x\n" + "\tat org.apache.activemq.Frob.frob(Frob.java:7)\n" * 90
+DEEP += "Caused by: java.lang.OutOfMemoryError: Metaspace\n"
+"""A stack trace whose cause comes late."""
 UNKNOWN = "2026-03-01 10:00:00,000 | ERROR | The frobnicator failed | org.apache.activemq.Frob | main\n"
 
 
@@ -57,8 +62,9 @@ def test_audit_of_fleets_in_trouble_reports_each_problem(tmp_path: Path) -> None
     for case in (path for path in (LOGS / "cases").iterdir() if path.name not in LEFT_OUT):
         for host in case.iterdir():
             write_log(host, tmp_path / "logs" / host.name)
-    (tmp_path / "logs" / "frob").mkdir()
-    (tmp_path / "logs" / "frob" / "activemq.log").write_text(UNKNOWN)
+    for name, log in (("frob", UNKNOWN), ("deep", DEEP)):
+        (tmp_path / "logs" / name).mkdir()
+        (tmp_path / "logs" / name / "activemq.log").write_text(log)
 
     code, printed = run_audit(tmp_path / "logs", tmp_path / "out")
 

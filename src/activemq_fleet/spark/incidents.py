@@ -45,6 +45,7 @@ from activemq_fleet.spark.task_results import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_EXHAUSTED = "(java.lang.)?(" + "|".join(EXHAUSTED_TEXTS) + ")[^\\n]{0,80}"
 _ANY_PAIR = ""
 """The key of lost connections whose pair is not known yet."""
 
@@ -155,7 +156,10 @@ def _describe_fleet(inputs: Inputs, horizons: Horizons | None) -> _Fleet:
 def _evidence_frame(events: DataFrame, logs: Sequence[LogFileSummary], fleet: _Fleet) -> DataFrame:
     """Return evidence and logged periods in the dataset ``events`` as OBJECTS by pair."""
     file_order = {(log.host, log.file): log.order for log in logs}
-    text = sf.substring(sf.concat_ws("\n", "message", "stack"), 1, TEXT).alias("text")
+    beginning = sf.substring(sf.concat_ws("\n", "message", "stack"), 1, TEXT)
+    # The deepest cause can come after the beginning of a long stack trace.
+    cause = sf.nullif(sf.regexp_extract("stack", _EXHAUSTED, 0), sf.lit(""))
+    text = sf.concat_ws("\n", beginning, cause).alias("text")
     record = sf.struct("file", "line", "kind", "fields", text, "thread", "level")
     is_unread = sf.col("level").isin(*LEVELS) & ~sf.col("kind").isin(sorted(harmless_kinds()))
     is_chosen = sf.col("kind").isin(sorted(KINDS)) | is_unread
