@@ -303,9 +303,11 @@ class Document:
         for node in self.nodes:
             for name in map(str, node._element.attrib):
                 for part in _after_stray(str(node._element.get(name))):
-                    yield node.problem(f"{name.rpartition('}')[2]} holds a bare & before {part[1:13]}", name, part)
+                    yield node.problem(
+                        f"{name.rpartition('}')[2]} contains an unescaped & before {part[1:13]}", name, part
+                    )
             if STRAY in (node._element.text or ""):
-                yield node.problem(f"the text of <{node.name}> holds a bare &")
+                yield node.problem(f"the text of <{node.name}> contains an unescaped &")
 
     def is_from_inventory(self, link: Element) -> bool:
         """Return whether a networkConnector was rendered from the inventory's links, not from the user's own XML."""

@@ -57,7 +57,7 @@ def duplex_problems(documents: Mapping[str, Document]) -> Iterator[tuple[str, Pr
                 opposite = _link_back(first, second, connector)
                 if opposite is not None:
                     name, line = opposite.get("name") or "a link", opposite.position()[0]
-                    text = f"link {node.get('name')} is duplex, and so is {name} from the other end"
+                    text = f"link {node.get('name')} is duplex, and so is {name} at the other end"
                     yield second.path, node.problem(f"{text} ({first.path}:{line})", "duplex")
 
 

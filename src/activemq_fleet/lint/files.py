@@ -25,7 +25,7 @@ TEMPLATE_RULE = "V022"
 ACTIVEMQ_XML = "conf/activemq.xml"
 # A rule, and the one that says all of it at the same place.
 _STRONGER = {"S002": "S001", "S009": "N008", "V024": "V051"}
-_DTD = "Spring's DTD in place of a schema: the rules do not read such a file, which a broker of plain beans starts with"
+_DTD = "the file uses Spring's DTD instead of a schema: the rules do not check it, although a broker can start with it"
 _LONGEST_DOCTYPE = 500
 _MOST = 100  # findings of one rule in one file
 # What the importing file decides: the values of placeholders.
@@ -110,7 +110,10 @@ def _finding(name: str, problem: Problem, file: str) -> Finding:
 
 
 def _template_finding(line: int, column: int, text: str, file: str) -> Finding:
-    message = f"a template: render it first ({text[:40]} is no part of a configuration); nothing else of it was checked"
+    message = (
+        f"the file is a template: render it first ({text[:40]} is not a part of a "
+        "configuration); no other rule checked it"
+    )
     return _finding(TEMPLATE_RULE, Problem(message, line=line, column=column), file)
 
 
@@ -181,7 +184,7 @@ def document_findings(document: Document, file: str, selection: Selection) -> It
         problems = list(islice(rule.check(document), _MOST + 1))
         if len(problems) > _MOST:
             further = next(findings_of(rule, problems[_MOST:], host, file))
-            message = f"the rule has more than {_MOST} findings in this file: only the first are told"
+            message = f"the rule has more than {_MOST} findings in this file: only the first are reported"
             yield from findings_of(rule, problems[:_MOST], host, file)
             yield replace(further, message=message, line=None, column=None)
         elif problems:

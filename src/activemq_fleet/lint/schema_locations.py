@@ -19,17 +19,16 @@ _CAMEL = "http://camel.apache.org/schema/"
 def namespace_without_a_local_schema(document: Document) -> Iterator[Problem]:
     """An XML namespace has no schema: schemaLocation names none, or an address that no jar of the release has.
 
-    Why: the broker checks its file when it starts. It takes the schema of an element's namespace from the first
-        address that xsi:schemaLocation has for it, and knows a few addresses by heart: the release's own
-        activemq-core.xsd, and Spring's up to the version that it brings, under https: from 5.15.10 on. Any other it
-        would have to download; without a way to the Internet, or through the redirect to https: that both sites
-        answer with, it gets nothing and does not start.
-    Fix: name each namespace with the address that every release has:
+    Why: the broker validates its file when it starts. It takes the schema of a namespace from the first address that
+        xsi:schemaLocation has for it. It has a few addresses in its jars: the release's activemq-core.xsd, and
+        Spring's up to the included version, under https: from 5.15.10 on. It must download any other, and does not
+        start without Internet access, or because of the redirect to https: of both sites.
+    Fix: write for each namespace the address that every release has:
         http://www.springframework.org/schema/beans/spring-beans.xsd and
         http://activemq.apache.org/schema/core/activemq-core.xsd.
-    Cannot see: the broker of Amazon MQ, whose configurations are a <broker> without a schemaLocation; jars of your own
-        on the class path, whose META-INF/spring.schemas may answer for other namespaces, and
-        files that an address such as file: or classpath: names.
+    Cannot see: the broker of Amazon MQ, whose configurations are a <broker> without a schemaLocation; additional jars
+        on the class path, whose META-INF/spring.schemas may contain other namespaces, and files that an address such
+        as file: or classpath: names.
     Source: META-INF/spring.schemas of ActiveMQ's and Spring's tags; measured on 5.3.2, 5.5.1, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
@@ -102,7 +101,7 @@ def _missing(document: Document, node: Element, namespace: str, hint: tuple[Elem
     if hint is None:
         text = f"xsi:schemaLocation has no address for the namespace {namespace} of <{node.name}>"
         if node.name == "broker" and node.parent is None:
-            text += "; Amazon MQ reads such a file, and a broker of your own does not start with it"
+            text += "; Amazon MQ reads such a file, but any other broker does not start with it"
         yield node.problem(text, fix=fix)
         return
     place, address = hint
@@ -111,21 +110,20 @@ def _missing(document: Document, node: Element, namespace: str, hint: tuple[Elem
     if is_relative(address) and below_directory(address) in document.other_files:
         return
     if re.match(r"(file|classpath\*?|jar):|/", address) or (":" not in address and not is_relative(address)):
-        text = f"{release} starts only if {address} is there: the file does not show whether it is"
+        text = f"{release} starts only if {address} exists, which cannot be checked"
         yield place.problem(text, SCHEMA_LOCATION, address, severity="warning", fix=fix)
     elif ":" not in address:
-        text = f"{release} looks for {address} beside this file, where it is not"
+        text = f"{release} requires {address} next to this file, where it does not exist"
         yield place.problem(text, SCHEMA_LOCATION, address, fix=fix)
     elif known:
         text = f"{release} has no {address} in its jars, and cannot start where it cannot download it"
         yield place.problem(text, SCHEMA_LOCATION, address, fix=fix)
     else:
         text = (
-            f"{release} knows no namespace {namespace} and does not start with <{node.name}>, "
+            f"{release} has no schema of the namespace {namespace} and does not start with <{node.name}>, "
             "unless a jar of your own on its class path brings the schema"
         )
         fix = (
-            fix
-            or "put the jar whose META-INF/spring.schemas has this address into lib/optional, or take the element out"
+            fix or "put the jar whose META-INF/spring.schemas has this address into lib/optional, or remove the element"
         )
         yield place.problem(text, SCHEMA_LOCATION, address, fix=fix)

@@ -89,11 +89,11 @@ _REPLACEMENTS = {
 def not_in_springs_schema(document: Document) -> Iterator[Problem]:
     """The file has a Spring element or attribute that the release's Spring does not have.
 
-    Why: the broker checks <bean> and its like against Spring's schema when it starts, and does not start. singleton
-        went with the DTD, dependency-check with Spring 3.0, local of <ref> with 4.0. From 5.17 on (Spring 5) the newest
-        schema counts, whatever version schemaLocation names.
-    Fix: write scope="prototype" for singleton="false", <ref bean="…"/> for <ref local="…"/>, and correct
-        what is misspelt.
+    Why: the broker validates <bean> and similar elements against Spring's schema when it starts, and does not start.
+        Spring removed singleton with the DTD, dependency-check in 3.0, and local of <ref> in 4.0. From 5.17 on
+        (Spring 5) the newest schema applies, whatever version schemaLocation names.
+    Fix: write scope="prototype" for singleton="false", <ref bean="…"/> for <ref local="…"/>, and correct misspelled
+        names.
     Source: spring-beans.xsd of Spring's release tags, 2.0 to 7.0; measured on 5.3.2, 5.5.1, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
@@ -152,10 +152,10 @@ def _problems(
             yield node.problem(f"<{node.name}> has no {attribute} in {name}{instead}", attribute)
     for wanted in _REQUIRED.get(node.name, "").split():
         if not node.has(wanted):
-            yield node.problem(f"<{node.name}> lacks {wanted}, which {name} wants")
+            yield node.problem(f"<{node.name}> lacks {wanted}, which {name} requires")
     for inside in node.children():
         if inside.namespace == BEANS and inside.name in elements and inside.name not in children:
-            yield inside.problem(f"<{inside.name}> may not stand in <{node.name}> in {name}")
+            yield inside.problem(f"<{inside.name}> is not permitted in <{node.name}> by {name}")
 
 
 @cache

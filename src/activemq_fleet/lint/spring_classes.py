@@ -24,11 +24,11 @@ _FIRST_NAME = re.compile(r"[^.\[]+")
 def bean_class_of_another_release(bean: Element) -> Iterator[Problem]:
     """A bean's class is not in the release, or has no such property.
 
-    Why: 5.12.0 replaced commons-dbcp by commons-dbcp2, whose properties have different names, and 5.9.0 added
-        activemq-jms-pool. Spring creates beans in the order of the file: a bean after <broker> fails when the broker
-        serves already, which then stops after some seconds, at every start.
-    Fix: name the class that the release has, and the properties by their names there: maxTotal for maxActive,
-        maxWaitMillis for maxWait.
+    Why: Spring creates beans in the order of the file: a bean after <broker> fails when the broker already serves,
+        which then stops after some seconds, at every start. 5.12.0 replaced commons-dbcp by commons-dbcp2, whose
+        properties have different names, and 5.9.0 added activemq-jms-pool.
+    Fix: name a class of the release, and use its names of properties: maxTotal for maxActive, maxWaitMillis for
+        maxWait.
     Cannot see: whether a jar with the class was added to the release.
     Source: lib/optional and modules of the release tags, setters of their jars and sources (bean_classes.toml);
         measured on 5.11.4, 5.18.3 and 6.3.1
@@ -115,7 +115,7 @@ def bean_class_of_no_release(bean: Element) -> Iterator[Problem]:
         return  # its jar is installed with each release
     name = _class_of(bean)
     if name.startswith(_SHIPPED_BY_NONE) and _is_created(bean):
-        yield bean.problem(f"{name} is in no release: the broker needs its jar, also after an upgrade", "class")
+        yield bean.problem(f"{name} is not in any release: the broker requires its jar, also after an upgrade", "class")
 
 
 @dataclass(frozen=True, slots=True)

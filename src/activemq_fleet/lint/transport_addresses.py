@@ -51,7 +51,7 @@ def address_that_no_link_can_use(link: Element) -> Iterator[Problem]:
     """The URI of a link has an address without a valid port, or with an underscore in its host name.
 
     Why: the broker starts, and logs "Could not start network bridge" with "hostname can't be null" or "port out of
-        range" at each attempt: the link never comes up. Java reads no host from a name with an underscore.
+        range" at each attempt: the link is never established. Java reads no host from a name with an underscore.
     Fix: write tcp://host:port with a port from 1 to 65535. Give a host whose name has an underscore an alias of
         letters, digits and hyphens, or write its IP address.
     Cannot see: addresses that a placeholder decides.
@@ -87,7 +87,7 @@ def _unusable_reason(address: str, scheme: str) -> str:
     """Return why Java cannot use the address of a transport over TCP, as text; "" where it can."""
     authority = address.removeprefix(f"{scheme}:")
     if re.search(r"\s", address):
-        return "it has a blank in it"
+        return "it contains a blank"
     if not authority.startswith("//"):
         return "it lacks // after the scheme"
     host, _, port = authority[2:].partition("/")[0].rpartition(":")

@@ -47,8 +47,8 @@ def web_socket_without_its_jar(connector: Element) -> Iterator[Problem]:
 def console_without_the_bean_it_needs(imported: Element) -> Iterator[Problem]:
     """The jetty.xml of the release needs a bean called broker, and the file has none.
 
-    Why: jetty.xml of these releases starts the web console after a bean with the id "broker". Without such a bean
-        Spring ends the start: "No bean named 'broker'". An activemq.xml of an older release has no id on <broker>.
+    Why: jetty.xml of these releases starts the web console after a bean with the id "broker". Without such a bean the
+        start fails: "No bean named 'broker'". An activemq.xml of an older release has no id on <broker>.
     Fix: write <broker id="broker" …>, or remove broker from depends-on in jetty.xml.
     Cannot see: a jetty.xml that is not next to the file. It is a warning then: it may be that of an older release.
     Source: assembly/src/release/conf/jetty.xml of 5.19.6 to 5.19.10 and 6.2.5 to 6.2.9
@@ -93,9 +93,9 @@ def _defines_broker_bean(document: Document) -> bool:
 def bridge_that_gives_up(document: Document) -> Iterator[Problem]:
     """A bridge whose connection breaks during the handshake stays down until a restart.
 
-    Why: when the connection fails after it was made and before the broker information arrived, the release ignores the
-        failure and never connects again. The broker logs "Error with pending remote brokerInfo" and no further line. On
-        a network with 15 links this happened 12 times in 3.5 months.
+    Why: if the connection fails after it was made and before the broker information arrived, the release ignores the
+        failure and never connects again. The broker logs only "Error with pending remote brokerInfo". On a network
+        with 15 links this happened 12 times in 3.5 months.
     Fix: install 5.19.9, 6.2.8, 6.3.0 or later. Until then monitor the bridges, and restart the networkConnector (JMX:
         stop, start) or the broker when a bridge stays down.
     Source: apache/activemq#1864, DemandForwardingBridgeSupport of 5.8.0 to 6.3.0
@@ -122,9 +122,9 @@ def bridge_that_gives_up(document: Document) -> Iterator[Problem]:
 def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
     """The broker does not start while the LDAP server of its cachedLDAPAuthorizationMap does not answer.
 
-    Why: the map reads all entries when it is created. If it cannot connect, Spring ends the start of the broker, which
-        may be the standby that has to take over while the LDAP server is down. Without a connection timeout the start
-        waits instead.
+    Why: the map reads all entries when it is created. If it cannot connect, the broker does not start, which may be
+        the standby that has to take over while the LDAP server is down. Without a connection timeout the start
+        blocks.
     Fix: name several servers in connectionURL, with spaces between them, and keep the service restarting
         (Restart=always). authorizationMap needs no LDAP server.
     Source: SimpleCachedLDAPAuthorizationMap.afterPropertiesSet of the release tags, AMQ-9627; measured on 5.18.3 and
@@ -153,8 +153,8 @@ def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
 def write_timeout_without_the_handshake(document: Document) -> Iterator[Problem]:
     """soWriteTimeout of a TLS address does not limit the TLS handshake.
 
-    Why: the timeout is armed for messages only. A peer that accepts the connection and then reads nothing holds the
-        thread in the handshake, as if no timeout was set.
+    Why: the timeout applies to messages only. A peer that accepts the connection and then reads nothing blocks the
+        thread in the handshake, as without a timeout.
     Fix: install 5.19.6, 6.2.5, 6.3.0 or later.
     Source: AMQ-9569, apache/activemq#1882; WriteTimeoutFilter of the release tags
 

@@ -113,8 +113,8 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
     Cannot see: the file that imports this one, so that a file without a broker is not checked if it has no
         configurer. The command line, the environment and properties files elsewhere: with a configurer the finding is
         an info. In the same directory, only files that a configurer names count. activemq.base and similar names
-        count if the release's start script sets them (activemq.conf and activemq.data from 5.6 on), names in capitals
-        as those of the environment; in an inventory, the -D options of activemq_java_options count.
+        count if the release's start script sets them (activemq.conf and activemq.data from 5.6 on). Names in capitals
+        count as those of the environment, and in an inventory the -D options of activemq_java_options count.
     Source: PropertyPlaceholderConfigurer of Spring 3.0 to 7.0; measured on 5.18.3
 
     Fires on 5.18.3::

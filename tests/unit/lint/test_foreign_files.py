@@ -196,7 +196,7 @@ def test_of_a_template_nothing_is_told_but_that_it_is_one(mark: str) -> None:
     text = f'<beans>\n  <broker {mark}><policyEntry memoryLimit="{{{{ x }}}}"/></beans>'
     (finding,) = file_findings(text.encode(), Release.of("5.18.3"))
     assert (finding.rule, finding.severity, finding.line) == ("V022", "warning", 2)
-    assert finding.message.startswith("a template: render it first")
+    assert finding.message.startswith("the file is a template: render it first")
 
 
 @pytest.mark.parametrize(
