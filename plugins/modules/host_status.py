@@ -33,7 +33,7 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: Look at the broker and all that it holds
+- name: Inspect the broker and its contents
   activemq.fleet.host_status:
     broker:
       base: /var/lib/activemq/activemq

@@ -86,7 +86,7 @@ class Told:
         self.lines.append(line)
         if task := _TASK.match(line):
             self.task = task[1]
-        elif self.task == "Say what is next" and (said := _SAYS.search(line)):
+        elif self.task == "Show the next step" and (said := _SAYS.search(line)):
             self.acts.append(said[1] or said[2])
 
 
@@ -139,8 +139,8 @@ def check(controller: Controller, before: dict[str, str], told: Told, lost: Mach
 @pytest.mark.parametrize(
     ("playbook", "release", "tasks", "acts"),
     [
-        ("restart", OLD, ("Look at the broker",), 4),
-        ("upgrade", NEW, ("Look at the broker", "Look at the machine"), 6),
+        ("restart", OLD, ("Inspect the broker",), 4),
+        ("upgrade", NEW, ("Inspect the broker", "Inspect the machine"), 6),
     ],
 )
 def test_nothing_further_is_touched_when_a_host_of_another_pair_is_lost(

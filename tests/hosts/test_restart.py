@@ -204,7 +204,7 @@ def test_a_switchover_that_was_killed_leaves_no_node_stopped_for_long(
     running = controller.start("switchover", *wanted, "-e", "__activemq_return_after=15")
     assert running.stdout
     for line in running.stdout:
-        if "TASK [activemq.fleet.broker : Wait until its peer has taken over]" in line:
+        if "TASK [activemq.fleet.broker : Wait until the peer has taken over]" in line:
             break
     end(running)
     ended(controller.play("switchover", *wanted))

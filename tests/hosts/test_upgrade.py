@@ -31,15 +31,15 @@ OLD = "5.17.6" if EVERY_SITUATION else BETWEEN
 LEFT = "20"
 # Where the controller is killed with `CUTS` of 10 or more: a task, and which time it is begun. Each takes a minute.
 POINTS = (
-    ("Look at the broker", 1),
-    ("Look at the machine", 1),
+    ("Inspect the broker", 1),
+    ("Inspect the machine", 1),
     ("Install the files", 1),
     ("Start the release", 1),
-    ("Wait until it is ready, and see what it runs", 1),
-    ("Wait for the first message that comes back", 1),
+    ("Wait until it is ready, and check its release", 1),
+    ("Wait for the first completed round trip", 1),
     ("Stop the broker, and have it started again in any case", 1),
-    ("Wait until its peer has taken over", 1),
-    ("End the job that would start it", 1),
+    ("Wait until the peer has taken over", 1),
+    ("Remove the job that would start it", 1),
     ("Start the release", 3),  # at the second place is the change of places, which skips it
 )
 WHOLE = os.environ.get("CUTS", "3") in ("all", "10")

@@ -29,7 +29,7 @@ def test_an_irregular_plural_is_named() -> None:
 )
 def test_a_switchover_counts_the_gaps_of_its_clients(number: int, said: str) -> None:
     environment = Environment(autoescape=False)  # noqa: S701 - a sentence for a terminal
-    rendered = environment.from_string(message_of(SWITCHOVER, "Say how long nobody served")).render(
+    rendered = environment.from_string(message_of(SWITCHOVER, "Show the downtime")).render(
         inventory_hostname="orders-mq01-a",
         __activemq_step={"peer": "orders-mq01-b"},
         __activemq_seen={"longest": 3.5, "gaps": [{}] * number},
@@ -48,10 +48,10 @@ def message_of(file: Path, name: str) -> str:
 
 
 SENTENCES = [
-    (REPOSITORY / "playbooks/check.yml", "Say what was checked", "1 broker and 1 agent: no errors"),
-    (REPOSITORY / "playbooks/collect.yml", "Say what was collected", "DIR: 1 of 1 host"),
-    (REPOSITORY / "playbooks/plays/target.yml", "Say how to go on when this run is cut short", ": 1 broker. If"),
-    (REPOSITORY / "roles/broker/tasks/begin_drill.yml", "Say whom the faults are for", "1 fault, seed 7"),
+    (REPOSITORY / "playbooks/check.yml", "Show what was checked", "1 broker and 1 agent: no errors"),
+    (REPOSITORY / "playbooks/collect.yml", "Show what was collected", "DIR: 1 of 1 host"),
+    (REPOSITORY / "playbooks/plays/target.yml", "Show how to continue an interrupted run", ": 1 broker. If"),
+    (REPOSITORY / "roles/broker/tasks/begin_drill.yml", "Show the order of the faults", "1 fault, seed 7"),
 ]
 
 

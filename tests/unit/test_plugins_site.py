@@ -232,7 +232,7 @@ def test_site_refuses_wrong_inventory_before_it_touches_a_host(place: Place) -> 
     code, said = place.play("site")
     assert code != 0
     assert "activemq_install is archive, but activemq_archive and activemq_archive_sha512 are not set" in said
-    assert "TASK [Look at the machine" not in said
+    assert "TASK [Inspect the machine" not in said
     assert not place.hosts.exists()
 
 
