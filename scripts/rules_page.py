@@ -1,4 +1,4 @@
-"""Writes docs/rules.md from the docstrings of the rules; with --check says whether it is up to date."""
+"""Write docs/rules.md from the docstrings of the rules; with --check report whether it is up to date."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _HEAD = """\
 <!-- Made by `make rules` from the rules' docstrings in src/activemq_fleet/lint. -->
 # Rules
 
-What `check` looks for. An **error** keeps a broker from starting or can lose messages, and fails the check (exit
-code 1); a **warning** works until an incident; an **info** is a hint. A rule speaks up only where the mistake is
-certain from what it sees: a value such as `${broker.name}` is decided elsewhere, and is passed over.
+`check` reports the problems on this page. An **error** prevents a broker from starting or can lose messages, and fails
+the check (exit code 1). A **warning** causes a problem only during an incident, and an **info** is a hint. A rule
+reports only mistakes that are certain from its input: it skips a value such as `${broker.name}`, which other files set.
 
 `--select N,L003` and `--ignore C` choose rules by name or by the beginning of a name. `activemq_waivers` lets a finding
 of a fleet pass, with a reason; `--write-baseline FILE` and `--baseline FILE` do so for all that an old fleet has today.
@@ -43,7 +43,7 @@ def _page() -> Iterator[str]:
         family = [rule for rule in every if rule.id.startswith(letter)]
         if not family:
             continue
-        yield f"\n## {letter}: {subject}\n\n| rule | severity | says that |\n|---|---|---|\n"
+        yield f"\n## {letter}: {subject}\n\n| rule | severity | problem |\n|---|---|---|\n"
         for rule in family:
             yield f"| [{rule.id}](#{rule.id.lower()}) | {rule.severity} | {_cell(rule.title)} |\n"
         for rule in family:

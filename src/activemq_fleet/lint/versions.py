@@ -110,8 +110,8 @@ def removed_master_connector(document: Document) -> Iterator[Problem]:
 
     Why: 5.8.0 removed pure master/slave from schema and code; the broker does not start, not even with
         validate=false.
-    Fix: give both nodes one store and its lock (activemq_ha shared-file or shared-jdbc), and let bridges dial
-        masterslave:(…).
+    Fix: give both nodes one store and its lock (activemq_ha shared-file or shared-jdbc), and let bridges
+        connect to masterslave:(…).
     Source: AMQ-4165; measured on 5.8.0, 5.18.3 and 6.3.1
 
     Fires on 5.8.0::
