@@ -37,11 +37,14 @@ def test_a_store_that_both_see_marked_is_fine() -> None:
         ((seen("a", marked=("y-mq09",)), seen("b")), "a: /srv/x is the store of y-mq09, not of x-mq01"),
         (
             (seen("a", marked=("x-mq01",)), seen("b")),
-            "b: /srv/x is not what a has there: mount the share",
+            "b: /srv/x is not the store of a: mount the share",
         ),
-        ((seen("a", used=True), seen("b")), "a: /srv/x holds messages and no marker"),
-        ((seen("a"), seen("b", exists=False, mounted=False)), "b: /srv/x is not there and nothing is mounted above it"),
-        ((seen("a"),), "a: the store of x-mq01 is new, and only a run with both nodes can tell"),
+        ((seen("a", used=True), seen("b")), "a: /srv/x contains messages but no marker"),
+        (
+            (seen("a"), seen("b", exists=False, mounted=False)),
+            "b: /srv/x does not exist and is not on a mounted file system",
+        ),
+        ((seen("a"),), "a: the store of x-mq01 is new, and only a run with both nodes can check"),
         ((seen("a", marked=()), seen("b", marked=())), "a: /srv/x is the store of nobody"),
     ],
 )
@@ -60,7 +63,7 @@ def test_one_node_of_a_marked_store_may_be_looked_at_alone() -> None:
 def test_a_store_of_guards_is_given_to_no_broker_without_generations(fence: str) -> None:
     used = {"marked": ("x-mq01",), "used": True}
     (problem,) = stores(seen("a", fenced=True, fence=fence, **used))[1]
-    assert "a broker without one waits for ever: set activemq_fence to guard" in problem
+    assert "a broker without a guard waits indefinitely: set activemq_fence to guard" in problem
     assert "run the playbook unfence for x-mq01 first" in problem
 
 

@@ -63,28 +63,29 @@ def _problem(pair: str, seen: Sequence[ObservedSharedStore], size: int) -> str |
     for store in seen:
         if store.fenced and store.fence != "guard":
             return (
-                f"{store.host}: guards made the store in {store.directory}, and a broker without one waits for ever: "
+                f"{store.host}: a guard created the store in {store.directory}, and a broker without a guard waits "
+                "indefinitely: "
                 f"set activemq_fence to guard, or run the playbook unfence for {pair} first"
             )
     if marked and len(marked) < len(seen):
         other = next(store for store in seen if store.marked is None)
-        return f"{other.host}: {other.directory} is not what {marked[0].host} has there: mount the share on both nodes"
+        return f"{other.host}: {other.directory} is not the store of {marked[0].host}: mount the share on both nodes"
     if marked:
         return None
     for store in seen:
         if store.used:
             return (
-                f"{store.host}: {store.directory} holds messages and no marker: if it is the store of {pair}, "
+                f"{store.host}: {store.directory} contains messages but no marker: if it is the store of {pair}, "
                 f"write {pair} into the file {STORE_MARKER} in it"
             )
         if not store.exists and not store.mounted:
             return (
-                f"{store.host}: {store.directory} is not there and nothing is mounted above it: mount the share, "
-                "or make the directory where both nodes see it"
+                f"{store.host}: {store.directory} does not exist and is not on a mounted file system: mount the share, "
+                "or create the directory on a file system that both nodes share"
             )
     if len(seen) < size:
         return (
-            f"{seen[0].host}: the store of {pair} is new, and only a run with both nodes can tell that they share it: "
+            f"{seen[0].host}: the store of {pair} is new, and only a run with both nodes can check that they share it: "
             "run without --limit"
         )
     return None
