@@ -75,7 +75,7 @@ def test_a_link_to_a_directory_stays_a_link(tmp_path: Path) -> None:
     ("present", "says"),
     [
         (["mine.txt"], "was not written by render"),
-        (["fleet.json", "hosts", ".git"], "holds .git, which render did not write"),
+        (["fleet.json", "hosts", ".git"], "contains .git, which render did not write"),
     ],
 )
 def test_a_directory_that_is_not_ours_is_refused(tmp_path: Path, present: list[str], says: str) -> None:

@@ -138,5 +138,5 @@ def test_unknown_release_is_an_error_and_writes_nothing(tmp_path: Path) -> None:
 def test_directory_that_holds_a_file_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes").write_text("mine")
     assert main(["init", "a", "--release", "6.3.1", "-o", str(tmp_path)]) == 2
-    assert "holds notes, which init would replace" in capsys.readouterr().err
+    assert "contains notes, which init would replace" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]

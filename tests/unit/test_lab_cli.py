@@ -62,7 +62,7 @@ def test_a_command_for_an_existing_lab_needs_no_inventory_beside_dir(
     assert calls == [words]
     for nowhere in ([], ["--dir", ""]):
         assert main(["lab", *words, *nowhere]) == 2
-    assert "say which lab: -i INVENTORY, or --dir with the lab's directory" in capsys.readouterr().err
+    assert "no lab is selected: set -i INVENTORY, or --dir with the lab's directory" in capsys.readouterr().err
 
 
 def test_lab_down_says_where_there_is_no_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,7 +70,7 @@ def test_lab_down_says_where_there_is_no_lab(tmp_path: Path, capsys: pytest.Capt
     for name in ("none", "other"):
         assert main(["lab", "down", "--dir", str(tmp_path / name)]) == 0
         shown = capsys.readouterr()
-        assert shown.out == "0 brokers ended\n"
+        assert shown.out == "0 brokers stopped\n"
         assert f"there is no lab in {tmp_path / name}" in shown.err
     assert (tmp_path / "other").stat().st_mode & 0o777 == 0o755
     assert [path.name for path in tmp_path.rglob("*")] == ["other"], "nothing is changed there"

@@ -29,7 +29,7 @@ _LONGEST_ADDITION = 100
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @output_option(
     "INVENTORY",
-    "Directory to write. It appears whole or not at all; one that adopt wrote is replaced while unchanged.",
+    "Directory to write, atomically. An unchanged directory that adopt wrote is replaced.",
     click.Path(path_type=Path),
 )
 @click.option(
@@ -37,32 +37,34 @@ _LONGEST_ADDITION = 100
     "releases",
     metavar="[HOST=]X",
     multiple=True,
-    help="Release that reads the files, for all or for one host. May be repeated; files that render made say it.",
+    help="Release of the files, for all or for one host. May be repeated. Files that render wrote name their release.",
 )
 @click.option(
     "--address",
     "addresses",
     metavar="HOST=ADDRESS",
     multiple=True,
-    help="By which peers dial a host, where that is not its name. May be repeated.",
+    help="Address by which peers connect to a host (default: its name). May be repeated.",
 )
 @click.option(
     "--properties",
     metavar="[HOST=]FILE",
     multiple=True,
-    help="Lines NAME=VALUE: what ${NAME} stands for in the files, for all or for one host. May be repeated.",
+    help="File with lines NAME=VALUE: the values of ${NAME} in the files, for all or for one host. May be repeated.",
 )
 @click.option(
     "--shared-store",
     "shared",
     metavar="PAIR",
     multiple=True,
-    help="A pair whose nodes share their kahaDB store, where no file shows it. May be repeated.",
+    help="Pair whose nodes share their kahaDB store, if no file shows it. May be repeated.",
 )
-@click.option("--naming-pattern", metavar="REGEX", default=DEFAULT_PATTERN, help="As activemq_naming_pattern.")
-@click.option("--naming-parity", type=click.Choice(["odd-even", "even-odd"]), help="As activemq_naming_parity.")
-@click.option("--node", metavar="MARK", help="As activemq_node, for hosts whose names have none: each stands alone.")
-@format_option(help="Of the list.")
+@click.option("--naming-pattern", metavar="REGEX", default=DEFAULT_PATTERN, help="Set activemq_naming_pattern.")
+@click.option("--naming-parity", type=click.Choice(["odd-even", "even-odd"]), help="Set activemq_naming_parity.")
+@click.option(
+    "--node", metavar="MARK", help="Set activemq_node for hosts whose names have no node: each becomes a single broker."
+)
+@format_option(help="Format of the list.")
 def command(
     files: tuple[str, ...],
     output: Path,
@@ -75,11 +77,11 @@ def command(
     node: str | None,
     form: str,
 ) -> int:
-    """Read existing activemq.xml files into an inventory, and list what it cannot express.
+    """Convert existing activemq.xml files to an inventory, and list the settings that it cannot express.
 
-    FILE is HOST=FILE, a file whose path holds the host's name, or a directory: every activemq.xml
-    below it. What the inventory renders differs from the files in what is listed, and in nothing
-    else. Passwords are not copied.
+    FILE is HOST=FILE, a file whose path contains the host's name, or a directory: every activemq.xml
+    below it. The list contains every difference between the files and those that the inventory
+    renders. Passwords are not copied.
     """
     import json
 
@@ -121,10 +123,10 @@ def check_inventory(directory: Path) -> None:
             files[name] = path.read_bytes()
         if path.is_symlink() or MARK.encode() not in files.get(name, MARK.encode())[:200]:
             raise InputError(
-                f"{directory}: holds {name}, which adopt did not write and would remove; choose another directory"
+                f"{directory}: contains {name}, which adopt did not write and would remove; choose another directory"
             )
     if files and not is_unchanged(files):
-        raise InputError(f"{directory}: was changed since adopt wrote it; choose another directory")
+        raise InputError(f"{directory}: the directory was changed after adopt wrote it; choose another directory")
 
 
 def _as_text(output: Path, adopted: Adoption) -> Iterator[str]:

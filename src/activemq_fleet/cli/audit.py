@@ -21,31 +21,33 @@ if TYPE_CHECKING:
 _SHOWN = 15
 
 
-@click.command(short_help="What happened in failovers, and what became of every event.")
-@click.option("--logs", required=True, metavar="DIR", help="What collect laid down: HOST/activemq.log*, HOST/agent/.")
-@output_option("OUT", "Where datasets and the report go.")
+@click.command(short_help="Show the cause and course of failovers, and the outcome of every event.")
+@click.option(
+    "--logs", required=True, metavar="DIR", help="Directory that collect wrote: HOST/activemq.log*, HOST/agent/."
+)
+@output_option("OUT", "Directory for the datasets and the report.")
 @inventory_options(required=False)
 @click.option(
     "--skew",
     type=click.FloatRange(min=0, max=86400),
     default=300.0,
     show_default=True,
-    help="Seconds by which hosts' clocks may differ.",
+    help="Maximum difference of the hosts' clocks, in seconds.",
 )
 @click.option(
     "--metrics",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="What Prometheus saw meanwhile, see `activemq-fleet help audit`.",
+    help="Scrapes of Prometheus during that time; see `activemq-fleet help audit`.",
 )
-@click.option("--follow", is_flag=True, help="Go on as logs and journals grow; see `activemq-fleet help follow`.")
+@click.option("--follow", is_flag=True, help="Continue as logs and journals grow; see `activemq-fleet help follow`.")
 @click.option(
     "--until-idle",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="End --follow after so long without anything new.",
+    help="Stop --follow after this time without new records.",
 )
-@format_option(help="How to print.")
+@format_option(help="Output format.")
 @spark_options
 def command(
     logs: str,
@@ -58,17 +60,17 @@ def command(
     form: str,
     spark: SessionOptions,
 ) -> int:
-    """Audit logs and journals that collect brought: incidents, bridges, the fate of every event.
+    """Audit collected logs and journals: incidents, bridges, and the outcome of every event.
 
-    OUT gets the datasets (Parquet), audit.json and report.html, whole or not at all. -i INVENTORY
-    tells group, pair and release of hosts without host.json, and which hosts should be there.
+    The datasets (Parquet), audit.json and report.html are written to OUT atomically. -i INVENTORY
+    supplies group, pair and release of hosts without host.json, and the list of expected hosts.
 
-    Exit codes: 0 clean; 1 findings, or incomplete; 2 input that cannot be used.
+    Exit codes: 0 clean; 1 findings, or incomplete; 2 unusable input.
     """
     if until_idle is not None and not follow:
-        raise click.UsageError("--until-idle is for --follow")
+        raise click.UsageError("--until-idle requires --follow")
     if metrics and follow:
-        raise click.UsageError("--metrics is for an audit of what has ended, not for --follow")
+        raise click.UsageError("--metrics and --follow exclude each other: --metrics requires a completed period")
     scraped = _scrapes(metrics) if metrics else None
     from activemq_fleet.spark.session import session
 
@@ -103,7 +105,7 @@ def _hosts(inventory: InventoryOptions) -> Mapping[str, Host] | None:
 
     from activemq_fleet.spark.inputs import Host
 
-    assumed = "its times are taken for UTC"
+    assumed = "its times are read as UTC"
     fleet = inventory.load_fleet()
     hosts = {
         broker.host: Host(

@@ -32,7 +32,7 @@ def read_baseline(path: Path) -> Counter[Fingerprint]:
     try:
         content = json.loads(path.read_bytes())
         if content["version"] != _VERSION:
-            raise InputError(f"{path}: a baseline of another version: write it again with --write-baseline")
+            raise InputError(f"{path}: the baseline has another version: write it again with --write-baseline")
         unknown = {str(e["rule"]) for e in content["findings"]} - {*known_rule_ids(), INPUT_ERROR}
         if unknown:
             named = ", ".join(sorted(unknown))
@@ -41,7 +41,7 @@ def read_baseline(path: Path) -> Counter[Fingerprint]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, KeyError):
-        raise InputError(f"{path}: is no baseline: write one with --write-baseline") from None
+        raise InputError(f"{path}: the file is not a baseline: write one with --write-baseline") from None
 
 
 def with_baseline_waived(findings: Iterable[Finding], known: Counter[Fingerprint]) -> tuple[Finding, ...]:

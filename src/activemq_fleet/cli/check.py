@@ -23,34 +23,34 @@ _PATH = click.Path(path_type=Path)
     metavar="FILE",
     multiple=True,
     type=_PATH,
-    help="Check anyone's activemq.xml, or all below a directory. May be repeated.",
+    help="Check any activemq.xml, or all below a directory. May be repeated.",
 )
 @click.argument("files", nargs=-1, type=_PATH)
 @click.option(
     "--release",
     metavar="X",
     shell_complete=complete_releases,
-    help="The release that reads the files, such as 5.18.3.",
+    help="Release of the files, such as 5.18.3.",
 )
 @click.option(
-    "--release-from", type=_PATH, metavar="FILE", help="Lines PATTERN RELEASE: which release reads which files."
+    "--release-from", type=_PATH, metavar="FILE", help="File with lines PATTERN RELEASE: the release of each file."
 )
 @click.option(
     "--select",
     multiple=True,
     metavar="RULES",
     shell_complete=complete_rule_list,
-    help="Only these rules or families: N,L003, or errors-that-stop-a-broker. May be repeated.",
+    help="Apply only these rules or families: N,L003, or errors-that-stop-a-broker. May be repeated.",
 )
 @click.option(
     "--ignore",
     multiple=True,
     metavar="RULES",
     shell_complete=complete_rule_list,
-    help="Not these rules or families. May be repeated.",
+    help="Do not apply these rules or families. May be repeated.",
 )
-@click.option("--baseline", type=_PATH, metavar="FILE", help="Findings that are known: only new ones fail.")
-@click.option("--write-baseline", type=_PATH, metavar="FILE", help="Write what is found now as the baseline.")
+@click.option("--baseline", type=_PATH, metavar="FILE", help="File of known findings: only new findings fail.")
+@click.option("--write-baseline", type=_PATH, metavar="FILE", help="Write the current findings as the baseline.")
 @click.option(
     "--config/--no-config",
     "use_configuration",
@@ -58,7 +58,7 @@ _PATH = click.Path(path_type=Path)
     help="Whether to read activemq-fleet.toml or [tool.activemq-fleet] of pyproject.toml, here or above.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 1 for a warning, too.")
-@format_option(*FORMATS, help="codeclimate: for GitLab.")
+@format_option(*FORMATS, help="Output format. codeclimate is for GitLab.")
 def command(
     inventory: InventoryOptions,
     named: tuple[Path, ...],
@@ -73,19 +73,19 @@ def command(
     strict: bool,
     form: str,
 ) -> int:
-    """Check a fleet (-i INVENTORY), or files as they are (--file activemq.xml --release X).
+    """Check a fleet (-i INVENTORY), or existing files (--file activemq.xml --release X).
 
-    A fleet is checked as a whole: its topology, every activemq.xml against its release's schema
-    and the linter's rules, and the routes that messages can take. A file is checked for what one
-    file can show; the files beside it (accounts, console, logging) are looked at as well. Without
-    --release the release of a file is that of the jars around it.
+    The check of a fleet covers its topology, every activemq.xml against its release's schema and
+    the linter's rules, and the routes of messages. The check of a file covers what one file can
+    show, and the files in the same directory (accounts, console, logging). Without --release the
+    release of a file is that of the jars around it.
 
     A comment <!-- activemq-fleet: disable=N019 REASON --> in a file suppresses findings about the
     element after it.
 
     Exit code 1 for an error finding (with --strict also a warning) that is neither waived nor in the
-    baseline; 2 for input that cannot be used, which stands on stderr, and in the other formats is
-    findings T000.
+    baseline; 2 for unusable input, which is reported on stderr, and as findings T000 in the
+    other formats.
     """
     from activemq_fleet.cli.checking import (
         print_report,
@@ -99,9 +99,9 @@ def command(
     if not paths:
         inventory = inventory.or_configured()
     if bool(inventory) == bool(paths):
-        raise click.UsageError("say what to check: -i INVENTORY, or --file activemq.xml --release X")
+        raise click.UsageError("nothing to check: set -i INVENTORY, or --file activemq.xml --release X")
     if inventory and (release or release_from):
-        raise click.UsageError("--release goes with --file: the inventory's hosts have activemq_release")
+        raise click.UsageError("--release requires --file: the hosts of an inventory have activemq_release")
     configuration = find_configuration(Path.cwd()) if use_configuration else CheckConfiguration()
     _check_configured_rules(configuration)
     select, ignore = select or configuration.select, ignore or configuration.ignore

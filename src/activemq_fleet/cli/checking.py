@@ -138,7 +138,7 @@ def report_on_error(error: FleetError, subject: str) -> Report:
         hosts = tuple(error.hosts_by_line.get(problem, (named,))) if of_hosts else (subject,)
         message = " ".join((text if of_hosts else problem).split())
         file, line = _position_in(message)
-        fix = "correct it: nothing else can be checked before"
+        fix = "correct it: this error prevents all other checks"
         finding = error_finding(INPUT_ERROR, hosts[0], message, fix, file=file)
         findings.append(replace(finding, line=line, hosts=hosts if of_hosts else ()))
     return Report((subject,), tuple(findings))

@@ -97,11 +97,11 @@ def read_file(path: Path) -> bytes:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     if len(data) > _LARGEST:
-        raise InputError(f"{path}: has more than {_LARGEST >> 20} MiB: no activemq.xml is so long")
+        raise InputError(f"{path}: has more than {_LARGEST >> 20} MiB: this is too large for an activemq.xml")
     return data
 
 
 def unreadable_finding(file: Path, error: InputError) -> Finding:
     """Return a finding about a file that cannot be read."""
-    fix = "let this account read it, or take it away: what it would show was not checked"
+    fix = "allow this account to read it, or remove it: its content was not checked"
     return error_finding(INPUT_ERROR, "", str(error).removeprefix(f"{file}: "), fix, file=str(file))

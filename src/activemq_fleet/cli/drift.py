@@ -22,25 +22,25 @@ _MOST_SHOWN = 40
     "--planned",
     metavar="DIR",
     required=True,
-    help="What was planned: the output of `render`, or of `plan`. Any path that Spark reads.",
+    help="Planned files: the output of `render` or `plan`. Any path that Spark reads.",
 )
 @click.option(
     "--found",
     "collected",
     metavar="DIR",
     required=True,
-    help="What is there: the directory into which the playbook `collect` brought it.",
+    help="Deployed files: the directory that the playbook `collect` wrote.",
 )
-@output_option("OUT", "Where the dataset drift goes, as a whole or not at all.")
+@output_option("OUT", "Directory for the dataset drift, written atomically.")
 @format_option()
 @spark_options
 def command(planned: str, collected: str, output: str, form: str, spark: SessionOptions) -> int:
-    """Compare what was planned for every host with what is there.
+    """Compare the planned files of every host with the deployed files.
 
     A file is added, removed, changed or the same; by hand, or out of date because the plan is newer
-    than what was deployed. Both sides are masked: a changed secret shows as such, without its value.
+    than the deployment. Secrets are masked: a changed secret is shown as changed, without its value.
 
-    Exit codes: 0 all as planned; 1 differences; 2 wrong usage or unreadable input.
+    Exit codes: 0 no differences; 1 differences; 2 wrong usage or unreadable input.
     """
     from activemq_fleet.spark.drift_job import drift
     from activemq_fleet.spark.session import session

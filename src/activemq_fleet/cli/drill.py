@@ -22,32 +22,37 @@ if TYPE_CHECKING:
 @click.command("drill", short_help="Inject faults under load, and account for every event.")
 @lab_options
 @click.option(
-    "--kills", "faults", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many faults must count."
+    "--kills",
+    "faults",
+    type=click.IntRange(1, 1000),
+    default=5,
+    show_default=True,
+    help="Number of valid faults to inject.",
 )
 @click.option(
     "--what",
     type=click.Choice(["kill", "crash", "pause", "stop"]),
     default="kill",
     show_default=True,
-    help="SIGKILL to the broker (with its guard), SIGKILL to its Java alone, SIGSTOP for 30 s, or an orderly end.",
+    help="SIGKILL to the broker (with its guard), SIGKILL to its Java alone, SIGSTOP for 30 s, or an orderly stop.",
 )
 @click.option("--target", default="", metavar="PAIR|GROUP|HOST", help="Where to inject faults (default: every pair).")
 @click.option(
-    "--rate", type=click.FloatRange(1, 2000), default=100.0, show_default=True, help="Events a second on each pair."
+    "--rate", type=click.FloatRange(1, 2000), default=100.0, show_default=True, help="Events per second and pair."
 )
-@click.option("--seed", type=click.IntRange(0), help="Decides the order of the pairs (default: a new one).")
-@click.option("--prometheus", is_flag=True, help="With Prometheus beside it: gaps are seen from outside, too.")
-@click.option("--report", type=click.Path(dir_okay=False), help="Write a report (HTML) here.")
-@format_option(help="How to print.")
+@click.option("--seed", type=click.IntRange(0), help="Seed of the order of the pairs (default: random).")
+@click.option("--prometheus", is_flag=True, help="Run Prometheus too: it also measures each downtime from outside.")
+@click.option("--report", type=click.Path(dir_okay=False), help="Write a report (HTML) to this file.")
+@format_option(help="Output format.")
 def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> int:
-    """Inject faults into the broker that is active, again and again, under load from real agents.
+    """Inject faults into active brokers, one after the other, under load from real agents.
 
-    After each fault the other node must take over and the one that had the fault come back as standby. At the
-    end every event is accounted for from the agents' journals. The fleet is started if it does not
-    run, and then ended again. Exit 0: clean; 1: something was lost, or nothing can be said.
+    After each fault the other node must take over, and the failed node must return as standby. At the
+    end the agents' journals account for every event. A stopped fleet is started, and stopped again
+    at the end. Exit codes: 0 clean; 1 events were lost, or the result is incomplete.
     """
     if report is not None and not Path(report).resolve().parent.is_dir():
-        raise InputError(f"{report}: the directory is not there: make it, or choose another --report")
+        raise InputError(f"{report}: the directory does not exist: create it, or choose another --report")
     require_packages("the agents need", "activemq_agent", "structlog", "prometheus_client")
     from activemq_fleet.lab.drill import DrillOptions, drill
     from activemq_fleet.reports.drill_page import drill_report

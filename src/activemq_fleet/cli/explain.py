@@ -33,16 +33,16 @@ _STYLES: dict[str, dict[str, object]] = {
     "to",
     metavar="HOST",
     shell_complete=complete_hosts,
-    help="Tell instead how a message gets from HOST to this one.",
+    help="Show the route of a message from HOST to a consumer on this host.",
 )
-@click.option("--destination", metavar="NAME", help="With --to: of this queue, or topic://NAME.")
+@click.option("--destination", metavar="NAME", help="Destination of the message for --to: a queue, or topic://NAME.")
 @format_option()
 def command(inventory: InventoryOptions, host: str, to: str | None, destination: str | None, form: str) -> int:
-    """Tell one HOST's explanation: role, release, ports, store, links, who takes over when it dies, and why.
+    """Explain one HOST: role, release, ports, store, links, which node takes over when it fails, and why.
 
-    HOST is an inventory name, or its first label where that is one host's only. A value that the
-    inventory or a default decides is followed by its variable. With --to it tells the way of a
-    message from one host to a consumer at another, and which single failures cut it.
+    HOST is an inventory name, or its first label if it is unique. A value from the inventory or a
+    default is followed by its variable. With --to the command shows the route of a message from
+    one host to a consumer on another, and the single failures that interrupt it.
     """
     from activemq_fleet import explain_host, find_routes
     from activemq_fleet.cli.fleet_checks import print_warnings
@@ -50,7 +50,7 @@ def command(inventory: InventoryOptions, host: str, to: str | None, destination:
     from activemq_fleet.explain.route import explain_route
 
     if destination and not to:
-        raise click.UsageError("--destination goes with --to")
+        raise click.UsageError("--destination requires --to")
     fleet = inventory.load_fleet()
     print_warnings(fleet)
     with ACTIVITY.during("Following the routes of messages" if to else f"Explaining {host}"):

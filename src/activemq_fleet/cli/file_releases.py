@@ -40,7 +40,7 @@ def broker_files_below(paths: Iterable[Path]) -> list[Path]:
         below = list(islice(_below(path), _MOST_FILES + 1)) if is_directory else [path]
         if not below:
             raise InputError(
-                f"{path}: it has no activemq.xml, and no file with a <broker> of ActiveMQ: name the file itself"
+                f"{path}: the directory has no activemq.xml, and no file with a <broker> of ActiveMQ: name the file"
             )
         if len(below) > _MOST_FILES:
             raise InputError(f"{path}: has more than {_MOST_FILES} files with a broker: name a directory below it")
@@ -83,7 +83,7 @@ def _has_broker(path: Path) -> bool:
 
 def _refuse(error: OSError) -> NoReturn:
     """Raise InputError for a directory that cannot be listed; passing over it would hide its files from the check."""
-    raise InputError(f"{error.filename}: {error.strerror}: let this account read it, or name the other files")
+    raise InputError(f"{error.filename}: {error.strerror}: allow this account to read it, or name the other files")
 
 
 def read_release_rules(path: Path) -> Rules:
@@ -98,7 +98,9 @@ def read_release_rules(path: Path) -> Rules:
         if words and len(words) != 2:
             raise InputError(f"{path}, line {number}: write a pattern of file names and a release: conf/*.xml 5.18.3")
         if words and not PurePath(words[0]).name:
-            raise InputError(f"{path}, line {number}: {words[0]} is no pattern of file names: write conf/*.xml 5.18.3")
+            raise InputError(
+                f"{path}, line {number}: {words[0]} is not a pattern of file names: write conf/*.xml 5.18.3"
+            )
         if words:
             rules.append((words[0], words[1]))
     return rules

@@ -20,12 +20,12 @@ from activemq_fleet.cli.options import InventoryOptions, inventory_options, outp
     "status",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="What `status --format json` printed: its states and findings are marked in place of those of `check`.",
+    help="Output of `status --format json`: mark its states and findings in place of those of `check`.",
 )
 def command(inventory: InventoryOptions, output: Path, status: Path | None) -> int:
     """Draw groups, pairs and links: an SVG to print, or Mermaid for Markdown.
 
-    Findings are marked where they are, all but those of the releases' schemas, which `check` asks.
+    Findings are marked at their brokers and links, except those of the releases' schemas: `check` reports these.
     """
     from activemq_fleet.atomic_files import write_file
     from activemq_fleet.cli.fleet_checks import print_warnings
@@ -48,7 +48,7 @@ def command(inventory: InventoryOptions, output: Path, status: Path | None) -> i
 
         states, findings = read_states(status.read_text(encoding="utf-8", errors="replace"), str(status))
         if states and not any(broker.host in states for broker in fleet.brokers):
-            raise InputError(f"{status} is about none of the brokers in this inventory")
+            raise InputError(f"{status} contains none of the brokers in this inventory")
         shown = replace(fleet, findings=findings)
     with ACTIVITY.during("Drawing the fleet"):
         write_file(output, writers[output.suffix](shown, states).encode())

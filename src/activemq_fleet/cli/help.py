@@ -70,7 +70,7 @@ def _command_names(root: click.Context) -> list[str]:
 def _unknown_topic(name: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
-    return f"no command or topic is called {name}: {hint}`activemq-fleet help` lists them"
+    return f"no command or topic has the name {name}: {hint}`activemq-fleet help` lists them"
 
 
 def _near_section(section: Sequence[str], names: Sequence[str]) -> str:

@@ -37,12 +37,12 @@ from activemq_fleet.cli.printing import counted, echo
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The release's archive, apache-activemq-X-bin.tar.gz, for `site` to install; its checksum is computed.",
 )
-@click.option("--tls", is_flag=True, help="Encrypt connectors and links; you provide key stores on the hosts.")
+@click.option("--tls", is_flag=True, help="Encrypt connectors and links; install key stores on the hosts first.")
 def command(hosts: tuple[str, ...], release: str, output: Path, archive: Path | None, tls: bool) -> int:
     """Write an Ansible inventory for the brokers HOST..., which `check` accepts.
 
     The names are read by the default convention, else by one that `names` proposes; other hosts become brokers without
-    a peer. HOST,HOST is a pair whatever its names are. Safe values are set explicitly: a guard for shared stores,
+    a peer. HOST,HOST is a pair regardless of its names. Safe values are set explicitly: a guard for shared stores,
     limits, the console on loopback. No password is written: the files show where passwords come from.
     """
     from activemq_fleet.first_inventory import InventoryRequest, make_inventory
@@ -59,7 +59,7 @@ def command(hosts: tuple[str, ...], release: str, output: Path, archive: Path | 
 def check_empty(directory: Path) -> None:
     """Raise InputError unless a directory is absent or empty."""
     if names := sorted(path.name for path in paths_in(directory)):
-        raise InputError(f"{directory}: holds {names[0]}, which init would replace: choose another directory with -o")
+        raise InputError(f"{directory}: contains {names[0]}, which init would replace: set another directory with -o")
 
 
 def _sha512(path: Path) -> str:

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from activemq_fleet.lab.loopback_overlay import Substitution
     from activemq_fleet.lab.status import HostStatus
 
-_difference = click.option("--show-difference", is_flag=True, help="Print what the lab substitutes for the hosts' own.")
-_format = format_option(help="How to print.")
+_difference = click.option("--show-difference", is_flag=True, help="Show the settings that the lab replaces.")
+_format = format_option(help="Output format.")
 
 
 @click.group(short_help="Run the fleet on this machine, on loopback addresses.")
 def command() -> None:
     """Run the fleet of an inventory on this machine: real brokers, each host on a loopback address.
 
-    Needs no root and touches no real network. What is substituted: addresses to bind, directories,
-    heap and options of the JVM, multicast interface and port, secrets that cannot be opened.
+    The lab requires no root and uses no real network. It replaces listen addresses, directories,
+    heap and options of the JVM, multicast interface and port, and secrets that cannot be decrypted.
     """
 
 
@@ -51,10 +51,16 @@ def prepare_command(lab: Lab, show_difference: bool) -> None:
 @lab_options
 @_difference
 @_format
-@click.option("--fresh", is_flag=True, help="Begin with empty stores.")
-@click.option("--prometheus", is_flag=True, help="With metrics, and Prometheus and Alertmanager beside the brokers.")
-@click.option("--foreground", is_flag=True, help="Stay, and take the fleet down with Ctrl-C.")
-@click.option("--timeout", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Seconds for a broker.")
+@click.option("--fresh", is_flag=True, help="Start with empty stores.")
+@click.option("--prometheus", is_flag=True, help="Run Prometheus and Alertmanager too, with metrics of the brokers.")
+@click.option("--foreground", is_flag=True, help="Stay in the foreground, and stop the fleet with Ctrl-C.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=120.0,
+    show_default=True,
+    help="Start timeout per broker, in seconds.",
+)
 def up_command(
     lab: Lab,
     show_difference: bool,
@@ -64,7 +70,7 @@ def up_command(
     foreground: bool,
     timeout: float,
 ) -> None:
-    """Start the fleet; return when every broker is ready. A failed start takes everything down."""
+    """Start the fleet and wait until every broker is ready. A failed start stops all brokers."""
     with interruptible():
         if show_difference:
             _print_difference(lab.prepare())
@@ -75,22 +81,22 @@ def up_command(
         if not foreground:
             return
         try:
-            echo_to_stderr("the fleet runs; Ctrl-C takes it down")
+            echo_to_stderr("the fleet runs; press Ctrl-C to stop it")
             threading.Event().wait()
         finally:
             lab.down()
 
 
-@command.command("down", short_help="End every broker of the lab.")
+@command.command("down", short_help="Stop all brokers of the lab.")
 @existing_lab_options
 def down_command(lab: Lab) -> None:
-    """End every process of the lab and give up its addresses. Stores and logs stay."""
-    echo(f"{counted(lab.down(), 'broker')} ended")
+    """Stop every process of the lab and release its addresses. Stores and logs are kept."""
+    echo(f"{counted(lab.down(), 'broker')} stopped")
     if not lab.exists:
-        warn(f"there is no lab in {lab.directory}: see --dir, or the inventory that lab up was given")
+        warn(f"there is no lab in {lab.directory}: set --dir, or the inventory of lab up")
 
 
-@command.command("status", short_help="How each broker stands now.")
+@command.command("status", short_help="Show the state of each broker.")
 @existing_lab_options
 @_format
 def status_command(lab: Lab, form: str) -> None:
@@ -98,7 +104,7 @@ def status_command(lab: Lab, form: str) -> None:
     status = lab.status()
     others = ", ".join(lab.other_sources())
     if others:
-        warn(f"{lab.directory} is the lab of {others}: name that, or run lab up with this one")
+        warn(f"{lab.directory} is the lab of {others}: set that inventory, or run lab up with this one")
     _print(status, form)
 
 
@@ -113,30 +119,30 @@ def _add_host_command(name: str, what: str, done: str) -> None:
         echo(f"{host} {done}")
 
 
-_add_host_command("start", "Start a broker that does not run, and wait until it is ready.", "runs")
-_add_host_command("stop", "End a broker in good order; a pure one is killed.", "ended")
-_add_host_command("kill", "End a broker by SIGKILL, with its process group.", "was killed")
+_add_host_command("start", "Start a stopped broker, and wait until it is ready.", "runs")
+_add_host_command("stop", "Stop a broker in an orderly way; kill a pure one.", "stopped")
+_add_host_command("kill", "Kill a broker (SIGKILL), with its process group.", "was killed")
 _add_host_command("pause", "Freeze a broker (SIGSTOP).", "is frozen")
-_add_host_command("resume", "Let a frozen broker go on (SIGCONT).", "goes on")
+_add_host_command("resume", "Resume a frozen broker (SIGCONT).", "was resumed")
 command.add_command(drill_command)
 
 
-@command.command("freeze", short_help="Freeze a broker, give its lock away, and let it go on.")
+@command.command("freeze", short_help="Freeze a broker, give its lock to the other node, and resume it.")
 @click.argument("host", shell_complete=complete_hosts)
 @existing_lab_options
-@click.option("--steal-lock", is_flag=True, help="Give its lock to the other node, as a lost lease does.")
+@click.option("--steal-lock", is_flag=True, help="Give the broker's lock to the other node, as when a lease expires.")
 @click.option(
     "--thaw-after",
     type=click.FloatRange(min=0),
     default=12.0,
     show_default=True,
-    help="Seconds that it stays frozen, with --steal-lock after the other node serves.",
+    help="Seconds until the broker resumes; with --steal-lock counted from when the other node serves.",
 )
 def freeze_command(host: str, lab: Lab, steal_lock: bool, thaw_after: float) -> None:
-    """Freeze the active broker HOST with its guard, and let it go on after a while, as a paused machine does.
+    """Freeze the active broker HOST with its guard, and resume it later, like a paused virtual machine.
 
-    With --steal-lock the other node takes over meanwhile. A broker without a fence then damages the store when it goes
-    on: try it on stores that you can spare. Exit 1 when both nodes serve in the end.
+    With --steal-lock the other node takes over meanwhile. A broker without a fence then damages the store when it
+    resumes: use only stores with test data. Exit code 1: both nodes serve at the end.
     """
     from activemq_fleet.lab.freeze import freeze
 

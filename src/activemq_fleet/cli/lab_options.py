@@ -33,7 +33,7 @@ def _open_lab(inventory: InventoryOptions, directory: str | None) -> Lab:
     if directory is None:
         inventory = inventory.or_configured()
     if not (inventory or directory):
-        raise click.UsageError("say which lab: -i INVENTORY, or --dir with the lab's directory")
+        raise click.UsageError("no lab is selected: set -i INVENTORY, or --dir with the lab's directory")
     require_packages("the lab needs", "paho", "psutil")
     # Imported here: it brings clients and the templates along, which --help does not need.
     from activemq_fleet.lab import Lab
@@ -50,7 +50,7 @@ def _lab_options(*, inventory_required: bool) -> Decorator:
             "--dir",
             "directory",
             type=click.Path(),
-            help="The lab's directory (default: one of the user's, by inventory).",
+            help="The lab's directory (default: one per user and inventory).",
         ),
     )
 

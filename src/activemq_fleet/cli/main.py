@@ -60,9 +60,9 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name=PROGRAM)
 def group() -> None:
-    """Turn host names into highly available ActiveMQ Classic brokers, deploy them, and test their failover.
+    """Generate, verify and operate highly available ActiveMQ Classic clusters from an Ansible inventory.
 
-    Exit codes: 0 fine; 1 error findings, or a run that failed; 2 wrong usage or unreadable input.
+    Exit codes: 0 success; 1 error findings, or a failed run; 2 wrong usage or unreadable input.
     """
 
 

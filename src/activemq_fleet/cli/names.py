@@ -19,17 +19,17 @@ Rows = list[dict[str, Any]]
 
 _COLUMNS = ("host", "group", "number", "node", "pair", "role", "because")
 
-_BY_VARIABLES = "Where a name does not say it, set activemq_group, activemq_pair and activemq_node for the host."
-_NO_CONVENTION = f"No convention that is known here reads these names as pairs: try --naming-pattern. {_BY_VARIABLES}"
+_BY_VARIABLES = "For a host whose name does not contain them, set activemq_group, activemq_pair and activemq_node."
+_NO_CONVENTION = f"No known convention reads these names as pairs: set --naming-pattern. {_BY_VARIABLES}"
 
 
 @click.command("names")
 @click.argument("hosts", metavar="[HOST]...", nargs=-1, shell_complete=complete_hosts)
 @inventory_options(required=False)
-@click.option("--naming-pattern", metavar="REGEX", help="As activemq_naming_pattern.")
-@click.option("--naming-parity", type=click.Choice(["odd-even", "even-odd"]), help="As activemq_naming_parity.")
-@click.option("--master-node", metavar="MARK", help="As activemq_master_node.")
-@click.option("--node", metavar="MARK", help="As activemq_node, for all hosts: each stands alone.")
+@click.option("--naming-pattern", metavar="REGEX", help="Set activemq_naming_pattern.")
+@click.option("--naming-parity", type=click.Choice(["odd-even", "even-odd"]), help="Set activemq_naming_parity.")
+@click.option("--master-node", metavar="MARK", help="Set activemq_master_node.")
+@click.option("--node", metavar="MARK", help="Set activemq_node for all hosts: each becomes a single broker.")
 @format_option()
 def command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str, **convention: str | None) -> int:
     """Show how each HOST's name is read, and why; propose a convention where names are not read.
@@ -42,7 +42,7 @@ def command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str, **co
     if not hosts:
         inventory = inventory.or_configured()
     if not (hosts or inventory):
-        raise click.UsageError("name hosts, or an inventory with -i")
+        raise click.UsageError("no hosts: name hosts, or set an inventory with -i")
     stated = {f"activemq_{name}": value for name, value in convention.items() if value is not None}
     variables = _variables(hosts, inventory, stated)
     rows = [_row(host, host_variables) for host, host_variables in variables.items()]
@@ -101,10 +101,10 @@ def _row(host: str, variables: Mapping[str, object]) -> dict[str, Any]:
     except UnclearNameError as error:
         return row | {"problem": f"{error.reason}: {error.fix}", "because": f"{error.reason}: {error.fix}"}
     if identity is None:
-        near = ", though it looks like a broker's" if naming.looks_like_broker(host) else ""
-        return row | {"because": f"no broker: the name does not match {PATTERN_VARIABLE}{near}"}
+        near = ", although it is similar to a broker's name" if naming.looks_like_broker(host) else ""
+        return row | {"because": f"not a broker: the name does not match {PATTERN_VARIABLE}{near}"}
     because = [f"{', '.join(parts)} by {origin}" for origin, parts in _by_origin(identity.origins).items()]
-    because += [f"the name says {part} {text}" for part, text in identity.disagreements.items()]
+    because += [f"the name has the {part} {text}" for part, text in identity.disagreements.items()]
     return row | {
         "broker": True,
         **identity.to_dict(),
@@ -148,10 +148,10 @@ def _text(rows: Rows, proposal: NamingProposal | None, alone: NamingProposal | N
         distinction = (
             f"activemq_naming_parity: {rival.parity}" if rival.parity else f"nodes {rival.preferred_node} and another"
         )
-        lines += ["", f"As many names would be other pairs by {rival.pattern} ({distinction}): look which are yours."]
+        lines += ["", f"The pattern {rival.pattern} ({distinction}) reads other pairs: check which are correct."]
     left = [host for host in unread if host not in {identity.name for identity in proposal.identities}]
     if left:
-        lines += ["", f"Of {counted(len(left), 'name')} no pair is read. {_BY_VARIABLES}"]
+        lines += ["", f"{counted(len(left), 'name')} cannot be read as pairs. {_BY_VARIABLES}"]
     return lines
 
 
@@ -161,7 +161,7 @@ def _standalone_text(alone: NamingProposal | None) -> list[str]:
     from activemq_fleet.inventory_yaml import write_plain_variables
 
     variables = split_lines(write_plain_variables(alone.variables()))
-    return ["", f"Where each stands alone, these read {counted(len(alone.identities), 'name')}:", "", *variables]
+    return ["", f"As single brokers, these read {counted(len(alone.identities), 'name')}:", "", *variables]
 
 
 def _adopt_text(proposal: NamingProposal | None, alone: NamingProposal | None) -> list[str]:
@@ -173,7 +173,7 @@ def _adopt_text(proposal: NamingProposal | None, alone: NamingProposal | None) -
         "To adopt their activemq.xml files, put the path of each in place of FILE, and the release in place of RELEASE."
     )
     if any(" DIRECTORY " in command for command in commands):
-        what += " DIRECTORY holds HOST/activemq.xml for each host."
+        what += " DIRECTORY contains HOST/activemq.xml for each host."
     return ["", what, "", *commands]
 
 

@@ -138,7 +138,7 @@ def inventory_options(*, required: bool = True) -> Decorator:
             "-e",
             "--extra-vars",
             metavar="VARS",
-            help="key=value, YAML, JSON or @FILE; wins over the inventory. May be repeated.",
+            help="Variable as key=value, YAML, JSON or @FILE; overrides the inventory. May be repeated.",
         ),
         several("--vault-id", "vault_ids", metavar="ID", help="Vault identity, as for Ansible. May be repeated."),
         several(
@@ -174,14 +174,14 @@ spark_options = options_as_argument(
     click.option(
         "--master",
         metavar="URL",
-        help="Where Spark runs: local[*] (the default, this machine), spark://HOST:7077, yarn, k8s://URL.",
+        help="Spark master: local[*] (the default, this machine), spark://HOST:7077, yarn, k8s://URL.",
     ),
-    click.option("--remote", metavar="URL", help="A Spark Connect server instead: sc://HOST:15002."),
+    click.option("--remote", metavar="URL", help="Spark Connect server, in place of a master: sc://HOST:15002."),
     click.option(
         "--conf",
         metavar="K=V",
         multiple=True,
-        help="A setting of Spark, such as spark.executor.memory=4g. May be repeated.",
+        help="Setting of Spark, such as spark.executor.memory=4g. May be repeated.",
     ),
     click.option(
         "--archives",
@@ -193,7 +193,7 @@ spark_options = options_as_argument(
     click.option(
         "--progress/--no-progress",
         default=None,
-        help="Tell on stderr what the job is at. Without either: only on a terminal.",
+        help="Print the progress of the job on stderr. Default: only on a terminal.",
     ),
 )
 """Adds the options of commands that run on Spark, where and with which settings; the command gets them as ``spark``."""

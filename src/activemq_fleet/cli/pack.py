@@ -14,13 +14,13 @@ from activemq_fleet.cli.printing import echo
 @click.command("pack")
 @output_option(
     "FILE",
-    "Archive to write, as env.tar.gz. It appears whole or not at all.",
+    "Archive to write, such as env.tar.gz. It is written atomically.",
     click.Path(path_type=Path, dir_okay=False),
 )
 @click.option(
     "--python-prefix",
     metavar="DIR",
-    help="Where executors have their Python, such as /usr, when that is not where it is here.",
+    help="Prefix of the executors' Python, such as /usr, if it differs from this machine.",
 )
 def command(output: Path, python_prefix: str | None) -> int:
     """Pack the Python environment that executors need.

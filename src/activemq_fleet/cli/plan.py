@@ -24,7 +24,7 @@ _LARGEST = 5000
 @click.option(
     "--hosts",
     metavar="FILE",
-    help="Hosts and their variables: JSON lines, Parquet, CSV, or what ansible-inventory --list says. "
+    help="Hosts and their variables: JSON lines, Parquet, CSV, or the output of ansible-inventory --list. "
     "Any path that Spark reads.",
 )
 @click.option(
@@ -33,25 +33,25 @@ _LARGEST = 5000
     type=click.Choice(("auto", "lines", "parquet", "csv", "ansible")),
     default="auto",
     show_default=True,
-    help="What --hosts is; by itself told by its name and its first line.",
+    help="Format of --hosts. auto: detect it from the file's name and first line.",
 )
 @inventory_options(required=False)
-@output_option("OUT", "Where the datasets go, as a whole or not at all.")
+@output_option("OUT", "Directory for the datasets, written atomically.")
 @click.option(
     "--since",
     metavar="DIR",
-    help="An earlier output: only what has changed is computed, and the dataset changes tells it. "
-    "By itself OUT, where it holds one.",
+    help="Earlier output: compute only the changes since then, and write them to the dataset changes. "
+    "Default: OUT, if it contains an output.",
 )
-@click.option("--anew", is_flag=True, help="Compute everything, whatever there is already.")
-@click.option("--without-content", is_flag=True, help="Paths and hashes of files only.")
+@click.option("--anew", is_flag=True, help="Compute everything, even if OUT has an earlier plan.")
+@click.option("--without-content", is_flag=True, help="Write only paths and hashes of files.")
 @click.option(
     "--largest",
     metavar="BROKERS",
     type=click.IntRange(min=2),
     default=_LARGEST,
     show_default=True,
-    help="A network of more brokers than this is told and not planned: one task has to hold it.",
+    help="Report a network of more brokers than this, and do not plan it: one task has to hold it.",
 )
 @spark_options
 def command(
@@ -67,8 +67,8 @@ def command(
 ) -> int:
     """Plan a fleet on Spark: the datasets brokers, links, findings and files below OUT.
 
-    The same findings as `check` and the same files as `render`, for fleets that one machine or one
-    afternoon does not hold. Secrets are written as @VARIABLE@. A network with an error finding that
+    The findings are those of `check` and the files are those of `render`, for fleets that are too
+    large for one machine. Secrets are written as @VARIABLE@. A network with an error finding that
     is not waived gets no files, and the exit code is 1.
     """
     from activemq_fleet.spark.earlier_plan import earlier_output_of
@@ -78,7 +78,7 @@ def command(
     if not hosts:
         inventory = inventory.or_configured()
     if bool(hosts) == bool(inventory):
-        raise click.UsageError("say where the hosts are: --hosts FILE, or -i INVENTORY")
+        raise click.UsageError("no hosts: set --hosts FILE, or -i INVENTORY")
     if since and anew:
         raise click.UsageError("--since and --anew exclude each other")
     with session("plan", spark) as running:

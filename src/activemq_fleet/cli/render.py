@@ -21,13 +21,13 @@ _OURS = frozenset({_INDEX, "fleet.svg", "hosts", "clients", "prometheus"})
 @inventory_options()
 @output_option(
     "DIR",
-    "Directory to write. It appears whole or not at all; one that render wrote earlier is replaced.",
+    "Directory to write, atomically. A directory that render wrote earlier is replaced.",
     click.Path(path_type=Path),
 )
 def command(inventory: InventoryOptions, output: Path) -> int:
     """Write every file of every host, fleet.json and a picture.
 
-    With an error finding that is not waived nothing is written. Secrets are written as @VARIABLE@.
+    If an error finding is not waived, nothing is written. Secrets are written as @VARIABLE@.
     """
     from activemq_fleet import render_fleet
     from activemq_fleet.cli.fleet_checks import print_findings, print_warnings, schema_of
@@ -63,6 +63,6 @@ def check_directory(directory: Path) -> None:
         raise InputError(f"{directory}: is not empty and was not written by render; choose another directory")
     if foreign := sorted(names - _OURS):
         raise InputError(
-            f"{directory}: holds {foreign[0]}, which render did not write and would remove; "
+            f"{directory}: contains {foreign[0]}, which render did not write and would remove; "
             "move it away, or choose another directory"
         )

@@ -35,9 +35,9 @@ _FAMILIES_OF_INVENTORIES = {
 def command(ids: tuple[str, ...], form: str) -> int:
     """Explain the rule ID, such as N003 or T002; without ID list all rules.
 
-    A family, such as N, lists its rules. The explanation names the severity, the releases, the consequence of the
-    mistake, its fix, what the rule cannot see, the source, and an example for which it fires and one for which it is
-    silent.
+    For a family, such as N, list its rules. The explanation names the severity, the releases, the consequence of
+    the mistake, its fix, the limits of the rule, the source, an example that the rule reports, and an example
+    that it accepts.
     """
     from activemq_fleet.validation import described_rules
 

@@ -23,10 +23,10 @@ def command() -> None:
     "source",
     metavar="JAR|ARCHIVE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The release's own jar (activemq-spring, activemq-core to 5.7, activemq-all) or its tar.gz or zip.",
+    help="Jar of the release (activemq-spring, activemq-core to 5.7, activemq-all), or its tar.gz or zip.",
 )
 def fetch(releases: tuple[str, ...], source: Path | None) -> None:
-    """Take the XSD of each RELEASE from its own jar or archive into the cache.
+    """Copy the XSD of each RELEASE from its jar or archive to the cache.
 
     Without --from the schema comes from the wheel or, for releases that the wheel does not contain, through Maven. A
     schema given by --from replaces the cached one. The cache can be copied to a machine without a network.
@@ -35,7 +35,7 @@ def fetch(releases: tuple[str, ...], source: Path | None) -> None:
     from activemq_fleet.artifacts import fetch_schema
 
     if source is not None and len(releases) > 1:
-        raise click.UsageError(f"--from {source} is of one release: name one RELEASE, not {len(releases)}")
+        raise click.UsageError(f"--from {source} belongs to one release: name one RELEASE, not {len(releases)}")
     for release in map(Release.of, releases):
         with ACTIVITY.during(f"Fetching the schema of {release}"):
             path = fetch_schema(release, source, progress=echo_to_stderr)

@@ -54,33 +54,41 @@ class _Question:
     ansible: str
 
 
-@click.command("status", short_help="How every broker, agent and load balancer stands.")
+@click.command("status", short_help="Show the state of every broker, agent and load balancer.")
 @click.argument("name", metavar="[HOST|PAIR|GROUP]", default="", shell_complete=complete_hosts)
 @inventory_options(required=False)
-@format_option("text", "json", "nagios", help="nagios: one line about one HOST, and the exit codes of its plugins.")
-@click.option("--html", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Write a page, too.")
-@click.option("--watch", metavar="SECONDS", type=click.FloatRange(min=0.5), help="Again and again, until Ctrl-C.")
+@format_option(
+    "text", "json", "nagios", help="Output format. nagios: one line about one HOST, with the exit codes of a plugin."
+)
+@click.option("--html", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Write an HTML page too.")
+@click.option("--watch", metavar="SECONDS", type=click.FloatRange(min=0.5), help="Repeat until Ctrl-C.")
 @click.option(
     "--timeout",
     metavar="SECONDS",
     type=click.FloatRange(min=1, max=600),
     default=20.0,
     show_default=True,
-    help="After which a host counts as unreachable.",
+    help="Seconds without an answer after which a host counts as unreachable.",
 )
-@click.option("--lab", is_flag=True, help="The running lab of the inventory, without Ansible.")
-@click.option("--dir", "directory", type=click.Path(), help="The lab's directory; means --lab, and needs no -i.")
-@click.option("--wide", is_flag=True, help="All columns, and the full names of hosts.")
-@click.option("--forks", type=click.IntRange(min=1), default=50, show_default=True, help="Hosts asked at once.")
+@click.option("--lab", is_flag=True, help="Show the running lab of the inventory, without Ansible.")
+@click.option("--dir", "directory", type=click.Path(), help="The lab's directory; implies --lab, and requires no -i.")
+@click.option("--wide", is_flag=True, help="Show all columns, and the full names of hosts.")
 @click.option(
-    "--ansible-options", "ansible", metavar="WORDS", default="", help="For ansible-playbook, such as '--become -u ops'."
+    "--forks", type=click.IntRange(min=1), default=50, show_default=True, help="Number of hosts to query in parallel."
+)
+@click.option(
+    "--ansible-options",
+    "ansible",
+    metavar="WORDS",
+    default="",
+    help="Options for ansible-playbook, such as '--become -u ops'.",
 )
 def command(form: str, html: Path | None, watch: float | None, wide: bool, **question: Any) -> int:
-    """Show how every broker, agent and load balancer stands, and what is wrong.
+    """Show the state of every broker, agent and load balancer, and findings.
 
-    Nothing is changed on any host. A host that does not answer costs its own row.
+    The command changes nothing on any host. The row of a host that does not answer shows it as unreachable.
 
-    Exit codes: 0 all is well; 1 findings, unreachable hosts among them; 2 wrong usage.
+    Exit codes: 0 healthy; 1 findings, including unreachable hosts; 2 wrong usage.
     """
     try:
         return _ask_and_show(_Question(**question), form, html, watch, wide=wide)
@@ -95,7 +103,7 @@ def command(form: str, html: Path | None, watch: float | None, wide: bool, **que
 def _ask_and_show(question: _Question, form: str, html: Path | None, watch: float | None, *, wide: bool) -> int:
     """Show the status, with ``watch`` again and again, every so many seconds; return the exit code."""
     if form == "nagios" and not question.name:
-        raise InputError("--format nagios is about one HOST: name it")
+        raise InputError("--format nagios requires one HOST: name it")
     gather = _gatherer(question)
     while True:
         prompts = question.inventory.prompts or _PROMPTING.search(question.ansible) is not None
@@ -120,7 +128,7 @@ def _gatherer(question: _Question) -> Callable[[], FleetStatus]:
     if question.directory is None:
         question = dataclasses.replace(question, inventory=question.inventory.or_configured())
     if not (question.inventory or question.directory):
-        raise InputError("say which fleet: -i INVENTORY, or --dir with a lab's directory")
+        raise InputError("no fleet is selected: set -i INVENTORY, or --dir with a lab's directory")
     if not question.lab and question.directory is None:
         fleet = question.inventory.load_fleet()
         return partial(_ask_hosts, fleet, select_hosts(fleet, question.name), question)

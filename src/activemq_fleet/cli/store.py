@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _store = click.argument("directory", metavar="STORE", type=click.Path(exists=True, file_okay=False, path_type=Path))
-_format = format_option(help="How to print.")
+_format = format_option(help="Output format.")
 
 
 class ReplayError(FleetError):
@@ -34,7 +34,7 @@ class ReplayError(FleetError):
     exit_code = 1
 
 
-@click.group(short_help="What a store holds, what is damaged, and what only an old generation of it holds.")
+@click.group(short_help="Inspect a kahaDB store: contents, damage, and messages left in old generations.")
 def command() -> None:
     """Inspect a kahaDB store on a machine that has mounted it: messages, damage, uncopied messages.
 
@@ -44,14 +44,14 @@ def command() -> None:
     """
 
 
-@command.command("inspect", short_help="Show what a store holds and what is damaged.")
+@command.command("inspect", short_help="Show the contents and the damage of a store.")
 @_store
 @_format
 def inspect_command(directory: Path, form: str) -> int:
-    """Show what a kahaDB store holds, and what in it is damaged, before a broker opens it. Nothing is written.
+    """Show the contents and the damage of a kahaDB store before a broker opens it. Nothing is written.
 
-    Of a fenced store the command reads the generation in force. Root reads as the account that owns the store.
-    Exit 0: no damage was found; 1: there is some.
+    In a fenced store the command reads the generation in force. Root reads as the account that owns the store.
+    Exit codes: 0 no damage; 1 damage.
     """
     from activemq_fleet.cli.store_report import report_lines
     from activemq_fleet.node.fence.store_inspection import inspect_directory
@@ -89,7 +89,7 @@ def behind_command(directory: Path, form: str) -> None:
         more = "".join(f"  {printable(row[key])}" for key in ("event", "transaction") if key in row)
         echo(f"generation {row['generation']}  {printable(row['destination'])}  {printable(row['message'])}{more}")
     if not rows:
-        echo("no message is known that only an old generation holds")
+        echo("no message is left in an old generation")
 
 
 @command.command("replay", short_help="Send the messages to the pair.")
@@ -100,14 +100,18 @@ def behind_command(directory: Path, form: str) -> None:
     metavar="HOST:PORT",
     required=True,
     multiple=True,
-    help="An OpenWire connector of the pair, once for each node; ssl://HOST:PORT where it speaks TLS.",
+    help="OpenWire connector of the pair, once for each node; ssl://HOST:PORT for TLS.",
 )
-@click.option("--username", default="", help="An account that may write to the messages' destinations.")
+@click.option("--username", default="", help="Account that may write to the messages' destinations.")
 @click.option(
-    "--password-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Without it, it is asked for."
+    "--password-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the password. Default: prompt for it.",
 )
 @click.option(
-    "--ca-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Whose certificates are trusted."
+    "--ca-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the trusted CA certificates.",
 )
 def replay_command(
     directory: Path, urls: tuple[str, ...], username: str, password_file: Path | None, ca_file: Path | None
@@ -122,7 +126,7 @@ def replay_command(
 
     numbers = _run_as_owner(directory, lambda: _open_fenced(directory).kept_generations())
     if not numbers:
-        echo("no message is known that only an old generation holds")
+        echo("no message is left in an old generation")
         return
     login = Login(username, _password(username, password_file))
     context = ssl.create_default_context(cafile=ca_file)
@@ -132,7 +136,7 @@ def replay_command(
         sent, in_doubt = _run_as_owner(directory, replay, ReplayError)
         echo(f"generation {number}: {sent} messages were sent")
         if in_doubt:
-            echo(f"generation {number} is kept: {in_doubt} messages wait for the decision of an XA transaction")
+            echo(f"generation {number} is kept: {in_doubt} messages depend on an undecided XA transaction")
     for sentence in _run_as_owner(directory, partial(_remove_generations, directory), ReplayError):
         echo(sentence)
 
@@ -185,7 +189,7 @@ def _open_fenced(directory: Path) -> SharedStore:
     from activemq_fleet.node.fence.shared_store import FenceError, SharedStore
 
     if not (directory / "fence" / "claims").is_dir():
-        raise FenceError("this is no fenced store: name the pair's activemq_store_directory")
+        raise FenceError("this is not a fenced store: name the pair's activemq_store_directory")
     return SharedStore(str(directory))
 
 

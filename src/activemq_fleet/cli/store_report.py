@@ -23,20 +23,20 @@ def report_lines(report: dict[str, Any]) -> Iterator[str]:
         yield f"  {file['name']}  {counted(file['size'], 'byte')}, {counted(file['records'], 'record')}"
     if report["missing_files"]:
         names = ", ".join(f"db-{number}.log" for number in report["missing_files"][:_SHOWN])
-        yield f"  not there: {names} (a broker removes files that nothing needs any more)"
+        yield f"  missing: {names} (a broker removes files that it no longer needs)"
     if report["index_lacks_files"]:
-        yield f"INDEX: db.data needs {', '.join(report['index_lacks_files'])}, which is not there"
-        yield "  up to 5.13 no broker starts with it: stop both nodes, and move db.data and db.redo away"
+        yield f"INDEX: db.data needs {', '.join(report['index_lacks_files'])}, which does not exist"
+        yield "  up to 5.13 no broker starts with it: stop both nodes, and move db.data and db.redo elsewhere"
     if end["unfinished"]:
-        yield f"  {end['file']} ends amid a batch: a broker died while it wrote, and had acknowledged nothing of it"
+        yield f"  {end['file']} ends inside a batch: a broker died while it wrote, and acknowledged nothing of it"
     unchecked = report["batches"] - report["checked_batches"]
     if unchecked:
         number = f"{unchecked:,} of {report['batches']:,} batches"
-        yield f"  {number} have no checksum: damage inside their messages is not seen"
+        yield f"  {number} have no checksum: damage inside their messages is not detected"
     yield "messages:"
     yield from _holdings(report) or ("  none",)
     if not report["damaged_places"]:
-        yield "the journal itself is whole" if report["index_lacks_files"] else "no damage was found"
+        yield "the store journal is not damaged" if report["index_lacks_files"] else "no damage was found"
         return
     yield f"DAMAGED: {counted(report['damaged_places'], 'place')}"
     for damage in report["damages"]:
@@ -69,6 +69,6 @@ def _damage(damage: dict[str, Any]) -> Iterator[str]:
     if len(damage["messages"]) > _SHOWN:
         yield f"    lost: {counted(len(damage['messages']) - _SHOWN, 'more message', 'more messages')}"
     if damage["acknowledgements"]:
-        yield f"    {counted(damage['acknowledgements'], 'acknowledgement')}: so many messages may come once more"
+        yield f"    {counted(damage['acknowledgements'], 'acknowledgement')}: as many messages may be delivered again"
     if not damage["is_known"]:
-        yield f"    what it held cannot be read: {counted(damage['stop'] - damage['start'], 'byte')}"
+        yield f"    its content cannot be read: {counted(damage['stop'] - damage['start'], 'byte')}"

@@ -35,10 +35,10 @@ def add_output_options(command: click.Command) -> click.Command:
                 type=click.Choice([*_COLORS]),
                 expose_value=False,
                 callback=_set_color,
-                help="Whether to print colors. auto: on a terminal, unless NO_COLOR is set.",
+                help="When to print colors. auto: on a terminal, unless NO_COLOR is set.",
             ),
             click.Option(
-                ["--no-color"], is_flag=True, expose_value=False, callback=_set_no_color, help="As --color never."
+                ["--no-color"], is_flag=True, expose_value=False, callback=_set_no_color, help="Same as --color never."
             ),
             click.Option(
                 ["--no-pager"],

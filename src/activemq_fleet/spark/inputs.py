@@ -233,7 +233,7 @@ def _read_host(name: str, content: bytes | None, inventory_hosts: Mapping[str, H
         return _with_valid_time_zone(
             inventory_hosts[name], [f"{problems[-1]}: the inventory tells group, release and time zone"]
         )
-    return _with_valid_time_zone(Host(name), [f"{problems[-1]}: its times are taken for UTC, its release is not known"])
+    return _with_valid_time_zone(Host(name), [f"{problems[-1]}: its times are read as UTC, its release is not known"])
 
 
 def _pairs_by_name(names: Iterable[str]) -> dict[str, str]:
@@ -271,7 +271,7 @@ def _host_of_file(name: str, known: Mapping[str, Any]) -> Host:
         return printable(value[:_LONGEST_TEXT]) if isinstance(value, str) and value else None
 
     zone = text("timezone")
-    problems = () if zone else (f"{HOST_FILE} names no time zone: its times are taken for UTC",)
+    problems = () if zone else (f"{HOST_FILE} names no time zone: its times are read as UTC",)
     return Host(
         name,
         zone or "UTC",
@@ -313,7 +313,7 @@ def _with_valid_time_zone(host: Host, problems: list[str]) -> Host:
     try:
         zone_of(host.timezone)
     except InputError as error:
-        return replace(host, timezone="UTC", problems=(*problems, f"{error}; its times are taken for UTC"))
+        return replace(host, timezone="UTC", problems=(*problems, f"{error}; its times are read as UTC"))
     return replace(host, problems=tuple(problems))
 
 

@@ -87,7 +87,7 @@ class TestWhatItWrites:
         before = snapshot(tmp_path / "inventory")
 
         assert run(tree, "-o", tmp_path / "inventory") == 2
-        assert f"holds {name}, which adopt did not write" in capsys.readouterr().err
+        assert f"contains {name}, which adopt did not write" in capsys.readouterr().err
         assert snapshot(tmp_path / "inventory") == before
 
     @pytest.mark.parametrize("name", ["hosts.yml", "group_vars/all.yml", "zz.activemq.yml"])
@@ -97,7 +97,7 @@ class TestWhatItWrites:
         path.write_text(path.read_text().replace("sha256 ", "sha256 0") + "# by hand\n")
 
         assert run(tree, "-o", tmp_path / "inventory") == 2
-        assert "was changed since adopt wrote it" in capsys.readouterr().err
+        assert "was changed after adopt wrote it" in capsys.readouterr().err
 
     def test_brokers_whose_names_have_no_node_stand_alone(self, tmp_path: Path, capsys: Any) -> None:
         for host in ("broker1", "broker2"):
@@ -337,4 +337,4 @@ class TestWhatItRefuses:
         (tmp_path / "theirs" / "hosts.yml").write_text("all: {}\n")
 
         assert run("nosuch", "-o", tmp_path / "theirs") == 2
-        assert "holds hosts.yml" in capsys.readouterr().err
+        assert "contains hosts.yml" in capsys.readouterr().err

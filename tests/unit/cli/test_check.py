@@ -163,11 +163,11 @@ def test_what_is_no_baseline_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "say what to check"),
+        ([], "nothing to check"),
         (["--file", "{bad}"], "--release is missing"),
         (["--file", "{bad}", "--release", "4.0"], "4.0"),
         (["--file", "nowhere.xml", "--release", "5.18.3"], "nowhere.xml: cannot be read"),
-        (["--file", "{bad}", "-i", "hosts,", "--release", "5.18.3"], "say what to check"),
+        (["--file", "{bad}", "-i", "hosts,", "--release", "5.18.3"], "nothing to check"),
         (["-i", "hosts,", "--release", "5.18.3"], "activemq_release"),
     ],
 )

@@ -122,7 +122,7 @@ def test_a_directory_gives_the_files_with_a_broker_and_no_others(
 
 def test_a_directory_without_a_broker_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(tmp_path), "--release", "5.18.3"]) == 2
-    assert "it has no activemq.xml, and no file with a <broker>" in capsys.readouterr().err
+    assert "the directory has no activemq.xml, and no file with a <broker>" in capsys.readouterr().err
 
 
 def test_a_release_whose_line_has_no_schema_is_an_error(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_with_to_it_tells_the_way_of_a_message(inventory: Path, capsys: pytest.C
 
 def test_a_destination_alone_is_refused(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "-i", str(inventory), "a-mq01-a", "--destination", "orders"]) == 2
-    assert "--destination goes with --to" in capsys.readouterr().err
+    assert "--destination requires --to" in capsys.readouterr().err
 
 
 def test_findings_of_rules_are_on_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,7 +53,7 @@ def test_help_prints_one_section(words: list[str], text: str, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["chekc"], "no command or topic is called chekc: did you mean check?"),
+        (["chekc"], "no command or topic has the name chekc: did you mean check?"),
         (["lab", "upp"], "lab has no subcommand upp: `activemq-fleet help lab` lists them"),
         (["alerts", "ActiveMQBrokerHang"], "has no section ActiveMQBrokerHang: did you mean 'ActiveMQBrokerHung'?"),
     ],

@@ -29,7 +29,7 @@ def test_a_name_is_shown_with_its_parts_and_what_decided_them(capsys: pytest.Cap
 def test_a_convention_is_proposed_for_names_that_are_not_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["names", *PARITY.hosts]) == 1
     text = capsys.readouterr().out
-    assert "ffm1amq001.example.com: no broker: the name does not match activemq_naming_pattern" in text
+    assert "ffm1amq001.example.com: not a broker: the name does not match activemq_naming_pattern" in text
     assert "These variables of all hosts read 4 names as pairs:" in text
     assert "activemq_naming_parity: odd-even\n" in text
 
@@ -50,7 +50,7 @@ def test_a_proposal_reads_the_names_when_it_is_given_back(capsys: pytest.Capture
 
 def test_names_of_brokers_that_stand_alone_are_read_as_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["names", "broker1", "broker2", "broker3"]) == 1
-    assert "Where each stands alone, these read 3 names:" in capsys.readouterr().out
+    assert "As single brokers, these read 3 names:" in capsys.readouterr().out
 
     main(["names", "broker1", "broker2", "broker3", "--format", "json"])
     alone: dict[str, Any] = json.loads(capsys.readouterr().out)["alone"]["variables"]
@@ -79,7 +79,7 @@ def test_inventory_without_any_broker_gets_a_convention_for_single_brokers(
     inventory.write_text("all: {hosts: {alpha: , beta: }}\n")
     main(["names", "-i", str(inventory)])
 
-    assert "Where each stands alone, these read 2 names:" in capsys.readouterr().out
+    assert "As single brokers, these read 2 names:" in capsys.readouterr().out
 
 
 def test_an_inventory_is_read_with_its_variables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +96,7 @@ def test_a_difference_and_a_missing_part_are_told(tmp_path: Path, capsys: pytest
     (tmp_path / "hosts.ini").write_text("orders-mq01-a activemq_node=b\nhal1 activemq_node=a\n")
     assert main(["names", "-i", str(tmp_path)]) == 1
     text = capsys.readouterr().out
-    assert "the name says node a" in text
+    assert "the name has the node a" in text
     assert (
         "the host name does not match activemq_naming_pattern, and activemq_group and activemq_pair are not set: set"
         in text
@@ -114,13 +114,13 @@ def test_nothing_to_read_and_a_pattern_that_is_none_are_wrong_usage(capsys: pyte
     [
         (
             "ip-10-0-1-15 ip-10-0-2-16",
-            "reads these names as pairs: try --naming-pattern. Where a name does not say it, set",
+            "reads these names as pairs: set --naming-pattern. For a host whose name does not",
         ),
         (
             "amq-p-001 amq-p-002 amq-t-001",
-            "Of 1 name no pair is read. Where a name does not say it, set activemq_group",
+            "1 name cannot be read as pairs. For a host whose name does not contain them, set activemq_group",
         ),
-        ("mq-eu-1 mq-eu-2 mq-us-1 mq-us-2", "As many names would be other pairs by "),
+        ("mq-eu-1 mq-eu-2 mq-us-1 mq-us-2", "reads other pairs: check which are correct"),
     ],
 )
 def test_what_no_convention_decides_is_one_sentence_with_what_to_do(

@@ -47,12 +47,12 @@ def test_a_lab_is_named_by_its_directory_alone(tmp_path: Path, capsys: pytest.Ca
     assert main(["status", "--dir", str(tmp_path)]) == 1
     assert capsys.readouterr().err.startswith(f"activemq-fleet: error: there is no lab in {tmp_path}")
     assert main(["status", "--lab"]) == 2
-    assert "say which fleet: -i INVENTORY, or --dir with a lab's directory" in capsys.readouterr().err
+    assert "no fleet is selected: set -i INVENTORY, or --dir with a lab's directory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("", "--format nagios is about one HOST: name it"), ("nobody", "nobody is no host, pair or group")],
+    [("", "--format nagios requires one HOST: name it"), ("nobody", "nobody is no host, pair or group")],
 )
 def test_for_nagios_wrong_usage_is_unknown_and_not_critical(
     inventory: Path, capsys: pytest.CaptureFixture[str], name: str, said: str
