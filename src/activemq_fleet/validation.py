@@ -185,7 +185,7 @@ def lint_links_between_files(
     >>> contents = {"north/activemq.xml": file_with_link_to("south"), "south/activemq.xml": file_with_link_to("north")}
     >>> for finding in lint_links_between_files(contents, dict.fromkeys(contents, Release.of("5.18.3"))):
     ...     print(finding.rule, f"{finding.file}:{finding.line}", finding.message)
-    N010 south/activemq.xml:3 link to-north is duplex, and so is to-south from the other end (north/activemq.xml:3)
+    N010 south/activemq.xml:3 link to-north is duplex, and so is to-south at the other end (north/activemq.xml:3)
     """
     duplex_rule = all_rules()[DUPLEX_RULE]
     if not select_rules(select, ignore).includes(duplex_rule.id):
