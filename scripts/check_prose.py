@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,7 +114,8 @@ def _strings(texts: object) -> Iterator[str]:
 
 def _alert_texts() -> Iterator[Text]:
     path = ROOT / "src" / "activemq_fleet" / "render" / "monitoring" / "alerts.toml"
-    yield Text(_relative(path), 1, path.read_text(encoding="utf-8"))
+    for alert in tomllib.loads(path.read_text(encoding="utf-8"))["alerts"]:
+        yield from (Text(_relative(path), 1, alert[key]) for key in ("summary", "meaning", "todo"))
 
 
 def _help_texts() -> Iterable[Text]:
@@ -123,7 +125,7 @@ def _help_texts() -> Iterable[Text]:
 
 
 def _blank(match: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", " ", match[0]) if "\n" in match[0] else "code"
+    return re.sub(r"[^\n]", " ", match[0]) if "\n" in match[0] else "Code"
 
 
 def _relative(path: Path) -> str:

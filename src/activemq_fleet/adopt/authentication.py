@@ -58,8 +58,9 @@ def note_authentication(proposal: Proposal) -> None:
 def _authentication_note(document: AdoptedDocument, variables: Variables) -> str:
     if variables["authentication"] == "none":
         return (
-            "asks nobody for a login, as before (activemq_authentication: none); activemq_authentication: simple "
-            "for the whole network, with activemq_users for your clients, changes it, and bridges log in then"
+            "does not require authentication, as before (activemq_authentication: none); to change this, set "
+            "activemq_authentication: simple for the whole network, and activemq_users for your clients: bridges then "
+            "log in"
         )
     if not login_plugins(document):
         return "has no login, and bridges log in elsewhere (activemq_authentication: custom)"
