@@ -17,11 +17,13 @@ MOST_AGENTS = 12
 
 def accounts_section(fleet: Fleet, broker: Broker) -> Section:
     """Return the section that explains a broker's accounts: names, groups and rights, never passwords."""
-    accounts = [_account_entry(account, broker) for account in broker.accounts] or [Entry("none", "nobody can log in")]
+    accounts = [_account_entry(account, broker) for account in broker.accounts] or [
+        Entry("none", "no client can log in")
+    ]
     rights = [_permission_entry(permission) for permission in broker.permissions]
     if not rights:
-        rights = [variable_entry(broker.settings, "acl", "rights", "whoever logs in may do everything")]
-    return Section("accounts", "Who may log in", (*accounts, *rights))
+        rights = [variable_entry(broker.settings, "acl", "rights", "any client may do everything after it logs in")]
+    return Section("accounts", "Accounts and permissions", (*accounts, *rights))
 
 
 def _account_entry(account: Account, broker: Broker) -> Entry:
@@ -29,7 +31,7 @@ def _account_entry(account: Account, broker: Broker) -> Entry:
     why = ""
     is_derived = account.name == PROBE_USER and broker.settings.probe_password is None
     if NETWORK_GROUP in account.groups:
-        why = "bridges log in with it, on both sides"
+        why = "both sides of a bridge log in with it"
     elif AGENT_GROUP in account.groups:
         why = "an agent of this group"
     elif account.name == PROBE_USER:
@@ -58,7 +60,7 @@ def clients_section(fleet: Fleet, broker: Broker) -> Section:
     jndi = Entry("jndi", f"clients/{broker.group}/jndi.properties lists every broker of the group", why="render")
     return Section(
         "clients",
-        f"What clients of {unit.name} dial",
+        f"Client addresses of {unit.name}",
         (_java_clients_entry(unit), _mqtt_clients_entry(unit), jndi),
         stacked=True,
     )
@@ -106,17 +108,17 @@ def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> Section | None
     agents = agents_of_pair(fleet, broker)
     for agent in agents[:MOST_AGENTS]:
         variable = f"{PREFIX}agent_pair" if agent.settings.agent_pair else ""
-        why = "" if variable else "by a stable hash of its name"
-        text = f"at home in {agent.pair}"
+        why = "" if variable else "chosen by a stable hash of its name"
+        text = f"home pair {agent.pair}"
         entries.append(Entry(agent.host, text, why=why, variable=variable, origin="inventory" if variable else None))
     if len(agents) > MOST_AGENTS:
         entries.append(Entry("agents", f"and {len(agents) - MOST_AGENTS} more, {len(agents)} in all"))
     if broker.settings.vip:
-        why = "a balancer's address for this group"
+        why = "address of a load balancer for this group"
         entries.append(variable_entry(broker.settings, "vip", "virtual address", broker.settings.vip, why=why))
     for balancer in fleet.balancers:
-        text = "load balancer: it points at preferred masters only" if broker.profile.replicates else "load balancer"
+        text = "load balancer: it forwards to preferred masters only" if broker.profile.replicates else "load balancer"
         if broker.is_replication_slave:
-            text = "load balancer: it does not point here, for a pure slave takes no clients"
+            text = "load balancer: it does not forward to this node, because a pure slave accepts no clients"
         entries.append(Entry(balancer.host, text))
-    return Section("pointing", "Agents and balancers", tuple(entries)) if entries else None
+    return Section("pointing", "Agents and load balancers", tuple(entries)) if entries else None

@@ -12,16 +12,16 @@ from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Agent, Fleet, Pair
 
 _PURPOSES = {
-    "agent.conf": "what the agent reads: brokers in their order, topics, its state",
+    "agent.conf": "configuration of the agent: brokers in their order, topics, its state",
     "mb.password": "the password of its account",
     "jndi.properties": "the same brokers, for Java clients on this host",
-    "systemd/activemq-agent.service": "the unit that starts it",
+    "systemd/activemq-agent.service": "the service unit",
 }
 
 
 def agent_title(agent: Agent) -> str:
     """Return the title of the explanation of a failover agent."""
-    return f"a failover agent, at home in pair {agent.pair} of group {agent.group}"
+    return f"a failover agent with home pair {agent.pair} in group {agent.group}"
 
 
 def agent_sections(fleet: Fleet, agent: Agent) -> list[Section]:
@@ -38,7 +38,7 @@ def agent_sections(fleet: Fleet, agent: Agent) -> list[Section]:
 def _home_pair_section(fleet: Fleet, agent: Agent, pair: Pair) -> Section:
     settings = agent.settings
     pairs = pair_count(fleet, agent.group)
-    why_group = "" if settings.agent_group else "the only group there is"
+    why_group = "" if settings.agent_group else "the only group"
     group = variable_entry(settings, "agent_group", "group", agent.group, why=why_group, data={"group": agent.group})
     if settings.agent_pair:
         why = "set by hand"
@@ -55,8 +55,10 @@ def _home_pair_section(fleet: Fleet, agent: Agent, pair: Pair) -> Section:
         )
         for b in pair.in_order
     ]
-    intro = "A durable MQTT session lives in one pair's store, so its list holds that pair's nodes and no others."
-    return Section("home", "Its home, and why", (group, home, *nodes), intro=intro)
+    intro = (
+        "The store of one pair contains the durable MQTT session, so the agent connects only to the nodes of that pair."
+    )
+    return Section("home", "Home pair", (group, home, *nodes), intro=intro)
 
 
 def _configuration_section(agent: Agent, pair: Pair) -> Section:
@@ -71,31 +73,29 @@ def _configuration_section(agent: Agent, pair: Pair) -> Section:
         ),
         variable_entry(settings, "agent_handlers", "handlers", settings.agent_handlers or "none"),
     ]  # fmt: skip
-    return Section("told", "What it is told", tuple(shown))
+    return Section("told", "Configuration", tuple(shown))
 
 
 def _broker_death_section(pair: Pair) -> Section:
     master, brokers = pair.preferred_master, pair.in_order
-    fate = "where it was active, the agent finds its session and its messages on the other node"
+    fate = "if the broker was active, the agent finds its session and its messages on the other node"
     if len(brokers) == 1 or not master.profile.has_peer:
-        fate = "the agent waits until it is back"
+        fate = "the agent waits until the broker is back"
     entries = [Entry(broker.identity.host, fate) for broker in brokers]
     entries.append(Entry("within", takeover_time(master, XmlDocument(activemq_xml(master)))))
     entries.append(
-        Entry("both", "what is to be sent waits on this host until one of them is back; no other pair is tried")
+        Entry("both", "outgoing messages wait on this host until a node is back; the agent tries no other pair")
     )
-    return Section("dies", "When a broker of its home pair dies", tuple(entries))
+    return Section("dies", "Failure of a broker of the home pair", tuple(entries))
 
 
 def _files_section(agent: Agent) -> Section:
     settings = agent.settings
     entries = [
-        variable_entry(
-            settings, "agent_config", "below", settings.agent_config, why="a link to the version that is in force"
-        ),
+        variable_entry(settings, "agent_config", "below", settings.agent_config, why="a link to the version in force"),
         variable_entry(settings, "agent_state", "state", settings.agent_state, why="journal and outbox"),
     ]
     entries += [
         file_entry(path, settings.agent_config, _PURPOSES.get(path, "your own file")) for path in render_agent(agent)
     ]
-    return Section("agent-files", "Its files", tuple(entries))
+    return Section("agent-files", "Files", tuple(entries))

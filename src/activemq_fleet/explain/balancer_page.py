@@ -21,7 +21,7 @@ def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[Section]:
         variable_entry(settings, "vip", "virtual address", settings.vip or "none")
     ]
     interface = variable_entry(settings, "vip_interface", "network interface", settings.vip_interface or "none")
-    return [Section("balances", "What it points at", (*address_entries, interface, *entries))]
+    return [Section("balances", "Targets", (*address_entries, interface, *entries))]
 
 
 def _address_entry(address: VirtualAddress) -> Entry:
@@ -37,7 +37,7 @@ def _address_entry(address: VirtualAddress) -> Entry:
 
 def _backends_reason(brokers: tuple[Broker, ...]) -> str:
     if any(broker.profile.replicates for broker in brokers):
-        return "preferred masters only: a pure slave takes no clients"
+        return "preferred masters only: a pure slave accepts no clients"
     if not any(broker.profile.has_peer for broker in brokers):
         return "single brokers"
-    return "both nodes of a pair: a standby's ports are closed"
+    return "both nodes of a pair: the ports of a standby are closed"

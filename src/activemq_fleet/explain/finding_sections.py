@@ -22,10 +22,10 @@ def findings_section(fleet: Fleet, host: str, broker: Broker | None) -> Section:
         rule = waiver["rule"]
         if rule not in used and any(fnmatch.fnmatchcase(host, pattern) for pattern in waiver["hosts"]):
             until = f", until {waiver['until']}" if waiver.get("until") else ""
-            text = f"would be let pass{until}: {waiver['reason']}"
+            text = f"findings would be waived{until}: {waiver['reason']}"
             entries.append(Entry(f"waiver {rule}", text, variable="activemq_waivers", origin="inventory"))
     if not entries:
-        entries = [Entry("none", "nothing to say about this host")]
+        entries = [Entry("none", "no findings and no waivers for this host")]
     return Section("findings", "Findings and waivers", tuple(entries))
 
 

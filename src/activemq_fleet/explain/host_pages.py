@@ -39,7 +39,7 @@ def explain_host(fleet: Fleet, host: str) -> Explanation:
     >>> variables = {"activemq_release": "5.18.3", "activemq_ha": "none"}
     >>> explanation = explain_host(build_fleet({"orders-mq01-a.example.com": variables}), "orders-mq01-a")
     >>> explanation.title
-    'orders-mq01-a.example.com: a broker on its own in group orders, ActiveMQ 5.18.3'
+    'orders-mq01-a.example.com: a single broker in group orders, ActiveMQ 5.18.3'
     >>> [entry.text for entry in explanation.section("ports").entries if entry.label == "openwire"]
     ['61616 nio']
     """
@@ -77,7 +77,7 @@ def explanation_of(
         titles.append("a load balancer")
         sections += balancer_sections(fleet, balancer)
     if not kinds:
-        titles.append("nothing is deployed here, as the findings say why")
+        titles.append("nothing is deployed here; the findings give the reason")
     sections.append(findings_section(fleet, host, broker))
     return Explanation(host, tuple(kinds), f"{host}: {', and '.join(titles)}", tuple(sections))
 
@@ -103,7 +103,7 @@ def _broker_sections(
 def _broker_title(broker: Broker) -> str:
     release = f"ActiveMQ {broker.release.text}"
     if not broker.profile.has_peer:
-        return f"a broker on its own in group {broker.group}, {release}"
+        return f"a single broker in group {broker.group}, {release}"
     return f"preferred {broker.role} of pair {broker.pair} in group {broker.group}, {release}"
 
 
@@ -121,8 +121,8 @@ def inventory_name_of(fleet: Fleet, name: str) -> str:
     if len(short) == 1:
         return short[0]
     if short:
-        raise InputError(f"{name} names {len(short)} hosts: say which of {', '.join(sorted(short))}")
+        raise InputError(f"{name} matches {len(short)} hosts: name one of {', '.join(sorted(short))}")
     labels = {host.partition(".")[0]: host for host in hosts} | {host: host for host in hosts}
     near = difflib.get_close_matches(name, labels, n=1)
     hint = f"did you mean {labels[near[0]]}?" if near else f"such as {next(iter(hosts), 'none: it has no hosts')}"
-    raise InputError(f"{name} is no broker, agent or load balancer of this inventory: {hint}")
+    raise InputError(f"{name} is not a broker, agent or load balancer of this inventory: {hint}")

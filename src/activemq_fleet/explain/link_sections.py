@@ -10,9 +10,9 @@ from activemq_fleet.settings.broker import PREFIX
 from activemq_fleet.topology import Broker, Fleet, Link
 
 _KINDS = {
-    "multicast": "each that it hears",
-    "masterslave": "whichever node is active",
-    "failover": "whichever node is active; its addresses are tried in turn",
+    "multicast": "each broker that it discovers",
+    "masterslave": "to the active node",
+    "failover": "to the active node; addresses are tried in turn",
     "static": "one fixed address",
 }
 _MOST_LISTED = 12
@@ -26,22 +26,22 @@ def outgoing_links_section(fleet: Fleet, broker: Broker) -> Section:
     intro = ""
     if broker.links and broker.profile.shares_store and broker.peer:
         which = "links to other pairs," if broker.settings.pair_links == "static" else "links"
-        intro = f"Dialled while it is active; the other node has the same {which} under the same names."
+        intro = f"The active node opens these links; the other node has the same {which} with the same names."
     elif broker.links and broker.is_replication_slave:
-        intro = "Dialled only once it is promoted, to hand its messages to other masters."
-    return Section("links-out", "Links that it dials", tuple(entries), intro=intro, stacked=bool(broker.links))
+        intro = "A slave opens these links only after its promotion, to send its messages to other masters."
+    return Section("links-out", "Outgoing links", tuple(entries), intro=intro, stacked=bool(broker.links))
 
 
 def _no_links_reason(fleet: Fleet, broker: Broker) -> str:
     pairs = pair_count(fleet, broker.group)
     if pairs == 1:
-        return f"{broker.unit} is all of group {broker.group}, and activemq_links has none that begins here"
-    return f"activemq_topology is {broker.settings.topology}, and activemq_links has none that begins here"
+        return f"{broker.unit} is the only pair of group {broker.group}, and activemq_links has no link from here"
+    return f"activemq_topology is {broker.settings.topology}, and activemq_links has no link from here"
 
 
 def _outgoing_link_entry(fleet: Fleet, broker: Broker, link: Link) -> Entry:
     variable, origin = _deciding_variable(fleet, broker, link)
-    way = "duplex, messages go both ways" if link.duplex else "one way, from here"
+    way = "duplex, in both directions" if link.duplex else "one way, from this broker"
     return Entry(
         link.name,
         f"to {_target_text(fleet, link)}, {link.kind}: {way}",
@@ -58,7 +58,7 @@ def _idle_reason(broker: Broker, link: Link) -> str:
     to_peer = broker.peer is not None and link.target == broker.peer.partition(".")[0]
     if not to_peer or not broker.profile.shares_store:
         return ""
-    return "never up: while this node is active the other one waits, with its ports closed"
+    return "never up: while this node is active, the other node waits with closed ports"
 
 
 def _target_text(fleet: Fleet, link: Link) -> str:
@@ -137,19 +137,19 @@ def incoming_links_section(fleet: Fleet, broker: Broker) -> Section:
     entries = [_incoming_link_entry(unit, name, dialled) for (unit, name), dialled in incoming_links.items()]
     if multicast_peers and broker.openwire:
         listed = shorten_list([b.identity.host for b in multicast_peers], most=_MOST_LISTED)
-        text = f"each broker of the group that hears it: {listed}"
+        text = f"each broker of the group that discovers it: {listed}"
         entries.append(Entry("multicast", text, data={"from": [b.host for b in multicast_peers]}))
     if entries:
-        return Section("links-in", "Links that lead here", tuple(entries), stacked=True)
-    why = "it has nothing that a link could dial" if broker.openwire is None else ""
-    return Section("links-in", "Links that lead here", (Entry("none", "no link leads here", why=why),))
+        return Section("links-in", "Incoming links", tuple(entries), stacked=True)
+    why = "no other broker can open a link to it" if broker.openwire is None else ""
+    return Section("links-in", "Incoming links", (Entry("none", "none", why=why),))
 
 
 def _incoming_link_entry(unit: str, name: str, dialled: list[tuple[Broker, Link]]) -> Entry:
     link = next((link for _, link in dialled if link.duplex), dialled[0][1])
     hosts = [broker.identity.host for broker, _ in dialled]
-    who = f"{hosts[0]} dials" if len(hosts) == 1 else f"the active one of {' and '.join(hosts)} dials"
-    way = "messages go both ways" if link.duplex else "messages come in"
+    who = f"opened by {hosts[0]}" if len(hosts) == 1 else f"opened by the active node of {' and '.join(hosts)}"
+    way = "messages flow in both directions" if link.duplex else "messages flow to this broker"
     at = ", ".join(join(*address) for address in link.addresses)
     data = {"from": unit, "kind": link.kind, "duplex": link.duplex, "dialled_by": [b.host for b, _ in dialled]}
     return Entry(name, f"{who}, {link.kind}: {way}", details=(f"at {at}", *_carried_destination_texts(link)), data=data)

@@ -10,18 +10,18 @@ from activemq_fleet.settings.broker import PREFIX, Settings
 from activemq_fleet.topology import Broker, Connector, Fleet
 
 _PURPOSES = {
-    "conf/activemq.xml": "the broker: store, lock, links, accounts; passwords only by reference",
-    "conf/credentials.properties": "every password that activemq.xml refers to",
-    "conf/log4j.properties": "what is logged, and where",
-    "conf/log4j2.properties": "what is logged, and where",
-    "conf/jetty.xml": "the web console: where it listens, who may use it",
-    "conf/jetty-spring.xml": "the web console: what is loaded",
-    "conf/jetty-spring.properties": "the web console: where it listens",
-    "conf/jetty/jetty-security.xml": "the web console: who may use what",
+    "conf/activemq.xml": "configuration of the broker: store, lock, links, accounts; passwords only as references",
+    "conf/credentials.properties": "passwords that activemq.xml references",
+    "conf/log4j.properties": "configuration of logging",
+    "conf/log4j2.properties": "configuration of logging",
+    "conf/jetty.xml": "the web console: address and port, access",
+    "conf/jetty-spring.xml": "the web console: its components",
+    "conf/jetty-spring.properties": "the web console: address and port",
+    "conf/jetty/jetty-security.xml": "the web console: access rules",
     "conf/jetty-realm.properties": "the web console's accounts",
     "conf/users.properties": "the web console's accounts",
-    "conf/groups.properties": "which of these accounts are admins",
-    "conf/login.config": "how the web console checks a login",
+    "conf/groups.properties": "administrators among these accounts",
+    "conf/login.config": "the web console: authentication",
 }
 
 
@@ -30,7 +30,7 @@ def ports_section(fleet: Fleet, broker: Broker) -> Section:
     settings = broker.settings
     entries = [_connector_entry(broker, connector) for connector in broker.connectors]
     if not broker.connectors:
-        why = "a pure slave serves no client, not even when promoted: it hands what it has to the other masters"
+        why = "a pure slave serves no clients, even after promotion: it sends its messages to the other masters"
         entries.append(
             Entry("none", "no connector", why=why if broker.profile.replicates else "activemq_connectors is empty")
         )
@@ -45,14 +45,14 @@ def ports_section(fleet: Fleet, broker: Broker) -> Section:
         client = "clients need a certificate" if settings.tls.client_auth else "clients need no certificate"
         stores = (f"key {settings.tls.keystore}", f"trust {settings.tls.truststore}")
         entries.append(variable_entry(settings, "tls", "TLS", client, details=stores))
-    return Section("ports", "Where it listens", tuple(entries), intro=_listening_note(broker))
+    return Section("ports", "Listeners", tuple(entries), intro=_listening_note(broker))
 
 
 def _listening_note(broker: Broker) -> str:
     if broker.profile.shares_store:
-        return "A standby opens none of these ports, the console included, until it takes over."
+        return "A standby opens these ports, including the console's, only when it takes over."
     if broker.profile.replicates and broker.role == "master":
-        return "They open before its slave is attached; it is ready when its log says `started`."
+        return "The ports open before its slave is attached; the broker is ready when its log contains `started`."
     return ""
 
 
@@ -81,7 +81,7 @@ def _connector_entry(broker: Broker, connector: Connector) -> Entry:
 
 def _connector_use(connector: Connector) -> str:
     if connector.name == "replication":
-        return "its slave copies from here"
+        return "its slave connects to this port"
     name = protocol_of(connector.scheme)
     return PROTOCOLS[name].clients if name in PROTOCOLS else f"{name} clients"
 
@@ -104,30 +104,32 @@ def files_section(fleet: Fleet, broker: Broker) -> Section:
     extra_files = {extra.path: position for position, extra in enumerate(settings.extra_files)}
     uses = _PURPOSES | {
         environment_path(broker): "heap and options of Java, directories",
-        unit_path(broker): "the unit that starts it",
+        unit_path(broker): "the service unit",
     }
     if watchdog := watchdog_path(broker):
-        uses[watchdog] = f"the unit of its watchdog, which {_WATCHES[settings.watchdog]}"
+        uses[watchdog] = f"the service unit of the watchdog, which {_WATCHES[settings.watchdog]}"
     if settings.service == "systemd":
         uses[unit_path(broker)] += f", linked from /etc/systemd/system/{settings.instance}.service"
     entries = [
-        variable_entry(settings, "base", "below", where.current, why="a link to the version that is in force"),
-        variable_entry(settings, "instance", "instance", settings.instance, why="names the unit and the directories"),
+        variable_entry(settings, "base", "below", where.current, why="a link to the version in force"),
+        variable_entry(
+            settings, "instance", "instance", settings.instance, why="name of the service unit and the directories"
+        ),
         variable_entry(settings, "home", "the release", where.home, why=_INSTALLED[settings.install]),
         Entry("logs", where.data),
     ]
     for path in render(broker):
         variable = f"{PREFIX}extra_files[{extra_files[path]}]" if path in extra_files else ""
         entries.append(file_entry(path, where.current, uses.get(path, "your own file"), variable))
-    return Section("files", "Its files", tuple(entries))
+    return Section("files", "Files", tuple(entries))
 
 
-_WATCHES = {"warn": "warns when it hangs", "kill": "kills it when it hangs"}
+_WATCHES = {"warn": "warns about a hung broker", "kill": "kills a hung broker"}
 _INSTALLED = {
     "archive": "unpacked from activemq_archive",
     "package": "the distribution's package",
     "jars": "a set of jars",
-    "none": "installed by others",
+    "none": "installed by other means",
 }
 
 

@@ -26,8 +26,8 @@ def reachability_section(fleet: Fleet, broker: Broker, routes: Routes) -> Sectio
         for group, group_answers in sorted(answers.items())
         for entry in _group_entries(group, group_answers, is_own_group=group == broker.group)
     ]
-    intro = f"What is sent at {broker.unit} while a consumer waits at one other place; --to HOST tells each way."
-    return Section("reach", "Whom it reaches", (*entries, *_cut_route_entries(broker, routes)), intro=intro)
+    intro = f"Delivery from {broker.unit} if the only consumer is at one other pair; --to HOST shows the route."
+    return Section("reach", "Reachable pairs", (*entries, *_cut_route_entries(broker, routes)), intro=intro)
 
 
 def _group_entries(group: str, answers: dict[str, Answer], *, is_own_group: bool) -> Iterator[Entry]:
@@ -51,6 +51,6 @@ def _cut_route_entries(broker: Broker, routes: Routes) -> Iterator[Entry]:
     if stranded:
         shown = shorten_list([f"{source} to {target}" for source, target in stranded], most=_MOST_NAMED)
         data = {"stranded": [list(pair) for pair in stranded]}
-        yield Entry("its death cuts", shown, why="ways of others", severity="warning", data=data)
+        yield Entry("its failure cuts", shown, why="routes between other pairs", severity="warning", data=data)
     else:
-        yield Entry("its death cuts", "no way of others", data={"stranded": []})
+        yield Entry("its failure cuts", "no route between other pairs", data={"stranded": []})

@@ -28,7 +28,7 @@ def release_section(fleet: Fleet, broker: Broker) -> Section:
     entries = (
         Entry("has" if good else "lacks", text, data={"has": good, "what": name}) for name, good, text in answers
     )
-    return Section("release", "Its release", (release_entry, *entries))
+    return Section("release", "Release", (release_entry, *entries))
 
 
 _Answer = tuple[str, bool, str]
@@ -38,34 +38,38 @@ def _survival_answers(broker: Broker) -> Iterator[_Answer]:
     release, profile = broker.release, broker.profile
     if profile.replicates:
         yield (
-            ("pure", True, "pure master/slave: a master that waits for its slave and copies to it")
+            ("pure", True, "pure master/slave: a master that waits for its slave and replicates to it")
             if release.has_pure_master_slave
-            else ("pure", False, "pure master/slave, which activemq_ha asks for: its attributes do nothing")
+            else ("pure", False, "pure master/slave, which activemq_ha requires: its attributes have no effect")
         )
     elif profile.shares_store_directory and not release.has_lockers:
-        yield "lockers", False, "<locker>: the lock is taken at the start and never looked at again"
+        yield "lockers", False, "<locker>: the broker acquires the lock at its start and never checks it again"
     elif profile.shares_store_directory:
         yield "lockers", True, _lock_checks(broker)
     elif profile.has_database_lease and not release.has_adjustable_lease:
-        yield "lease", False, "a lease of one's own length: it is always 5 s"
+        yield "lease", False, "a configurable lease: it is always 5 s"
     if profile.shares_store:
         yield (
-            ("restart", True, "the way back in one process: a node that loses its lock becomes standby again")
+            ("restart", True, "demotion without a restart: a node that loses its lock becomes standby again")
             if release.has_restart_allowed
-            else ("restart", False, "the way back in one process: a node that loses its lock ends, and is started anew")
+            else (
+                "restart",
+                False,
+                "demotion without a restart: a node that loses its lock stops, and is started again",
+            )
         )
     if release.has_ignore_no_space_errors:
-        yield "no-space", True, "a stop on a full disk (ignoreNoSpaceErrors=false), instead of losing what was accepted"
+        yield "no-space", True, "a stop on a full disk (ignoreNoSpaceErrors=false), so that no accepted message is lost"
     elif not profile.has_database_lease:
-        yield "no-space", False, "a stop on a full disk: what was accepted then can be lost"
+        yield "no-space", False, "a stop on a full disk: accepted messages can be lost"
 
 
 def _lock_checks(broker: Broker) -> str:
     if broker.release.lock_keepalive_checks_owner:
-        return "<locker>: a keep-alive that sees a lock file deleted, or written by another broker"
+        return "<locker>: a keep-alive that detects a deleted lock file, and one that another broker wrote"
     if broker.release.lock_keepalive_checks_file:
-        return "<locker>: a keep-alive that sees a lock file deleted, but not that another broker wrote it"
-    return "<locker>, with a keep-alive that does not look at the lock file"
+        return "<locker>: a keep-alive that detects a deleted lock file, but not one that another broker wrote"
+    return "<locker>, with a keep-alive that does not check the lock file"
 
 
 def _network_answers(broker: Broker) -> Iterator[_Answer]:
@@ -80,36 +84,44 @@ def _network_answers(broker: Broker) -> Iterator[_Answer]:
                 "masterslave",
                 False,
                 "masterslave: in links, which are static:(failover:(…)) with "
-                f"maxReconnectAttempts={release.bridge_reconnect_attempts}, so that a lost bridge is built anew",
+                f"maxReconnectAttempts={release.bridge_reconnect_attempts}, so that a lost bridge is opened again",
             )
         )
     if release.forgets_early_bridge_failures:
-        yield "bridges", False, "memory of a bridge that fails while it starts: it can stay away until a restart"
+        yield "bridges", False, "a retry of a bridge that fails while it starts: it can stay down until a restart"
     if not release.has_replay_when_no_consumers:
-        yield "replay", False, "replayWhenNoConsumers: messages do not go back to a broker they came from"
+        yield "replay", False, "replayWhenNoConsumers: messages do not return to a broker that forwarded them"
     elif release.replay_needs_audit_off:
         yield "replay", True, "replayWhenNoConsumers, with enableAudit=false so that a replay is no duplicate"
     else:
-        yield "replay", True, "replayWhenNoConsumers: messages go back to a broker whose consumers came back"
+        yield "replay", True, "replayWhenNoConsumers: messages return to a broker whose consumers reconnected"
     yield (
-        ("ttl", True, "consumerTTL and messageTTL apart")
+        ("ttl", True, "consumerTTL and messageTTL as separate limits")
         if release.has_consumer_ttl
-        else ("ttl", False, "consumerTTL and messageTTL apart: one networkTTL limits demand and messages alike")
+        else (
+            "ttl",
+            False,
+            "consumerTTL and messageTTL as separate limits: one networkTTL limits both demand and messages",
+        )
     )
 
 
 def _client_answers(broker: Broker) -> Iterator[_Answer]:
     if broker.release.supports_agents:
-        yield "mqtt", True, "MQTT that delivers, so agents can be at home here"
+        yield "mqtt", True, "MQTT that delivers, so this can be the home pair of agents"
     elif broker.release.has_usable_mqtt:
-        yield "mqtt", False, "more than one durable MQTT subscription of a client: no agent can be at home here"
+        yield (
+            "mqtt",
+            False,
+            "more than one durable MQTT subscription per client: this cannot be the home pair of agents",
+        )
     else:
-        yield "mqtt", False, "MQTT that delivers: no failover agent can be at home here"
+        yield "mqtt", False, "MQTT that delivers: this cannot be the home pair of agents"
 
 
 def _security_answer(broker: Broker) -> _Answer:
     release = broker.release
     cves = len(release.advisories)
     open_to = f"open to {cves or 'no'} published CVE{'' if cves == 1 else 's'}"
-    text = f"the security fixes that a new installation needs (from {release.security_floor} on); {open_to}"
+    text = f"the security fixes that a new installation requires (since {release.security_floor}); {open_to}"
     return "security", release.meets_security_floor, text

@@ -7,14 +7,14 @@ from activemq_fleet.naming import DEFAULT_PATTERN, PREFIX
 from activemq_fleet.node.printable import counted
 from activemq_fleet.topology import Broker, Fleet
 
-_FOUND_OUT = "which node is active now is found out at run time: module broker_info, or `lab status` in the lab"
+_FOUND_OUT = "`activemq-fleet status` shows which node is active now, `lab status` in the lab"
 
 
 def role_section(fleet: Fleet, broker: Broker) -> Section:
     """Return the section that explains a broker's identity, from name to role, each entry with its reason."""
     return Section(
         "role",
-        "Who it is, and why",
+        "Identity",
         (
             _name_entry(fleet, broker),
             _role_entry(broker),
@@ -68,12 +68,12 @@ def _pair_entry(fleet: Fleet, broker: Broker) -> Entry:
     data = {"pair": broker.pair, "peer": broker.peer}
     if not broker.profile.has_peer:
         others = [b.host for b in fleet.pairs[broker.pair].brokers if b is not broker]
-        text = f"{broker.pair}, which is only a name here" + (
-            f": {', '.join(others)} is on its own too" if others else ""
+        text = f"{broker.pair}, the name of a single broker" + (
+            f"; {', '.join(others)} is also a single broker" if others else ""
         )
         return Entry("pair", text, data=data)
     if broker.peer is None:
-        return Entry("pair", f"{broker.pair}, of which the other node is not in the inventory", data=data)
+        return Entry("pair", f"{broker.pair}, whose other node is not in the inventory", data=data)
     role = "slave" if broker.role == "master" else "master"
     return Entry("pair", f"{broker.pair}, with {broker.peer} (preferred {role})", data=data)
 
@@ -82,12 +82,12 @@ def _group_entry(fleet: Fleet, broker: Broker) -> Entry:
     pairs = pair_count(fleet, broker.group)
     data = {"group": broker.group, "pairs": pairs, "topology": broker.settings.topology}
     if any(link.kind == "multicast" for link in broker.links):
-        shape = "they find each other by multicast"
+        shape = "linked by multicast discovery"
         return variable_entry(
-            broker.settings, "discovery", "group", f"{broker.group}, {counted(pairs, 'pair')}: {shape}", data=data
+            broker.settings, "discovery", "group", f"{broker.group}, {counted(pairs, 'pair')} {shape}", data=data
         )
     if pairs == 1:
-        return Entry("group", f"{broker.group}, whose only pair this is", data=data)
+        return Entry("group", f"{broker.group}, with no other pair", data=data)
     topology = broker.settings.topology
     shape = "with no links between them" if topology == "none" else f"linked as a {topology}"
     return variable_entry(
@@ -101,9 +101,9 @@ def _broker_name_entry(broker: Broker) -> Entry:
     elif broker.profile.shares_store:
         why = "the pair's name for both nodes, since durable subscriptions of bridges carry it"
     else:
-        why = "the host's own, since each node has a store of its own"
+        why = "the host's name, since each node has its own store"
     return variable_entry(broker.settings, "broker_name", "brokerName", broker.broker_name, why=why)
 
 
 def _address_entry(broker: Broker) -> Entry:
-    return variable_entry(broker.settings, "address", "address", broker.address, why="what peers and clients dial")
+    return variable_entry(broker.settings, "address", "address", broker.address, why="for peers and clients")

@@ -28,15 +28,15 @@ def explain_route(
     answer = routes.reaches(sender, receiver, destination=destination)
     return_answer = routes.reaches(receiver, sender, destination=destination)
     what = f" for {destination}" if destination else ""
-    intro = "A message is sent here while a consumer waits there and nowhere else; bridges have had time to form."
+    intro = "The route of a message if the only consumer is at the target, and all bridges are up."
     sections = (
-        Section("way", "The way", (_outcome_entry("outcome", answer), *_hop_entries(fleet, answer)), intro=intro),
+        Section("way", "Route", (_outcome_entry("outcome", answer), *_hop_entries(fleet, answer)), intro=intro),
         Section(
-            "back", "The way back", (_outcome_entry("outcome", return_answer), *_hop_entries(fleet, return_answer))
+            "back", "Return route", (_outcome_entry("outcome", return_answer), *_hop_entries(fleet, return_answer))
         ),
         Section(
             "failures",
-            "When one broker is down",
+            "Failure of one broker",
             tuple(_failure_entries(fleet, routes, sender, receiver, destination, answer)),
         ),
     )
@@ -51,7 +51,7 @@ def _broker_host_of(fleet: Fleet, name: str) -> str:
         return host
     agent = next((agent for agent in fleet.agents if agent.host == host), None)
     if agent is None:
-        raise InputError(f"{name} sends and takes no messages: say a broker, or a host that runs an agent")
+        raise InputError(f"{name} sends and receives no messages: name a broker, or a host that runs an agent")
     pair = fleet.pairs[agent.pair]
     return pair.preferred_master.host
 
@@ -64,7 +64,7 @@ def _hop_entries(fleet: Fleet, answer: Answer) -> Iterator[Entry]:
     for number, hop in enumerate(answer.path, 1):
         links = fleet.broker(hop.host).links
         details = tuple(f"{link.kind}, {ttl_in_words(link)}" for link in links if link.name == hop.link)
-        why = f"{'back over the duplex link' if hop.back else 'over link'} {hop.link}, dialled by {hop.host}"
+        why = f"{'back over the duplex link' if hop.back else 'over link'} {hop.link}, opened by {hop.host}"
         yield Entry(f"bridge {number}", f"{hop.source} to {hop.target}", why=why, details=details, data=asdict(hop))
 
 
@@ -88,9 +88,9 @@ def _failure_entries(
     if unchanged:
         which = f"any one of {len(unchanged)}" + (" others" if hosts_by_outcome else " brokers")
         data = {"down": unchanged, "outcome": healthy_answer.outcome}
-        yield Entry(which, "changes nothing", why=f"{healthy_answer.outcome}, as with all well", data=data)
+        yield Entry(which, "changes nothing", why=f"{healthy_answer.outcome}, as when all brokers are up", data=data)
     elif not hosts_by_outcome:
-        yield Entry("any one", "reaches", why=f"it arrives whichever of the {len(fleet.brokers)} brokers is down")
+        yield Entry("any one", "reaches", why=f"it arrives if any one of the {len(fleet.brokers)} brokers is down")
 
 
 def _failure_entry(outcome: str, why: str, hosts: Sequence[str]) -> Entry:

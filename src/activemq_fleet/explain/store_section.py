@@ -37,13 +37,11 @@ def lock_settings_of(document: XmlDocument) -> dict[str, int | str]:
 
 def store_section(broker: Broker, document: XmlDocument) -> Section:
     """Return the section that explains a broker's store, its lock or lease, and its limits."""
-    return Section(
-        "store", "Its store and its lock", (*_store_entries(broker, document), *_limit_entries(broker, document))
-    )
+    return Section("store", "Store and lock", (*_store_entries(broker, document), *_limit_entries(broker, document)))
 
 
 _FENCES = {
-    "guard": "a guard: each take-over goes on with files of its own, so a node that froze and thaws hurts nothing",
+    "guard": "a guard: each takeover continues with new files, so a node that resumes after a freeze causes no damage",
     "command": "a command: a node serves only once the other one is known to have ended, by record, by "
     "activemq_fence_command, or because a person says so",
 }
@@ -55,7 +53,9 @@ def _store_entries(broker: Broker, document: XmlDocument) -> Iterable[Entry]:
     if broker.profile.shares_store_directory:
         return _shared_file_entries(broker, lock_settings_of(document))
     return (
-        _pure_entries(broker) if broker.profile.replicates else [_directory_entry(broker, "kahaDB, this broker's own")]
+        _pure_entries(broker)
+        if broker.profile.replicates
+        else [_directory_entry(broker, "kahaDB, used by this broker only")]
     )
 
 
@@ -67,19 +67,19 @@ def _directory_entry(broker: Broker, why: str, *details: str) -> Entry:
 
 
 def _shared_file_entries(broker: Broker, locking: Mapping[str, int | str]) -> Iterator[Entry]:
-    yield _directory_entry(broker, "kahaDB, one and the same directory for both nodes")
-    marker = f"{STORE_MARKER} in it must name {broker.pair}, else the unit does not start the broker"
-    yield Entry("marker", marker, why="a missing mount must not become two stores")
+    yield _directory_entry(broker, "kahaDB, the same directory for both nodes")
+    marker = f"{STORE_MARKER} in it must contain {broker.pair}, else the service unit does not start the broker"
+    yield Entry("marker", marker, why="without the mount each node would create a separate store")
     if broker.has_guard:
         yield variable_entry(broker.settings, "fence", "fence", _FENCES[broker.settings.fence])
     acquire = locking.get("acquire")
     tried = (
-        f"a standby tries to take it every {acquire} ms" if acquire else "a standby tries to take it again and again"
+        f"a standby tries to acquire it every {acquire} ms" if acquire else "a standby tries to acquire it repeatedly"
     )
     yield variable_entry(broker.settings, "lock_acquire_interval", "lock", tried, data={"acquire_ms": acquire})
     keepalive = locking.get("keepalive")
     if keepalive:
-        text = f"who holds it looks at it every {keepalive} ms, and stops when it is lost"
+        text = f"the active node checks it every {keepalive} ms, and stops if it is lost"
         yield variable_entry(
             broker.settings, "lock_keepalive_interval", "keep-alive", text, data={"keepalive_ms": keepalive}
         )
@@ -93,7 +93,7 @@ def _shared_jdbc_entries(broker: Broker, locking: Mapping[str, int | str]) -> It
         # Never the URL itself: some drivers take the password there.
         kind = re.match(r"jdbc:([a-z0-9]+)", jdbc.url)
         text = f"{kind[1] if kind else 'jdbc'} through {jdbc.driver}, as {jdbc.username}"
-        yield variable_entry(broker.settings, "jdbc", "database", text, why="one for both nodes")
+        yield variable_entry(broker.settings, "jdbc", "database", text, why="the same for both nodes")
     yield variable_entry(
         broker.settings,
         "lock_acquire_interval",
@@ -112,16 +112,14 @@ def _shared_jdbc_entries(broker: Broker, locking: Mapping[str, int | str]) -> It
 
 
 def _pure_entries(broker: Broker) -> Iterator[Entry]:
-    yield _directory_entry(broker, "kahaDB, this node's own; the other node has a copy")
+    yield _directory_entry(broker, "kahaDB, used by this node only; the other node has a copy")
     if broker.role == "slave" and broker.peer_address:
         dialled = uris.replication(broker.peer_address)
-        yield Entry("copies from", dialled, why="never failover:, with which it would attach and never take over")
+        yield Entry("copies from", dialled, why="not failover:, with which it would attach and never take over")
     elif broker.role == "master" and broker.peer:
-        text = f"{broker.peer} attaches to port {broker.ports.get('replication')}; until then this one waits"
+        text = f"{broker.peer} attaches to port {broker.ports.get('replication')}; until then this node waits"
         yield Entry("copied by", text, why="waitForSlave")
-    yield Entry(
-        "lock", "none: two stores, so nothing keeps both nodes from being active when the wire between them is cut"
-    )
+    yield Entry("lock", "none: each node has a store, so both nodes can become active in a network partition")
 
 
 def _limit_entries(broker: Broker, document: XmlDocument) -> Iterator[Entry]:

@@ -18,11 +18,11 @@ from activemq_fleet.topology import Broker, Fleet
 # Seconds that opening a store and all connectors may take after the lock is had.
 _OPENING = 5
 _MEASURED_SHARED = (
-    "after kill -9, with a lock tried every 1000 ms: 0.8 s on 5.5.1, 1.8 to 4.7 s on 5.17.2, "
+    "after kill -9, with a lock interval of 1000 ms: 0.8 s on 5.5.1, 1.8 to 4.7 s on 5.17.2, "
     "3.0 s on 5.18.3, 2.3 to 3.2 s on 6.3.1"
 )
-_MEASURED_PURE = "after kill -9 of the master, on 5.5.1: 0.02 s in a pair alone, 0.2 s in a network of two pairs"
-_NOBODY = "nobody"
+_MEASURED_PURE = "after kill -9 of the master, on 5.5.1: 0.02 s in a single pair, 0.2 s in a network of two pairs"
+_NO_NODE = "no node"
 
 
 def takeover_time(broker: Broker, document: XmlDocument) -> str:
@@ -30,12 +30,12 @@ def takeover_time(broker: Broker, document: XmlDocument) -> str:
     if not broker.profile.has_peer:
         return "never: it is a single broker"
     if broker.profile.replicates:
-        return "a second where the process dies; where the host vanishes, when the connection is given up"
+        return "1 s if the process fails; if the host fails, when the connection times out"
     acquire = int(lock_settings_of(document).get("acquire", 0))
     if broker.profile.has_database_lease:
-        return f"{2 * acquire / 1000 + _OPENING:g} s: a lease of {acquire} ms must end, and is asked for as often"
+        return f"{2 * acquire / 1000 + _OPENING:g} s: a lease of {acquire} ms must expire; the standby polls as often"
     bound = f"{acquire / 1000 + _OPENING:g} s" if acquire else "seconds"
-    return f"{bound}: the lock is tried every {acquire} ms, and store and ports open in {_OPENING} s"
+    return f"{bound}: the standby tries the lock every {acquire} ms, and store and ports open in {_OPENING} s"
 
 
 def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> Section:
@@ -53,14 +53,14 @@ def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> Sec
             if broker.profile.replicates
             else _shared_store_entries(broker, document, within)
         )
-    return Section("dies", "When it dies", (*entries, *_agent_entries(fleet, broker)))
+    return Section("dies", "Failure and takeover", (*entries, *_agent_entries(fleet, broker)))
 
 
 def _no_peer_entries(why: str) -> Iterator[Entry]:
-    yield Entry("takes over", _NOBODY, why=why, data={"by": None, "seconds": None})
-    yield Entry("its messages", "wait on its disk until it is back")
-    yield Entry("its clients", "wait for it: there is no other address in their list")
-    yield Entry("its links", "are tried again until it is back")
+    yield Entry("takes over", _NO_NODE, why=why, data={"by": None, "seconds": None})
+    yield Entry("its messages", "wait on its disk until it returns")
+    yield Entry("its clients", "wait for it: their list has no other address")
+    yield Entry("its links", "are retried until it returns")
 
 
 def _shared_store_entries(broker: Broker, document: XmlDocument, within: str) -> Iterator[Entry]:
@@ -68,38 +68,42 @@ def _shared_store_entries(broker: Broker, document: XmlDocument, within: str) ->
     what = "lease" if lease else "lock"
     acquire = int(lock_settings_of(document).get("acquire", 0))
     seconds = (2 if lease else 1) * acquire / 1000 + _OPENING
-    yield Entry("takes over", f"{broker.peer}", why=f"whoever has the {what} is active", data={"by": broker.peer})
+    yield Entry(
+        "takes over", f"{broker.peer}", why=f"the node that holds the {what} is active", data={"by": broker.peer}
+    )
     yield variable_entry(broker.settings, "lock_acquire_interval", "within", within, data={"seconds": seconds})
     if not lease:
         yield Entry("measured", _MEASURED_SHARED)
-    yield Entry("while standby", "nobody notices, and until it is back nobody stands in for the other node")
-    yield Entry("its messages", "nothing that was acknowledged is lost: the other node opens the same store")
-    yield Entry("its clients", "find the other node where their list has both; what was not acknowledged is sent again")
+    yield Entry("while standby", "no client is affected; until it returns, the other node has no standby")
+    yield Entry("its messages", "no acknowledged message is lost: the other node opens the same store")
+    yield Entry(
+        "its clients", "connect to the other node if their list has both; unacknowledged messages are sent again"
+    )
     yield from _bridge_entries(broker)
     yield _frozen_node_entry(broker, what)
     where = "database" if lease else "file system"
-    yield Entry("the whole host", f"the {where} must give the {what} back first, as fast as it is told to")
-    yield Entry("both nodes", "its messages wait in the store until one of them is back")
-    yield Entry("the way back", f"it comes back as standby, and {broker.peer} stays active")
+    yield Entry("the whole host", f"the {where} must first release the {what}, after its configured timeout")
+    yield Entry("both nodes", "the messages wait in the store until one node returns")
+    yield Entry("recovery", f"it returns as standby, and {broker.peer} stays active")
 
 
 def _bridge_entries(broker: Broker) -> Iterator[Entry]:
     if not broker.networked:
         return
     release = broker.release
-    yield Entry("bridges", "are built anew to and from the other node; measured: 0.2 to 4.0 s after it is active")
+    yield Entry("bridges", "are opened again to and from the other node; measured: 0.2 to 4.0 s after it is active")
     if release.forgets_early_bridge_failures:
-        text = "a bridge can stay away (1 of 83 take-overs on 5.5.1): restart the broker that dials it"
+        text = "a bridge can stay down (1 of 83 takeovers on 5.5.1): restart the broker that opens it"
         yield Entry("bridges", text, why=f"release {release.text}")
 
 
 def _frozen_node_entry(broker: Broker, what: str) -> Entry:
     meaning = {
-        "off": "and nothing looks for that",
+        "off": "and no watchdog runs",
         "warn": "and the watchdog only warns",
         "kill": "and the watchdog kills it",
     }[broker.settings.watchdog]
-    text = f"a process that hangs keeps the {what}: nobody takes over until it is killed, {meaning}"
+    text = f"a hung process keeps the {what}: the other node takes over only after it is killed, {meaning}"
     return variable_entry(broker.settings, "watchdog", "when it hangs", text)
 
 
@@ -109,10 +113,10 @@ def _pure_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[Entry]:
     else:
         yield from _pure_slave_entries(broker)
     steps = (
-        "by hand, as it is never restarted by itself: look at both nodes, stop both, copy the store "
+        "by hand, as it is never restarted automatically: check both nodes, stop both, copy the store "
         "from the one that ran last, start the master, wait for its connectors, start the slave"
     )
-    yield Entry("the way back", steps, why="a slave with an old store would be a second, older master")
+    yield Entry("recovery", steps, why="a slave with an old store would become a second, older master")
 
 
 def _pure_master_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[Entry]:
@@ -124,24 +128,24 @@ def _pure_master_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[
         if b.role == "master" and b.pair != broker.pair
     ]
     yield Entry(
-        "takes over", f"{broker.peer}", why="a slave is promoted once its master is gone", data={"by": broker.peer}
+        "takes over", f"{broker.peer}", why="a slave is promoted after its master fails", data={"by": broker.peer}
     )
     yield Entry("within", within)
     yield Entry("measured", _MEASURED_PURE)
     if others:
         listed = ", ".join(others[:MOST_AGENTS])
-        yield Entry("its messages", f"queues drain from the slave to {listed}, where consumers ask for them")
-        yield Entry("its messages", "those of durable topic subscriptions stay on the slave until the way back")
+        yield Entry("its messages", f"queues drain from the slave to {listed} if consumers exist there")
+        yield Entry("its messages", "those of durable topic subscriptions stay on the slave until the recovery")
     else:
-        yield Entry("its messages", "stay on the slave until the way back", why="there is no other master to drain to")
-    yield Entry("its clients", "go to another master where their list has one: a promoted slave opens no port")
-    yield Entry("a wire that is cut", "both nodes are active then, each with its own messages: that is not safe")
+        yield Entry("its messages", "stay on the slave until the recovery", why="there is no other master to drain to")
+    yield Entry("its clients", "connect to another master if their list has one: a promoted slave opens no port")
+    yield Entry("network partition", "both nodes become active, each with its own messages: this is not safe")
 
 
 def _pure_slave_entries(broker: Broker) -> Iterator[Entry]:
-    text = f"{broker.peer} goes on without it, and no client notices"
-    yield Entry("takes over", "no need", why=text, data={"by": broker.peer})
-    yield Entry("its messages", "what the master takes from then on has no copy, until the way back")
+    text = f"{broker.peer} continues without it, and no client is affected"
+    yield Entry("takes over", "not required", why=text, data={"by": broker.peer})
+    yield Entry("its messages", "new messages of the master have no copy until the recovery")
 
 
 def _agent_entries(fleet: Fleet, broker: Broker) -> Iterator[Entry]:
@@ -150,7 +154,7 @@ def _agent_entries(fleet: Fleet, broker: Broker) -> Iterator[Entry]:
         return
     listed = shorten_list(agents, most=MOST_AGENTS)
     if broker.peer is None:
-        waits = "wait until it is back: theirs is no other pair"
+        waits = "wait until it returns: they have no other pair"
     else:
         waits = "find their sessions on the other node"
     yield Entry("its agents", f"{listed} {waits}", data={"agents": agents})
