@@ -153,7 +153,7 @@ def test_the_preferred_master_has_the_filled_star() -> None:
     [
         ({"store_directory": "/mnt/store"}, "/mnt/store"),
         ({"ha": "pure", "release": "5.5.1"}, "replicates to its slave"),
-        ({"ha": "none"}, "A single broker: no other takes over from it."),
+        ({"ha": "none"}, "A single broker: no other broker takes over when it fails."),
     ],
 )
 def test_what_the_nodes_of_a_pair_share_is_shown(variables: dict[str, Any], said: str) -> None:

@@ -254,7 +254,7 @@ def _store_texts(pair: PairView) -> list[tuple[str, str]]:
 def _node_tooltip(node: BrokerView) -> str:
     broker = node.broker
     role = f"preferred {node.role} of" if node.role else "single node of"
-    listens = ", ".join(ports_of(node)) or "no port of its own"
+    listens = ", ".join(ports_of(node)) or "no ports"
     return f"{broker.host}: {role} {broker.pair}, release {broker.release.text}, address {broker.address}, {listens}"
 
 

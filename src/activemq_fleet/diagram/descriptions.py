@@ -202,6 +202,6 @@ def describe_fleet(scene: Scene, findings: Sequence[Finding], connections: Itera
             sentences.append(f"Pair {pair.name}: {nodes}{agents}.")
         sentences += [f"{view.tooltip[0].upper()}{view.tooltip[1:]}." for view in group.balancers]
     sentences += [f"Link between groups: {describe_connection(connection, scene.sizes)}." for connection in connections]
-    sentences += [f"Load balancer {host} holds no address." for host in scene.idle_balancers]
+    sentences += [f"Load balancer {host} has no address." for host in scene.idle_balancers]
     sentences.append(f"Findings: {verdict(findings)[0]}." if findings else "No findings.")
     return " ".join(sentences)

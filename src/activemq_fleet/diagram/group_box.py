@@ -81,7 +81,7 @@ class GroupBox:
         self._inside: Placement | FramedPairs = placement
         if self.meshed:
             total = counted(sum(connection.count for connection in view.connections), "link")
-            caption = f"full mesh of {len(cards)} pairs: one link from each to each other, {total}"
+            caption = f"full mesh of {len(cards)} pairs: one link in each direction, {total}"
             # A sentence does not make a box wider where many boxes are side by side.
             if not detailed and width_of(caption, "label") > placement.width:
                 caption = f"full mesh, {total}"
@@ -109,7 +109,7 @@ class GroupBox:
             flow: Flow = "duplex" if view.multicast.duplex else "each way"
             text = f"{'duplex' if flow == 'duplex' else 'one-way'} links, TTL {view.multicast.network_ttl}"
             bus = LabelBox("cloud", view.multicast.uri, text, f"multicast network of group {view.name}")
-            title = f"finds the others of group {view.name} by multicast"
+            title = f"discovers the other brokers of group {view.name} by multicast"
             spokes = [Connection(bus.name, c.name, "multicast", flow, tooltip=f"{c.name} {title}") for c in cards]
             return place_star(bus, cards, spokes, (26, 38) if self._detailed else (14, 34), _SHEET)
         if shape == "hub":

@@ -21,23 +21,23 @@ MOST_FINDINGS = 16
 _MOST_HOSTS = 3
 _SAMPLE, _LINE = 46.0, 15.0
 _LEAST_COLUMN, _MOST_COLUMN = 300.0, 420.0
-_PAIR = "A pair: two brokers that stand in for each other. One is active at a time."
-_STARS = "Preferred master and preferred slave; this never changes. Which node is active is found out at run time."
-_SINGLE = "A single broker: no other takes over from it."
-_MESH = "A full mesh: each pair inside has a link to each other."
-_MULTICAST = "Multicast: the brokers of a group find each other here and link to every other that they hear."
-_BALANCER = "A load balancer and the address that it holds for the pairs in the dotted frame, or takes over."
+_PAIR = "A pair: two brokers that take over from each other. One is active at a time."
+_STARS = "Preferred master and preferred slave; this never changes. The status command shows the active node."
+_SINGLE = "A single broker: no other broker takes over when it fails."
+_MESH = "A full mesh: each pair inside has a link to each other pair."
+_MULTICAST = "Multicast: the brokers of a group discover each other here, and each opens a link to every other."
+_BALANCER = "A load balancer and the virtual address that it holds or can take over for the pairs in the dotted frame."
 _AGENT = "An agent at its home pair. It tries the preferred master first."
-_AGENTS = "How many agents are at home at a pair. They try its preferred master first."
+_AGENTS = "The number of agents whose home is this pair. They try its preferred master first."
 _KINDS: dict[LinkKind, str] = {
-    "masterslave": "masterslave: a link to whichever node of the pair is active.",
-    "failover": "failover: a link to whichever node of the pair is active; its addresses are tried in turn.",
+    "masterslave": "masterslave: a link to the active node of the pair.",
+    "failover": "failover: a link to the active node of the pair; addresses are tried in turn.",
     "static": "static: a link to fixed addresses.",
 }
 _FLOWS: dict[Flow, str] = {
-    "forward": "One way: messages go where the arrow points.",
-    "duplex": "Duplex: one link, messages go both ways.",
-    "each way": "Two links, one each way.",
+    "forward": "One way: messages flow in the direction of the arrow.",
+    "duplex": "Duplex: one link, messages flow in both directions.",
+    "each way": "Two links, one in each direction.",
 }
 
 
@@ -85,7 +85,7 @@ def draw_legend(canvas: Canvas, entries: Sequence[LegendEntry], x: float, y: flo
     """Draw the legend in columns of about equal heights; return its height in pixels."""
     if not entries:
         return 0.0
-    canvas.add_text("heading ink", x, y + 13, "What you are looking at")
+    canvas.add_text("heading ink", x, y + 13, "Legend")
     columns = max(1, min(len(entries), int(width // _LEAST_COLUMN)))
     column_width = min(width / columns, _MOST_COLUMN)
     texts = [wrap(entry.text.split(), "note", column_width - _SAMPLE - 16) for entry in entries]
@@ -131,7 +131,7 @@ def legend_entries(
         (any(group.multicast for group in scene.groups), _draw_bus, _MULTICAST),
         (any(group.balancers for group in scene.groups), _draw_balancer, _BALANCER),
         (any(pair.agents for pair in scene.pairs), _draw_agent, _AGENT if detailed else _AGENTS),
-        (findings, partial(_draw_badge, findings), "A finding, by its rule; in words above."),
+        (findings, partial(_draw_badge, findings), "A finding, marked with its rule; the text is above."),
     ]
     return [LegendEntry(draw, text) for is_shown, draw, text in entries if is_shown]
 

@@ -113,8 +113,7 @@ def _draw_heading(canvas: Canvas, scene: Scene, fleet: Fleet, known: Sequence[st
 def _draw_idle_balancers(canvas: Canvas, hosts: Sequence[str], y: float, width: float) -> float:
     """Draw boxes for balancers without a virtual address; return the height of all rows in pixels."""
     boxes = [
-        balancer_box(BalancerView(host, "no address", (), f"load balancer {host}: it holds no address"))
-        for host in hosts
+        balancer_box(BalancerView(host, "no address", (), f"load balancer {host}: it has no address")) for host in hosts
     ]
     columns = max(1, int(width // (max(box.width for box in boxes) + 6)))
     placement = place_in_grid(boxes, columns, (6, 6))
