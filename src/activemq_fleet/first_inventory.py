@@ -19,6 +19,7 @@ from activemq_fleet.naming import (
     UnclearNameError,
 )
 from activemq_fleet.naming_proposal import propose_naming
+from activemq_fleet.profiles import SHARED_FILE
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.schemas import read_json_schema
 from activemq_fleet.topology import build_fleet
@@ -194,7 +195,7 @@ def _host_variables(named: _NamedHosts, host: str) -> dict[str, str]:
 def _settings(request: InventoryRequest, named: _NamedHosts) -> dict[str, object]:
     """Return the variables of all hosts whose values are no templates."""
     has_pairs = len(named.standalone) < len(named.identities)
-    profile = {"activemq_ha": "shared-file", "activemq_fence": "guard", "activemq_watchdog": "kill"}
+    profile = {"activemq_ha": SHARED_FILE.name, "activemq_fence": "guard", "activemq_watchdog": "kill"}
     is_local = {identity.name for identity in named.identities} <= _LOOPBACK
     return {
         "activemq_release": request.release,
