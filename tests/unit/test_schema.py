@@ -98,20 +98,20 @@ def test_order_matters_where_the_schema_has_a_sequence() -> None:
     document = broker("<transportConnectors/>\n<!-- not here -->\n<persistenceAdapter/>")
     assert told(document) == []
     assert told(document, IN_ORDER) == [
-        "line 5, column 1: <persistenceAdapter> must stand before <transportConnectors>: "
-        "this release wants the children of <broker> in order"
+        "line 5, column 1: <persistenceAdapter> must be before <transportConnectors>: "
+        "this release requires an order of the children of <broker>"
     ]
 
 
 def test_a_child_that_may_stand_only_once_is_told_so() -> None:
     document = broker("<plugins/>\n<plugins/>")
     assert told(document) == []
-    assert told(document, IN_ORDER) == ["line 4, column 1: <plugins> may stand only once in <broker> in this release"]
+    assert told(document, IN_ORDER) == ["line 4, column 1: <plugins> is allowed only once in <broker> in this release"]
 
 
 def test_text_between_elements_is_told() -> None:
     assert told(broker("<plugins>hello</plugins>")) == [
-        "line 3, column 1: <plugins> takes no text of its own, only elements"
+        "line 3, column 1: <plugins> contains text, but allows only elements"
     ]
 
 

@@ -1,4 +1,4 @@
-"""Name what a file is that is given as an activemq.xml and is none."""
+"""Determine the kind of a file that was passed as an activemq.xml and is not one."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from activemq_fleet.releases import XBEAN
 from activemq_fleet.schema import BEANS, CORE, UnreadableError, local_name, namespace_of, parse, text_of, utf_16_of
 
 KIND_RULE = "V040"
-"""The rule about files that are no activemq.xml."""
+"""The rule about files that are not an activemq.xml."""
 NO_BROKER_RULE = "V041"
-_NAME_THE_FILE = "name the activemq.xml that the broker reads"
-_READ_WITH_IT = "name the activemq.xml of the same directory: this file is read together with it"
+_NAME_THE_FILE = "check the activemq.xml that the broker reads"
+_READ_WITH_IT = "check the activemq.xml of the same directory, which includes this file in the check"
 _OF_ARTEMIS = (
     "use the tools of Artemis: `artemis check node` checks a running broker, and artemis-configuration.xsd of its "
     "distribution checks this file"
 )
-_INSIDE = "save the text of the activemq.xml inside it as a file, and name that file"
+_INSIDE = "save the text of the activemq.xml inside it as a file, and check that file"
 _ARTEMIS = frozenset({
     "http://activemq.apache.org/schema",
     "http://activemq.org/schema",
@@ -36,7 +36,7 @@ _OF_BROKERS = frozenset({"beans", "broker"})
 _ROOTS = {
     "Configure": ("a configuration of Jetty in Jetty's own XML", _NAME_THE_FILE),
     "Configuration": ("a configuration of Log4j", _READ_WITH_IT),
-    "html": ("an HTML page, as a server returns it in place of a file", "download the file itself, and check that"),
+    "html": ("an HTML page, as a server returns it in place of a file", "download the file itself, and check it"),
     "project": ("the pom.xml of Maven", _NAME_THE_FILE),
     "restrict": ("a policy of Jolokia, jolokia-access.xml", _READ_WITH_IT),
     "schema": ("an XML schema", _NAME_THE_FILE),
@@ -64,22 +64,22 @@ _LONGEST = 1 << 16  # bytes of a file that are inspected
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """What a file is that is no activemq.xml: a noun phrase, and the instruction what to do instead."""
+    """The kind of a file that is not an activemq.xml: a noun phrase, and an instruction for the user."""
 
     name: str
     fix: str
 
 
 def foreign_kind(data: bytes, file: str = "") -> FileKind | None:
-    """Return the kind of a file that is no activemq.xml; None for one that is, or that is meant to be one.
+    """Return the kind of a file that is not an activemq.xml; None for one that is, or that is meant to be one.
 
     ``file`` is its path, which decides where content alone does not. A file is meant to be one if it is XML and its
     root is that of Spring or of a broker, or if it is not XML and has such an element anywhere.
     """
     head = data[:_LONGEST]
     if not data.strip(b" \t\r\n\xef\xbb\xbf\0"):
-        name = "an empty file" if not data else "a file that holds nothing but white space"
-        return FileKind(name, "restore the file from where it was copied: no broker starts with an empty file")
+        name = "an empty file" if not data else "empty except for white space"
+        return FileKind(name, "restore the file from its source: no broker starts with an empty file")
     if kind := _binary_kind(head):
         return FileKind(kind, _NAME_THE_FILE)
     text = text_of(head, None)
@@ -106,7 +106,7 @@ def _xml_kind(data: bytes, text: str) -> FileKind | None:
         if without.strip() or len(data) > _LONGEST:
             return None
         return FileKind(
-            "an XML file without any element, as a copy that was cut off",
+            "an XML file without any element, such as a truncated copy",
             "copy the file again: no broker starts with it",
         )
     return _kind_by_root(root)
@@ -120,7 +120,7 @@ def _kind_by_root(root: etree._Element) -> FileKind | None:
     if name in _OF_BROKERS or namespace in (BEANS, CORE, XBEAN):
         return None
     if namespace.startswith(_BLUEPRINT):
-        fix = "move its <broker> into a file of Spring, and check that: blueprints are not read"
+        fix = "move its <broker> into a file of Spring, and check that file: this check does not read blueprints"
         return FileKind("a blueprint of OSGi, which Apache Karaf reads", fix)
     if namespace.startswith(_CAMEL):
         return FileKind(f"a file of Apache Camel, with the root <{name}>", _NAME_THE_FILE)
@@ -171,7 +171,7 @@ def _kind_by_lines(lines: list[str], file: str) -> FileKind:
     for form, name, fix in forms:
         if 2 * sum(1 for line in lines if form.fullmatch(line)) >= len(lines):
             return FileKind(name, fix)
-    return FileKind("a text that is not XML", _NAME_THE_FILE)
+    return FileKind("a text file that is not XML", _NAME_THE_FILE)
 
 
 def _is_json(text: str) -> bool:

@@ -68,7 +68,7 @@ def _first_label(host: str) -> str:
 def _link_back(source: _LinkedFile, target: _LinkedFile, connector: NetworkConnector) -> Element | None:
     """Return a duplex link of ``source`` to the broker of ``target``, which has a ``connector`` to that of ``source``.
 
-    None where the connector does not dial it, or where the links have no destination in common.
+    None where the connector does not connect to it, or where the links have no destination in common.
     """
     if not any(map(source.listens_at, connector.addresses)):
         return None
@@ -93,7 +93,7 @@ def _linked_files(documents: Mapping[str, Document]) -> list[_LinkedFile]:
 
 
 def _names_of(path: PurePath, document: Document) -> frozenset[str]:
-    """Return the names by which the broker of a file may be dialled; ``path`` is relative to what all files share."""
+    """Return the names by which others may connect to the broker of a file; ``path`` is relative to their parent."""
     stem = path.name
     for ending in _ENDINGS:
         stem = stem.removesuffix(ending)

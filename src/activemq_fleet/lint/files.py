@@ -1,4 +1,4 @@
-"""Run the file rules on one activemq.xml, of a fleet or of anybody, and the release rules on its release."""
+"""Run the file rules on one activemq.xml, of a fleet or of any user, and the release rules on its release."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SCHEMA_RULE = "V002"
 SIZE_RULE = "V019"
 TEMPLATE_RULE = "V022"
 ACTIVEMQ_XML = "conf/activemq.xml"
-# A rule, and the one that says all of it at the same place.
+# A rule, and the rule that reports the same at the same place.
 _STRONGER = {"S002": "S001", "S009": "N008", "V024": "V051"}
 _DTD = "the file uses Spring's DTD instead of a schema: the rules do not check it, although a broker can start with it"
 _LONGEST_DOCTYPE = 500
 _MOST = 100  # findings of one rule in one file
-# What the importing file decides: the values of placeholders.
+# The importing file decides the values of placeholders.
 _OF_THE_IMPORTING_FILE = frozenset({"V024", "V051"})
 _OF_SPRING = frozenset({"V020", "V021", "V028"})
 _NOTHING: Mapping[str, bytes] = MappingProxyType({})
@@ -192,9 +192,9 @@ def document_findings(document: Document, file: str, selection: Selection) -> It
 
 
 def schema_finding(problem: SchemaProblem, release: Release, file: str, host: str = "", fix: str = "") -> Finding:
-    """Return finding V002 for a problem that a schema reports; an empty ``fix`` stands for the fix of rule V002."""
+    """Return finding V002 for a problem that a schema reports; an empty ``fix`` means the fix of rule V002."""
     at = Problem(problem.message, line=problem.line, column=problem.column, host=host, fix=fix or problem.fix)
-    why = f"release {release.text} checks the file when it starts, and does not start with this one"
+    why = f"release {release.text} validates the file when it starts, and does not start with it"
     return replace(_finding(SCHEMA_RULE, at, file), why=why)
 
 

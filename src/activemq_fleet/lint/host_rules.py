@@ -10,7 +10,7 @@ from activemq_fleet.lint.hosts import HostView
 from activemq_fleet.settings.metrics import EXPORTER_JAVA
 
 _NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4"})
-# Their locks hold on one host only, or may be lost without a word.
+# Their locks hold on one host only, or may be lost silently.
 _NO_CLUSTER_LOCKS = frozenset({"cifs", "smb3", "smbfs", "ocfs2", "fuse.sshfs", "fuse.s3fs", "9p", "vboxsf"})
 _LOCAL_LOCKS = ("nolock", "local_lock=all", "local_lock=posix", "localflocks")
 _OF_ONE_HOST = frozenset({
@@ -98,7 +98,7 @@ def settings_in_two_places(host: HostView) -> Iterator[Problem]:
     unread = {"bin/env": "bin/setenv", "bin/setenv": "bin/env"}.get(host.broker.release.environment_file)
     for path in host.facts.settings_files:
         if path == host.broker.environment or host.broker.install == "package":
-            continue  # the package brings its own, and the unit does not read it
+            continue  # the package contains a file, and the unit does not read it
         if unread and path.endswith(f"/{unread}"):
             yield Problem(f"{path} exists, but {host.broker.release.text} does not read it")
         elif not path.endswith(("/bin/env", "/bin/setenv")):
@@ -126,7 +126,7 @@ def store_on_nfs_3(host: HostView) -> Iterator[Problem]:
     options = dict(option.partition("=")[::2] for option in host.facts.store_mount_options)
     version = options.get("vers") or options.get("nfsvers") or ("3" if host.shared_filesystem == "nfs" else "4")
     if version.startswith(("2", "3")):
-        yield Problem(f"{host.store} is on NFS version {version}")
+        yield Problem(f"the shared store {host.store} is on NFS version {version}, which keeps the lock of a dead host")
 
 
 @rule("L002", "error", scope="host")
@@ -286,8 +286,8 @@ def pair_with_another_name(host: HostView) -> Iterator[Problem]:
     deployed, wanted = host.facts.pair, host.broker.pair
     if deployed and wanted and deployed != wanted and host.broker.profile.has_peer:
         yield Problem(
-            f"the pair {deployed} is deployed here, and would become {wanted}: keep its name with activemq_pair: "
-            f"{deployed} on both nodes"
+            f"the pair {deployed} is deployed on the host, but the inventory names it {wanted}: keep the name with "
+            f"activemq_pair: {deployed} on both nodes"
         )
 
 

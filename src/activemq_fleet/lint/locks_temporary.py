@@ -30,17 +30,17 @@ class _Place:
 
 @rule("L040", "error", releases="5.3.0 !5.13.1")
 def temporary_storage_on_the_share(document: Document) -> Iterator[Problem]:
-    """The temporary storage of a pair is on the share, and each start of a node deletes it.
+    """The temporary storage of a pair is on the share, and each node deletes it when it starts.
 
     Why: before 5.13.1 a node that starts deletes the files of tmp_storage before it has the lock of the store. If both
         nodes have the same directory, the start of the standby destroys the non-persistent messages that the active
-        node has written there: of 3,500 messages 400 arrived, of 3,000 none. A <tempDataStore> that the file defines
-        is not deleted: the files of a dead node stay, which is a warning.
-    Fix: set dataDirectory (and tmpDataDirectory, if it is set) to a directory of the node itself, and keep only the
-        store on the share. Or install 5.13.1, 5.14.0 or later.
-    Cannot see: what is mounted, and whether the nodes have the same brokerName, which is a part of the path unless
-        tmpDataDirectory is set. It is an error where one of both directories is below the other, or where the path
-        names a share, and a warning where the path only may be one.
+        node has written there: 400 of 3,500 messages arrived, and none of 3,000. A node does not delete a
+        <tempDataStore> that the file defines: the files of a dead node remain, and the finding is a warning.
+    Fix: set dataDirectory (and tmpDataDirectory, if it is set) to a local directory of the node, and keep only the
+        store on the share, or install 5.13.1, 5.14.0 or later.
+    Cannot see: mounts, and whether the nodes have the same brokerName, which is a part of the path unless
+        tmpDataDirectory is set. The finding is an error where one of both directories is below the other, or where the
+        path names a share, and a warning where the path may be on a share.
     Source: AMQ-6005, BrokerService.getTempDataStore of the release tags; measured on 5.10.2
 
     Fires on 5.10.2::

@@ -1,4 +1,4 @@
-"""Rules V about the schemas that a file names, and where the release finds them."""
+"""Rules V about the schemas that a file names, and their locations in the release."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def namespace_without_a_local_schema(document: Document) -> Iterator[Problem]:
 
 
 def _checked(root: Element) -> Iterator[Element]:
-    """Yield the elements whose namespace the broker must know; content of foreign elements is left out."""
+    """Yield the elements whose namespace the broker must know, without the content of foreign elements."""
     waiting = [root]
     while waiting:
         element = waiting.pop()
@@ -116,7 +116,7 @@ def _missing(document: Document, node: Element, namespace: str, hint: tuple[Elem
         text = f"{release} requires {address} next to this file, where it does not exist"
         yield place.problem(text, SCHEMA_LOCATION, address, fix=fix)
     elif known:
-        text = f"{release} has no {address} in its jars, and cannot start where it cannot download it"
+        text = f"{release} has no {address} in its jars, and does not start if it cannot download it"
         yield place.problem(text, SCHEMA_LOCATION, address, fix=fix)
     else:
         text = (

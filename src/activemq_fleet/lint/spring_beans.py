@@ -11,7 +11,7 @@ from activemq_fleet.schema import BEANS
 
 Version = tuple[int, int]
 _VALUES = "bean ref idref value null list set map props"
-# Attributes and children of each element of spring-beans-2.0.xsd; then what each later version adds or takes (-).
+# Attributes and children of each element of spring-beans-2.0.xsd; then what each later version adds or removes (-).
 _ELEMENTS = {
     "beans": (
         "default-lazy-init default-merge default-autowire default-dependency-check default-init-method"
@@ -81,7 +81,7 @@ _REQUIRED = {
 _REPLACEMENTS = {
     "singleton": 'scope="singleton" or scope="prototype"',
     "local": 'bean="…"',
-    "dependency-check": "nothing: it is gone",
+    "dependency-check": "",
 }
 
 
@@ -125,7 +125,7 @@ def not_in_springs_schema(document: Document) -> Iterator[Problem]:
     if (document.root.namespace, document.root.name) != (BEANS, "beans"):
         return
     version = _version(document)
-    if version is None:  # V020 tells why
+    if version is None:  # V020 reports why
         return
     elements = _elements_of(version)
     name = f"the Spring schema {version[0]}.{version[1]} of {document.release.text}"
@@ -148,8 +148,9 @@ def _problems(
     attributes, children = elements[node.name]
     for attribute in node.attributes:
         if "}" not in attribute and attribute not in attributes:
-            instead = f": write {_REPLACEMENTS[attribute]}" if attribute in _REPLACEMENTS else ""
-            yield node.problem(f"<{node.name}> has no {attribute} in {name}{instead}", attribute)
+            replacement = _REPLACEMENTS.get(attribute)
+            instruction = f": write {replacement}" if replacement else ": remove it" if replacement == "" else ""
+            yield node.problem(f"<{node.name}> has no attribute {attribute} in {name}{instruction}", attribute)
     for wanted in _REQUIRED.get(node.name, "").split():
         if not node.has(wanted):
             yield node.problem(f"<{node.name}> lacks {wanted}, which {name} requires")

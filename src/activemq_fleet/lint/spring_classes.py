@@ -74,7 +74,7 @@ def bean_class_of_another_release(bean: Element) -> Iterator[Problem]:
     release = bean.document.release
     properties = list(_properties_of(bean))
     if not release.within(known.releases):
-        text = f"{name} is not shipped with {release.text}, so the broker does not start"
+        text = f"{release.text} does not contain the class {name}, so the broker does not start"
         yield bean.problem(f"{text}: {_other_class(known, properties)}", "class")
         return
     subject = f"{name} of {release.text}" if known.has_known_properties else name
@@ -83,17 +83,17 @@ def bean_class_of_another_release(bean: Element) -> Iterator[Problem]:
         is_missing = known.has_known_properties and not any(map(release.within, spans))
         is_wrong = not known.has_known_properties and setting.name in known.renamed
         if is_missing or is_wrong or (setting.is_text and setting.name in known.not_from_text):
-            text = f"{subject} has no property {setting.name}, so the broker stops at its start"
+            text = f"{subject} has no property {setting.name}, so the broker stops during its start"
             yield setting.node.problem(f"{text}: {_other_property(known, setting, spans)}", setting.attribute)
 
 
 @rule("V037", "info", each="bean")
 def bean_class_of_no_release(bean: Element) -> Iterator[Problem]:
-    """A bean's class is a driver or a connection pool that no release ships.
+    """A bean's class is a driver or a connection pool that no release contains.
 
     Why: an upgrade installs a new directory without the added jar. The broker then does not start, or it stops some
         seconds after its start: ClassNotFoundException.
-    Fix: put the jar into lib/optional of each installation, also of the next release. In a fleet: the jar of
+    Fix: put the jar into lib/optional of each installation, also of the next release. In a fleet, set the jar of
         activemq_jdbc.
     Cannot see: whether the jar was added.
     Source: assembly/src/main/descriptors/common-bin.xml of the release tags, 5.5.1 to 6.3.1
@@ -154,7 +154,7 @@ def _class_of(bean: Element) -> str:
 
 
 def _is_created(bean: Element) -> bool:
-    """Return whether Spring creates a bean at the start: no template, and none that waits until it is needed."""
+    """Return whether Spring creates a bean at the start: it is not abstract, and not lazy unless referenced."""
     if bean.get("abstract") == "true":
         return False
     return bean.get("lazy-init") != "true" or _is_referenced(bean)

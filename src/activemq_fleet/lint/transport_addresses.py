@@ -18,12 +18,13 @@ _DIGITS = len(str(_LAST_PORT)) + 1
 
 @rule("V053", "error", each="transportConnector", refuses=True)
 def address_that_no_listener_can_use(connector: Element) -> Iterator[Problem]:
-    """A transportConnector's URI has no port, a port that does not exist, or a blank in its address.
+    """A transportConnector's URI has no valid port, or a blank in its address.
 
     Why: the broker opens its listeners while it starts, fails ("Port value out of range: -1", "Could not bind") and
-        does not start. A URI without // after the scheme, or with an underscore in the host name, has no port either.
+        does not start. Java also reads no port from a URI without // after the scheme, or with an underscore in the
+        host name.
     Fix: write scheme://host:port with a port from 1 to 65535, such as tcp://0.0.0.0:61616.
-    Cannot see: addresses that a placeholder decides. Listeners of other transports than TCP are not checked.
+    Cannot see: addresses with a placeholder. Listeners of other transports than TCP are not checked.
     Source: TcpTransportServer of the release tags; java.net.URI; measured on 5.5.1, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
@@ -54,7 +55,7 @@ def address_that_no_link_can_use(link: Element) -> Iterator[Problem]:
         range" at each attempt: the link is never established. Java reads no host from a name with an underscore.
     Fix: write tcp://host:port with a port from 1 to 65535. Give a host whose name has an underscore an alias of
         letters, digits and hyphens, or write its IP address.
-    Cannot see: addresses that a placeholder decides.
+    Cannot see: addresses with a placeholder.
     Source: java.net.URI; TcpTransport of the release tags; measured on 5.5.1 and 5.18.3
 
     Fires on 5.18.3::
@@ -89,10 +90,10 @@ def _unusable_reason(address: str, scheme: str) -> str:
     if re.search(r"\s", address):
         return "it contains a blank"
     if not authority.startswith("//"):
-        return "it lacks // after the scheme"
+        return "the address lacks // after the scheme"
     host, _, port = authority[2:].partition("/")[0].rpartition(":")
     if not port.isdecimal() or authority.endswith("]") or int(port[:_DIGITS]) > _LAST_PORT:
-        return f"it has no port from 1 to {_LAST_PORT}"
+        return f"the address has no port from 1 to {_LAST_PORT}"
     if not host:
-        return "it has no host"
+        return "the address has no host"
     return "the host name has an underscore" if "_" in host else ""

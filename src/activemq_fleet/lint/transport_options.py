@@ -1,10 +1,10 @@
 """List the options that ActiveMQ's URIs understand, by scheme and release.
 
 Source: the public setters of the classes named below, in every tag from 5.3.0 to 6.3.1, and what
-TransportFactory, TcpTransportFactory, FailoverTransportFactory and TcpTransportServer take out of
-the query themselves. ``IntrospectionSupport`` wants the name as it is written here, but for the
-case of its first letter. What is dialled was tried, each option on a link of its own, on 5.5.1,
-5.8.0, 5.11.4, 5.15.16, 5.18.3 and 6.3.1.
+TransportFactory, TcpTransportFactory, FailoverTransportFactory and TcpTransportServer remove from
+the query themselves. ``IntrospectionSupport`` requires the exact name, except for the case of its
+first letter. The options of connections were measured, each on a separate link, on 5.5.1, 5.8.0,
+5.11.4, 5.15.16, 5.18.3 and 6.3.1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LISTENING = DIALLED | {
 }
 """Listeners that are a TcpTransportServer; those of ws and http are Jetty's."""
 
-# TcpTransport, and what its factory takes out by itself.
+# TcpTransport, and what its factory removes from the query.
 _CONNECTION: _Since = {
     "5.3.0": "closeAsync connectionTimeout daemon dynamicManagement ioBufferSize jmxPort keepAlive logWriterName "
     "minmumWireFormatVersion soTimeout socketBufferSize stackSize startLogging tcpNoDelay trace useLocalHost "
@@ -32,7 +32,7 @@ _CONNECTION: _Since = {
     "5.4.0": "diffServ typeOfService",
     "5.6.0": "soLinger",
 }
-# InactivityMonitor, WireFormatNegotiator, WriteTimeoutFilter. To 5.5 ssl: gives them no options.
+# InactivityMonitor, WireFormatNegotiator, WriteTimeoutFilter. Up to 5.5 ssl: passes them no options.
 _FILTERS: _Since = {
     "5.3.0": "keepAliveResponseRequired negotiateTimeout soWriteTimeout useInactivityMonitor",
     "5.3.1": "ignoreRemoteWireFormat",
@@ -67,7 +67,7 @@ _WIRE_FORMAT: _Since = {
     "5.15.3": "includePlatformDetails",
     "5.16.4": "maxFrameSizeEnabled",
 }
-# The factories of STOMP, MQTT and AMQP. A listener is told OpenWire's as well, see N008.
+# The factories of STOMP, MQTT and AMQP. A listener receives OpenWire's as well, see N008.
 _WIRE_FORMAT_LISTENING: _Since = {
     "5.3.0": "allowNonSaslConnections connectAttemptTimeout connectionAttemptTimeout encodingEnabled idelTimeout "
     "idleTimeout maxAmqpFrameSize maxDataLength producerCredit stompVersion transformer",

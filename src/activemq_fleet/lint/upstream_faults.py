@@ -16,13 +16,13 @@ _BROKER_BEAN = "broker"
 
 @rule("V033", "warning", each="transportConnector", releases="6.3.0 !6.3.2")
 def web_socket_without_its_jar(connector: Element) -> Iterator[Problem]:
-    """A WebSocket connector on a release whose archive lacks a Jetty jar.
+    """The broker has a WebSocket connector, and the archive of the release lacks a Jetty jar.
 
     Why: the archives of 6.3.0 and 6.3.1 do not contain jetty-websocket-jetty-server. The broker starts, and each client
         that connects to the ws or wss port fails with a NoClassDefFoundError.
     Fix: put jetty-websocket-jetty-server, of the version of the other Jetty jars, into lib/web, or install 6.3.2,
         6.4.0 or later.
-    Cannot see: whether the jar was added, and whether the jars come from Maven, which does deliver it.
+    Cannot see: whether the jar was added, and whether the jars come from Maven, which has it.
     Source: apache/activemq#2446; assembly/src/main/descriptors/common-bin.xml of 6.2.9 and 6.3.1
 
     Fires on 6.3.1::
@@ -50,7 +50,8 @@ def console_without_the_bean_it_needs(imported: Element) -> Iterator[Problem]:
     Why: jetty.xml of these releases starts the web console after a bean with the id "broker". Without such a bean the
         start fails: "No bean named 'broker'". An activemq.xml of an older release has no id on <broker>.
     Fix: write <broker id="broker" …>, or remove broker from depends-on in jetty.xml.
-    Cannot see: a jetty.xml that is not next to the file. It is a warning then: it may be that of an older release.
+    Cannot see: a jetty.xml that is not next to the file. The finding is a warning then, because the jetty.xml may be
+        that of an older release.
     Source: assembly/src/release/conf/jetty.xml of 5.19.6 to 5.19.10 and 6.2.5 to 6.2.9
 
     Fires on 6.2.9::
@@ -69,14 +70,14 @@ def console_without_the_bean_it_needs(imported: Element) -> Iterator[Problem]:
     document = imported.document
     name = below_directory(imported.get("resource"))
     if name != "jetty.xml" or document.broker is not None:
-        return  # a fleet renders a jetty.xml of its own
+        return  # a fleet has its own jetty.xml
     others = [below_directory(node.get("resource")) for node in document.all("import") if node is not imported]
     documents = [document, *(document.other_document(other) for other in others)]
     if any(other is None or _defines_broker_bean(other) for other in documents):
         return  # an import that is not next to the file may define it
     console = document.other_document(name)
     if console is None:
-        text = 'jetty.xml of this release needs a bean with the id "broker", which the file does not define'
+        text = 'jetty.xml of this release requires a bean with the id "broker", which the file does not define'
         yield imported.problem(text, "resource", severity="warning")
     for bean in console.all("bean") if console is not None else ():
         if _BROKER_BEAN in bean.get("depends-on").replace(",", " ").replace(";", " ").split():
@@ -125,8 +126,8 @@ def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
     Why: the map reads all entries when it is created. If it cannot connect, the broker does not start, which may be
         the standby that has to take over while the LDAP server is down. Without a connection timeout the start
         blocks.
-    Fix: name several servers in connectionURL, with spaces between them, and keep the service restarting
-        (Restart=always). authorizationMap needs no LDAP server.
+    Fix: write several servers into connectionURL, separated by spaces, and let systemd restart the service
+        (Restart=always), or use authorizationMap, which requires no LDAP server.
     Source: SimpleCachedLDAPAuthorizationMap.afterPropertiesSet of the release tags, AMQ-9627; measured on 5.18.3 and
         6.3.1
 

@@ -75,7 +75,7 @@ def not_in_the_schema(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://south:61616)" networkTTL="2"/>
     """
-    # Told by the schema itself: see files.file_findings.
+    # The schema itself reports it: see files.file_findings.
     yield from ()
 
 
@@ -100,7 +100,7 @@ def file_too_large(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="n" uri="static:(failover:(tcp://a:61616,tcp://b:61616)?maxReconnectAttempts=0)"/>
     """
-    # Told where the file is read: see files.file_findings.
+    # Reported where the file is read: see files.file_findings.
     yield from ()
 
 
@@ -128,12 +128,12 @@ def removed_master_connector(document: Document) -> Iterator[Problem]:
           <locker><shared-file-locker lockAcquireSleepInterval="1000"/></locker>
         </kahaDB>
     """
-    gone = f"release {document.release.text} has no pure master/slave: it ended with 5.7.0"
+    reason = f"release {document.release.text} has no pure master/slave, which 5.8.0 removed"
     for connector in document.all("masterConnector"):
-        yield connector.problem(f"<masterConnector>: {gone}")
+        yield connector.problem(f"<masterConnector> is not supported: {reason}")
     for broker in document.brokers:
         if broker.has("masterConnectorURI"):
-            yield broker.problem(f"masterConnectorURI: {gone}", "masterConnectorURI")
+            yield broker.problem(f"masterConnectorURI is not supported: {reason}", "masterConnectorURI")
 
 
 @rule("V004", "error", each="broker", releases="5.8.0")
@@ -158,7 +158,7 @@ def dead_attribute(broker: Element) -> Iterator[Problem]:
             yield broker.problem(
                 f'{name}="{broker.get(name)}" has no effect on {broker.document.release.text}',
                 name,
-                # switched off, or only a time: nobody counts on it
+                # off, or only a time: no one relies on it
                 severity="info" if name.endswith("Timeout") or broker.flag(name, False) is False else None,
             )
 
@@ -200,8 +200,8 @@ def level_db_store(store: Element) -> Iterator[Problem]:
 def removed_store(store: Element) -> Iterator[Problem]:
     """The broker uses a store of 5.8 and older: amqPersistenceAdapter or kahaPersistenceAdapter.
 
-    Why: both went with 5.9.0, and a broker that names one does not start. No newer release can read their files.
-    Fix: let the old release drain its queues, then start the new one on an empty <kahaDB directory="…"/>.
+    Why: 5.9.0 removed both, so a broker that uses one does not start, and no newer release can read their files.
+    Fix: drain the queues with the old release, then start the new one on an empty <kahaDB directory="…"/>.
     Source: the XSDs of 5.8.0 and 5.9.0; measured on 5.11.4 and 5.18.3
 
     Fires on 5.11.4::
@@ -216,7 +216,7 @@ def removed_store(store: Element) -> Iterator[Problem]:
 
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
-    yield store.problem(f"release {store.document.release.text} has no <{store.name}>: it ended with 5.8.0")
+    yield store.problem(f"release {store.document.release.text} has no <{store.name}>, which 5.9.0 removed")
 
 
 @rule("V007", "error", releases="5.3.0 !5.7.0", refuses=True)
@@ -244,7 +244,7 @@ def locker_before_its_time(document: Document) -> Iterator[Problem]:
     """
     if document.profile and document.profile.has_database_lease:
         return  # T011 refuses the profile itself on these releases
-    since = f"came with 5.7.0, and this is {document.release.text}"
+    since = f"requires 5.7.0 or later, and the release is {document.release.text}"
     for locker in document.all("locker"):
         yield locker.problem(f"<locker> {since}")
     for store in document.stores:
@@ -264,7 +264,7 @@ def uncommitted_limit_refuses_messages(document: Document) -> Iterator[Problem]:
         without a transaction, as from bridges, MQTT clients and most other clients. The broker accepts connections
         but delivers none of these messages.
     Fix: remove maxUncommittedCount, or install 5.19.8, 6.2.7, 6.3.0 or later.
-    Cannot see: the value of a reference such as ${broker.uncommitted}, which is a warning.
+    Cannot see: the value of a reference such as ${broker.uncommitted}; the finding is a warning then.
     Source: apache/activemq#2137, TransactionBroker of the release tags; measured on 6.1.8
 
     Fires on 6.1.8::

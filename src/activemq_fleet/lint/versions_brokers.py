@@ -21,7 +21,7 @@ def file_of_another_kind(document: Document) -> Iterator[Problem]:
 
     Why: the broker reads one XML file of Spring, and does not start with another file in its place. Files of Apache
         Artemis, which is another broker, have the same names and other elements.
-    Fix: name the activemq.xml that the broker reads.
+    Fix: check the activemq.xml that the broker reads.
     Source: XBeanBrokerFactory; measured on 5.18.3
 
     Fires on 5.18.3::
@@ -71,7 +71,7 @@ def file_without_a_broker(document: Document) -> Iterator[Problem]:
         return
     if document.brokers:
         profile = _profile_of(document.brokers[0])
-        text = f'the only <broker> is in <beans profile="{profile}">: the broker starts with that profile alone'
+        text = f'the only <broker> is in <beans profile="{profile}">: the broker starts only with that profile'
         fix = f"start the broker with -Dspring.profiles.active={profile}, or move the <broker> out of the profile"
         yield document.brokers[0].problem(text, severity="warning", fix=fix)
         return
@@ -108,8 +108,8 @@ def imported_file_that_was_not_checked(document: Document) -> Iterator[Problem]:
     ]
     if missing:
         names = shorten_list([name for _, name in missing])
-        are = "are not next to this file, and were" if len(missing) > 1 else "is not next to this file, and was"
-        yield missing[0][0].problem(f"{names} {are} not checked", "resource")
+        are = "are not next to this file and were" if len(missing) > 1 else "is not next to this file and was"
+        yield missing[0][0].problem(f"the imported {names} {are} not checked", "resource")
 
 
 def _defines_broker(document: Document) -> bool:

@@ -1,4 +1,4 @@
-"""Rules V about the files beside activemq.xml that a release reads or ignores."""
+"""Rules V about the files next to activemq.xml that a release reads or ignores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from activemq_fleet.lint.locations import below_directory
 
 _NO_VALIDATION = re.compile(rb"xbean:[^\s\"'<>]*[?&]validate=false", re.IGNORECASE)
 _CONSOLE_FILES = frozenset({"jetty.xml", "jetty-spring.xml"})
-# Packages that Jetty 12, of 6.3, has not any more under these names.
+# Packages that Jetty 12, of 6.3, no longer has under these names.
 _OLD_JETTY = (b"org.eclipse.jetty.webapp.", b"org.eclipse.jetty.util.security.", b"org.mortbay.jetty.")
 _OLD_LOGGING = frozenset({"log4j.properties", "log4j.xml"})
 _NEW_LOGGING = frozenset({"log4j2.properties", "log4j2.xml", "log4j2.yaml", "log4j2.yml", "log4j2.json"})
@@ -49,7 +49,9 @@ def validation_switched_off(document: Document) -> Iterator[Problem]:
     for node in document.all("networkConnector", "masterConnector", "proxyConnector", "connectionFactory", "bean"):
         for attribute, value in node.attributes.items():
             if "validate=false" in value and "xbean:" in value:
-                yield node.problem(f"{attribute} starts a broker with validate=false", attribute, "validate=false")
+                yield node.problem(
+                    f"{attribute} of <{node.name}> starts a broker with validate=false", attribute, "validate=false"
+                )
 
 
 @rule("V013", "error", each="bean", releases="5.17.0", refuses=True)
@@ -71,7 +73,7 @@ def log_query_bean(bean: Element) -> Iterator[Problem]:
         <broker brokerName="north"/>
     """
     if ".insight.log" in bean.get("class"):
-        text = f"{bean.get('class')} is not shipped with {bean.document.release.text}: the last that had it was 5.16"
+        text = f"{bean.document.release.text} does not contain the class {bean.get('class')}, which 5.17.0 removed"
         yield bean.problem(text, "class")
 
 

@@ -12,7 +12,7 @@ from activemq_fleet.releases import every_scheme
 from activemq_fleet.schema import BEANS, CORE
 
 _VERSIONED_SCHEMA = re.compile(r"\S*/activemq-core-(\d[\w.-]*)\.xsd")
-# What Spring takes for the end of one name and the beginning of the next.
+# The characters with which Spring separates names.
 _NAMES = re.compile(r"[,;\s]+")
 # As java.net.URI reads it; blanks before it were taken off.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -62,10 +62,10 @@ def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
 
 
 def _unless(scheme: str, directory: str) -> str:
-    """Return a clause for a scheme of no release, whose code a jar of the user may bring; "" for any other scheme."""
+    """Return a clause for a scheme of no release, whose code a jar of the user may contain; "" for any other scheme."""
     if scheme in every_scheme():
         return ""
-    return f", unless a jar of your own brings {service_file(scheme, directory)}"
+    return f", unless an added jar contains {service_file(scheme, directory)}"
 
 
 @rule("V009", "error", each="transportConnector", refuses=True)
@@ -207,7 +207,7 @@ def name_taken_twice(document: Document) -> Iterator[Problem]:
             other = first_uses.get((scope, name))
             if other is not None:
                 yield node.problem(
-                    f'"{name}" is the {attribute} of this <{node.name}> and of the <{other.name}> of line '
+                    f'"{name}" is the {attribute} of both this <{node.name}> and the <{other.name}> in line '
                     f"{other.position()[0]}",
                     attribute,
                     name,

@@ -65,7 +65,7 @@ def template(document: Document) -> Iterator[Problem]:
 
         <broker brokerName="${env.HOSTNAME}"/>
     """
-    # Told where the file is read: see files.file_findings.
+    # Reported where the file is read: see files.file_findings.
     yield from ()
 
 

@@ -103,7 +103,7 @@ def value_that_is_not_converted(document: Document) -> Iterator[Problem]:
         fails ("Could not convert to a memory size", "No enum constant"), and does not start.
     Fix: write a size as a whole number with the optional unit kb, mb or gb: limit="1536 mb". Write a boolean as true
         or false without blanks.
-    Cannot see: values that a placeholder decides.
+    Cannot see: values that contain a placeholder.
     Source: XBeanByteConverterUtil, BooleanEditor and MessageDatabase of the release tags; measured on 5.5.1, 5.8.0,
         5.18.3 and 6.3.1
 
@@ -217,7 +217,7 @@ def placeholder_that_stays_in_a_value(document: Document) -> Iterator[Problem]:
             yield connector.problem(message, "uri", match[0])
     for link in document.links:
         if match := PLACEHOLDER_OF_SPRING.match(link.get("uri").strip()):
-            yield link.problem(f"nothing replaces {match[0]}, which is no discovery agent", "uri", match[0])
+            yield link.problem(f"nothing replaces {match[0]}, which is not a discovery agent", "uri", match[0])
     for node in document.all(*_SIZES):
         for attribute in _SIZES[node.name]:
             yield from _unconverted(node, attribute)
@@ -236,7 +236,7 @@ def _unconverted(node: Element, attribute: str) -> Iterator[Problem]:
 def unknown_key_store_type(context: Element) -> Iterator[Problem]:
     """An sslContext names a type of key store that Java does not have.
 
-    Why: the broker opens its key store at its start, fails with a KeyStoreException ("not found"), and does not start.
+    Why: the broker cannot open its key store, fails with a KeyStoreException ("not found"), and does not start.
     Fix: write keyStoreType="PKCS12" or "JKS", the type with which the file was created; keytool -list shows it.
     Cannot see: an additional security provider. The types of Java and of Bouncy Castle count as known.
     Source: SpringSslContext of the release tags; KeyStore of Java 8 to 21; measured on 5.18.3
@@ -257,5 +257,5 @@ def unknown_key_store_type(context: Element) -> Iterator[Problem]:
         kind = context.known_value(attribute)
         store = attribute.removesuffix("Type")
         if kind is not None and context.has(store) and kind.lower() not in _KEY_STORES:
-            message = f'{attribute}="{kind}": Java has no key store of this type, unless a security provider brings it'
+            message = f'{attribute}="{kind}" is not a key store type of Java, unless an added security provider has it'
             yield context.problem(message, attribute)

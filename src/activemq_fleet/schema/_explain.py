@@ -98,7 +98,7 @@ class Explainer:
             element.text = None
             for child in element:
                 child.tail = None
-            yield place, f"<{local_name(place.tag)}> takes no text of its own, only elements", ""
+            yield place, f"<{local_name(place.tag)}> contains text, but allows only elements", ""
         elif "Element content" in message:
             for child in list(element.iterchildren(etree.Element)):
                 element.remove(child)
@@ -131,12 +131,14 @@ class Explainer:
             return self._no_child_message(parent, child)
         before = [local_name(other.tag) for other in child.itersiblings(etree.Element, preceding=True)]
         if name in before:
-            return f"<{name}> may stand only once in <{inside}> in this release"
+            return f"<{name}> is allowed only once in <{inside}> in this release"
         later = [other for other in before if other in allowed and allowed.index(other) > allowed.index(name)]
         if later and self._is_ordered(parent):
-            return f"<{name}> must stand before <{later[-1]}>: this release wants the children of <{inside}> in order"
+            return (
+                f"<{name}> must be before <{later[-1]}>: this release requires an order of the children of <{inside}>"
+            )
         if before:
-            return f"<{inside}> takes one element in this release, so <{name}> cannot follow <{before[0]}>"
+            return f"<{inside}> allows only one element in this release, so <{name}> cannot follow <{before[0]}>"
         return self._no_child_message(parent, child)
 
     def _no_child_message(self, parent: etree._Element, child: etree._Element) -> str:
@@ -167,7 +169,7 @@ class Explainer:
             return text + _suggestion(name, sorted(self._model.globals), "<{}>")
         if namespace in STUBS:
             return f"<{name}> is not an element of {namespace}"
-        return f"<{name}> of the namespace {namespace or 'none'} cannot stand here: its schema is not known"
+        return f"<{name}> of the namespace {namespace or 'none'} is not allowed here: its schema is unknown"
 
     def _declared_path(self, element: etree._Element) -> str:
         """Return the path of an element in the model; a property element is declared only below its owner."""

@@ -27,7 +27,7 @@ KINDS = [
     ("b.xml", b'<broker xmlns="http://activemq.org/schema"/>', "bootstrap.xml of Apache Artemis"),
     ("b.xml", b'<broker xmlns="http://activemq.apache.org/schema"/>', "bootstrap.xml of Apache Artemis"),
     ("b.xml", b"", "an empty file"),
-    ("b.xml", codecs.BOM_UTF8 + b" \n", "nothing but white space"),
+    ("b.xml", codecs.BOM_UTF8 + b" \n", "empty except for white space"),
     ("b.xml", b'<?xml version="1.0"?>\n<!-- licence -->\n', "without any element"),
     ("b.xml", b"\x7fELF\2\1[% x %]\0\0", "a program"),
     ("b.xml", b"PK\x03\x04ab", "zip or jar"),
@@ -52,7 +52,7 @@ KINDS = [
     ("r.xml", b'<routes xmlns="http://camel.apache.org/schema/spring"/>', "a file of Apache Camel"),
     ("s.xml", b'<server xmlns="urn:jboss:domain:4.0"/>', "another program, with the root <server>"),
     ("h.xml", b"<!DOCTYPE html><html><br></html>", "an HTML page"),
-    ("n.txt", b"Some words of prose.\nAnd others.\n", "a text that is not XML"),
+    ("n.txt", b"Some words of prose.\nAnd others.\n", "a text file that is not XML"),
 ]
 
 
@@ -167,7 +167,7 @@ def test_imported_file_that_is_absent_is_reported_as_not_checked() -> None:
     findings = file_findings(beans(f'{BROKER}<import resource="absent.xml"/>'), RELEASE)
 
     assert [finding.message for finding in findings if finding.rule == "V042"] == [
-        "absent.xml is not next to this file, and was not checked"
+        "the imported absent.xml is not next to this file and was not checked"
     ]
 
 

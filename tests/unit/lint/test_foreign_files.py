@@ -167,7 +167,7 @@ def test_unknown_scheme_may_come_with_jar_and_scheme_of_other_release_may_not() 
     links = '<networkConnectors><networkConnector uri="{}:(tcp://a:1)"/></networkConnectors>'
     (unknown,) = of("V008", document(inside=links.format("kubernetes")))
     assert unknown.severity == "error"
-    assert "unless a jar of your own brings META-INF/services" in unknown.message
+    assert "unless an added jar contains META-INF/services" in unknown.message
     (gone,) = of("V008", document(inside=links.format("rendezvous")))
     assert "unless" not in gone.message
 

@@ -97,7 +97,7 @@ POOL = "org.apache.activemq.pool.PooledConnectionFactory"
         (
             'class="org.postgresql.ds.PGSimpleDataSource"><property name="username" value="x"/></bean>',
             "5.18.3",
-            "PGSimpleDataSource has no property username, so the broker stops at its start: write user",
+            "PGSimpleDataSource has no property username, so the broker stops during its start: write user",
         ),
         (
             'class="oracle.jdbc.pool.OracleDataSource"><property name="url" value="x"/></bean>',
