@@ -185,7 +185,7 @@ def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
         if pair := _nodes_of_one_pair(link, dialled_uris):
             first, second = pair
             message = (
-                f"static: connects to {first.host} and {second.host}separately, although they are two nodes of one pair"
+                f"static: connects to {first.host} and {second.host} separately, but they are the nodes of one pair"
             )
             is_planned = link.document.is_from_inventory(link)
             fix = "leave activemq_discovery to its default" if is_planned else ""

@@ -69,7 +69,7 @@ def metrics_exporter_ends_the_broker(host: HostView) -> Iterator[Problem]:
     for port in host.facts.taken_ports:
         yield Problem(f"port {port} of activemq_metrics_port is in use by another process")
     for path in host.facts.missing_files:
-        yield Problem(f"{path} of activemq_metrics_tls does not exist")
+        yield Problem(f"the file {path} of activemq_metrics_tls does not exist")
     if host.facts.java is not None and host.facts.java < EXPORTER_JAVA:
         yield Problem(
             f"Java {host.facts.java} is installed, but the metrics exporter requires {EXPORTER_JAVA} or later"
@@ -100,9 +100,9 @@ def settings_in_two_places(host: HostView) -> Iterator[Problem]:
         if path == host.broker.environment or host.broker.install == "package":
             continue  # the package contains a file, and the unit does not read it
         if unread and path.endswith(f"/{unread}"):
-            yield Problem(f"{path} exists, but {host.broker.release.text} does not read it")
+            yield Problem(f"the settings file {path} exists, but {host.broker.release.text} does not read it")
         elif not path.endswith(("/bin/env", "/bin/setenv")):
-            yield Problem(f"{path} exists, and bin/activemq reads it before any other")
+            yield Problem(f"the settings file {path} exists, and bin/activemq reads it before any other")
 
 
 @rule("L001", "error", scope="host")
@@ -152,10 +152,12 @@ def store_without_cluster_locks(host: HostView) -> Iterator[Problem]:
     if host.shared_filesystem is None:
         return
     if host.shared_filesystem in _NO_CLUSTER_LOCKS:
-        yield Problem(f"{host.store} is on {host.shared_filesystem}, whose locks apply to one host only")
+        yield Problem(
+            f"the shared store {host.store} is on {host.shared_filesystem}, whose locks apply to one host only"
+        )
     for option in host.facts.store_mount_options:
         if option in _LOCAL_LOCKS:
-            yield Problem(f"{host.store} is mounted with {option}: its locks apply to this host only")
+            yield Problem(f"the shared store {host.store} is mounted with {option}: its locks apply to this host only")
 
 
 @rule("L006", "error", scope="host")
@@ -177,9 +179,9 @@ def locking_switched_off(host: HostView) -> Iterator[Problem]:
     if not host.broker.profile.shares_store_directory:
         return
     if _LOCKING_OFF in host.broker.java_options:
-        yield Problem("activemq_java_options contains FileLock.broken=true")
+        yield Problem("activemq_java_options contains FileLock.broken=true, which disables the lock of the store")
     elif _LOCKING_OFF in host.facts.java_options:
-        yield Problem("the running broker has FileLock.broken=true on its command line")
+        yield Problem("the running broker has FileLock.broken=true on its command line, which disables its lock")
 
 
 @rule("L011", "warning", scope="host", releases="5.7.0")
@@ -202,7 +204,7 @@ def lease_without_clock(host: HostView) -> Iterator[Problem]:
         facts: {clock_synchronised: true}
     """
     if host.broker.profile.has_database_lease and host.facts.clock_synchronised is False:
-        yield Problem("the clock is not synchronized, and the lock is a lease")
+        yield Problem("the clock of the host is not synchronized, but the lock of its store is a lease in a database")
 
 
 @rule("L025", "warning", scope="host")
@@ -257,7 +259,7 @@ def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
     boot_id, peer_boot_id = host.facts.boot, host.peer.boot
     if host.shared_filesystem in _OF_ONE_HOST and boot_id and peer_boot_id and boot_id != peer_boot_id:
         yield Problem(
-            f"{host.store} is on {host.shared_filesystem}, a local file system, but the pair's "
+            f"the shared store {host.store} is on {host.shared_filesystem}, a local file system, but the pair's "
             "other node is another machine"
         )
 
@@ -333,7 +335,7 @@ def multicast_without_an_interface(host: HostView) -> Iterator[Problem]:
         facts: {interfaces: [lo]}
     """
     if host.broker.multicast and host.facts.interfaces == ("lo",) and not host.broker.multicast_interface:
-        yield Problem("the links use multicast, but only the loopback interface is up")
+        yield Problem("the links use multicast, but only the loopback interface of the host is up")
 
 
 @rule("S013", "warning", scope="host")
