@@ -60,7 +60,7 @@ def test_a_pure_pair_starts_in_order_and_its_slave_is_promoted(tmp_path: Path, l
     lab.kill(A)
     lab.wait_state(B, "active")
 
-    with pytest.raises(LabError, match="stop it first"):
+    with pytest.raises(LabError, match="stop the slave first"):
         lab.start(A)
     with pytest.raises(LabError, match="--fresh"):
         lab.up()
@@ -184,7 +184,7 @@ def test_a_broker_that_does_not_start_takes_everything_down_and_says_why(tmp_pat
     with pytest.raises(LabError) as failure:
         lab.up()
 
-    assert str(failure.value).startswith(f"{other[1]} ended while it was starting: ")
+    assert str(failure.value).startswith(f"{other[1]} stopped while it was starting: ")
     assert "no.such.Hook" in str(failure.value)
     assert str(lab.log(other[1])) in str(failure.value)
     assert processes_of(lab.directory) == []
@@ -203,7 +203,7 @@ def test_up_refuses_broker_with_late_bean_that_fails_crash_loop_late_bean(
     lab = lab_of(orders(tmp_path, release, xml_fragments=fragments, ha="none" if release == "5.5.1" else "shared-file"))
     with pytest.raises(LabError) as raised:
         lab.up()
-    assert f"{A} ended while it was starting: " in str(raised.value)
+    assert f"{A} stopped while it was starting: " in str(raised.value)
     assert "Invalid property 'noSuchProperty' of bean class [java.util.Date]" in str(raised.value)
     assert "run the command again" in str(raised.value)
     assert processes_of(lab.directory) == []
@@ -217,7 +217,7 @@ def test_a_port_that_somebody_has_is_told_before_anything_starts(tmp_path: Path,
     address = lab.addresses(B, "stomp")[0]
     with socket.create_server(address), pytest.raises(LabError) as failure:
         lab.up()
-    assert str(failure.value).startswith(f"{B}: port {address[1]} (stomp) on {address[0]} is taken")
+    assert str(failure.value).startswith(f"{B}: port {address[1]} (stomp) on {address[0]} is used")
     assert processes_of(lab.directory) == []
 
 

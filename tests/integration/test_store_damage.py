@@ -179,7 +179,7 @@ def test_broker_without_both_fails_then_starts_without_messages_after_checkpoint
     monkeypatch.setattr(service, "mend_store_command", lambda _broker: ())
     with lacking_store(tmp_path, release, ha="none") as killed:
         for _ in range(1 if comes_back else 2):
-            with pytest.raises(LabError, match="ended while it was starting"):
+            with pytest.raises(LabError, match="stopped while it was starting"):
                 killed.lab.up(timeout=60)
             killed.lab.down()
         if comes_back:

@@ -164,7 +164,7 @@ def test_a_journal_whose_end_is_missing_is_not_taken_for_a_whole_one() -> None:
 def test_a_journal_that_is_not_there_is_a_gap() -> None:
     found = settled(published(3), [])
 
-    assert found.gaps == ("the subscriber: there is no journal",)
+    assert found.gaps == ("the subscriber: the journal is missing",)
     assert found.indeterminate == 3
 
 

@@ -29,10 +29,10 @@ def test_one_event_that_was_not_handled_once_is_a_finding(name: str) -> None:
 
 
 def test_a_fault_that_went_wrong_is_a_finding() -> None:
-    verdict, reasons = judge_drill([replace(FAULT, problem="nobody took over")], [ACCOUNT], 1)
+    verdict, reasons = judge_drill([replace(FAULT, problem="no node took over")], [ACCOUNT], 1)
 
     assert verdict == "findings"
-    assert reasons == ("fault 1 at orders-mq01-a.example.com: nobody took over",)
+    assert reasons == ("fault 1 at orders-mq01-a.example.com: no node took over",)
 
 
 def test_a_journal_with_a_gap_is_never_clean() -> None:
@@ -72,7 +72,7 @@ def test_a_loss_is_told_before_a_gap_and_before_too_little_load() -> None:
         (ACCOUNT, FAULT, "Nothing was lost: 1 fault, 1,000 events accepted, every one handled once."),
         (replace(ACCOUNT, lost=2), FAULT, "2 events lost: 1 fault, 1,000 events accepted."),
         (ACCOUNT, replace(FAULT, void="31"), "This drill proves nothing: 0 of 1 faults count: 31."),
-        (replace(ACCOUNT, gaps=("a hole",)), FAULT, "Nobody can say whether anything was lost: a hole."),
+        (replace(ACCOUNT, gaps=("a hole",)), FAULT, "It is not known whether anything was lost: a hole."),
     ],
 )
 def test_the_headline_says_it_in_plain_words(account: DeliveryAccount, fault: Fault, said: str) -> None:
@@ -83,7 +83,7 @@ def test_a_fault_needs_fifty_events_a_second_or_half_of_a_lower_rate() -> None:
     assert lowest_rate(1000) == lowest_rate(100) == 50
     assert lowest_rate(40) == 20
     assert void_reason(51, 50, 100) is None
-    assert void_reason(99, 49, 100) == "49 events a second before the fault, and 50 are needed"
+    assert void_reason(99, 49, 100) == "49 events per second before the fault, and 50 are required"
 
 
 def test_twenty_faults_without_a_loss_leave_fourteen_percent() -> None:

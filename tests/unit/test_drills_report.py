@@ -69,11 +69,11 @@ def test_the_verdict_stands_at_the_top_with_its_reasons() -> None:
 
 
 def test_a_void_fault_is_in_brackets_and_says_why() -> None:
-    void = replace(FAULT, void="31 events a second before the fault, and 50 are needed")
+    void = replace(FAULT, void="31 events per second before the fault, and 50 are required")
     page = page_of(result_of([void, replace(FAULT, at=FAULT.at + 30)], [ACCOUNT]))
 
     assert page.of("void-number") == ["(1)"]
-    assert any("void, repeated: 31 events a second" in text for _, text in page.texts)
+    assert any("void, repeated: 31 events per second" in text for _, text in page.texts)
 
 
 def test_no_text_of_strangers_is_obeyed() -> None:
@@ -94,7 +94,7 @@ def test_no_text_of_strangers_is_obeyed() -> None:
 def test_a_drill_in_which_nothing_was_measured_has_a_report_too() -> None:
     nothing = replace(FAULT, takeover=None, silence=None, silent_from=None, publish_gap=None, back=None, successor=None)
 
-    page = page_of(result_of([replace(nothing, problem="nobody took over")], [replace(ACCOUNT, handled=0)]))
+    page = page_of(result_of([replace(nothing, problem="no node took over")], [replace(ACCOUNT, handled=0)]))
 
     assert page.texts.count(("small", "not measured")) == 3
     assert page_of(result_of([], [])).open == []

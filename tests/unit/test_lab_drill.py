@@ -79,7 +79,7 @@ def test_where_there_are_acls_and_no_such_prefix_an_account_of_the_brokers_is_le
 
 def test_mqtt_over_tls_without_an_agents_certificates_is_refused() -> None:
     tls = {"keystore": "/k", "keystore_password": "s3cret-k", "truststore": "/t", "truststore_password": "s3cret-t"}
-    with pytest.raises(LabError, match="speaks MQTT over TLS only"):
+    with pytest.raises(LabError, match="accepts MQTT only over TLS"):
         spec_of(fleet_of(tls=tls))
 
 

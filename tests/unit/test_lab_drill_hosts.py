@@ -50,7 +50,7 @@ def test_a_group_that_nobody_has_opened_is_refused_before_anything_is_written(tm
 @pytest.mark.parametrize(
     ("variables", "options", "said"),
     [
-        ({"service": "none"}, {}, "nobody could start it again"),
+        ({"service": "none"}, {}, "the playbook could not start it again"),
         ({"ha": "pure", "release": "5.5.1"}, {}, "are drilled in the lab only"),
         ({}, {"what": "burn"}, "must be kill, crash, pause, stop, not 'burn'"),
         ({}, {"kills": "many"}, "must be numbers"),
@@ -110,7 +110,7 @@ def test_faults_are_due_until_enough_of_them_count(begun: DrillRun) -> None:
 
 
 def test_a_fault_under_too_little_load_is_void_and_repeated_twice_at_most(begun: DrillRun) -> None:
-    assert record(begun, rate_handled="12") == "12 events a second before the fault, and 50 are needed"
+    assert record(begun, rate_handled="12") == "12 events per second before the fault, and 50 are required"
     assert begun.next_fault(STATES).number == 1
     record(begun, rate_handled="12")
     record(begun, rate_handled="12")
@@ -144,7 +144,7 @@ def test_the_fleet_is_remembered_as_it_was_found_first(begun: DrillRun) -> None:
 def test_a_load_that_has_ended_ends_the_drill(begun: DrillRun) -> None:
     (begun.directory / "failed").write_text("the publisher of orders-mq01 ended by itself\n")
 
-    with pytest.raises(LabError, match="the load has ended: the publisher of orders-mq01 ended by itself"):
+    with pytest.raises(LabError, match="the load has stopped: the publisher of orders-mq01 ended by itself"):
         begun.next_fault(STATES)
 
 

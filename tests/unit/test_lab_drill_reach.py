@@ -106,7 +106,7 @@ def test_a_node_to_which_the_load_could_not_move_is_refused(served: str) -> None
 
 
 def test_a_connection_that_is_taken_by_something_else_proves_nothing(taken: str, refused: str) -> None:
-    assert f"{taken} (it hangs up without an answer" in refusal(spec(taken, refused))
+    assert f"{taken} (it closes the connection without an answer" in refusal(spec(taken, refused))
     assert f"{taken} (does not speak TLS: ssl:// needs the broker's TLS port)" in refusal(spec(f"ssl://{taken}"))
 
 
@@ -114,7 +114,7 @@ def test_one_that_hangs_up_is_asked_again() -> None:
     with server_of(b"", b"\x20\x02\x00\x00") as address:
         refuse_unreachable([spec(address)], timeout=5)
     with server_of(b"", b"\x20\x02\x00\x05") as address:
-        assert "brokers refuse the login of the load" in refusal(spec(address))
+        assert "brokers reject the login of the load" in refusal(spec(address))
 
 
 @pytest.mark.parametrize("code", [3, 4, 5])
@@ -122,16 +122,16 @@ def test_a_login_that_a_broker_refuses_is_named(refused: str, code: int) -> None
     with server_of(bytes([0x20, 2, 0, code])) as address:
         keys = {"mb.username": "till", "mb.password": "canary-wrong"}
         said = refusal(spec(address, refused, **keys))
-        assert f"brokers refuse the login of the load: {address} (it refuses 'till' or its password" in said
+        assert f"brokers reject the login of the load: {address} (it rejects 'till' or its password" in said
         assert "activemq_agent_password" in said
         assert "canary" not in said
-        assert f"{address} (it refuses a client without a login" in refusal(spec(address))
+        assert f"{address} (it rejects a client without a login" in refusal(spec(address))
 
 
 def test_the_login_is_tried_over_tls_too(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     context = serving(authority.certificate("127.0.0.1"))
-    for code, says in ((0, ""), (5, "it refuses 'till' or its password")):
+    for code, says in ((0, ""), (5, "it rejects 'till' or its password")):
         with server(context, says=bytes([0x20, 2, 0, code])) as port:
             keys = {"mb.username": "till", "mb.password": "wrong", "tls.ca": str(authority.ca)}
             one = spec(f"ssl://127.0.0.1:{port}", **keys)

@@ -121,7 +121,7 @@ def test_a_node_that_runs_comes_before_the_preferred_master() -> None:
 
 
 def test_a_broker_that_ends_is_told_with_its_log() -> None:
-    with pytest.raises(LabError, match=rf"{B} ended while it was starting: disk on fire \(log: /x\)"):
+    with pytest.raises(LabError, match=rf"{B} stopped while it was starting: disk on fire \(log: /x\)"):
         start(Stage(fleet(), broken=B))
 
 
@@ -129,7 +129,7 @@ def test_a_broker_that_ends_is_told_with_its_log() -> None:
 def test_up_refuses_broker_that_ends_while_it_loads_its_configuration(ending: str) -> None:
     stage = Stage(fleet(ha="none"))
     stage.ending.add(ending)
-    with pytest.raises(LabError, match=rf"{ending} ended while it was starting: disk on fire .*then run the command"):
+    with pytest.raises(LabError, match=rf"{ending} stopped while it was starting: disk on fire .*then run the command"):
         start(stage)
 
 
@@ -142,7 +142,7 @@ def test_a_broker_that_is_not_ready_in_time_is_told_with_its_state() -> None:
 
 def test_when_one_pair_fails_the_others_do_not_hold_it_up() -> None:
     stage = Stage(fleet(*PAIR, *OTHER), broken=A)
-    with pytest.raises(LabError, match=f"{A} ended"):
+    with pytest.raises(LabError, match=f"{A} stopped"):
         start(stage, timeout=60)
 
 
@@ -188,12 +188,12 @@ def test_a_pure_pair_with_equal_stores_is_started(stage: Stage) -> None:
 
 def test_a_pure_slave_is_not_started_without_its_master() -> None:
     stage = pure()
-    assert "start that first" in refused(lambda: check_start(cast("Hosts", stage), stage.fleet.broker(B)))
+    assert "start the master first" in refused(lambda: check_start(cast("Hosts", stage), stage.fleet.broker(B)))
 
 
 def test_a_pure_master_is_not_started_beside_its_slave() -> None:
     stage = pure(B)
-    assert "stop it first" in refused(lambda: check_start(cast("Hosts", stage), stage.fleet.broker(A)))
+    assert "stop the slave first" in refused(lambda: check_start(cast("Hosts", stage), stage.fleet.broker(A)))
 
 
 def test_a_pure_node_is_started_where_its_peer_is_as_it_must_be() -> None:

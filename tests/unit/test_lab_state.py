@@ -79,7 +79,10 @@ def test_status_says_that_the_lab_is_that_of_another_inventory(
         layout, InventoryData(variables(), {}), PortReservations(tmp_path / "claims"), print, [str(own)]
     )
     monkeypatch.chdir(tmp_path)
-    for source, said in (("own.yml", ""), (str(other), f"{layout.directory} is the lab of {own}: name that, or ")):
+    for source, said in (
+        ("own.yml", ""),
+        (str(other), f"{layout.directory} is the lab of {own}: set that inventory, or "),
+    ):
         capsys.readouterr()
         assert main(["lab", "status", "-i", source, "--dir", str(layout.directory), "--format", "json"]) == 0
         shown = capsys.readouterr()
@@ -123,7 +126,10 @@ def test_errors_of_the_rules_are_told_and_the_fleet_can_be_tried_all_the_same(la
     data = InventoryData(variables(broker_attributes={"deleteAllMessagesOnStartup": "true"}), {})
     preparation.prepare(layout, data, PortReservations(layout.directory.parent / "claims"), told.append)
 
-    assert [line.partition(": a take-over")[0] for line in told] == [f"warning: L020 {A}", f"warning: L020 {B}"]
+    assert [line.partition(": deleteAllMessagesOnStartup deletes")[0] for line in told] == [
+        f"warning: L020 {A}",
+        f"warning: L020 {B}",
+    ]
 
 
 def test_jars_do_where_a_distribution_does_not_come(layout: LabLayout, monkeypatch: pytest.MonkeyPatch) -> None:

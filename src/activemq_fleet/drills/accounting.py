@@ -20,7 +20,7 @@ from activemq_fleet.audit.verdict_words import MISSING, PUBLISHER_GAP, WORST
 from activemq_fleet.drills.model import DeliveryAccount, EventOutcome, EventVerdict
 
 _SHOWN = 100
-_UNKNOWN = "the agent returned its id, and its journal does not know it"
+_UNKNOWN = "the agent returned its id, and its journal does not contain it"
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ def account_for_events(
         subscribed_before_events=[subscriber.agent_name],
     )
     owners = {journal.agent_name: journal.owner for journal in (publisher, subscriber)}
-    gaps = [f"{journal.owner}: there is no journal" for journal in (publisher, subscriber) if not journal.lines]
+    gaps = [f"{journal.owner}: the journal is missing" for journal in (publisher, subscriber) if not journal.lines]
     gaps += [_sentence(owners[gap.agent], gap) for gap in judged.gaps]
     publisher_has_gaps = not publisher.lines or any(gap.agent == publisher.agent_name for gap in judged.gaps)
     barriers = publisher.event_ids("barrier")  # accepted like any other, and no event

@@ -22,7 +22,7 @@ def void_reason(accepted: float, handled: float, rate: float) -> str | None:
     needed, slowest = lowest_rate(rate), min(accepted, handled)
     if slowest >= needed:
         return None
-    return f"{slowest:.0f} events a second before the fault, and {needed:.0f} are needed"
+    return f"{slowest:.0f} events per second before the fault, and {needed:.0f} are required"
 
 
 def judge_drill(
@@ -36,7 +36,7 @@ def judge_drill(
     failures = [*_losses(accounts), *_failed_faults(faults)]
     missing = [f"incomplete: {gap}" for account in accounts for gap in account.gaps]
     missing += [
-        f"of {account.indeterminate} event{_s(account.indeterminate)} of {account.pair} it is not known what became"
+        f"the outcome of {account.indeterminate} event{_s(account.indeterminate)} of {account.pair} is not known"
         for account in accounts
         if account.indeterminate and not account.gaps
     ]
@@ -58,7 +58,7 @@ def headline(result: DrillResult) -> str:
     if result.verdict == "void":
         return f"This drill proves nothing: {result.reasons[0]}."
     if result.verdict == "incomplete":
-        return f"Nobody can say whether anything was lost: {result.reasons[0].removeprefix('incomplete: ')}."
+        return f"It is not known whether anything was lost: {result.reasons[0].removeprefix('incomplete: ')}."
     if lost := result.total("lost"):
         return f"{lost:,} event{_s(lost)} lost: {done}."
     return f"The fleet did not pass: {result.reasons[0]}."

@@ -139,10 +139,10 @@ class AgentProcess:
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise AgentError(f"{self.name} does not end within {timeout:g} s: {self.last_line}") from None
+            raise AgentError(f"{self.name} does not stop within {timeout:g} s: {self.last_line}") from None
         self._process = None
         if code:
-            raise AgentError(f"{self.name} ended with {code}: {self.last_line}")
+            raise AgentError(f"{self.name} stopped with exit code {code}: {self.last_line}")
 
     def kill(self) -> None:
         """Send SIGKILL to the agent and all processes that it started."""
@@ -155,7 +155,9 @@ class AgentProcess:
     def raise_if_ended(self) -> None:
         """Raise AgentError when the agent's process has ended by itself."""
         if self._process is not None and self._process.poll() is not None:
-            raise AgentError(f"{self.name} ended by itself with {self._process.returncode}: {self.last_line}")
+            raise AgentError(
+                f"{self.name} stopped unexpectedly with exit code {self._process.returncode}: {self.last_line}"
+            )
 
     def count(self, kind: str) -> int:
         """Return how many records of a kind the agent's journal holds so far.

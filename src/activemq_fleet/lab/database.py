@@ -109,7 +109,7 @@ class Database:
             secret.unlink()
         if done.returncode:
             shutil.rmtree(self._data, ignore_errors=True)
-            raise LabError(f"the lab's database cannot be made: {_last(done.stderr)}")
+            raise LabError(f"the lab's database cannot be created: {_last(done.stderr)}")
 
     def _launch(self) -> None:
         settings = {
@@ -144,7 +144,7 @@ class Database:
             {"PGPASSWORD": self._password, "DATABASE_PASSWORD": self._password, "PGCONNECT_TIMEOUT": "5"},
         )
         if check and done.returncode:
-            raise LabError(f"the lab's database refuses: {_last(done.stderr)}")
+            raise LabError(f"the lab's database rejects the command: {_last(done.stderr)}")
         return done
 
     def _run(

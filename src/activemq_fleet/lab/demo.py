@@ -69,7 +69,7 @@ class Takeover:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the failover demo; return 0 when no event was lost, 1 when some were, 2 for unusable input."""
     parser = argparse.ArgumentParser(prog="python -m activemq_fleet.lab.demo", description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("build/demo"), help="where everything is written")
+    parser.add_argument("--output", type=Path, default=Path("build/demo"), help="directory for all output")
     parser.add_argument("--inventory", type=Path, default=Path("examples/shared-store"))
     chosen = parser.parse_args(arguments)
     try:
@@ -226,7 +226,7 @@ def _check_end(name: str, exit_code: int, output: str) -> None:
     if exit_code:
         lines = [line for line in split_lines(output) if line.strip()]
         print(printable("\n".join(lines[-_SHOWN_LINES:]), lines=True), file=sys.stderr)
-        raise LabError(f"{name} ended with {exit_code}; its last lines are above")
+        raise LabError(f"{name} failed with exit code {exit_code}; its last lines are above")
 
 
 def _screen(
@@ -266,7 +266,7 @@ def _fleet_table(before: Sequence[HostStatus], after: Sequence[HostStatus], take
 def _account_table(takeover: Takeover) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("events over")
-    for title in ("accepted", "delivered", "lost", "duplicated", "longest silence"):
+    for title in ("accepted", "delivered", "lost", "duplicated", "longest downtime"):
         table.add_column(title, justify="right")
     for account, silence in zip(takeover.accounts, takeover.silences, strict=True):
         counts = (account.accepted, account.handled, _missing(account), account.duplicate)

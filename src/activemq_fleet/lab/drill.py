@@ -88,7 +88,9 @@ def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
     for pair in chosen:
         if pair.name not in order:
             why = (
-                "is pure: drill its group with --target" if pair.profile.needs_resync else "has no turn: raise --kills"
+                "is pure: drill its group with --target"
+                if pair.profile.needs_resync
+                else "is not reached: raise --kills"
             )
             progress(f"not drilled: {pair.name}, which {refusal_reason(fleet, pair, options.what) or why}")
     return DrillPlan(
@@ -124,7 +126,7 @@ class _LabDrill:
                     if not run.faults:
                         raise
                     run.record_problem(str(error))
-            self.progress("ending the load")
+            self.progress("stopping the load")
             scrapes = partial(self.lab.monitoring.query_range, QUERY) if self.options.prometheus else None
             return run.finish(self.lab.fleet, scrapes=scrapes)
 
@@ -226,16 +228,16 @@ class _LabDrill:
         broker = self.lab.fleet.broker(fault.host)
         if broker.settings.watchdog == "kill":
             self.lab.kill(fault.host)
-            return replace(fault, note=f"killed after {self.options.hung:g} s, as activemq_watchdog kill does")
+            return replace(fault, note=f"killed after {self.options.hung:g} s, as with activemq_watchdog kill")
         successor = self.lab.active(fault.pair)
         self.lab.resume(fault.host)
         if successor:
-            note = f"went on after {self.options.hung:g} s, and had lost its lease"
+            note = f"resumed after {self.options.hung:g} s, and had lost its lease"
             return replace(fault, successor=successor, note=note)
         return replace(
             fault,
             back=time.time() - fault.at,
-            note=f"went on after {self.options.hung:g} s; nobody took over, because activemq_watchdog is "
+            note=f"resumed after {self.options.hung:g} s; no node took over, because activemq_watchdog is "
             f"{broker.settings.watchdog} and a frozen broker keeps its lock",
         )
 
@@ -257,6 +259,6 @@ def _line(fault: Fault, wanted: int) -> str:
     head = f"fault {fault.number} of {wanted}: {fault.what} {fault.host}"
     if fault.problem:
         return f"{head}: {fault.problem}"
-    took = f"{fault.successor} took over" if fault.successor else "nobody took over"
+    took = f"{fault.successor} took over" if fault.successor else "no node took over"
     after = f" after {fault.takeover:.1f} s" if fault.takeover is not None else ""
     return f"{head}: {took}{after}" + (f"; void: {fault.void}" if fault.void else "")

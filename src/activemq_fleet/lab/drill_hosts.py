@@ -48,7 +48,7 @@ def begin_drill(
     what, faults, rate, seed = _read(options)
     for broker in (broker for pair in pairs for broker in fleet.pairs[pair].brokers):
         if broker.settings.service == "none" and not is_lab(broker):
-            raise InputError(f"{broker.host}: activemq_service is none, so nobody could start it again")
+            raise InputError(f"{broker.host}: activemq_service is none, so the playbook could not start it again")
     every = [pair for pair in fleet.pairs.values() if pair.name in pairs]
     fit = [pair for pair in every if not pair.profile.replicates and speaks_mqtt(pair)]
     if every and not fit:

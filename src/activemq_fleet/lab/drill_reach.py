@@ -28,7 +28,7 @@ _PATIENCE = 5.0  # seconds for a name and a connection
 _AT_ONCE = 64
 _SHOWN = 4
 _REFUSED = "connection refused"
-_HUNG_UP = "it hangs up without an answer, as a proxy does for a broker that is not there"
+_HUNG_UP = "it closes the connection without an answer, as a proxy does for a broker that is down"
 _PAUSE = 0.5
 _CONNACK = 0x20
 _UNAVAILABLE = 3
@@ -81,7 +81,7 @@ def refuse_unreachable(specs: Sequence[AgentLoadSpec], timeout: float = _PATIENC
     denied = {dial.address: answers[dial].problem for dial in dials if answers[dial].is_denied}
     if denied:
         raise InputError(
-            f"no fault is injected, because brokers refuse the login of the load: {_listed(denied)}. Put right "
+            f"no fault is injected, because brokers reject the login of the load: {_listed(denied)}. Correct "
             "activemq_agent_username and activemq_agent_password of the pair's agents, or activemq_users, and bring "
             "that to the brokers"
         )
@@ -133,11 +133,11 @@ def _answer_once(dial: _Dial, timeout: float) -> _Answer:
     if not answer:
         return _Answer(_HUNG_UP)
     if len(answer) < len(_ACCEPTED) or answer[0] != _CONNACK:
-        return _Answer("something answers there that is no broker with MQTT")
+        return _Answer("the server at this address is not a broker with MQTT")
     if answer[3] in _BAD_LOGIN:
         who = f"{dial.login[0]!r} or its password" if dial.login else "a client without a login"
-        also = ", unless it is just starting" if answer[3] == _UNAVAILABLE else ""
-        return _Answer(f"it refuses {who}{also}", is_denied=True)
+        also = ", unless it is starting" if answer[3] == _UNAVAILABLE else ""
+        return _Answer(f"it rejects {who}{also}", is_denied=True)
     return _Answer(f"refuses CONNECT with code {answer[3]}" if answer[3] else "")
 
 

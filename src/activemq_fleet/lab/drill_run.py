@@ -259,11 +259,11 @@ class DrillRun:
         poll(lambda: ready.exists() or process.poll() is not None, _START, _POLL)
         if not ready.exists():
             (self.directory / "stop").touch()
-            raise LabError(f"the load could not be put on: {self._last_words()}")
+            raise LabError(f"the load could not be started: {self._last_words()}")
 
     def _refuse_ended(self) -> None:
         if (self.directory / "failed").exists():
-            raise LabError(f"the load has ended: {self._last_words()}")
+            raise LabError(f"the load has stopped: {self._last_words()}")
 
     def _last_words(self) -> str:
         for name in ("failed", "load.log"):

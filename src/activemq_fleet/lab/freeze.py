@@ -43,17 +43,17 @@ class Freeze:
     def sentences(self) -> tuple[str, ...]:
         """Return sentences for the operator that say what the freeze and the thaw of the broker did."""
         taken = (
-            f"nobody took over while {self.host} was frozen"
+            f"no node took over while {self.host} was frozen"
             if self.served_after is None
             else f"{self.successor} served {self.served_after:.1f} s after the lock was free"
         )
         if self.ended_after is not None:
-            thawed = f"{self.host} ended {self.ended_after:.2f} s after its thaw"
+            thawed = f"{self.host} stopped {self.ended_after:.2f} s after it resumed"
         elif self.serves:
-            thawed = f"{self.host} serves again since its thaw: it and its successor may write into one store"
+            thawed = f"{self.host} serves again after it resumed: it and its successor may write to one store"
         else:
-            thawed = f"{self.host} runs on since its thaw, and serves nobody"
-        return (taken, thawed, *([f"after the thaw {self.two_masters}"] if self.two_masters else []))
+            thawed = f"{self.host} still runs after it resumed, and serves no clients"
+        return (taken, thawed, *([f"after it resumed: {self.two_masters}"] if self.two_masters else []))
 
 
 def freeze(
@@ -78,14 +78,14 @@ def freeze(
         served_after = None
         if steal_lock:
             replace_file(lock_path(broker))
-            progress(f"its lock was given away; {peer} may take it")
+            progress(f"its lock was released; {peer} can acquire it")
             if poll(lambda: lab.state(peer) == "active", _TAKEOVER, _POLL):
                 served_after = time.monotonic() - stolen
         time.sleep(thaw_after)
     finally:
         thawed = time.monotonic()
         lab.resume(broker.host)
-    progress(f"{broker.host} thaws")
+    progress(f"{broker.host} resumes")
     both = ""
 
     def is_gone() -> bool:

@@ -179,7 +179,7 @@ class Hosts:
             except OSError as error:
                 raise LabError(f"{where} cannot be used: {error.strerror}") from None
             if taken:
-                raise LabError(f"{where} is taken by another program: stop that, or set activemq_port_offset")
+                raise LabError(f"{where} is used by another program: stop it, or set activemq_port_offset")
 
     def launch(self, broker: Broker) -> None:
         """Start the broker's process and return at once.
@@ -188,7 +188,7 @@ class Hosts:
         """
         version = self.installed_version(broker)
         if version is None:
-            raise LabError(f"{broker.host}: nothing is installed for it: run lab up")
+            raise LabError(f"{broker.host}: it is not installed: run lab up")
         # A pure slave's command dials its master's name, which only the lab's JVMs can resolve: Startup waits for it.
         if not broker.profile.replicates:
             for before in service.commands_before_start(broker):
@@ -223,7 +223,7 @@ class Hosts:
         # Its end is the deepest cause.
         is_short = len(reason) <= _LONGEST_REASON
         short = reason if is_short else f"{reason[:_REASON_BEGIN]} … {reason[_REASON_BEGIN - _LONGEST_REASON :]}"
-        return f"{short or 'nothing in its log says why'} (log: {self.log_path(broker)})"
+        return f"{short or 'its log contains no reason'} (log: {self.log_path(broker)})"
 
     def wipe(self, brokers: Iterable[Broker]) -> None:
         """Delete the stores, logs and run records of brokers, none of which may run."""

@@ -257,7 +257,7 @@ class Lab(ReadOnlyLab):
             return self.kill(host)
         java = processes.guarded_broker(process)
         if java is None:
-            raise LabError(f"{host}: the guard has no broker at this moment: no fault was injected")
+            raise LabError(f"{host}: the guard runs no broker now: no fault was injected")
         at = time.time()
         java.kill()
         poll(lambda: not process.is_running(), LAB_READY)
@@ -290,7 +290,7 @@ class Lab(ReadOnlyLab):
 
     def _prepare(self, *, metrics: bool = False) -> tuple[Substitution, ...]:
         if self._read is None:
-            raise LabError(f"{self._layout.directory}: no inventory was named")
+            raise LabError(f"{self._layout.directory}: no inventory is set")
         _, substitutions = prepare(
             self._layout, self._read(), self._claims, self._progress, self._sources, self._heap, metrics=metrics
         )

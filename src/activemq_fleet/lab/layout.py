@@ -70,7 +70,7 @@ class LabLayout:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise LabError(f"{self.directory}: another command is at work on this lab: wait for its end") from None
+                raise LabError(f"{self.directory}: another command uses this lab: wait until it finishes") from None
             yield
         finally:
             os.close(descriptor)

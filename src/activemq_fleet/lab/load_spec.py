@@ -89,7 +89,9 @@ def stomp_load_spec(fleet: Fleet, pair: Pair, rate: float) -> StompLoadSpec:
         brokers += [other.preferred_master for other in group.pairs if other.name != pair.name]
     addresses = tuple((broker.address, c.port) for broker in brokers if (c := broker.connector("stomp")))
     if not addresses or any(c.tls for b in brokers if (c := b.connector("stomp"))):
-        raise LabError(f"pair {pair.name} has neither a usable MQTT connector nor a plain STOMP one: it takes no load")
+        raise LabError(
+            f"pair {pair.name} has neither a usable MQTT connector nor a plain STOMP connector: it cannot receive load"
+        )
     who = credentials_of(first)
     return StompLoadSpec(
         name=pair.name,
@@ -135,8 +137,8 @@ def _keys_of_account(pair: Pair) -> dict[str, str]:
     connectors = [(broker, connector) for broker in nodes if (connector := broker.connector("mqtt"))]
     if any(connector.tls for _, connector in connectors):
         raise LabError(
-            f"pair {pair.name} speaks MQTT over TLS only, and no agent of the inventory is at home there "
-            "whose certificates could be used"
+            f"pair {pair.name} accepts MQTT only over TLS, and is the home pair of no agent "
+            "whose certificates the load could use"
         )
     keys = {"mb.urls": format_list([(broker.address, connector.port) for broker, connector in connectors])}
     who = credentials_of(pair.preferred_master)

@@ -110,7 +110,7 @@ class Monitoring:
     def reload(self) -> None:
         """Make Prometheus read its configuration and rules again."""
         if self._get("prometheus", "/-/reload", method="POST") is None:
-            raise LabError(f"prometheus does not take its configuration (log: {self.directory}/prometheus/console.log)")
+            raise LabError(f"prometheus rejects its configuration (log: {self.directory}/prometheus/console.log)")
 
     def query_prometheus(self, promql: str) -> list[dict[str, Any]]:
         """Return the result series of a PromQL instant query: ``metric`` (labels) and ``value``

@@ -36,7 +36,7 @@ def record_operation(
                 if labels and host in labels:
                     operation_record.write_metrics(kind, operation, labels[host], str(layout.base(host)))
         except (NodeError, OSError) as error:
-            progress(f"this is not written down, and audit will not know it as planned: {error}")
+            progress(f"this action is not recorded, and audit will not report it as planned: {error}")
 
     record("begin")
     try:

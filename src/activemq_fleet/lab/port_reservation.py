@@ -60,7 +60,9 @@ class PortReservations:
                 choice or next(iter(free), None) or min(unused, key=lambda number: claims[number].claimed, default=None)
             )
             if choice is None:
-                raise LabError(f"all {LAST - FIRST + 1} blocks of loopback addresses are taken by labs: take one down")
+                raise LabError(
+                    f"all {LAST - FIRST + 1} blocks of loopback addresses are used by labs: stop one with lab down"
+                )
             if held is not None and held != choice:
                 self._clear(held)
             self._write(choice, json.dumps(asdict(_Claim(str(lab), getpass.getuser(), time.time()))))

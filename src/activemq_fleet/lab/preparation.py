@@ -97,7 +97,7 @@ def _software(text: str, layout: LabLayout, progress: Progress) -> Software:
         if not release.jars_available:
             raise
         if not isinstance(error, artifacts.RememberedRefusalError):
-            progress(f"{error}: its jars in its place, which have no web console")
+            progress(f"{error}; the lab uses its jars, which have no web console")
         home = None
     if home is not None:
         return Software(str(home), whole=True)

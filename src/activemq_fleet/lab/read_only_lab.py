@@ -203,5 +203,5 @@ class ReadOnlyLab:
 
     def _pair(self, name: str) -> Pair:
         if name not in self.fleet.pairs:
-            raise LabError(f"{name} is no pair of this lab: {', '.join(self.fleet.pairs)}")
+            raise LabError(f"{name} is not a pair of this lab: {', '.join(self.fleet.pairs)}")
         return self.fleet.pairs[name]

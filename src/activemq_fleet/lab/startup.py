@@ -155,7 +155,7 @@ class Startup:
 
     def _ended(self, broker: Broker, when: str) -> LabError:
         return LabError(
-            f"{broker.host} ended {when}: {self._hosts.failure(broker)}. "
+            f"{broker.host} stopped {when}:  {self._hosts.failure(broker)}. "
             "Correct what its log names, in the inventory, then run the command again"
         )
 
@@ -186,7 +186,7 @@ def check_pair(hosts: Hosts, pair: Pair) -> None:
     if alive or any(story.promoted or story.lost_slave for story in stories):
         raise LabError(
             f"pair {pair.name} has had a failover, and its nodes' stores differ: "
-            "resync them, or begin with empty stores (lab down, lab up --fresh)"
+            "resync them, or start with empty stores (lab down, lab up --fresh)"
         )
 
 
@@ -197,9 +197,11 @@ def check_start(hosts: Hosts, broker: Broker) -> None:
     peer = hosts.fleet.broker(broker.peer)
     alive = hosts.is_alive(peer)
     if broker.role == "master" and alive:
-        raise LabError(f"{broker.host}: its slave {peer.host} runs: stop it first, a master goes before its slave")
+        raise LabError(
+            f"{broker.host}: its slave {peer.host} runs: stop the slave first, because a master starts before its slave"
+        )
     if broker.role == "slave" and not (alive and hosts.listens(peer, peer.ports["replication"])):
         raise LabError(
-            f"{broker.host}: its master {peer.host} does not listen: start that first, "
-            "a slave without its master becomes a second one"
+            f"{broker.host}: its master {peer.host} does not listen: start the master first, "
+            "because a slave without its master becomes a second master"
         )

@@ -81,7 +81,7 @@ def load(layout: LabLayout) -> LabState | None:
     except OSError as error:
         raise LabError(f"{layout.state} cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise LabError(f"{layout.state} cannot be read: take the lab down and remove its directory") from None
+        raise LabError(f"{layout.state} cannot be read: stop the lab and remove its directory") from None
 
 
 def make_store(broker: Broker) -> None:

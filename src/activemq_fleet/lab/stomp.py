@@ -152,7 +152,7 @@ class StompConnection:
         except ValueError as error:
             raise StompError(str(error)) from None
         except TimeoutError:
-            raise StompTimeout(f"the broker did not take {command} in {self._timeout:g} s") from None
+            raise StompTimeout(f"the broker did not accept {command} in {self._timeout:g} s") from None
 
     def _next(self, deadline: float) -> Frame:
         self._client.exchange.renew(max(0.001, deadline - time.monotonic()))
@@ -226,7 +226,7 @@ def send_until_accepted(send: Callable[[], None], hang_up: Callable[[], None], *
             time.sleep(RETRY_PAUSE)
         else:
             return attempt
-    raise LabError(f"no broker took a message for {to} in {timeout:g} s: {last}")
+    raise LabError(f"no broker accepted a message for {to} in {timeout:g} s: {last}")
 
 
 def _expect(frame: Frame, command: str) -> Frame:

@@ -82,7 +82,7 @@ class StompLoadGenerator(LoadGenerator):
         """Start the consumer, then the publisher. Raises LabError if no broker accepts the consumer in time."""
         self._consumer.start()
         if not self._is_subscribed.wait(timeout):
-            raise LabError(f"{self.name}: no broker lets the consumer in, after {timeout:g} s")
+            raise LabError(f"{self.name}: no broker accepts the consumer after {timeout:g} s")
         self._start_thread(self._publish)
 
     def has_stable_connections(self) -> bool:
