@@ -72,142 +72,148 @@ _FILE = ("L001", "L002", "L003", "L006", "L007")
 
 TAKEOVERS = {
     "silent": Advice(
-        "See the host's own journal for why it ended: the kernel's out-of-memory killer, a power cut, kill -9. "
-        "Nothing has to be done to the pair: start the ended node again and it stands by.",
+        "Check the system journal of the host for the cause: the kernel's out-of-memory killer, a power "
+        "failure, kill -9. "
+        "The pair requires no repair: start the stopped node, which then becomes standby.",
     ),
     "stopped": Advice(
-        "None if it was meant. For work on a node, activemq.fleet.restart hands over pair by pair.",
+        "No action is required if the stop was intended. For maintenance, activemq.fleet.restart switches over "
+        "pair by pair.",
     ),
     "lost_lock": Advice(
-        "See the demotion of the same time: what took the lock away will do it again.",
+        "Check the demotion at the same time, and remove its cause: the lock will be lost again otherwise.",
         ("L021",),
     ),
     "store": Advice(
-        "See the store error of the same time: the other node works on the same disk.",
+        "Check the store error at the same time: the other node uses the same disk.",
         ("L014", "L025"),
     ),
-    "failed": Advice("See the last error in the failed node's log.", ()),
+    "failed": Advice("Check the last error in the log of the failed node.", ()),
     "pure": Advice(
-        "Run activemq.fleet.resync before the old master is started: its store lacks what has happened since, and the "
-        "pair has no stand-by until then.",
+        "Run activemq.fleet.resync before the old master is started: its store lacks the later changes, and the "
+        "pair has no standby until then.",
         ("P003", "P009"),
     ),
-    "unknown": Advice("Collect the other node's log as well: it tells why it ended."),
+    "unknown": Advice("Collect the log of the other node too: it contains the cause of the stop."),
 }
 """By how the node before ended."""
 
 SLOW = Advice(
-    " It took long: let the stand-by look for the lock more often, and see how long the journal was replayed.",
+    " The takeover was slow: reduce the lock interval of the standby, and check how long the journal replay took.",
     ("L022",),
 )
 
 LOST_LOCKS = {
     "LOCK-FILE-GONE": (
         "its lock file was removed",
-        Advice("Find out who removes files in the store's directory: nobody may. Another broker on the same "
-               "directory does so as well.", ("L005", "L017", "L003")),
+        Advice("Find the process that removes files in the store's directory: only the broker may do so. A second "
+               "broker on the same directory also removes them.", ("L005", "L017", "L003")),
     ),
     "LOCK-FILE-MODIFIED": (
         "its lock file was written by somebody else",
-        Advice("Two brokers have one store without knowing, or the file system carries no locks to the other host: "
-               "check its mount options and that no third broker is there.", ("L001", "L002", "L006", "L017")),
+        Advice("Two brokers use one store by mistake, or the file system does not share locks between hosts: "
+               "check its mount options, and that no third broker uses the store.", ("L001", "L002", "L006", "L017")),
     ),
     "LOCK-LEASE-UPD-ERR": (
         "it could not renew its lease in the database",
-        Advice("Look at the database at that time. The lease must be longer than the database may be away.", _LEASE),
+        Advice("Check the database at that time. The lease must be longer than the downtime of the database.", _LEASE),
     ),
     "LOCK-DB-UPDATE-ERR": (
         "it could not renew its lock in the database",
-        Advice("Look at the database at that time; a lease survives a lost connection.", ("L012", "L014", "L015")),
+        Advice("Check the database at that time; a lease survives a lost connection.", ("L012", "L014", "L015")),
     ),
     "LOCK-OWNER-LOST": (
         "the lock had another owner",
-        Advice("Look for another broker on the same store, and for a node that stood still longer than the lock is "
-               "good for.", ("L009", "L010", "L017")),
+        Advice("Check for another broker on the same store, and for a node that was frozen longer than the lock is "
+               "valid.", ("L009", "L010", "L017")),
     ),
     "LOCK-KEEPALIVE-ERR": (
         "it could not look at its lock",
-        Advice("Look at the storage or the database at that time.", (*_FILE, "L014")),
+        Advice("Check the storage or the database at that time.", (*_FILE, "L014")),
     ),
     "RLD-DEMOTED": (
         "ZooKeeper chose another master",
-        Advice("Look at the ZooKeeper ensemble and at this node's connection to it at that time. Replicated LevelDB "
+        Advice("Check the ZooKeeper ensemble and this node's connection to it at that time. Replicated LevelDB "
                "is no longer maintained: move to kahaDB or JDBC.", ("V005",)),
     ),
     "": (
         "it no longer had its lock",
-        Advice("Look at the storage or database at that time: the broker itself says no more.", _FILE),
+        Advice("Check the storage or database at that time: the broker's log has no details.", _FILE),
     ),
 }  # fmt: skip
 """The line before a lost lock -> what it says."""
 
 FAILED_TAKEOVER = Advice(
-    "The pair had no active node until somebody did something. Read the error, put it right, and drill: a stand-by is "
-    "only as good as its last take-over.",
+    "The pair had no active node until an operator acted. Correct the error, and run a drill to test the takeover "
+    "again.",
     ("L018", "L025", "C007"),
 )
 RETIRED = Advice(
-    "With shutdownOnMasterFailure the stand-by stops where it should take over: remove it, or let a person decide.",
+    "With shutdownOnMasterFailure the standby stops when it should take over: remove it, or decide each "
+    "takeover manually.",
     ("P007",),
 )
 SPLIT_BRAIN = Advice(
-    "Stop one of the two at once, the one whose clients matter less, and keep a copy of the store. Then find out why "
-    "the lock did not keep them apart: NFS before version 4, a mount without locks, a lock file that was deleted.",
+    "Stop one of the two at once, the one with the less important clients, and keep a copy of the store. Then "
+    "find out why "
+    "the lock did not exclude the other node: NFS before version 4, a mount without locks, a lock file that was "
+    "deleted.",
     ("L001", "L002", "L003", "L006", "L007", "L026"),
 )
 FAILING_START = Advice(
-    "Put the cause right before the next start: until then nobody stands by for its peer. Stop the unit, so that "
-    "systemd does not start it in vain, and run check over the inventory.",
+    "Correct the cause before the next start: until then its peer has no standby. Stop the service unit, so that "
+    "systemd does not start it again, and run check on the inventory.",
 )
 SUBSCRIPTIONS_AT_RISK = Advice(
     "Send the messages of these subscriptions again where their publishers still have them, then remove the record. "
-    "A node with `activemq_index_rebuild: refuse` does not serve where it would lose such messages.",
+    "A node with `activemq_index_rebuild: refuse` does not serve if it would lose such messages.",
 )
 FLAPPING = Advice(
-    "Stop one of the two, and read the causes of the single take-overs: "
-    "mostly the storage comes and goes, or a watchdog kills nodes that only are slow.",
+    "Stop one of the two nodes, and check the cause of each takeover: "
+    "usually the storage is intermittent, or a watchdog kills slow nodes.",
     ("L009", "L011", "L021"),
 )
 
 STORE_ERRORS = {
     "missing": (
         "files of the journal are missing",
-        Advice("Stop the broker and look for them: somebody deleted or restored only a part of the store. Messages in "
-               "them are lost unless a backup has them.", ("L017", "L020", "L024")),
+        Advice("Stop the broker and search for the files: a part of the store was deleted or restored. Messages in "
+               "these files are lost unless a backup contains them.", ("L017", "L020", "L024")),
     ),
     "corrupt": (
         "the journal or its index is damaged",
-        Advice("An index mends itself by a replay. A damaged journal has lost messages: restore it or accept that. "
+        Advice("A replay repairs the index. A damaged journal has lost messages: restore it, or accept the loss. "
                "Check the disk, and that no two brokers write to one store.", ("L002", "L003", "L017", "L024")),
     ),
     "full": (
         "the disk was full",
-        Advice("Make room, and set the store's limit below what the file system holds.", ("L025", "C007")),
+        Advice("Free disk space, and set the limit of the store below the size of the file system.", ("L025", "C007")),
     ),
     "write": (
         "the store could not be written",
-        Advice("Look at the disk or the mount at that time. The broker can be set to stop on errors, so that "
-               "the stand-by takes over.", ("L014", "L025")),
+        Advice("Check the disk or the mount at that time. Configure the broker to stop on errors, so that "
+               "the standby takes over.", ("L014", "L025")),
     ),
     "database": (
         "the database could not be used",
-        Advice("Look at the database at that time, and let the broker stop when it is gone: the stand-by tries then.",
+        Advice("Check the database at that time, and let the broker stop when it is unreachable, so that the "
+               "standby tries.",
                ("L014", "L015")),
     ),
 }  # fmt: skip
 
 REFUSED_MESSAGES = Advice(
-    "Put right what the error names. Clients must send again what the broker did not acknowledge. A bridge does so, "
+    "Correct the cause that the error names. Clients must send unacknowledged messages again. A bridge does so, "
     "and its queue waits meanwhile.",
     ("V027",),
 )
 REFUSED_CLIENT = Advice(
-    "Put the client's account and password right; for a fleet of agents, configure installs what the inventory says. "
-    "Somebody who guesses passwords looks like this as well.",
+    "Correct the client's account and password; for agents, configure installs those of the inventory. "
+    "An attacker that guesses passwords causes the same records.",
     ("S003",),
 )
 REFUSED_BRIDGE = Advice(
-    "Set activemq_network_username and activemq_network_password alike on both ends, and configure both.",
+    "Set activemq_network_username and activemq_network_password to the same values on both ends, and configure both.",
     ("N036",),
 )
 REFUSED_RIGHTS = Advice(
