@@ -19,6 +19,7 @@ from activemq_fleet.naming import (
     UnclearNameError,
 )
 from activemq_fleet.naming_proposal import propose_naming
+from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.profiles import SHARED_FILE
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.schemas import read_json_schema
@@ -220,7 +221,7 @@ def _hosts_lines(named: _NamedHosts) -> Iterator[str]:
             variables = _host_variables(named, identity.name)
             preferred = " # the preferred master" if what == "a pair" and identity.role == "master" else ""
             yield f"    {_key(identity.name)}:{preferred}\n"
-            yield from (f"      {line}\n" for line in write_plain_variables(variables).splitlines())
+            yield from (f"      {line}\n" for line in split_lines(write_plain_variables(variables)))
 
 
 def _key(host: str) -> str:

@@ -14,7 +14,7 @@ from statistics import median
 
 import pytest
 
-from activemq_fleet.audit import log_evidence
+from activemq_fleet.audit import record_signs
 from activemq_fleet.logs.classifier import Classifier
 from activemq_fleet.logs.kinds import kind, kinds
 from activemq_fleet.node.log import broker_log
@@ -108,13 +108,15 @@ EVIDENCE = [
     ("_RIGHTS", "User "),
     ("_TWICE", "Client: "),
     ("_CLIENT", "clientId=a"),
+    ("_IN_USE", "Client: "),
     ("_MISSING", "missing"),
+    ("_VARIABLE", "ID:a"),
 ]
 
 
 @pytest.mark.parametrize(("name", "begin"), EVIDENCE)
 def test_work_of_the_searches_for_evidence_does_not_grow_with_the_square_of_a_text(name: str, begin: str) -> None:
-    expression: re.Pattern[str] = getattr(log_evidence, name)
+    expression: re.Pattern[str] = getattr(record_signs, name)
     pieces = (begin, "_inbound", f"{begin}_inbound", "a")
 
     def texts(length: int) -> Iterable[str]:

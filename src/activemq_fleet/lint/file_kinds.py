@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from lxml import etree
 
+from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.releases import XBEAN
 from activemq_fleet.schema import BEANS, CORE, UnreadableError, local_name, namespace_of, parse, text_of, utf_16_of
 
@@ -131,7 +132,7 @@ def _kind_by_root(root: etree._Element) -> FileKind | None:
 
 
 def _text_kind(text: str, file: str) -> FileKind | None:
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("#", "!", "//"))]
+    lines = [line for line in split_lines(text) if line.strip() and not line.lstrip().startswith(("#", "!", "//"))]
     manifest = _MANIFEST.search(text)
     if re.search(r"<(?:\w+:)?(?:broker|beans)[\s>]", text):
         before = text.partition("<")[0].rstrip().rpartition("\n")[2]
