@@ -38,7 +38,11 @@ def main() -> int:
             print(f"bundle_schemas: {release} is left out: {error}", file=sys.stderr)
     if not schemas:
         BUNDLE.unlink(missing_ok=True)
-        print("bundle_schemas: warning: the wheel will contain no XML schema. Install Java and Maven", file=sys.stderr)
+        print(
+            "bundle_schemas: warning: no schema can be downloaded: the wheel contains none, and `check` downloads",
+            file=sys.stderr,
+        )
+        print("each one at its first use. Install Java and Maven, then run `make package` again", file=sys.stderr)
         return 0
     write_bundle(schemas, BUNDLE)
     print(f"{BUNDLE.name}: the schemas of {len(schemas)} releases")

@@ -108,7 +108,7 @@ class TestLinks:
         found = fleet("o-mq1", "o-mq2", links=[entry])
 
         assert [f.message for f in found.findings if f.rule == "T007"] == [
-            "activemq_links[0] has addresses, but its key to, 'o-mq2', is a group or pair of the inventory"
+            "activemq_links[0] has both addresses and a target of the inventory: the group or pair 'o-mq2' in `to`"
         ]
 
     def test_attributes_and_options_of_all_links(self) -> None:

@@ -58,9 +58,8 @@ def note_authentication(proposal: Proposal) -> None:
 def _authentication_note(document: AdoptedDocument, variables: Variables) -> str:
     if variables["authentication"] == "none":
         return (
-            "does not require authentication, as before (activemq_authentication: none); to change this, set "
-            "activemq_authentication: simple for the whole network, and activemq_users for your clients: bridges then "
-            "log in"
+            "does not require authentication, as in its original file (activemq_authentication: none): to require "
+            "it, set activemq_authentication: simple on all brokers of the network, and define activemq_users"
         )
     if not login_plugins(document):
         return "has no login, and bridges log in elsewhere (activemq_authentication: custom)"

@@ -237,7 +237,10 @@ def _document(
 ) -> AdoptedDocument:
     identity = naming.identify(host)
     if identity is None or not _HOST.fullmatch(host):
-        raise InputError(f"{path}: {host!r} is not a host name that {naming.pattern} matches: write HOST=FILE")
+        raise InputError(
+            f"{path}: the host name {host!r} does not match the naming pattern {naming.pattern}: "
+            f"name the host, HOST={path}"
+        )
     companions = CompanionFiles(root or _tree_of(path))
     content, root_element, remarks = _read(path, root, {**credentials_beside(path, companions), **properties})
     original = xml_element_of(root_element)

@@ -143,7 +143,7 @@ def _as_text(output: Path, adopted: Adoption) -> Iterator[str]:
     if not by_difference:
         yield "It renders the same documents."
     elif changes:
-        yield f"It renders documents that change or leave out what the files have in {counted(len(changes), 'place')}:"
+        yield f"The rendered files differ from the original files in {counted(len(changes), 'place')}:"
     for (path, direction, original, rendered), hosts in changes.items():
         yield f"\n{path}: {direction}"
         yield f"    hosts:    {shorten_list(hosts)}"
@@ -152,7 +152,7 @@ def _as_text(output: Path, adopted: Adoption) -> Iterator[str]:
         if rendered is not None:
             yield f"    rendered: {_short(rendered)}"
     if additions:
-        yield "" if changes else "It renders documents that change nothing that the files have."
+        yield "" if changes else "The rendered files keep everything that the original files contain."
         yield f"The documents have {counted(len(additions), 'addition')}, most of which every rendered broker has:"
     for (path, _, _, rendered), hosts in additions.items():
         of = f" ({shorten_list(hosts)})" if len(hosts) < number else ""

@@ -156,7 +156,8 @@ def _configured_links(brokers: Sequence[Broker], rest: WholeInventory | None) ->
 
 
 def _known_end_finding(host: str, position: int, name: str) -> Finding:
-    message = f"activemq_links[{position}] has addresses, but its key to, {name!r}, is a group or pair of the inventory"
+    target = f"the group or pair {name!r} in `to`"
+    message = f"activemq_links[{position}] has both addresses and a target of the inventory: {target}"
     return error("T007", host, message, "remove addresses, or set to to a name outside of the inventory")
 
 
