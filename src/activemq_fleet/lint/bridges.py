@@ -10,6 +10,7 @@ from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.naming import surely_of_a_pair, without_node_mark
 from activemq_fleet.network.uri import Uri, has_placeholder
+from activemq_fleet.node.printable import counted
 
 
 @rule("N001", "error", each="networkConnector", releases="5.6.0", refuses=True)
@@ -31,7 +32,9 @@ def masterslave_with_one_uri(link: Element) -> Iterator[Problem]:
     """
     for uri in link.uri().find("masterslave"):
         if len(uri.parts) < 2 and not has_placeholder(uri.text):
-            yield link.problem(f"masterslave: has {len(uri.parts)} broker, but needs two", "uri", "masterslave:")
+            yield link.problem(
+                f"masterslave: has {counted(len(uri.parts), 'broker')}, but needs two", "uri", "masterslave:"
+            )
 
 
 @rule("N002", "warning", each="networkConnector")

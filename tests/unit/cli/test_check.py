@@ -148,7 +148,7 @@ def test_only_findings_that_are_not_in_the_baseline_fail(
     assert run(bad, "--release", "5.18.3", "--baseline", baseline, "--format", "json") == 1
     new = [f for f in told(capsys)["findings"] if f["waived"] is None and f["severity"] == "error"]
     assert new
-    assert all("has 0 broker" in f["message"] for f in new if f["rule"] == "N001")
+    assert all("has 0 brokers" in f["message"] for f in new if f["rule"] == "N001")
 
 
 @pytest.mark.parametrize("text", ["{}", "[1]", "no json", '{"version": 9, "findings": []}'])
