@@ -54,6 +54,18 @@ _FAILED_PLUGIN = re.compile(r"Failed to parse inventory with '([^']+)' plugin")
 _NO_HOSTS = "Plugin configuration YAML file"
 
 
+def origin_of(name: object, value: object) -> tuple[str, int] | None:
+    """Return the file and line in which a variable is defined; None where Ansible does not record it.
+
+    Ansible records the origin of texts, numbers, lists and mappings. For other values the origin of the name is
+    returned, which can be that of a definition with lower precedence.
+    """
+    # A list or a mapping begins at its first part, often below the name.
+    tags = (Origin.get_tag(tagged) for tagged in (value, name))
+    places = [(tag.path, tag.line_num) for tag in tags if tag is not None and tag.path and tag.line_num is not None]
+    return min((place for place in places if place[0] == places[0][0]), default=None)
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedInventory:
     """An Ansible inventory that was loaded by ``loaded_inventory``, and is valid inside its ``with`` block."""

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from activemq_fleet.errors import InputError, SettingsError, hosts_by_problem_line
+from activemq_fleet.errors import FleetError, InputError, ReleaseError, SettingsError, hosts_by_problem_line
 from activemq_fleet.grouping import BROKERS
 from activemq_fleet.naming import PREFIX, STATED_PARTS, Naming, UnclearNameError
+from activemq_fleet.node.text_lines import split_lines
 
 if TYPE_CHECKING:
     from activemq_fleet.topology import Fleet
 
 # Variables that hosts without a broker use too; other variables whose templates fail there are meant for brokers.
 _BEYOND_BROKERS = ("activemq_agent_", "activemq_vip", "activemq_naming_pattern")
+_VARIABLE = re.compile(rf"\b{PREFIX}\w+")
 _PLAIN = frozenset(PREFIX + part for part in STATED_PARTS)
 _NO_TEMPLATE = "is a template: write the text itself, since hosts are put into groups before templates are evaluated"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a file of an inventory; ``line`` is 1-based."""
+
+    file: str
+    line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +42,20 @@ class InventoryData:
     variables that start with ``activemq_``, in plain Python types; an encrypted value that cannot
     be opened is an ``EncryptedValue``. ``groups`` are Ansible's, with the hosts of their children.
     ``warnings`` are Ansible's own, one line each. ``directories`` holds by host the directory of the inventory source
-    that has the host.
+    that has the host. ``positions`` is empty unless it was requested.
     """
 
     hosts: dict[str, dict[str, object]]
     groups: dict[str, list[str]]
     warnings: tuple[str, ...] = ()
     directories: dict[str, str] = dataclasses.field(default_factory=dict)
+    positions: dict[str, dict[str, Position]] = dataclasses.field(default_factory=dict)
 
 
 def read_inventory(
     sources: Sequence[str],
     *,
+    with_positions: bool = False,
     extra_vars: Sequence[str] = (),
     vault_ids: Sequence[str] = (),
     vault_password_files: Sequence[str] = (),
@@ -50,7 +64,8 @@ def read_inventory(
     read as Ansible reads them.
 
     Values are those that ``hostvars`` has, extra variables (``k=v``, JSON, YAML, ``@file``)
-    included; facts of a fact cache outrank no variable of the inventory. On a host that is no broker, a variable whose
+    included; facts of a fact cache outrank no variable of the inventory. ``with_positions`` also returns where each
+    variable is defined. On a host that is no broker, a variable whose
     template refers to something that only brokers have is left out, as Ansible would not evaluate it there.
 
     Raises InputError for a source that cannot be read as a whole or that has no host, and SettingsError
@@ -64,7 +79,10 @@ def read_inventory(
     with _ansible_module() as ansible:
         options = {"extra_vars": extra_vars, "vault_ids": vault_ids, "vault_password_files": vault_password_files}
         with ansible.loaded_inventory(sources, **options) as loaded:
-            return _inventory_data_of(loaded, ", ".join(sources))
+            data = _inventory_data_of(loaded, ", ".join(sources))
+            if not with_positions:
+                return data
+            return dataclasses.replace(data, positions=_positions_of(loaded, ansible.origin_of))
 
 
 def configured_sources() -> tuple[str, ...]:
@@ -103,8 +121,6 @@ def load_fleet(
     >>> [broker.host for broker in fleet.brokers]
     ['orders-mq01-a', 'orders-mq02-a']
     """
-    from activemq_fleet.topology import build_fleet
-
     paths = [sources] if isinstance(sources, str | os.PathLike) else sources
     data = read_inventory(
         [os.fspath(path) for path in paths],
@@ -112,6 +128,13 @@ def load_fleet(
         vault_ids=vault_ids,
         vault_password_files=vault_password_files,
     )
+    return fleet_of(data)
+
+
+def fleet_of(data: InventoryData) -> Fleet:
+    """Return the fleet that the data of an inventory describes. Raises SettingsError and ReleaseError."""
+    from activemq_fleet.topology import build_fleet
+
     fleet = build_fleet(data.hosts, data.groups)
     return dataclasses.replace(fleet, warnings=(*data.warnings, *fleet.warnings))
 
@@ -189,6 +212,52 @@ def _inventory_data_of(loaded: Any, name: str) -> InventoryData:
     _refuse(loaded.stated.problems_by_host())
     variables = ((host.name, loaded.stated.get_vars(host, stage="all")) for host in hosts)
     return dataclasses.replace(_evaluate_templates(variables, groups, loaded.loader), warnings=loaded.warnings())
+
+
+def with_positions(error: SettingsError | ReleaseError, data: InventoryData) -> FleetError:
+    """Return an error about variables whose lines end with the file and line that define the variable."""
+    hosts_by_line = {}
+    for line in error.lines:
+        hosts = error.hosts_by_line.get(line, (line.partition(": ")[0],))
+        position = position_of_variable(data.positions.get(hosts[0], {}), line)
+        hosts_by_line[f"{line} ({position.file}:{position.line})" if position else line] = hosts
+    return type(error)(*hosts_by_line, hosts_by_line=hosts_by_line)
+
+
+def position_of_variable(positions: Mapping[str, Position], text: str) -> Position | None:
+    """Return the position of the first variable that a text names and a host has; None without one."""
+    return next((positions[name] for name in _VARIABLE.findall(text) if name in positions), None)
+
+
+def _positions_of(
+    loaded: Any, origin_of: Callable[[object, object], tuple[str, int] | None]
+) -> dict[str, dict[str, Position]]:
+    """Return by host the position of each variable, and by the name "" that of the host itself."""
+    positions: dict[str, dict[str, Position]] = {}
+    for host in loaded.inventory.get_hosts():
+        variables = loaded.stated.get_vars(host, stage="all")
+        origins = {
+            str(name): origin_of(name, value)
+            for name, value in variables.items()
+            if isinstance(name, str) and name.startswith(PREFIX)
+        }
+        positions[host.name] = {name: Position(*origin) for name, origin in origins.items() if origin is not None}
+        file = variables.get("inventory_file")
+        if isinstance(file, str) and os.path.isfile(file):
+            positions[host.name][""] = Position(str(file), _line_of_name(str(file), host.name))
+    return positions
+
+
+@lru_cache(maxsize=16)
+def _lines_of(path: str) -> tuple[str, ...]:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return tuple(split_lines(file.read()))
+
+
+def _line_of_name(path: str, host: str) -> int:
+    """Return the first line of an inventory file that contains the name of a host as a word; 1 where none does."""
+    word = re.compile(rf"(?<![\w.-]){re.escape(host)}(?![\w-]|\.\w)")
+    return next((number for number, line in enumerate(_lines_of(path), 1) if word.search(line)), 1)
 
 
 def _evaluate_templates(

@@ -99,11 +99,11 @@ def report_on_files(
 
 def report_on_fleet(inventory: InventoryOptions, select: Sequence[str], ignore: Sequence[str]) -> Report:
     """Return the report on an inventory's fleet: topology, schema, lint rules and routes. Raises FleetError."""
-    fleet = inventory.load_fleet()
+    fleet, positions = inventory.load_fleet_and_positions()
     print_warnings(fleet)
     with ACTIVITY.during(f"Checking {counted(len(fleet.brokers), 'broker')}"):
         findings = check_fleet(fleet, schema_of=schema_of, select=select, ignore=ignore)
-    return Report.of(replace(fleet, findings=findings))
+    return replace(Report.of(replace(fleet, findings=findings)), positions=positions)
 
 
 def print_report(

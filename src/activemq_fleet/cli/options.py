@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from activemq_fleet.cli.activity import ACTIVITY
 
 if TYPE_CHECKING:
     from activemq_fleet import Fleet
-    from activemq_fleet.inventory import InventoryData
+    from activemq_fleet.inventory import InventoryData, Position
     from activemq_fleet.spark.options import SessionOptions
 
 Command = Callable[..., Any]
@@ -87,19 +87,44 @@ class InventoryOptions:
         return dataclasses.replace(self, sources=configured_sources())
 
     def load_fleet(self) -> Fleet:
-        """Return the fleet of the inventory. Raises FleetError for an inventory that cannot be read."""
+        """Return the fleet of the inventory. Raises FleetError for an inventory that cannot be read.
+
+        Errors about variables name the file and line of the variable, for which the inventory is read again.
+        """
         # Imported here: it brings Ansible along, which takes a while to load.
-        from activemq_fleet import load_fleet
+        from activemq_fleet import FleetError, ReleaseError, SettingsError, load_fleet
+        from activemq_fleet.inventory import with_positions
 
-        with ACTIVITY.during("Reading the inventory", prompts=self.prompts):
-            return load_fleet(**dataclasses.asdict(self))
+        try:
+            with ACTIVITY.during("Reading the inventory", prompts=self.prompts):
+                return load_fleet(**dataclasses.asdict(self))
+        except (SettingsError, ReleaseError) as error:
+            try:
+                data = self.read(with_positions=True)
+            except FleetError:
+                raise error from None
+            raise with_positions(error, data) from None
 
-    def read(self) -> InventoryData:
-        """Return the inventory's hosts and groups. Raises FleetError for an inventory that cannot be read."""
+    def load_fleet_and_positions(self) -> tuple[Fleet, Mapping[str, Mapping[str, Position]]]:
+        """Return the fleet, and by host where the inventory defines each variable. Raises FleetError."""
+        from activemq_fleet import ReleaseError, SettingsError
+        from activemq_fleet.inventory import fleet_of, with_positions
+
+        data = self.read(with_positions=True)
+        try:
+            return fleet_of(data), data.positions
+        except (SettingsError, ReleaseError) as error:
+            raise with_positions(error, data) from None
+
+    def read(self, *, with_positions: bool = False) -> InventoryData:
+        """Return the inventory's hosts and groups. Raises FleetError for an inventory that cannot be read.
+
+        ``with_positions`` also returns where each variable is defined.
+        """
         from activemq_fleet.inventory import read_inventory
 
         with ACTIVITY.during("Reading the inventory", prompts=self.prompts):
-            return read_inventory(**dataclasses.asdict(self))
+            return read_inventory(**dataclasses.asdict(self), with_positions=with_positions)
 
 
 def _required_inventory(

@@ -14,9 +14,6 @@ from activemq_fleet.cli.baseline import REASON as BASELINE_REASON
 from activemq_fleet.cli.formats.report import (
     Report,
     hosts_of,
-    message_with_fix,
-    path_in_output,
-    position_of,
     subject_of,
 )
 from activemq_fleet.cli.help_pages import without_links
@@ -28,13 +25,21 @@ from activemq_fleet.validation import described_rules
 def to_json(report: Report) -> str:
     """Return a check's report as JSON: ``{findings, waivers, warnings, hosts or files, counts}``."""
     content = {
-        "findings": [{**finding.to_dict(), "hosts": list(hosts_of(finding))} for finding in report.findings],
+        "findings": [_json_finding(report, finding) for finding in report.findings],
         "waivers": [dict(waiver) for waiver in report.waivers],
         "warnings": list(report.warnings),
         "files" if report.files else "hosts": list(report.hosts),
         "counts": report.counts,
     }
     return printable_json(content)
+
+
+def _json_finding(report: Report, finding: Finding) -> dict[str, Any]:
+    """Return a finding as an object; without a file of its own it has the file and line of the inventory."""
+    content: dict[str, Any] = {**finding.to_dict(), "hosts": list(hosts_of(finding))}
+    if finding.file is None:
+        content["file"], content["line"], content["column"] = report.place_of(finding)
+    return content
 
 
 _SARIF_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
@@ -54,7 +59,7 @@ def to_sarif(report: Report) -> str:
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
-        "results": [_sarif_result(finding, rules) for finding in report.findings],
+        "results": [_sarif_result(report, finding, rules) for finding in report.findings],
     }
     return printable_json({"version": "2.1.0", "runs": [run]})
 
@@ -74,8 +79,8 @@ def _sarif_rule(name: str) -> dict[str, Any]:
     }
 
 
-def _sarif_result(finding: Finding, rules: list[str]) -> dict[str, Any]:
-    text = message_with_fix(finding)
+def _sarif_result(report: Report, finding: Finding, rules: list[str]) -> dict[str, Any]:
+    text = report.message_of(finding)
     if finding.host:
         text = f"{finding.host}: {text}"
     result: dict[str, Any] = {
@@ -83,7 +88,7 @@ def _sarif_result(finding: Finding, rules: list[str]) -> dict[str, Any]:
         "ruleIndex": rules.index(finding.rule),
         "level": _SARIF_LEVELS[finding.severity],
         "message": {"text": text},
-        "locations": [_sarif_location(finding)],
+        "locations": [_sarif_location(report, finding)],
     }
     if finding.waived is not None:
         in_source = not finding.host and finding.waived != BASELINE_REASON
@@ -92,13 +97,13 @@ def _sarif_result(finding: Finding, rules: list[str]) -> dict[str, Any]:
     return result
 
 
-def _sarif_location(finding: Finding) -> dict[str, Any]:
+def _sarif_location(report: Report, finding: Finding) -> dict[str, Any]:
     location: dict[str, Any] = {"logicalLocations": [{"name": subject_of(finding), "kind": "resource"}]}
-    path = path_in_output(finding)
+    path, line, column = report.place_of(finding)
     if path is not None:
         place: dict[str, Any] = {"artifactLocation": {"uri": quote(path, errors="backslashreplace")}}
-        if finding.line is not None:
-            place["region"] = {"startLine": finding.line, "startColumn": finding.column or 1}
+        if line is not None:
+            place["region"] = {"startLine": line, "startColumn": column or 1}
         location["physicalLocation"] = place
     return location
 
@@ -108,18 +113,18 @@ _GITHUB_COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 
 def to_github(report: Report) -> str:
     """Return a check's findings, waived ones left out, as GitHub Actions commands that annotate the changed lines."""
-    return "\n".join(_github_command(finding) for finding in report.findings if finding.waived is None)
+    return "\n".join(_github_command(report, finding) for finding in report.findings if finding.waived is None)
 
 
-def _github_command(finding: Finding) -> str:
+def _github_command(report: Report, finding: Finding) -> str:
     # The annotation stands at the file; its title need not repeat the path.
     properties = {"title": f"{finding.rule} {finding.host}".rstrip()}
-    path = path_in_output(finding)
+    path, line, column = report.place_of(finding)
     if path is not None:
-        place = {"line": finding.line, "col": finding.column}
+        place = {"line": line, "col": column}
         properties = {"file": path, **{n: str(v) for n, v in place.items() if v is not None}, **properties}
     shown = ",".join(f"{name}={_github_property(value)}" for name, value in properties.items())
-    return f"::{_GITHUB_COMMANDS[finding.severity]} {shown}::{_github_data(message_with_fix(finding))}"
+    return f"::{_GITHUB_COMMANDS[finding.severity]} {shown}::{_github_data(report.message_of(finding))}"
 
 
 def _github_data(text: str) -> str:
@@ -144,16 +149,17 @@ def to_codeclimate(report: Report) -> str:
     for finding in report.findings:
         if finding.waived is not None:
             continue
-        path = path_in_output(finding) or subject_of(finding)
+        path, line, _ = report.place_of(finding)
+        path = path or subject_of(finding)
         identity = "\0".join((finding.rule, path, finding.host, finding.message))
         seen[identity] += 1
         text = f"{identity}\0{seen[identity]}".encode(errors="backslashreplace")
         issues.append({
-            "description": message_with_fix(finding),
+            "description": report.message_of(finding),
             "check_name": finding.rule,
             "fingerprint": hashlib.sha256(text).hexdigest(),
             "severity": _CODE_CLIMATE_SEVERITIES[finding.severity],
-            "location": {"path": path, "lines": {"begin": finding.line or 1}},
+            "location": {"path": path, "lines": {"begin": line or 1}},
         })  # fmt: skip
     return printable_json(issues)
 
@@ -169,7 +175,7 @@ def to_junit(report: Report) -> str:
         by_host[subject_of(finding)].append(finding)
     for host in dict.fromkeys((*report.hosts, *by_host)):
         for finding in by_host[host]:
-            _add_junit_case(suite, finding)
+            _add_junit_case(suite, report, finding)
         if not by_host[host]:
             etree.SubElement(suite, "testcase", classname=_visible(host), name="no findings")
     suite.set("tests", str(len(suite)))
@@ -179,9 +185,10 @@ def to_junit(report: Report) -> str:
     return etree.tostring(suite, encoding="unicode", pretty_print=True).rstrip()
 
 
-def _add_junit_case(suite: etree._Element, finding: Finding) -> None:
+def _add_junit_case(suite: etree._Element, report: Report, finding: Finding) -> None:
     case = etree.SubElement(suite, "testcase", classname=_visible(subject_of(finding)), name=_visible(finding.rule))
-    where = f"{position_of(finding)}: " if finding.file else ""
+    place = report.shown_place(finding)
+    where = f"{place}: " if place else ""
     why = f"why: {finding.why}\n" if finding.why else ""
     text = _visible(f"{where}{finding.message}\n{why}fix: {finding.fix}")
     if finding.waived is not None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from activemq_fleet import Finding
 from activemq_fleet.findings import SEVERITIES
+from activemq_fleet.inventory import Position, position_of_variable
 
 if TYPE_CHECKING:
     from activemq_fleet import Fleet
+
 
 INPUT_ERROR = "T000"
 """The name under which formats list input that cannot be used; no waiver or baseline lets it pass."""
@@ -30,6 +33,8 @@ class Report:
     waivers: tuple[Mapping[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()
     files: bool = False
+    positions: Mapping[str, Mapping[str, Position]] = field(default_factory=dict)
+    """By host where the inventory defines each of its variables, and by the name "" where it lists the host."""
 
     @classmethod
     def of(cls, fleet: Fleet) -> Report:
@@ -45,6 +50,42 @@ class Report:
         for finding in self.findings:
             counts_by_severity["waived" if finding.waived is not None else finding.severity] += 1
         return counts_by_severity
+
+    def source_of(self, finding: Finding) -> Position | None:
+        """Return where the inventory defines the value that a finding is about; None for a finding about files.
+
+        That is the first variable that the message names and the host has, else the host itself.
+        """
+        positions = self.positions.get(finding.host)
+        if positions is None:
+            return None
+        position = position_of_variable(positions, finding.message) or positions.get("")
+        return position and Position(_path_from_here(position.file), position.line)
+
+    def place_of(self, finding: Finding) -> tuple[str | None, int | None, int | None]:
+        """Return path, line and column of a finding in the user's files, as far as known.
+
+        For a finding about a fleet that is the inventory, else the path in the output directory of ``render``.
+        """
+        source = self.source_of(finding)
+        if source is not None:
+            return source.file, source.line, None
+        return path_in_output(finding), finding.line, finding.column
+
+    def shown_place(self, finding: Finding) -> str:
+        """Return a finding's position in its file, else that of its variable in the inventory, as ``FILE:LINE``."""
+        source = self.source_of(finding) if finding.file is None else None
+        return position_of(finding) if source is None else f"{source.file}:{source.line}"
+
+    def message_of(self, finding: Finding) -> str:
+        """Return a finding's message and fix, with the position in the rendered file where the place is another one."""
+        text = message_with_fix(finding)
+        return f"{position_of(finding)}: {text}" if finding.file and self.source_of(finding) else text
+
+
+def _path_from_here(path: str) -> str:
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative
 
 
 def subject_of(finding: Finding) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 import click
 
 from activemq_fleet import Finding
-from activemq_fleet.cli.formats.report import Report, position_of, subject_of
+from activemq_fleet.cli.formats.report import Report, subject_of
 from activemq_fleet.cli.printing import printable
 from activemq_fleet.cli.terminal import output_width, wrapped
 from activemq_fleet.errors import shorten_list
@@ -37,7 +37,7 @@ def to_text(report: Report) -> str:
     for subjects, same in sorted(groups.items(), key=lambda group: -len(group[0])):
         lines.append(click.style(printable(_heading(subjects, report)), bold=True))
         for findings in same:
-            lines += _lines(findings, subjects)
+            lines += _lines(report, findings, subjects)
         lines.append("")
     return "\n".join([*lines, _summary(report)])
 
@@ -58,11 +58,11 @@ def _heading(subjects: Sequence[str], report: Report) -> str:
     return f"{counted}: {shorten_list(subjects)}"
 
 
-def _lines(findings: Sequence[Finding], subjects: Sequence[str]) -> Iterator[str]:
+def _lines(report: Report, findings: Sequence[Finding], subjects: Sequence[str]) -> Iterator[str]:
     finding, width = findings[0], output_width()
     detail = partial(wrapped, width=width, first="      ", rest="           ")
     kind = "waived" if finding.waived is not None else finding.severity
-    place = _place(findings) if finding.file and (finding.host or finding.line) else None
+    place = _place(report, findings) if finding.host or finding.line else None
     if place and len(subjects) == 1:
         place = place.removeprefix(f"{subjects[0]}:")  # the heading has the path
     label = f"  {kind} {finding.rule} "
@@ -78,9 +78,9 @@ def _lines(findings: Sequence[Finding], subjects: Sequence[str]) -> Iterator[str
     yield detail(f"fix: {printable(finding.fix)}")
 
 
-def _place(findings: Sequence[Finding]) -> str | None:
+def _place(report: Report, findings: Sequence[Finding]) -> str | None:
     """Return the findings' common position, else their file; columns differ where hosts' names differ in length."""
-    places = {position_of(finding) for finding in findings}
+    places = {report.shown_place(finding) for finding in findings}
     return places.pop() if len(places) == 1 else findings[0].file
 
 

@@ -1,0 +1,113 @@
+"""Findings and errors name the file and line of the inventory that define the value."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.cli.main import main
+from activemq_fleet.inventory import Position, read_inventory
+
+HOSTS = """\
+all:
+  children:
+    orders:
+      hosts:
+        orders-mq01-a.example.com:
+        orders-mq01-b.example.com:
+          activemq_store_directory: /srv/other
+"""
+VARIABLES = """\
+---
+activemq_release: 6.3.1
+
+activemq_console: false
+activemq_users:
+  - {name: app, password: made-up}
+"""
+A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
+
+
+@pytest.fixture
+def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an inventory whose pair has two store directories, below the working directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "inventory" / "group_vars").mkdir(parents=True)
+    (tmp_path / "inventory" / "host_vars").mkdir()
+    (tmp_path / "inventory" / "hosts.yml").write_text(HOSTS)
+    (tmp_path / "inventory" / "group_vars" / "all.yml").write_text(VARIABLES)
+    return tmp_path / "inventory"
+
+
+def positions(inventory: Path, *extra_vars: str) -> dict[str, dict[str, Position]]:
+    return read_inventory([str(inventory)], extra_vars=extra_vars, with_positions=True).positions
+
+
+@pytest.mark.parametrize(
+    ("variable", "line"), [("activemq_release", 2), ("activemq_console", 4), ("activemq_users", 5)]
+)
+def test_text_truth_value_and_list_of_group_vars_have_their_lines(inventory: Path, variable: str, line: int) -> None:
+    assert positions(inventory)[A][variable] == Position(str(inventory / "group_vars" / "all.yml"), line)
+
+
+def test_host_vars_outrank_group_vars(inventory: Path) -> None:
+    (inventory / "host_vars" / f"{A}.yml").write_text("\n\nactemq_x: 1\nactivemq_release: 5.18.3\n")
+
+    assert positions(inventory)[A]["activemq_release"] == Position(str(inventory / "host_vars" / f"{A}.yml"), 4)
+    assert positions(inventory)[B]["activemq_release"].line == 2
+
+
+def test_variable_of_command_line_has_no_position(inventory: Path) -> None:
+    assert "activemq_heap" not in positions(inventory, "activemq_heap=1g")[A]
+
+
+def test_host_has_line_of_its_name(inventory: Path) -> None:
+    assert positions(inventory)[B][""] == Position(str(inventory / "hosts.yml"), 6)
+
+
+def test_positions_are_not_read_unless_requested(inventory: Path) -> None:
+    assert read_inventory([str(inventory)]).positions == {}
+
+
+def test_text_of_topology_finding_names_file_and_line(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "-i", "inventory", "--select", "T009"]) == 1
+
+    assert "error T009 inventory/hosts.yml:7: activemq_store_directory differs" in capsys.readouterr().out
+
+
+def test_json_of_topology_finding_has_file_and_line(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check", "-i", "inventory", "--select", "T009", "--format", "json"])
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+
+    assert (finding["file"], finding["line"]) == ("inventory/hosts.yml", 7)
+
+
+def test_annotation_of_rendered_file_is_at_host(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check", "-i", "inventory", "--select", "S015", "--format", "github"])
+    line = next(line for line in capsys.readouterr().out.splitlines() if A in line)
+
+    assert line.startswith("::notice file=inventory/hosts.yml,line=5,")
+    assert "::conf/activemq.xml:" in line
+
+
+@pytest.mark.parametrize("command", [["check"], ["render", "-o", "out"], ["graph", "-o", "fleet.svg"]])
+def test_error_about_variable_names_file_and_line(
+    inventory: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = inventory / "group_vars" / "all.yml"
+    path.write_text(f"{VARIABLES}activemq_heap: [1]\n")
+
+    assert main([command[0], "-i", "inventory", *command[1:]]) == 2
+
+    assert f"activemq_heap must be text (quote numbers) ({path}:7)" in capsys.readouterr().err
+
+
+def test_unknown_release_names_file_and_line(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = inventory / "group_vars" / "all.yml"
+    path.write_text(VARIABLES.replace("6.3.1", "7.9.1"))
+
+    assert main(["check", "-i", "inventory"]) == 2
+
+    assert f"({path}:2)" in capsys.readouterr().err
