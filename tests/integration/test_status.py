@@ -127,7 +127,8 @@ def test_each_wrong_state_of_a_fleet_is_named(source: Path, lab_of: LabOf) -> No
     lab.prepare()
     assert {("wrong-release", A), ("wrong-release", B), ("not-deployed", B)} <= finding_rules(lab)
     code, line = shown(lab, source, "orders-mq01-a", "--format", "nagios")
-    assert (code, line.startswith(f"ACTIVEMQ CRITICAL - {A} is standby: wrong-release: runs 6.3.1")) == (2, True)
+    assert code == 2
+    assert line.startswith(f"ACTIVEMQ CRITICAL - {A} is standby: wrong-release: the broker runs 6.3.1")
     inventory(source)
     lab.prepare()
 
