@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible.plugins.loader import inventory_loader
@@ -34,7 +35,7 @@ def write(tmp_path: Path) -> Write:
     return write
 
 
-def read(path: Path, *extra_vars: str, **more: list[str]) -> InventoryData:
+def read(path: Path, *extra_vars: str, **more: Any) -> InventoryData:
     return read_inventory([str(path)], extra_vars=extra_vars, **more)
 
 
