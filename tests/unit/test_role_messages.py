@@ -37,8 +37,8 @@ def test_a_message_has_no_end_of_a_line_but_in_an_expression(file: Path) -> None
 @pytest.mark.parametrize(
     ("done", "said"),
     [
-        ({"a1": ["a1", "a2"], "a2": ["a1", "a2"], "b2": []}, "left with the new configuration: a1, a2;"),
-        ({"b2": []}, "No other broker was started or restarted;"),
+        ({"a1": ["a1", "a2"], "a2": ["a1", "a2"], "b2": []}, "keep the new configuration: a1, a2."),
+        ({"b2": []}, "No other broker was started or restarted."),
     ],
 )
 def test_a_site_that_ends_says_which_brokers_were_done_before(
@@ -67,4 +67,4 @@ def test_a_site_that_ends_says_which_brokers_were_done_before(
     )
     assert run.returncode == 2
     assert said in run.stdout
-    assert "and it is active" in run.stdout
+    assert "and is active" in run.stdout
