@@ -73,9 +73,14 @@ class Report:
         return path_in_output(finding), finding.line, finding.column
 
     def shown_place(self, finding: Finding) -> str:
-        """Return a finding's position in its file, else that of its variable in the inventory, as ``FILE:LINE``."""
-        source = self.source_of(finding) if finding.file is None else None
-        return position_of(finding) if source is None else f"{source.file}:{source.line}"
+        """Return a finding's position in its file, else that of its variable in the inventory, as ``FILE:LINE``.
+
+        A finding that names no variable has no position: people see its host, whose line would add nothing.
+        """
+        if finding.file is not None:
+            return position_of(finding)
+        position = position_of_variable(self.positions.get(finding.host, {}), finding.message)
+        return f"{_path_from_here(position.file)}:{position.line}" if position else ""
 
     def message_of(self, finding: Finding) -> str:
         """Return a finding's message and fix, with the position in the rendered file where the place is another one."""
