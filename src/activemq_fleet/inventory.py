@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.errors import FleetError, InputError, ReleaseError, SettingsError, hosts_by_problem_line
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 # Variables that hosts without a broker use too; other variables whose templates fail there are meant for brokers.
 _BEYOND_BROKERS = ("activemq_agent_", "activemq_vip", "activemq_naming_pattern")
 _VARIABLE = re.compile(rf"\b{PREFIX}\w+")
+_WORD = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 _PLAIN = frozenset(PREFIX + part for part in STATED_PARTS)
 _NO_TEMPLATE = "is a template: write the text itself, since hosts are put into groups before templates are evaluated"
 
@@ -79,10 +79,8 @@ def read_inventory(
     with _ansible_module() as ansible:
         options = {"extra_vars": extra_vars, "vault_ids": vault_ids, "vault_password_files": vault_password_files}
         with ansible.loaded_inventory(sources, **options) as loaded:
-            data = _inventory_data_of(loaded, ", ".join(sources))
-            if not with_positions:
-                return data
-            return dataclasses.replace(data, positions=_positions_of(loaded, ansible.origin_of))
+            reader = _PositionReader(ansible.origin_of) if with_positions else None
+            return _inventory_data_of(loaded, ", ".join(sources), reader)
 
 
 def configured_sources() -> tuple[str, ...]:
@@ -203,15 +201,24 @@ def _ansible_module() -> Iterator[Any]:
         raise InputError(_ansible.message_of(error)) from error
 
 
-def _inventory_data_of(loaded: Any, name: str) -> InventoryData:
+def _inventory_data_of(loaded: Any, name: str, reader: _PositionReader | None) -> InventoryData:
     hosts = loaded.inventory.get_hosts()
     if not hosts:
         reason = "".join(f" ({text})" for text in loaded.warnings()[:1])
         raise InputError(f"{name}: the inventory has no hosts{reason}")
     groups = {group: list(members) for group, members in loaded.inventory.get_groups_dict().items()}
     _refuse(loaded.stated.problems_by_host())
-    variables = ((host.name, loaded.stated.get_vars(host, stage="all")) for host in hosts)
-    return dataclasses.replace(_evaluate_templates(variables, groups, loaded.loader), warnings=loaded.warnings())
+
+    def variables_by_host() -> Iterator[tuple[str, dict[str, Any]]]:
+        for host in hosts:
+            variables = loaded.stated.get_vars(host, stage="all")
+            if reader is not None:
+                reader.add(host.name, variables)
+            yield host.name, variables
+
+    data = _evaluate_templates(variables_by_host(), groups, loaded.loader)
+    positions = reader.positions if reader is not None else {}
+    return dataclasses.replace(data, warnings=loaded.warnings(), positions=positions)
 
 
 def with_positions(error: SettingsError | ReleaseError, data: InventoryData) -> FleetError:
@@ -229,35 +236,40 @@ def position_of_variable(positions: Mapping[str, Position], text: str) -> Positi
     return next((positions[name] for name in _VARIABLE.findall(text) if name in positions), None)
 
 
-def _positions_of(
-    loaded: Any, origin_of: Callable[[object, object], tuple[str, int] | None]
-) -> dict[str, dict[str, Position]]:
-    """Return by host the position of each variable, and by the name "" that of the host itself."""
-    positions: dict[str, dict[str, Position]] = {}
-    for host in loaded.inventory.get_hosts():
-        variables = loaded.stated.get_vars(host, stage="all")
+class _PositionReader:
+    """Collects where an inventory defines the variables of its hosts, while these are read.
+
+    ``origin_of`` returns the origin of a variable. Each file is read once for the lines of all its hosts.
+    """
+
+    def __init__(self, origin_of: Callable[[object, object], tuple[str, int] | None]) -> None:
+        self._origin_of = origin_of
+        self._lines: dict[str, Mapping[str, int]] = {}
+        self.positions: dict[str, dict[str, Position]] = {}
+
+    def add(self, host: str, variables: Mapping[Any, Any]) -> None:
+        """Add the positions of a host's variables, and by the name "" that of the host itself."""
         origins = {
-            str(name): origin_of(name, value)
+            str(name): self._origin_of(name, value)
             for name, value in variables.items()
             if isinstance(name, str) and name.startswith(PREFIX)
         }
-        positions[host.name] = {name: Position(*origin) for name, origin in origins.items() if origin is not None}
+        self.positions[host] = {name: Position(*origin) for name, origin in origins.items() if origin is not None}
         file = variables.get("inventory_file")
         if isinstance(file, str) and os.path.isfile(file):
-            positions[host.name][""] = Position(str(file), _line_of_name(str(file), host.name))
-    return positions
+            if file not in self._lines:
+                self._lines[file] = _first_lines_of_words(file)
+            self.positions[host][""] = Position(str(file), self._lines[file].get(host, 1))
 
 
-@lru_cache(maxsize=16)
-def _lines_of(path: str) -> tuple[str, ...]:
+def _first_lines_of_words(path: str) -> Mapping[str, int]:
+    """Return by word of an inventory file, such as the name of a host, the first line that contains it."""
+    first_lines: dict[str, int] = {}
     with open(path, encoding="utf-8", errors="replace") as file:
-        return tuple(split_lines(file.read()))
-
-
-def _line_of_name(path: str, host: str) -> int:
-    """Return the first line of an inventory file that contains the name of a host as a word; 1 where none does."""
-    word = re.compile(rf"(?<![\w.-]){re.escape(host)}(?![\w-]|\.\w)")
-    return next((number for number, line in enumerate(_lines_of(path), 1) if word.search(line)), 1)
+        for number, line in enumerate(split_lines(file.read()), 1):
+            for word in _WORD.findall(line):
+                first_lines.setdefault(word, number)
+    return first_lines
 
 
 def _evaluate_templates(

@@ -92,18 +92,13 @@ class InventoryOptions:
         Errors about variables name the file and line of the variable, for which the inventory is read again.
         """
         # Imported here: it brings Ansible along, which takes a while to load.
-        from activemq_fleet import FleetError, ReleaseError, SettingsError, load_fleet
-        from activemq_fleet.inventory import with_positions
+        from activemq_fleet import ReleaseError, SettingsError, load_fleet
 
         try:
             with ACTIVITY.during("Reading the inventory", prompts=self.prompts):
                 return load_fleet(**dataclasses.asdict(self))
-        except (SettingsError, ReleaseError) as error:
-            try:
-                data = self.read(with_positions=True)
-            except FleetError:
-                raise error from None
-            raise with_positions(error, data) from None
+        except (SettingsError, ReleaseError):
+            return self.load_fleet_and_positions()[0]  # raises the error with positions
 
     def load_fleet_and_positions(self) -> tuple[Fleet, Mapping[str, Mapping[str, Position]]]:
         """Return the fleet, and by host where the inventory defines each variable. Raises FleetError."""
