@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from activemq_fleet.lint import FAMILIES, SCOPES, Example, Rule, rules
 from scripts.generated_page import DOCS, write_or_check
@@ -31,12 +31,11 @@ def main(arguments: list[str]) -> int:
     return write_or_check(PAGE, "".join(_page()), "the rules say", arguments)
 
 
-def page_head() -> str:
-    """Return the introduction of the page: what severities mean, and how to select and waive rules."""
-    return _HEAD
+def rules_page(address_of: Callable[[Rule], str], *, with_sections: bool) -> Iterator[str]:
+    """Yield a page with a table for each family of rules.
 
-
-def _page() -> Iterator[str]:
+    Each row is linked to the address of its rule; ``with_sections`` adds a section for each rule below its table.
+    """
     yield _HEAD
     every = rules()
     for letter, subject in FAMILIES.items():
@@ -45,9 +44,13 @@ def _page() -> Iterator[str]:
             continue
         yield f"\n## {letter}: {subject}\n\n| rule | severity | problem |\n|---|---|---|\n"
         for rule in family:
-            yield f"| [{rule.id}](#{rule.id.lower()}) | {rule.severity} | {_cell(rule.title)} |\n"
-        for rule in family:
+            yield f"| [{rule.id}]({address_of(rule)}) | {rule.severity} | {_cell(rule.title)} |\n"
+        for rule in family if with_sections else ():
             yield from rule_section(rule)
+
+
+def _page() -> Iterator[str]:
+    return rules_page(lambda rule: f"#{rule.id.lower()}", with_sections=True)
 
 
 def rule_section(rule: Rule, level: int = 3) -> Iterator[str]:

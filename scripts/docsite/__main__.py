@@ -24,14 +24,13 @@ from activemq_fleet import __version__
 from scripts.check_documentation import documented_plugins
 from scripts.docsite.ansible_pages import plugin_pages, variable_pages
 from scripts.docsite.command_pages import command_line_page
-from scripts.docsite.page_links import repository_file, rewrite_links
+from scripts.docsite.page_links import rewrite_links
 from scripts.docsite.rule_pages import rule_pages, rules_index
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "documentation"
 SITE = ROOT / "build" / "site"
 CONFIGURATION = "zensical.toml"
-PICTURES = PurePosixPath("docs/pictures")
 _FURTHER_PAGES = {
     PurePosixPath("CHANGELOG.md"): PurePosixPath("changelog.md"),
     PurePosixPath("CONTRIBUTING.md"): PurePosixPath("contributing.md"),
@@ -68,41 +67,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def write_pages(directory: Path) -> None:
     """Write all pages of the site as Markdown into ``directory``, and copy the pictures."""
     pages = pages_by_source()
+    generated = generated_pages(pages)
     for source, page in pages.items():
+        if page in generated:
+            continue
         if page.suffix == ".md":
             text = rewrite_links((ROOT / source).read_text(encoding="utf-8"), source, page, pages)
             _write(directory / page, text)
         else:
             (directory / page).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / source, directory / page)
-    for page, text in generated_pages().items():
+    for page, text in generated.items():
         _write(directory / page, text)
 
 
 def pages_by_source() -> Mapping[PurePosixPath, PurePosixPath]:
     """Return the place in the site of each file of the repository that the site contains."""
     docs = {
-        repository_file(ROOT, path): PurePosixPath(path.relative_to(ROOT / "docs").as_posix())
+        PurePosixPath(path.relative_to(ROOT)): PurePosixPath(path.relative_to(ROOT / "docs"))
         for path in sorted((ROOT / "docs").rglob("*"))
         if path.is_file() and path.suffix in {".md", ".png", ".svg", ".html"}
     }
     examples = {
-        repository_file(ROOT, path): PurePosixPath("examples") / f"{path.parent.name}.md"
+        PurePosixPath(path.relative_to(ROOT)): PurePosixPath("examples") / f"{path.parent.name}.md"
         for path in sorted((ROOT / "examples").glob("*/README.md"))
     }
     return docs | examples | _FURTHER_PAGES
 
 
-def generated_pages() -> dict[PurePosixPath, str]:
-    """Return the pages of the reference that are generated from code."""
+def generated_pages(sources: Mapping[PurePosixPath, PurePosixPath]) -> dict[PurePosixPath, str]:
+    """Return the pages of the reference that are generated from code; ``sources`` are those of ``pages_by_source``."""
     documented = documented_plugins()
     topology_errors = PurePosixPath("docs/topology-errors.md")
-    sources = pages_by_source()
-    rule_texts = rule_pages()
     return {
         PurePosixPath("rules.md"): rules_index(),
         PurePosixPath("commands.md"): command_line_page(),
-        **{page: rewrite_links(text, topology_errors, page, sources) for page, text in rule_texts.items()},
+        **{page: rewrite_links(text, topology_errors, page, sources) for page, text in rule_pages().items()},
         **variable_pages(documented),
         **plugin_pages(documented),
     }

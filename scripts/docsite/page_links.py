@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 _FENCE = re.compile(r"^(```|~~~).*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
@@ -47,8 +47,3 @@ def _rewrite_prose(
         return f"{mark}[{label}]({relative}{'#' if section else ''}{section})"
 
     return _LINK.sub(rewritten, text)
-
-
-def repository_file(root: Path, path: Path) -> PurePosixPath:
-    """Return the path of a file relative to the repository's root."""
-    return PurePosixPath(path.relative_to(root).as_posix())

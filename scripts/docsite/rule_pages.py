@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from activemq_fleet.lint import FAMILIES, rules
+from activemq_fleet.lint import rules
 from activemq_fleet.topology.inventory_rules import INPUT_RULE, inventory_rules
-from scripts.rules_page import page_head, rule_section
+from scripts.rules_page import rule_section, rules_page
 
 
 def rule_pages() -> Mapping[PurePosixPath, str]:
@@ -27,19 +27,7 @@ def rule_pages() -> Mapping[PurePosixPath, str]:
 
 def rules_index() -> str:
     """Return the page rules.md of the site: the tables of all families, each row linked to the page of its rule."""
-    return "".join(_index())
-
-
-def _index() -> Iterator[str]:
-    yield page_head()
-    for letter, subject in FAMILIES.items():
-        family = [rule for rule in rules() if rule.id.startswith(letter)]
-        if not family:
-            continue
-        yield f"\n## {letter}: {subject}\n\n| rule | severity | reports |\n|---|---|---|\n"
-        for rule in family:
-            title = rule.title.replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_").replace("|", "\\|")
-            yield f"| [{rule.id}](rules/{rule.id}.md) | {rule.severity} | {title} |\n"
+    return "".join(rules_page(lambda rule: f"rules/{rule.id}.md", with_sections=False))
 
 
 def _capitalized(text: str) -> str:
