@@ -6,21 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.cli.main import main
-from tests.support.command_blocks import read_page, run_page
+from tests.support.command_blocks import read_page, run_lab_page
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 
 
 @pytest.mark.timeout(3000)
 def test_commands_of_the_readme_work_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
     page = read_page(README)
 
-    try:
-        run_page(page, tmp_path)
-    finally:
-        main(["lab", "down", "-i", "hosts.yml"])
+    run_lab_page(page, tmp_path, monkeypatch)
 
     assert len(page.excluded) == 2
     assert len([*(tmp_path / "out").rglob("activemq.xml")]) == 2

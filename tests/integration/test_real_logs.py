@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from activemq_fleet.audit.evidence import Incident, LogEvidence, PairNode
-from activemq_fleet.audit.log_evidence import TEXT, evidence_in
+from activemq_fleet.audit.log_evidence import evidence_in
 from activemq_fleet.audit.pair_findings import FleetEvidence, findings_of_logs, incidents_of_pair
 from activemq_fleet.logs.classifier import UNKNOWN
 from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
@@ -20,6 +20,7 @@ from tests.integration.planted import Ground
 from tests.integration.real_logs import RELEASES, SILENT, make
 from tests.log_reading import Row
 from tests.situations import further
+from tests.support.recorded_logs import log_records
 
 CHOSEN = RELEASES if os.environ.get("RELEASES") == "all" else ("6.3.1", *further("5.5.1"))
 UNKNOWN_SHARE = 0.02
@@ -75,9 +76,9 @@ def incidents_of(logs: Path) -> list[Incident]:
         node = PairNode(home.name, group, pair, store)
         nodes.setdefault(node.pair or node.host, []).append(node)
         evidence.setdefault(node.pair or node.host, []).extend(evidence_in(seen_of(home, about.get("release"))))
-    found = [findings_of_logs(nodes[pair], evidence[pair]) for pair in nodes]
-    fleet = FleetEvidence(frozenset(name for one in found for name in one.reporting_names))
-    return [incident for one in found for incident in incidents_of_pair(one, (), fleet=fleet)]
+    findings_of_pairs = [findings_of_logs(nodes[pair], evidence[pair]) for pair in nodes]
+    fleet = FleetEvidence(frozenset(name for findings in findings_of_pairs for name in findings.reporting_names))
+    return [incident for findings in findings_of_pairs for incident in incidents_of_pair(findings, (), fleet=fleet)]
 
 
 def seen_of(home: Path, release: str | None) -> list[LogEvidence]:
@@ -85,20 +86,7 @@ def seen_of(home: Path, release: str | None) -> list[LogEvidence]:
     batches = [list(Scanner(Source(release)).scan(path.read_bytes())) for path in home.glob("activemq.log*")]
     tables = [pa.Table.from_batches(found, schema=SCHEMA).to_pylist() for found in batches if found]
     ordered = [row for rows in sorted(tables, key=lambda rows: str(rows[0]["time"])) for row in rows]
-    return [
-        LogEvidence(
-            home.name,
-            number,
-            row["time"],
-            row["kind"],
-            dict(row["fields"] or ()),
-            "\n".join([row["message"], row["stack"] or ""])[:TEXT],
-            row["thread"] or "",
-            level=row["level"] or "",
-        )
-        for number, row in enumerate(ordered)
-        if row["time"]
-    ]
+    return list(log_records(home.name, ordered))
 
 
 def test_every_planted_incident_is_found_and_none_is_invented(logs: Path) -> None:

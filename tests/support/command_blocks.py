@@ -17,6 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from activemq_fleet.cli.main import main
+
 _BLOCK = re.compile(
     r"(?:<!-- not executed: (?P<reason>[^>]+?) -->\n+)?"
     r"^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<text>.*?)^```",
@@ -74,6 +78,15 @@ def run_page(page: Page, directory: Path, variables: Mapping[str, str] | None = 
             name, content = step
             (directory / name).parent.mkdir(parents=True, exist_ok=True)
             (directory / name).write_text(content, encoding="utf-8")
+
+
+def run_lab_page(page: Page, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a page that starts a lab of ``hosts.yml``, in ``directory`` as the working directory; the lab is stopped."""
+    monkeypatch.chdir(directory)
+    try:
+        run_page(page, directory)
+    finally:
+        main(["lab", "down", "-i", "hosts.yml"])
 
 
 def run_command(command: Command, directory: Path, environment: Mapping[str, str]) -> None:

@@ -11,6 +11,7 @@ import gzip
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -59,20 +60,23 @@ def evidence_of_log(host: str, log: bytes, release: str | None = None) -> Iterat
     times = table["time"].drop_null().combine_chunks()
     yield from logged_periods(pa.array([host] * len(times)), times)
     rows = table.to_pylist()
-    yield from evidence_in(
-        LogEvidence(
-            host,
-            number,
-            row["time"],
-            row["kind"],
-            dict(row["fields"] or ()),
-            "\n".join([row["message"], row["stack"] or ""])[:TEXT],
-            row["thread"] or "",
-            level=row["level"] or "",
-        )
-        for number, row in enumerate(rows)
-        if row["time"] is not None
-    )
+    yield from evidence_in(log_records(host, rows))
+
+
+def log_records(host: str, rows: Iterable[dict[str, Any]]) -> Iterator[LogEvidence]:
+    """Yield the records of a host with a time, from rows of the scanner's schema, as an audit reads them."""
+    for number, row in enumerate(rows):
+        if row["time"] is not None:
+            yield LogEvidence(
+                host,
+                number,
+                row["time"],
+                row["kind"],
+                dict(row["fields"] or ()),
+                "\n".join([row["message"], row["stack"] or ""])[:TEXT],
+                row["thread"] or "",
+                level=row["level"] or "",
+            )
 
 
 def audit_logs(logs: dict[str, bytes], pairs: Iterable[tuple[str, ...]] = (), release: str = "") -> RecordedFindings:

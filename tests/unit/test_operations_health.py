@@ -89,8 +89,14 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         "serves from generation 1, which is no longer in force",
         "systemctl kill --signal=KILL activemq.service",
     ),
-    ("nobody is "
-    "active", {"state": "standby"}, {}, A, "no node is active", "process that has /srv/activemq/orders-mq01 open"),
+    (
+        "no node is active",
+        {"state": "standby"},
+        {},
+        A,
+        "no node is active",
+        "process that has /srv/activemq/orders-mq01 open",
+    ),
     ("the peer starts for ever", {}, {"state": "starting"}, B, "the broker is starting", "data/activemq.log"),
     (
         "the peer crashes again and again",
@@ -119,7 +125,7 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
     ("nothing of ours is "
     "there", {}, {"version": None, "complete": False}, B, "no configuration of activemq.fleet", "site first"),
     ("half a configuration is there", {}, {"complete": False}, B, "is not complete", "run the playbook site first"),
-    ("somebody started it by hand", {}, {"unit": RUNNING | {"MainPID": "0"}}, B, "not started by", "kill that process"),
+    ("it was started by hand", {}, {"unit": RUNNING | {"MainPID": "0"}}, B, "not started by", "kill that process"),
     ("its unit is not "
     "there", {}, {"unit": RUNNING | {"LoadState": "not-found"}}, B, "the service unit activemq", "site"),
     ("systemd does not run it", {}, {"service": "none"}, B, "activemq_service is none", "that systemd runs"),

@@ -22,8 +22,8 @@ def imports_of(document: Document) -> list[tuple[Element, str]]:
         resource = node.get("resource").strip()
         if resource:
             path = below_directory(resource)
-            beside = is_relative(resource) and "$" not in resource and ":" not in resource
-            imports.append((node, posixpath.normpath(posixpath.join(directory, path)) if beside else path))
+            is_local = is_relative(resource) and "$" not in resource and ":" not in resource
+            imports.append((node, posixpath.normpath(posixpath.join(directory, path)) if is_local else path))
     return imports
 
 

@@ -44,10 +44,10 @@ def test_samples_of_healthy_brokers_show_nothing_but_a_takeover() -> None:
         "shared-m2-promoted": {"takeover"},
     }
 
-    found = {name: audit_logs({"x": read_log(LOGS / "samples" / name)}) for name in expected}
+    findings_by_sample = {name: audit_logs({"x": read_log(LOGS / "samples" / name)}) for name in expected}
 
-    assert {name: findings.kinds for name, findings in found.items()} == expected
-    assert [findings.unexplained for findings in found.values()] == [[], [], [], []]
+    assert {name: findings.kinds for name, findings in findings_by_sample.items()} == expected
+    assert [findings.unexplained for findings in findings_by_sample.values()] == [[], [], [], []]
 
 
 @pytest.mark.parametrize("release", RELEASES)

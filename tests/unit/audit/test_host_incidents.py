@@ -21,19 +21,19 @@ def only(incidents: list[Incident], kind: str) -> Incident:
 
 
 def test_an_active_node_that_lost_its_lock_was_demoted() -> None:
-    found = only(audit_pair(log(A, *MASTER, "9 lock gone", "10 lost", "11 stopping", "12 stopped")), "demotion")
+    incident = only(audit_pair(log(A, *MASTER, "9 lock gone", "10 lost", "11 stopping", "12 stopped")), "demotion")
 
-    assert "removed" in found.cause
-    assert "L021" in found.rules  # it did not come back
+    assert "removed" in incident.cause
+    assert "L021" in incident.rules  # it did not come back
 
 
 def test_a_demoted_node_that_stands_by_again_shows_how_long_it_took() -> None:
     again = ("9 lock modified", "10 lost", "11 stopping", "12 stopped", "14 chosen", "15 wait")
 
-    found = only(audit_pair(log(A, *MASTER, *again)), "demotion")
+    incident = only(audit_pair(log(A, *MASTER, *again)), "demotion")
 
-    assert found.seconds == 6.0
-    assert "L021" not in found.rules
+    assert incident.seconds == 6.0
+    assert "L021" not in incident.rules
 
 
 def test_a_stop_in_good_order_is_no_demotion() -> None:
@@ -48,18 +48,20 @@ def failing(*minutes: int) -> list[str | tuple[str, str]]:
 
 
 def test_starts_that_fail_again_and_again_are_one_incident_with_their_cause() -> None:
-    found = only(audit_pair(log(A, *failing(1, 2, 3, 4))), "failing_start")
+    incident = only(audit_pair(log(A, *failing(1, 2, 3, 4))), "failing_start")
 
-    assert (found.host, found.seconds, found.planned) == (A, 180.0, False)
-    assert "was started 4 times in vain" in found.cause
-    assert "java.net.BindException: in use" in found.cause
+    assert (incident.host, incident.seconds, incident.planned) == (A, 180.0, False)
+    assert "was started 4 times in vain" in incident.cause
+    assert "java.net.BindException: in use" in incident.cause
 
 
 def test_a_failed_start_names_the_cause_that_says_which_address_is_in_use() -> None:
     stack = "a.B: x\nCaused by: a.C: to bind to h:1 due to: in use\nCaused by: java.net.BindException: in use"
-    found = only(audit_pair(log(A, *((f"{minute}:01 start failed", stack) for minute in (1, 2, 3)))), "failing_start")
+    incident = only(
+        audit_pair(log(A, *((f"{minute}:01 start failed", stack) for minute in (1, 2, 3)))), "failing_start"
+    )
 
-    assert "to bind to h:1" in found.cause
+    assert "to bind to h:1" in incident.cause
 
 
 def test_a_configuration_that_is_refused_again_and_again_is_told_once_a_start() -> None:
@@ -92,8 +94,8 @@ def served_until(end: str, *seconds: int) -> list[str]:
 
 @pytest.mark.parametrize("end", ["6 invalid", ""])
 def test_starts_that_end_soon_after_each_are_failing_start_crash_loop_late_bean(end: str) -> None:
-    found = only(audit_pair(log(A, *served_until(end, 0, 20, 40, 60))), "failing_start")
-    assert f"was started {4 if end else 3} times in vain" in found.cause  # the last one may still run
+    incident = only(audit_pair(log(A, *served_until(end, 0, 20, 40, 60))), "failing_start")
+    assert f"was started {4 if end else 3} times in vain" in incident.cause  # the last one may still run
     few = kinds(audit_pair(log(A, *served_until(end, 0, 20))))
     assert few == (["failing_start"] if end else [])  # a process that ends without a record can have been killed
 
@@ -105,9 +107,9 @@ def test_starts_that_fail_after_a_while_are_no_series() -> None:
 def test_missing_journal_files_that_keep_a_broker_from_starting_are_one_store_error() -> None:
     refused = ("5 start failed", "java.io.IOException: Detected missing/corrupt journal files referenced by:[0:q] 7")
 
-    found = only(audit_pair(log(A, "0 chosen", "1 opened", "2 missing journal", refused)), "store_error")
+    incident = only(audit_pair(log(A, "0 chosen", "1 opened", "2 missing journal", refused)), "store_error")
 
-    assert "missing" in found.cause
+    assert "missing" in incident.cause
 
 
 def test_a_failed_start_for_another_reason_is_no_store_error() -> None:
@@ -124,10 +126,10 @@ def test_a_failed_start_for_another_reason_is_no_store_error() -> None:
 
 
 def test_a_full_disk_is_named_though_other_errors_follow() -> None:
-    found = only(audit_pair(log(A, *MASTER, "9 corrupt", "10 store failed")), "store_error")
+    incident = only(audit_pair(log(A, *MASTER, "9 corrupt", "10 store failed")), "store_error")
 
-    assert "full" in found.cause
-    assert "L025" in found.rules
+    assert "full" in incident.cause
+    assert "L025" in incident.rules
 
 
 def test_a_recovery_after_a_kill_is_no_store_error() -> None:
@@ -141,11 +143,11 @@ def test_errors_hours_apart_are_two() -> None:
 def test_max_uncommitted_network_is_an_incident_with_the_error_of_the_broker() -> None:
     sends = [f"5:{second:02} message failed" for second in range(0, 18, 3)]
 
-    found = only(audit_pair(log(A, *MASTER, *sends)), "refused_messages")
+    incident = only(audit_pair(log(A, *MASTER, *sends)), "refused_messages")
 
-    assert found.cause.startswith("orders-mq01-a refused messages 6 times: “Async error occurred: ")
-    assert 'because "transaction" is null' in found.cause
-    assert found.rules == ("V027",)
+    assert incident.cause.startswith("orders-mq01-a refused messages 6 times: “Async error occurred: ")
+    assert 'because "transaction" is null' in incident.cause
+    assert incident.rules == ("V027",)
 
 
 def test_single_failed_message_is_no_incident() -> None:
@@ -153,45 +155,45 @@ def test_single_failed_message_is_no_incident() -> None:
 
 
 def test_message_without_a_right_is_a_refusal_of_rights() -> None:
-    found = audit_pair(log(A, *MASTER, *[f"5:{second} right missing" for second in range(1, 9)]))
+    incidents = audit_pair(log(A, *MASTER, *[f"5:{second} right missing" for second in range(1, 9)]))
 
-    assert kinds(found) == ["refused_rights"]
-    assert "the account shop had no right to write to queue://orders 8 times" in found[0].cause
+    assert kinds(incidents) == ["refused_rights"]
+    assert "the account shop had no right to write to queue://orders 8 times" in incidents[0].cause
 
 
 def test_a_refused_client_is_one_incident_however_often_it_tries() -> None:
     tries = [f"{minute}:{second} client refused" for minute in range(1, 20) for second in (1, 2, 30)]
 
-    found = only(audit_pair(log(A, *MASTER, *tries)), "refused_credentials")
+    incident = only(audit_pair(log(A, *MASTER, *tries)), "refused_credentials")
 
-    assert found.cause == "orders-mq01-a: a client with the account shop was refused 57 times."
+    assert incident.cause == "orders-mq01-a: a client with the account shop was refused 57 times."
 
 
 def test_clients_and_bridges_that_are_refused_together_are_one_incident() -> None:
-    found = only(audit_pair(log(A, *MASTER, "5 bridge refused", "7 client refused")), "refused_credentials")
+    incident = only(audit_pair(log(A, *MASTER, "5 bridge refused", "7 client refused")), "refused_credentials")
 
-    assert "a bridge with the account network" in found.cause
-    assert "a client with the account shop" in found.cause
-    assert set(found.rules) == {"S003", "N036"}
-    assert found.peer == ""
+    assert "a bridge with the account network" in incident.cause
+    assert "a client with the account shop" in incident.cause
+    assert set(incident.rules) == {"S003", "N036"}
+    assert incident.peer == ""
 
 
 def test_a_bridge_that_was_refused_names_who_refused_it() -> None:
-    found = only(audit_pair(log(A, *MASTER, "5 bridge up", "5.1 bridge refused")), "refused_credentials")
+    incident = only(audit_pair(log(A, *MASTER, "5 bridge up", "5.1 bridge refused")), "refused_credentials")
 
-    assert found.peer == "orders-mq01-a"
+    assert incident.peer == "orders-mq01-a"
 
 
 def test_the_end_of_a_bridge_names_who_refused_it_where_it_never_came_up() -> None:
-    found = only(audit_pair(log(A, *MASTER, "5 bridge refused", "5.1 bridge stopped")), "refused_credentials")
+    incident = only(audit_pair(log(A, *MASTER, "5 bridge refused", "5.1 bridge stopped")), "refused_credentials")
 
-    assert found.peer == "orders-mq01-a"
+    assert incident.peer == "orders-mq01-a"
 
 
 def test_a_bridge_that_ends_much_later_did_not_refuse() -> None:
-    found = only(audit_pair(log(A, *MASTER, "5 bridge refused", "40 bridge stopped")), "refused_credentials")
+    incident = only(audit_pair(log(A, *MASTER, "5 bridge refused", "40 bridge stopped")), "refused_credentials")
 
-    assert found.peer == ""
+    assert incident.peer == ""
 
 
 def test_a_broker_that_has_not_told_its_name_is_nobodys_peer() -> None:
@@ -205,21 +207,21 @@ def test_a_connection_that_broke_was_not_refused() -> None:
 
 
 def test_a_refused_bridge_leads_to_the_accounts_of_the_network() -> None:
-    found = only(audit_pair(log(A, *MASTER, "5 bridge refused", "7 bridge refused")), "refused_credentials")
+    incident = only(audit_pair(log(A, *MASTER, "5 bridge refused", "7 bridge refused")), "refused_credentials")
 
-    assert found.rules == ("N036",)
+    assert incident.rules == ("N036",)
 
 
 def test_a_bridge_without_rights_is_told_apart_from_one_without_password() -> None:
-    found = only(audit_pair(log(A, *MASTER, "5 bridge without rights")), "refused_credentials")
+    incident = only(audit_pair(log(A, *MASTER, "5 bridge without rights")), "refused_credentials")
 
-    assert "lacked rights" in found.cause
+    assert "lacked rights" in incident.cause
 
 
 def test_a_bridge_that_is_there_already_again_and_again_is_a_double_one() -> None:
-    found = only(audit_pair(log(A, *MASTER, "5 bridge twice", "7 bridge twice")), "duplicate_bridge")
+    incident = only(audit_pair(log(A, *MASTER, "5 bridge twice", "7 bridge twice")), "duplicate_bridge")
 
-    assert "N010" in found.rules
+    assert "N010" in incident.rules
 
 
 def test_once_it_may_be_a_connection_that_was_not_given_up_yet() -> None:
@@ -242,20 +244,20 @@ def breaking(*minutes: int, error: str = LOCAL, lasts: int = 1) -> list[str]:
 
 
 def test_bridge_that_breaks_five_times_after_start_is_one_incident_with_remedy() -> None:
-    found = only(audit_pair(log(A, *MASTER, *breaking(1, 2, 3, 4, 5))), "breaking_bridge")
+    incident = only(audit_pair(log(A, *MASTER, *breaking(1, 2, 3, 4, 5))), "breaking_bridge")
 
-    assert "broke 5 times" in found.cause
-    assert "MaxFrameSizeExceededException" in found.cause
-    assert "wireFormat.maxFrameSize" in found.remedy
-    assert found.rules == ("N048",)
-    assert found.seconds == 240.0
+    assert "broke 5 times" in incident.cause
+    assert "MaxFrameSizeExceededException" in incident.cause
+    assert "wireFormat.maxFrameSize" in incident.remedy
+    assert incident.rules == ("N048",)
+    assert incident.seconds == 240.0
 
 
 def test_bridge_that_breaks_with_another_error_is_an_incident_too() -> None:
-    found = only(audit_pair(log(A, *MASTER, *breaking(1, 2, 3, 4, 5, error="bridge lost"))), "breaking_bridge")
+    incident = only(audit_pair(log(A, *MASTER, *breaking(1, 2, 3, 4, 5, error="bridge lost"))), "breaking_bridge")
 
-    assert "EOFException" in found.cause
-    assert "log of the broker at the other end" in found.remedy
+    assert "EOFException" in incident.cause
+    assert "log of the broker at the other end" in incident.remedy
 
 
 def test_bridge_that_breaks_seldom_late_or_long_apart_is_no_incident() -> None:
@@ -264,18 +266,18 @@ def test_bridge_that_breaks_seldom_late_or_long_apart_is_no_incident() -> None:
 
 
 def test_bridge_whose_login_is_refused_is_a_refusal_and_not_a_breaking_bridge() -> None:
-    found = audit_pair(log(A, *MASTER, *breaking(1, 2, 3, 4, 5, error="bridge refused")))
+    incidents = audit_pair(log(A, *MASTER, *breaking(1, 2, 3, 4, 5, error="bridge refused")))
 
-    assert set(kinds(found)) == {"refused_credentials"}
+    assert set(kinds(incidents)) == {"refused_credentials"}
 
 
 def test_frames_refused_many_times_are_one_incident_with_address() -> None:
-    found = only(
+    incident = only(
         audit_pair(log(A, *MASTER, *(f"{minute}:01 frame too large" for minute in range(1, 6)))), "refused_frames"
     )
 
-    assert "tcp://10.30.0.11" in found.cause
-    assert "Frame size of 14 MB" in found.cause
+    assert "tcp://10.30.0.11" in incident.cause
+    assert "Frame size of 14 MB" in incident.cause
     assert kinds(audit_pair(log(A, *MASTER, *(f"{minute}:01 frame too large" for minute in range(1, 5))))) == []
 
 
@@ -283,11 +285,11 @@ DIALLED = ("1 dial to billing", "1 link started", "2 link up")
 
 
 def test_a_duplex_link_from_both_ends_is_a_double_one_though_nobody_complains() -> None:
-    found = only(audit_pair(log(A, *MASTER, *DIALLED, "3 link came", "3.1 came up")), "duplicate_bridge")
+    incident = only(audit_pair(log(A, *MASTER, *DIALLED, "3 link came", "3.1 came up")), "duplicate_bridge")
 
-    assert "billing-mq01" in found.cause
-    assert (found.ended, found.seconds) == (None, None)
-    assert "N010" in found.rules
+    assert "billing-mq01" in incident.cause
+    assert (incident.ended, incident.seconds) == (None, None)
+    assert "N010" in incident.rules
 
 
 def test_one_end_after_the_other_is_no_double_bridge() -> None:

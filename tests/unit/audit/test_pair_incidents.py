@@ -26,43 +26,43 @@ def test_a_pair_that_starts_and_runs_has_no_incident() -> None:
 
 
 def test_a_stand_by_that_becomes_active_took_over() -> None:
-    found = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER)))
+    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER)))
 
-    assert (found.kind, found.host, found.pair, found.certainty) == ("takeover", B, "orders-mq01", "proved")
-    assert "orders-mq01-a" in found.cause
+    assert (incident.kind, incident.host, incident.pair, incident.certainty) == ("takeover", B, "orders-mq01", "proved")
+    assert "orders-mq01-a" in incident.cause
 
 
 def test_a_kill_without_witnesses_has_no_beginning() -> None:
-    found = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER)))
+    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER)))
 
-    assert (found.began, found.seconds, found.began_from) == (None, None, "unknown")
+    assert (incident.began, incident.seconds, incident.began_from) == (None, None, "unknown")
 
 
 def test_an_agent_tells_when_a_killed_master_was_lost() -> None:
-    found = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=agent("1:08.5", "1:14")))
+    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=agent("1:08.5", "1:14")))
 
-    assert (found.began_from, found.seconds) == ("agent", 3.5)
+    assert (incident.began_from, incident.seconds) == ("agent", 3.5)
 
 
 def test_an_agent_that_ended_by_itself_saw_no_loss() -> None:
     stopped = agent("1:08.5", "1:14")
     stopped[0] = stopped[0]._replace(reason="stopped")
 
-    found = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=stopped))
+    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=stopped))
 
-    assert found.began_from == "unknown"
+    assert incident.began_from == "unknown"
 
 
 def test_a_loss_of_an_hour_before_is_not_of_this_take_over() -> None:
-    found = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=agent("-60:0", "-59:0")))
+    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=agent("-60:0", "-59:0")))
 
-    assert found.began_from == "unknown"
+    assert incident.began_from == "unknown"
 
 
 def test_a_bridge_tells_when_no_agent_does() -> None:
-    found = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[bridge_loss("1:09", "1:13")]))
+    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[bridge_loss("1:09", "1:13")]))
 
-    assert (found.began_from, found.seconds) == ("bridge", 3.0)
+    assert (incident.began_from, incident.seconds) == ("bridge", 3.0)
 
 
 def test_an_agent_goes_before_a_bridge() -> None:
@@ -75,30 +75,30 @@ def test_an_agent_goes_before_a_bridge() -> None:
 def test_a_witness_with_another_clock_tells_the_time_by_its_own(clock: float) -> None:
     more = agent("1:08.5", "1:14", clock=clock)
 
-    found = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=more))
+    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=more))
 
-    assert found.seconds == 5.5
-    assert found.began is not None
-    assert found.ended is not None
-    assert (found.ended - found.began).total_seconds() == 5.5
+    assert incident.seconds == 5.5
+    assert incident.began is not None
+    assert incident.ended is not None
+    assert (incident.ended - incident.began).total_seconds() == 5.5
 
 
 def test_a_stop_in_good_order_begins_with_its_line() -> None:
     old = log(A, *MASTER, "1:08 stopping", "1:09 stopped")
 
-    found = only(audit_pair(old, log(B, *STANDS_BY, *TAKES_OVER)))
+    incident = only(audit_pair(old, log(B, *STANDS_BY, *TAKES_OVER)))
 
-    assert (found.began_from, found.seconds) == ("log", 4.0)
-    assert "good order" in found.cause
+    assert (incident.began_from, incident.seconds) == ("log", 4.0)
+    assert "good order" in incident.cause
 
 
 @pytest.mark.parametrize("clock", [-280.0, 280.0])
 def test_logs_whose_clocks_contradict_the_lock_give_no_duration(clock: float) -> None:
     old = log(A, *MASTER, "1:08 stopping", "1:09 stopped", clock=clock)
 
-    found = only(audit_pair(old, log(B, *STANDS_BY, *TAKES_OVER)))
+    incident = only(audit_pair(old, log(B, *STANDS_BY, *TAKES_OVER)))
 
-    assert (found.kind, found.seconds) == ("takeover", None)
+    assert (incident.kind, incident.seconds) == ("takeover", None)
 
 
 def test_a_node_that_comes_back_for_its_own_lock_took_nothing_over() -> None:
@@ -114,9 +114,9 @@ def test_a_first_start_that_had_to_wait_is_no_take_over() -> None:
 
 
 def test_without_the_other_log_a_take_over_is_only_possible() -> None:
-    found = only(audit_pair(log(B, *STANDS_BY, *TAKES_OVER), lacking=A))
+    incident = only(audit_pair(log(B, *STANDS_BY, *TAKES_OVER), lacking=A))
 
-    assert (found.kind, found.certainty) == ("takeover", "possible")
+    assert (incident.kind, incident.certainty) == ("takeover", "possible")
 
 
 def test_a_waiting_line_that_was_rolled_away_leaves_a_take_over() -> None:
@@ -149,10 +149,10 @@ def test_a_promoted_slave_took_over_from_its_master() -> None:
         "1:00.2 promoted",
     )
 
-    found = only(audit_pair(master, slave, store=None))
+    incident = only(audit_pair(master, slave, store=None))
 
-    assert (found.kind, found.host, found.began_from, found.seconds) == ("takeover", B, "log", 0.2)
-    assert "P009" in found.rules
+    assert (incident.kind, incident.host, incident.began_from, incident.seconds) == ("takeover", B, "log", 0.2)
+    assert "P009" in incident.rules
 
 
 def test_slave_took_over_from_master_that_died_before_its_start_was_logged() -> None:
@@ -160,10 +160,10 @@ def test_slave_took_over_from_master_that_died_before_its_start_was_logged() -> 
         B, "5 chosen", "7 slave dials", "8 slave attached", "9 old started", "1:00 master lost", "1:00.2 promoted"
     )
 
-    found = only(audit_pair(log(A, "0 chosen", "8 slave seen"), slave, store=None))
+    incident = only(audit_pair(log(A, "0 chosen", "8 slave seen"), slave, store=None))
 
-    assert (found.kind, found.certainty) == ("takeover", "proved")
-    assert "orders-mq01-a" in found.cause
+    assert (incident.kind, incident.certainty) == ("takeover", "proved")
+    assert "orders-mq01-a" in incident.cause
 
 
 def test_an_attached_slave_is_no_active_node_and_no_failed_one() -> None:
@@ -176,15 +176,17 @@ def test_a_slave_that_stops_with_its_master_failed_to_take_over() -> None:
     master = log(A, "0 chosen", "1 opened", "2 old started", "9 slave seen")
     slave = log(B, "5 chosen", "6 opened", "7 slave dials", "8 slave attached", "1:00 master lost", "1:00 retired")
 
-    found = only(audit_pair(master, slave, store=None))
+    incident = only(audit_pair(master, slave, store=None))
 
-    assert (found.kind, found.rules) == ("failed_takeover", ("P007",))
+    assert (incident.kind, incident.rules) == ("failed_takeover", ("P007",))
 
 
 def test_a_stand_by_that_gets_the_lock_and_fails_is_a_failed_take_over() -> None:
-    found = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, "1:10 opened", "1:11 start failed", "1:12 stopping")))
+    incident = only(
+        audit_pair(log(A, *MASTER), log(B, *STANDS_BY, "1:10 opened", "1:11 start failed", "1:12 stopping"))
+    )
 
-    assert (found.kind, found.host, found.seconds) == ("failed_takeover", B, 1.0)
+    assert (incident.kind, incident.host, incident.seconds) == ("failed_takeover", B, 1.0)
 
 
 def test_a_stand_by_that_is_stopped_while_it_waits_did_not_fail() -> None:
@@ -192,27 +194,27 @@ def test_a_stand_by_that_is_stopped_while_it_waits_did_not_fail() -> None:
 
 
 def test_a_silent_old_master_is_a_take_over() -> None:
-    found = audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[busy(B, "9:00", "60:00")])
+    incidents = audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[busy(B, "9:00", "60:00")])
 
-    assert kinds(found) == ["takeover"]
+    assert kinds(incidents) == ["takeover"]
 
 
 def test_two_nodes_that_both_work_on_one_store_are_a_split_brain() -> None:
     more = [busy(A, "59:10", "59:50"), busy(B, "59:00", "59:40")]
 
-    found = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=more))
+    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=more))
 
-    assert (found.kind, found.host) == ("split_brain", B)
-    assert "L001" in found.rules
+    assert (incident.kind, incident.host) == ("split_brain", B)
+    assert "L001" in incident.rules
 
 
 LATER = ("5 chosen", "6 wait", "21:10 opened", "21:11 starting", "21:12 started")
 
 
 def test_lines_within_the_skew_are_no_split_brain() -> None:
-    found = audit_pair(log(A, *MASTER), log(B, *LATER), more=[busy(A, "26:00", "26:08"), busy(B, "40:00", "40:05")])
+    incidents = audit_pair(log(A, *MASTER), log(B, *LATER), more=[busy(A, "26:00", "26:08"), busy(B, "40:00", "40:05")])
 
-    assert kinds(found) == ["takeover"]
+    assert kinds(incidents) == ["takeover"]
 
 
 def test_lines_just_beyond_the_skew_are_one() -> None:
@@ -221,9 +223,9 @@ def test_lines_just_beyond_the_skew_are_one() -> None:
 
 def test_two_that_began_at_about_the_same_time_must_both_work_beyond_the_skew() -> None:
     """The clocks may hide that one came after the other."""
-    found = audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[busy(A, "9:00", "9:10")])
+    incidents = audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[busy(A, "9:00", "9:10")])
 
-    assert kinds(found) == ["takeover"]
+    assert kinds(incidents) == ["takeover"]
 
 
 def test_a_node_that_woke_up_and_gave_up_is_no_split_brain() -> None:
@@ -288,16 +290,16 @@ def test_three_take_overs_in_more_than_ten_minutes_are_not(clock: float) -> None
 
 @pytest.mark.parametrize("clock", [-299.0, -30.0, 0.0, 30.0, 299.0])
 def test_takeovers_and_flapping_during_playbook_are_planned(clock: float) -> None:
-    found = rounds((3, 7, 12), clock, planned=(3, 7, 12))
-    assert kinds(found) == ["flapping", "takeover", "takeover", "takeover"]
-    assert all(one.planned for one in found)
-    takeover = next(one for one in found if one.kind == "takeover")
+    incidents = rounds((3, 7, 12), clock, planned=(3, 7, 12))
+    assert kinds(incidents) == ["flapping", "takeover", "takeover", "takeover"]
+    assert all(one.planned for one in incidents)
+    takeover = next(one for one in incidents if one.kind == "takeover")
     assert takeover.cause.endswith("It was planned: restart, by ops@controller.")
 
 
 def test_one_take_over_that_nobody_planned_keeps_flapping_from_being_planned() -> None:
-    found = rounds((3, 7, 12), 0.0, planned=(3, 12))
-    assert sorted((one.kind, one.planned) for one in found) == [
+    incidents = rounds((3, 7, 12), 0.0, planned=(3, 12))
+    assert sorted((one.kind, one.planned) for one in incidents) == [
         ("flapping", False), ("takeover", False), ("takeover", True), ("takeover", True),
     ]  # fmt: skip
 
@@ -310,8 +312,8 @@ def test_a_take_over_before_or_after_the_planned_work_is_not_planned() -> None:
 
 def test_a_take_over_that_fails_is_never_planned() -> None:
     dies = log(B, *STANDS_BY, "1:10 opened", "1:11 start failed")
-    found = audit_pair(log(A, *MASTER), dies, more=[operation(B, "1:00", "1:30")])
-    assert ("failed_takeover", False) in [(one.kind, one.planned) for one in found]
+    incidents = audit_pair(log(A, *MASTER), dies, more=[operation(B, "1:00", "1:30")])
+    assert ("failed_takeover", False) in [(one.kind, one.planned) for one in incidents]
 
 
 def test_two_take_overs_are_no_flapping() -> None:
@@ -319,9 +321,9 @@ def test_two_take_overs_are_no_flapping() -> None:
 
 
 def test_five_close_take_overs_are_one_flapping() -> None:
-    found = [one for one in rounds((3, 5, 7, 9, 11), 0.0) if one.kind == "flapping"]
+    incidents = [one for one in rounds((3, 5, 7, 9, 11), 0.0) if one.kind == "flapping"]
 
-    assert only(found).cause.startswith("5 take-overs")
+    assert only(incidents).cause.startswith("5 take-overs")
 
 
 @pytest.mark.parametrize("clock", [-299.0, 299.0])
@@ -352,9 +354,9 @@ def test_first_lines_after_restart_do_not_count_for_killed_process() -> None:
     again = log(A, *MASTER, "20:02 chosen", "20:03 wait")
     new = log(B, *STANDS_BY, *TAKES_OVER)
 
-    found = audit_pair(again, new, more=[busy(A, "19:58", "19:59"), busy(B, "30:00", "30:01")])
+    incidents = audit_pair(again, new, more=[busy(A, "19:58", "19:59"), busy(B, "30:00", "30:01")])
 
-    assert kinds(found) == ["takeover"]
+    assert kinds(incidents) == ["takeover"]
 
 
 def test_a_start_that_fails_does_not_say_how_the_run_before_it_ended() -> None:
@@ -378,14 +380,17 @@ def test_record_in_shared_store_is_one_incident_of_its_pair() -> None:
         PairNode(A, "orders", PAIR, risks=(risk,)),
         PairNode(B, "orders", PAIR, risks=(seen_by_peer, replace(risk, time=NOON + timedelta(days=1)))),
     ]
-    found = incidents_of_pair(findings_of_logs(nodes, ()), ())
-    assert [(incident.kind, incident.host, incident.began) for incident in found] == [
+    incidents = incidents_of_pair(findings_of_logs(nodes, ()), ())
+    assert [(incident.kind, incident.host, incident.began) for incident in incidents] == [
         ("subscriptions_at_risk", A, NOON),
         ("subscriptions_at_risk", B, NOON + timedelta(days=1)),
     ]
-    assert f"A broker of {PAIR} started without a usable index" in found[0].cause
-    assert "reporting:daily of topic://prices (at most 2). /srv/activemq/orders-mq01/at-risk/1-2.json" in found[0].cause
-    assert "then remove the record" in found[0].remedy
+    assert f"A broker of {PAIR} started without a usable index" in incidents[0].cause
+    assert (
+        "reporting:daily of topic://prices (at most 2). /srv/activemq/orders-mq01/at-risk/1-2.json"
+        in incidents[0].cause
+    )
+    assert "then remove the record" in incidents[0].remedy
 
 
 WAITS = ("0 chosen", "1 wait")
@@ -394,10 +399,10 @@ WAITS = ("0 chosen", "1 wait")
 def test_pair_whose_nodes_both_wait_is_an_outage() -> None:
     restarted = (*MASTER, "30:00 refresh", "30:01 chosen", "30:02 wait")
 
-    found = only(audit_pair(log(A, *restarted), log(B, *WAITS), more=[busy(A, "29:00", "29:30")]))
+    incident = only(audit_pair(log(A, *restarted), log(B, *WAITS), more=[busy(A, "29:00", "29:30")]))
 
-    assert (found.kind, found.began, found.ended) == ("outage", NOON + timedelta(minutes=30, seconds=2), None)
-    assert "L001" in found.rules
+    assert (incident.kind, incident.began, incident.ended) == ("outage", NOON + timedelta(minutes=30, seconds=2), None)
+    assert "L001" in incident.rules
 
 
 def test_standby_that_starts_long_after_the_stop_of_its_peer_and_waits_is_an_outage() -> None:
@@ -424,10 +429,10 @@ def test_pair_with_a_lease_that_neither_gets_is_an_outage() -> None:
 def test_bridge_that_was_lost_and_stays_away_is_a_link_that_is_down() -> None:
     bridge = ("3 dial", "3 connector", "4 bridge up", "60:00 bridge lost")
 
-    found = only(audit_pair(log(A, *MASTER, *bridge), more=[busy(A, "70:00", "70:01")]))
+    incident = only(audit_pair(log(A, *MASTER, *bridge), more=[busy(A, "70:00", "70:01")]))
 
-    assert (found.kind, found.began) == ("link_down", NOON + timedelta(minutes=60))
-    assert "The link to-orders of orders-mq01-a to orders-mq01-a has been down" in found.cause
+    assert (incident.kind, incident.began) == ("link_down", NOON + timedelta(minutes=60))
+    assert "The link to-orders of orders-mq01-a to orders-mq01-a has been down" in incident.cause
     stopped = log(A, *MASTER, *bridge, "60:20 stopping", "60:21 stopped")
     assert audit_pair(stopped, more=[busy(A, "70:00", "70:01")]) == []
     assert audit_pair(log(A, *MASTER, *bridge), more=[busy(A, "60:50", "60:59")]) == []

@@ -138,6 +138,6 @@ def test_samples_of_failed_starts_are_incidents() -> None:
         "flow-control": {"blocked_producers", "refused_connections"},
     }
 
-    found = {name: audit_logs({"x": read_log(LOGS / "samples" / name)}).kinds for name in expected}
+    kinds_by_sample = {name: audit_logs({"x": read_log(LOGS / "samples" / name)}).kinds for name in expected}
 
-    assert found == expected
+    assert kinds_by_sample == expected

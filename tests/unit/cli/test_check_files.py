@@ -50,11 +50,11 @@ def put(path: Path, snippet: str = "") -> Path:
 
 def rules_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, set[str]]:
     main(["check", *map(str, arguments), "--format", "json"])
-    found: dict[str, set[str]] = {}
+    rules_by_file: dict[str, set[str]] = {}
     content: dict[str, Any] = json.loads(capsys.readouterr().out)
     for finding in content["findings"]:
-        found.setdefault(finding["file"], set()).add(finding["rule"])
-    return found
+        rules_by_file.setdefault(finding["file"], set()).add(finding["rule"])
+    return rules_by_file
 
 
 def test_each_file_is_read_by_the_release_of_the_jars_around_it(
@@ -64,9 +64,9 @@ def test_each_file_is_read_by_the_release_of_the_jars_around_it(
     for home, jar in (("old", "activemq-core-5.5.1.jar"), ("new", "activemq-broker-5.18.3.jar")):
         (tmp_path / home / "lib").mkdir()
         (tmp_path / home / "lib" / jar).touch()
-    found = rules_of(capsys, "--file", tmp_path)
-    assert "V009" in found[str(old)]
-    assert "V009" not in found[str(new)]
+    rules_by_file = rules_of(capsys, "--file", tmp_path)
+    assert "V009" in rules_by_file[str(old)]
+    assert "V009" not in rules_by_file[str(new)]
 
 
 def test_a_release_may_be_in_the_name_of_the_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,9 +80,9 @@ def test_a_file_of_rules_says_which_release_reads_which_files(
     old, new = put(tmp_path / "old/activemq.xml", AMQP), put(tmp_path / "new/activemq.xml", AMQP)
     table = tmp_path / "releases.txt"
     table.write_text("# site by site\nold/*.xml 5.5.1\n")
-    found = rules_of(capsys, tmp_path, "--release-from", table, "--release", "5.18.3")
-    assert "V009" in found[str(old)]
-    assert "V009" not in found[str(new)]
+    rules_by_file = rules_of(capsys, tmp_path, "--release-from", table, "--release", "5.18.3")
+    assert "V009" in rules_by_file[str(old)]
+    assert "V009" not in rules_by_file[str(new)]
 
 
 def test_a_line_that_is_no_rule_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,9 +157,9 @@ def test_a_companion_that_cannot_be_read_is_one_finding_and_the_rest_is_checked(
     for extra in ([], ["--write-baseline", str(baseline)], ["--baseline", str(baseline)]):
         assert main([*arguments, *extra]) == 2
         assert capsys.readouterr().out.count("has more than 16 MiB") == 1
-    found = rules_of(capsys, "--file", tmp_path, "--release", "5.5.1")
-    assert found[str(companion)] == {"T000"}
-    assert "V009" in found[str(first)] & found[str(second)]
+    rules_by_file = rules_of(capsys, "--file", tmp_path, "--release", "5.5.1")
+    assert rules_by_file[str(companion)] == {"T000"}
+    assert "V009" in rules_by_file[str(first)] & rules_by_file[str(second)]
 
 
 def test_a_file_that_cannot_be_read_is_one_finding_and_the_rest_is_checked(
@@ -170,9 +170,9 @@ def test_a_file_that_cannot_be_read_is_one_finding_and_the_rest_is_checked(
         file.truncate((16 << 20) + 1)
     assert main(["check", "--file", str(tmp_path), "--release", "5.5.1"]) == 2
     assert capsys.readouterr().out.count("has more than 16 MiB") == 1
-    found = rules_of(capsys, "--file", tmp_path, "--release", "5.5.1")
-    assert found[str(second)] == {"T000"}
-    assert "V009" in found[str(first)]
+    rules_by_file = rules_of(capsys, "--file", tmp_path, "--release", "5.5.1")
+    assert rules_by_file[str(second)] == {"T000"}
+    assert "V009" in rules_by_file[str(first)]
 
 
 def test_a_file_that_a_configurer_names_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -196,9 +196,9 @@ def test_a_damaged_activemq_xml_below_a_directory_is_an_error(
     damaged.parent.mkdir()
     damaged.write_bytes(content)
 
-    found = rules_of(capsys, tmp_path, "--release", "5.18.3", "--select", "V002,V040")
+    rules_by_file = rules_of(capsys, tmp_path, "--release", "5.18.3", "--select", "V002,V040")
 
-    assert found.keys() == {str(damaged)}
+    assert rules_by_file.keys() == {str(damaged)}
 
 
 def test_a_file_that_an_imported_file_imports_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -208,9 +208,9 @@ def test_a_file_that_an_imported_file_imports_is_read(tmp_path: Path, capsys: py
     (tmp_path / "sub/a.xml").write_text(f'{beans}<import resource="b.xml"/></beans>')
     (tmp_path / "sub/b.xml").write_text(f"{beans}</beans>")
 
-    found = rules_of(capsys, file, "--release", "5.18.3", "--select", "V020")
+    rules_by_file = rules_of(capsys, file, "--release", "5.18.3", "--select", "V020")
 
-    assert found == {str(tmp_path / "sub" / name): {"V020"} for name in ("a.xml", "b.xml")}
+    assert rules_by_file == {str(tmp_path / "sub" / name): {"V020"} for name in ("a.xml", "b.xml")}
 
 
 def test_a_fifo_that_no_process_writes_into_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -275,9 +275,9 @@ def test_artemis_below_a_directory_is_an_error(tmp_path: Path, capsys: pytest.Ca
     bootstrap.parent.mkdir(parents=True)
     bootstrap.write_text('<broker xmlns="http://activemq.apache.org/schema"/>')
 
-    found = rules_of(capsys, tmp_path, "--release", "5.18.3", "--select", "V040,V041")
+    rules_by_file = rules_of(capsys, tmp_path, "--release", "5.18.3", "--select", "V040,V041")
 
-    assert found == {str(bootstrap): {"V040"}}
+    assert rules_by_file == {str(bootstrap): {"V040"}}
 
 
 def test_duplex_both_ends_of_two_files_below_a_directory_is_an_error(
@@ -286,8 +286,8 @@ def test_duplex_both_ends_of_two_files_below_a_directory_is_an_error(
     for host, peer in (("north", "south"), ("south", "north")):
         uri = f"static:(tcp://{peer}.example.com:61616)"
         put(tmp_path / host / "conf" / "activemq.xml", f'<networkConnector name="{host}" duplex="true" uri="{uri}"/>')
-    found = rules_of(capsys, "--file", tmp_path, "--release", "5.18.3", "--select", "N010")
-    assert found == {str(tmp_path / "south" / "conf" / "activemq.xml"): {"N010"}}
+    rules_by_file = rules_of(capsys, "--file", tmp_path, "--release", "5.18.3", "--select", "N010")
+    assert rules_by_file == {str(tmp_path / "south" / "conf" / "activemq.xml"): {"N010"}}
 
 
 def test_file_of_another_kind_needs_no_release(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -306,6 +306,6 @@ def test_an_activemq_xml_below_a_directory_that_cannot_be_read_is_an_error(
     os.mkfifo(tmp_path / "fifo/activemq.xml")
     (tmp_path / "link/activemq.xml").symlink_to(tmp_path / "absent")
 
-    found = rules_of(capsys, tmp_path, "--release", "5.18.3", "--select", "V002")
+    rules_by_file = rules_of(capsys, tmp_path, "--release", "5.18.3", "--select", "V002")
 
-    assert found == {str(tmp_path / name / "activemq.xml"): {"T000"} for name in ("fifo", "link")}
+    assert rules_by_file == {str(tmp_path / name / "activemq.xml"): {"T000"} for name in ("fifo", "link")}

@@ -41,8 +41,8 @@ def findings(capsys: pytest.CaptureFixture[str], *words: str, code: int = 1) -> 
     return [finding for finding in content["findings"] if finding["waived"] is None]
 
 
-def rules(found: list[dict[str, Any]]) -> set[str]:
-    return {finding["rule"] for finding in found}
+def rules(reported: list[dict[str, Any]]) -> set[str]:
+    return {finding["rule"] for finding in reported}
 
 
 @pytest.mark.parametrize("where", ["environment", "ansible.cfg"])
@@ -98,10 +98,10 @@ def test_settings_of_the_project_hold_without_options(
 ) -> None:
     directory = project if place == "here" else project.parent
     (directory / name).write_text(f'{head}select = ["N"]\nignore = ["N019"]\nreleases = {{"conf/*.xml" = "5.18.3"}}\n')
-    found = rules(findings(capsys))
-    assert "N001" in found
-    assert {rule[0] for rule in found} == {"N"}
-    assert "N019" not in found
+    rule_ids = rules(findings(capsys))
+    assert "N001" in rule_ids
+    assert {rule[0] for rule in rule_ids} == {"N"}
+    assert "N019" not in rule_ids
 
 
 def test_option_replaces_the_setting_of_its_name(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,16 +82,16 @@ def of_connector(uri: str) -> bytes:
 
 @pytest.mark.parametrize("uri", ["stomp://0.0.0.0:61613", "amqp://0.0.0.0:5672", "vm://x", ""])
 def test_code_execution_over_openwire_needs_an_openwire_port(uri: str) -> None:
-    found = release_rules(of_connector(uri), "5.15.9")
-    assert found.keys() == {"S002"}
-    assert ("restrict the ports" in found["S002"].fix) == uri.endswith(("61613", "5672"))
+    findings_by_rule = release_rules(of_connector(uri), "5.15.9")
+    assert findings_by_rule.keys() == {"S002"}
+    assert ("restrict the ports" in findings_by_rule["S002"].fix) == uri.endswith(("61613", "5672"))
 
 
 @pytest.mark.parametrize("uri", ["tcp://0.0.0.0:1", "auto+nio://0.0.0.0:1", "${uri}"])
 def test_one_finding_asks_for_the_upgrade_of_an_openwire_broker(uri: str) -> None:
-    found = release_rules(of_connector(uri), "5.15.9")
-    assert found.keys() == {"S001"}
-    assert re.search(r"; [0-9]+ further vulnerabilities are published$", found["S001"].message)
+    findings_by_rule = release_rules(of_connector(uri), "5.15.9")
+    assert findings_by_rule.keys() == {"S001"}
+    assert re.search(r"; [0-9]+ further vulnerabilities are published$", findings_by_rule["S001"].message)
 
 
 def test_upgrade_is_asked_for_where_the_stronger_rule_is_ignored() -> None:

@@ -63,9 +63,9 @@ def test_comment_before_an_element_does_not_hold_for_the_next_one() -> None:
 
 def test_comment_before_the_root_holds_for_the_whole_file() -> None:
     head = "<!-- activemq-fleet: disable=N001,S002 accepted by security on 2026-11-01 -->\n"
-    found = outcome(f"{NAMELESS}\n{NAMELESS}", select=("N001", "S002", "X"), head=head)
-    assert {rule for rule, _ in found} == {"N001", "S002"}
-    assert {waived for _, waived in found} == {"accepted by security on 2026-11-01"}
+    outcomes = outcome(f"{NAMELESS}\n{NAMELESS}", select=("N001", "S002", "X"), head=head)
+    assert {rule for rule, _ in outcomes} == {"N001", "S002"}
+    assert {waived for _, waived in outcomes} == {"accepted by security on 2026-11-01"}
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ def test_comment_before_the_root_holds_for_the_whole_file() -> None:
     ],
 )
 def test_comment_that_cannot_be_used_is_reported_and_suppresses_nothing(comment: str, reason: str) -> None:
-    found = findings_of(f"<!-- activemq-fleet: {comment} -->\n{NAMELESS}")
-    assert [(f.rule, f.severity, f.waived) for f in found] == [("N001", "error", None), ("X001", "warning", None)]
-    assert reason in found[1].message
-    assert found[1].line == found[0].line - 1  # type: ignore[operator]
+    findings = findings_of(f"<!-- activemq-fleet: {comment} -->\n{NAMELESS}")
+    assert [(f.rule, f.severity, f.waived) for f in findings] == [("N001", "error", None), ("X001", "warning", None)]
+    assert reason in findings[1].message
+    assert findings[1].line == findings[0].line - 1  # type: ignore[operator]
 
 
 def test_comment_that_suppresses_nothing_is_reported() -> None:
