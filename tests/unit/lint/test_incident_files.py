@@ -252,6 +252,15 @@ def test_runtime_config_started_in_a_fragment_is_reported() -> None:
     assert "Null BrokerContext" in finding.message
 
 
+@pytest.mark.parametrize(
+    "release", ["5.9.0", "5.18.7", "5.19.7", "6.0.0", "6.2.6", "5.19.8", "6.2.7", "6.3.0", "6.3.1"]
+)
+def test_reload_keeps_link_with_placeholder_up_to_the_releases_that_resolve_it(release: str) -> None:
+    link = '<networkConnector name="south" uri="static:(tcp://a:61616)" password="${app.password}"/>'
+    expected = [] if release in ("5.19.8", "6.2.7", "6.3.0", "6.3.1") else ["warning"]
+    assert severities(rule_findings("V032", f'<broker start="false"/>{RELOAD}{link}', release)) == expected
+
+
 # -- advisory-group-all -----------------------------------------------------------------------
 
 

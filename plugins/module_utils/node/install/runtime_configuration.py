@@ -4,8 +4,8 @@
 
 The plugin looks at the time of activemq.xml. It takes part of any change, and silently leaves out the rest:
 so a file that it cannot take whole gets the time of the one before and is not looked at. It takes
-links that were added at the end (a changed or removed one whose password is a reference stays there
-beside its successor: source of 5.11.0 to 6.3.0), users, and entries of the authorization map. It never
+links that were added at the end (before 5.19.8, and from 6.0.0 to 6.2.6, a changed or removed link whose password is a
+reference keeps running: apache/activemq#2123), users, and entries of the authorization map. It never
 looks at a properties file by itself: a password that changed is not seen.
 """
 

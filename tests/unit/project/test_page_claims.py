@@ -1,0 +1,106 @@
+"""Claims of README and pages that a reader can count or try: commands of the examples, numbers, releases, lists."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from activemq_fleet import check_fleet
+from activemq_fleet.inventory import load_fleet
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*/README.md")])
+EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/hosts.yml"))
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_LINKED_EXAMPLES = re.compile(r"\[?(\w+)(?: example)? inventories\b[^.]*\.")
+_SINCE = re.compile(r"(?i)\b(?:since|from|before|until) (?:version |release )?`?(0\.\d+\.\d+)\b")
+_ABSORBED = re.compile(r"(?m)(?:^|(?<=[.:;)] ))\d{1,2}\. (?=\*\*)|^\d{1,2}\. ")
+OLD_MIGRATE = """\
+3. **Durable subscribers** must move themselves. Each one
+   - subscribes at the new pair first
+
+Until then migrate refuses. A subscription is removed (`unsubscribe`). 4. **Publishers** move last, to the same list of
+the new pair. 5. **Balancers** point to the new pair.
+"""
+WRAPPED_MIGRATE = """\
+Until then migrate refuses.
+4. **Publishers** move last.
+"""
+
+
+def refusals_of_site(example: str) -> set[str]:
+    """Return the variables that the playbook site misses in an example, as check names them (T030)."""
+    fleet = load_fleet([str(ROOT / "examples" / example)])
+    messages = [
+        finding.message for finding in check_fleet(fleet, schema_of=None, select=["T"]) if finding.rule == "T030"
+    ]
+    return {name for message in messages for name in re.findall(r"activemq_\w+", message.partition(", but ")[2])}
+
+
+def absorbed_items(text: str) -> list[str]:
+    """Return the beginnings of list items that Markdown reads as text of the paragraph before them."""
+    tokens = MarkdownIt("commonmark").parse(text)
+    paragraphs = [token.content for before, token in itertools.pairwise(tokens) if before.type == "paragraph_open"]
+    return [text[match.start() : match.start() + 30] for text in paragraphs for match in _ABSORBED.finditer(text)]
+
+
+def test_readme_counts_the_example_inventories_it_links() -> None:
+    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    sentence = _LINKED_EXAMPLES.search(text)
+
+    assert sentence is not None
+    assert sentence[1].lower() == NUMBERS[len(EXAMPLES)]
+    assert [name for name in EXAMPLES if f"(examples/{name}/README.md)" not in text] == []
+
+
+def test_readme_promises_only_commands_that_accept_every_example() -> None:
+    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    sentence = _LINKED_EXAMPLES.search(text)
+    refused = [name for name in EXAMPLES if refusals_of_site(name)]
+
+    assert sentence is not None
+    assert refused
+    assert not re.search(r"every command|all commands|\bsite\b", sentence[0] + text[sentence.end() :][:120])
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_readme_of_example_names_what_site_requires(example: str) -> None:
+    text = (ROOT / "examples" / example / "README.md").read_text("utf-8")
+    missed = refusals_of_site(example)
+
+    assert "activemq.fleet.site" in text
+    assert missed
+    assert sorted(name for name in missed if f"`{name}`" not in text) == []
+
+
+def test_pages_count_the_variables_of_broker_settings() -> None:
+    number = len(re.findall(r"(?m)^## `activemq_\w+`$", (ROOT / "docs" / "broker-settings.md").read_text("utf-8")))
+    counts = [
+        match[1].lower()
+        for page in PAGES
+        for match in re.finditer(r"\[(\w+) (?:variables|of them)\]\((?:docs/)?broker-settings\.md\)", page.read_text())
+    ]
+
+    assert counts
+    assert set(counts) == {NUMBERS[number]}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_page_names_no_version_that_was_never_released(page: Path) -> None:
+    released = set(re.findall(r"(?m)^## \[(\d+\.\d+\.\d+)\]", (ROOT / "CHANGELOG.md").read_text("utf-8")))
+
+    assert sorted(set(_SINCE.findall(page.read_text("utf-8"))) - released) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_page_has_no_list_item_within_a_paragraph(page: Path) -> None:
+    assert absorbed_items(page.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize("text", [OLD_MIGRATE, WRAPPED_MIGRATE])
+def test_list_item_within_a_paragraph_is_noticed(text: str) -> None:
+    assert [item.split()[1] for item in absorbed_items(text)][:1] == ["**Publishers**"]
