@@ -7,6 +7,8 @@ program does not call. All modules below are private and change without notice, 
 
 from __future__ import annotations
 
+from activemq_fleet._version import __version__ as __version__
+
 TYPE_CHECKING = False  # type checkers take it as true; an import of typing takes longer than all else here
 if TYPE_CHECKING:
     from activemq_fleet.adopt import adopt_files
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from activemq_fleet.status import FleetStatus, fleet_status
     from activemq_fleet.topology import Agent, Broker, Fleet, Group, Link, Pair, build_fleet
     from activemq_fleet.validation import check_fleet, lint_file, lint_links_between_files
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Agent",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
-
+from activemq_agent._version import __version__
 from activemq_agent.client import Client, publish
 
 __all__ = ["Client", "__version__", "publish"]

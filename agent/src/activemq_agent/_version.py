@@ -1,0 +1,1 @@
+../../../src/activemq_fleet/_version.py

@@ -1,0 +1,117 @@
+"""Set the version of library, collection and agent, or check that every file repeats it.
+
+    python -m scripts.set_version VERSION
+    python -m scripts.set_version --check [--tag TAG]
+
+The source is src/activemq_fleet/_version.py. galaxy.yml and the names of built files in the documentation repeat it.
+``--tag`` also requires that the tag of a release is ``v`` and the version, and that the changelog has a section for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = "src/activemq_fleet/_version.py"
+_FORM = re.compile(r"(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)")
+_ASSIGNED = re.compile(r'(?<=^__version__ = ")[^"]*(?="$)', re.MULTILINE)
+_GALAXY = re.compile(r"(?<=^version: )\S+$", re.MULTILINE)
+_BUILT_FILES = re.compile(
+    r"(?:(?<=\bactivemq_fleet-)|(?<=\bactivemq_agent-))\d+\.\d+\.\d+(?=-py3-none-any)"
+    r"|(?:(?<=\bactivemq-fleet-)|(?<=\bactivemq-agent-wheelhouse-))\d+\.\d+\.\d+(?=\.tar\.gz)"
+    r"|(?<=\bactivemq-agent==)\d+\.\d+\.\d+"
+    r"|(?<=library `activemq-fleet` of version )\d+\.\d+\.\d+"
+)
+# The changelog describes earlier versions; tests hold invented ones.
+_LEFT_OUT = ("CHANGELOG.md", "changelogs/", "tests/", "requirements/", "scripts/")
+
+
+class VersionError(Exception):
+    """A version has another form than MAJOR.MINOR.PATCH, or a file repeats another one."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Set or check the version; print one line for each problem."""
+    parser = argparse.ArgumentParser(prog="set_version", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("version", nargs="?", help="the new version, MAJOR.MINOR.PATCH")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file repeats another version")
+    parser.add_argument("--tag", help="with --check: the tag of the release")
+    options = parser.parse_args(arguments)
+    if options.check == bool(options.version) or (options.tag is not None and not options.check):
+        parser.error("give either a version, or --check with or without --tag")
+    try:
+        if options.version:
+            for name in set_version(ROOT, options.version):
+                print(name)
+            return 0
+        problems = [*find_differences(ROOT), *([] if options.tag is None else find_release_problems(ROOT, options.tag))]
+    except VersionError as error:
+        problems = [str(error)]
+    for problem in problems:
+        print(f"set_version: error: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+def source_version(root: Path) -> str:
+    """Return the version in its source file."""
+    match = _ASSIGNED.search((root / SOURCE).read_text("utf-8"))
+    if match is None or not _FORM.fullmatch(match[0]):
+        raise VersionError(f'{SOURCE} has no line __version__ = "MAJOR.MINOR.PATCH": write it')
+    return match[0]
+
+
+def set_version(root: Path, version: str) -> list[str]:
+    """Write a version into its source and every file that repeats it; return the names of changed files."""
+    if not _FORM.fullmatch(version):
+        # Galaxy takes versions of semver and pip those of PEP 440: only this form is the same for both.
+        raise VersionError(f"{version!r} is not MAJOR.MINOR.PATCH, for example 0.2.0")
+    changed = []
+    for name, pattern in _repeating_files(root):
+        text = (root / name).read_text("utf-8")
+        replaced = pattern.sub(version, text)
+        if replaced != text:
+            (root / name).write_text(replaced, encoding="utf-8")
+            changed.append(name)
+    return changed
+
+
+def find_differences(root: Path) -> Iterator[str]:
+    """Yield ``FILE:LINE: message`` for each place that repeats another version than the source has."""
+    version = source_version(root)
+    for name, pattern in _repeating_files(root):
+        text = (root / name).read_text("utf-8")
+        for match in pattern.finditer(text):
+            if match[0] != version:
+                line = text.count("\n", 0, match.start()) + 1
+                command = f"python -m scripts.set_version {version}"
+                yield f"{name}:{line}: {match[0]} is not the version {version}: run `{command}`"
+
+
+def find_release_problems(root: Path, tag: str) -> Iterator[str]:
+    """Yield a message if the tag of a release is not that of the version, or the changelog does not describe it."""
+    version = source_version(root)
+    if tag != f"v{version}":
+        yield f"the tag {tag} is not v{version}: set the version, commit, and tag that commit with v and the version"
+    if not re.search(rf"^#+ \[?v?{re.escape(version)}\b", (root / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE):
+        yield f"CHANGELOG.md has no section for {version}: users read there what changes; add it before the tag"
+
+
+def _repeating_files(root: Path) -> Iterator[tuple[str, re.Pattern[str]]]:
+    yield SOURCE, _ASSIGNED
+    yield "galaxy.yml", _GALAXY
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, check=True).stdout.decode()
+    for name in filter(None, listed.split("\0")):
+        path = root / name
+        if name in (SOURCE, "galaxy.yml") or name.startswith(_LEFT_OUT) or path.is_symlink() or not path.is_file():
+            continue
+        if path.suffix in (".md", ".yml", ".yaml", ".py", ".json"):
+            yield name, _BUILT_FILES
+
+
+if __name__ == "__main__":
+    sys.exit(main())
