@@ -96,14 +96,11 @@ bench: ## the table of the README
 	@scripts/setup.sh --java
 	@$(PY) -m benchmarks --output build/bench
 
-package: ## the wheels of library and agent, the agent's wheelhouse and the Galaxy archive, into dist/
+package: ## the files of a release into dist/: wheels, collection, wheelhouse, SBOMs, checksums; SIGNING_KEY=FILE: signed
 	@scripts/setup.sh
 	@$(PY) -m scripts.bundle_schemas
 	@$(PY) -m scripts.check_packages
-	@$(PY) -m build --wheel --no-isolation --outdir dist .
-	@$(PY) -m build --wheel --no-isolation --outdir dist agent
-	@ansible-galaxy collection build --force --output-path dist
-	@$(PY) -m scripts.wheelhouse dist/activemq-agent-wheelhouse
+	@$(PY) -m scripts.build_packages $(if $(SIGNING_KEY),--sign "$(SIGNING_KEY)")
 
 vulnerabilities: ## pinned packages against the published advisories; it needs a network that reaches their service
 	@scripts/setup.sh

@@ -1,15 +1,18 @@
 """Write build/schemas.zip, the XML schemas of ActiveMQ's releases that the wheel contains.
 
-    python -m scripts.bundle_schemas
+    python -m scripts.bundle_schemas [--require-all]
 
 The schemas come from the cache, or from the jars of the releases through Maven. A release whose jar cannot be
-downloaded is reported and left out. The same schemas make the same archive, byte for byte.
+downloaded is reported and left out, or fails with ``--require-all``. The same schemas make the same archive, byte for
+byte.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from activemq_fleet.artifacts import fetch_schema
@@ -28,14 +31,20 @@ They are licensed under the Apache License, Version 2.0: http://www.apache.org/l
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Write the archive. Without any schema, remove it: `check` then fetches schemas when it needs them."""
+    parser = argparse.ArgumentParser(prog="bundle_schemas", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--require-all", action="store_true", help="fail if the schema of any release is missing")
+    options = parser.parse_args(arguments)
     schemas: dict[str, bytes] = {}
     for release in releases():
         try:
             schemas[f"{release.text}.xsd"] = fetch_schema(release, progress=print).read_bytes()
         except FleetError as error:
             print(f"bundle_schemas: {release} is left out: {error}", file=sys.stderr)
+            if options.require_all:
+                print("bundle_schemas: error: a release needs every schema", file=sys.stderr)
+                return 1
     if not schemas:
         BUNDLE.unlink(missing_ok=True)
         print(

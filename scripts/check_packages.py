@@ -20,7 +20,8 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-import yaml
+from activemq_fleet import __version__
+from scripts.build_packages import BuildError, build_agent, build_collection, build_library, source_date
 
 ROOT = Path(__file__).resolve().parents[1]
 COLLECTION = "ansible_collections/activemq/fleet"
@@ -42,40 +43,30 @@ def main() -> int:
             check_galaxy(Path(scratch))
             check_agent(Path(scratch))
             check_wheel(Path(scratch))
-        except Broken as error:
+        except (Broken, BuildError) as error:
             print(f"packages: error: {error}", file=sys.stderr)
             return 1
     return 0
 
 
 def check_galaxy(scratch: Path) -> None:
-    """Build the Galaxy archive; it holds the collection and neither library nor development."""
-    _run(scratch, _ansible("galaxy"), "collection", "build", "--output-path", str(scratch), str(ROOT))
-    (archive,) = scratch.glob("activemq-fleet-*.tar.gz")
+    """Build the Galaxy archive; it holds the collection and neither library nor development, and can be installed."""
+    archive = build_collection(scratch, source_date())
     with tarfile.open(archive) as opened:
         names = {name for name in opened.getnames() if not name.endswith("/")}
     _compare("the Galaxy archive", names, {*_collection_files(), "GALAXY.md", "LICENSE", "MANIFEST.json"})
     _refuse("the Galaxy archive", names, (*FOREIGN, "src/", "templates/"))
+    place = ("--collections-path", str(scratch / "collections"))
+    # The link to the checkout is on sys.path and would be verified in place of the installed collection.
+    galaxy = ("env", "ANSIBLE_COLLECTIONS_SCAN_SYS_PATH=false", _ansible("galaxy"), "collection")
+    _run(scratch, *galaxy, "install", "--offline", *place, str(archive))
+    _run(scratch, *galaxy, "verify", "--offline", *place, "activemq.fleet")
 
 
 def check_agent(scratch: Path) -> None:
     """Build the agent's wheel: its own files, its program, the library's version, and nothing of the library."""
-    _run(
-        scratch,
-        sys.executable,
-        "-m",
-        "build",
-        "--wheel",
-        "--no-isolation",
-        "--outdir",
-        str(scratch),
-        str(ROOT / "agent"),
-    )
-    (wheel,) = scratch.glob("activemq_agent-*.whl")
-    version = yaml.safe_load((ROOT / "galaxy.yml").read_text())["version"]
-    if wheel.name != f"activemq_agent-{version}-py3-none-any.whl":
-        raise Broken(f"the agent's wheel is {wheel.name}, and the collection's version is {version}")
-    info = f"activemq_agent-{version}.dist-info"
+    wheel = build_agent(scratch, source_date())
+    info = f"activemq_agent-{__version__}.dist-info"
     with zipfile.ZipFile(wheel) as opened:
         names = set(opened.namelist())
         programs = opened.read(f"{info}/entry_points.txt").decode()
@@ -93,8 +84,7 @@ def check_agent(scratch: Path) -> None:
 
 def check_wheel(scratch: Path) -> None:
     """Build the wheel and let Ansible use the collection out of it, and out of nothing else."""
-    _run(scratch, sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(scratch), str(ROOT))
-    (wheel,) = scratch.glob("activemq_fleet-*.whl")
+    wheel = build_library(scratch, source_date())
     with zipfile.ZipFile(wheel) as opened:
         names = set(opened.namelist())
         place = scratch / "venv"

@@ -1,8 +1,6 @@
-"""Makes the wheelhouse of the agent: its wheel and the wheels of its pinned requirements, for a host without a network.
+"""Make the wheelhouse of the agent: its wheel and the wheels of its pinned requirements, for a host without a network.
 
-    python -m scripts.wheelhouse DIRECTORY
-
-DIRECTORY is made anew. Each wheel is pure Python: one wheelhouse serves every Python from 3.11 and every machine.
+Each wheel is pure Python: one wheelhouse serves every Python from 3.11 and every machine.
 """
 
 from __future__ import annotations
@@ -19,11 +17,11 @@ class WheelhouseError(Exception):
     """A wheel could not be built or fetched, or serves one kind of machine only."""
 
 
-def make(directory: Path) -> None:
+def make(directory: Path, agent_wheel: Path) -> None:
     """Fill a new directory with the agent's wheel and those of requirements/agent.txt, each verified by its hash."""
     shutil.rmtree(directory, ignore_errors=True)
     download_requirements(directory)
-    build_agent(directory)
+    shutil.copyfile(agent_wheel, directory / agent_wheel.name)
 
 
 def download_requirements(directory: Path) -> None:
@@ -62,10 +60,3 @@ def _run(*module: str) -> None:
     )
     if done.returncode:
         raise WheelhouseError(f"{module[0]}: {done.stdout[-2000:]}")
-
-
-if __name__ == "__main__":
-    try:
-        make(Path(sys.argv[1]))
-    except WheelhouseError as error:
-        sys.exit(f"wheelhouse: error: {error}")

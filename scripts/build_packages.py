@@ -1,0 +1,222 @@
+"""Build all files of a release, with their SBOMs and checksums. Two builds of one commit are the same bytes.
+
+    python -m scripts.build_packages [--output DIRECTORY] [--sign KEY]
+
+Each time in an artifact is that of the last commit, or SOURCE_DATE_EPOCH where that is set. ``--sign`` signs SHA256SUMS
+with a key of ssh-keygen. The bytes depend on the interpreter's zlib and on the pinned hatchling and ansible-core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from activemq_fleet import __version__
+from scripts import sbom, wheelhouse
+
+ROOT = Path(__file__).resolve().parents[1]
+CHECKSUMS = "SHA256SUMS"
+WHEELHOUSE = "activemq-agent-wheelhouse"
+_SIGNATURE_NAMESPACE = "file"
+
+
+class BuildError(Exception):
+    """A tool could not build or sign an artifact."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build everything; print one line for the first problem."""
+    parser = argparse.ArgumentParser(prog="build_packages", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--output", type=Path, default=ROOT / "dist", help="the directory to write (dist)")
+    parser.add_argument("--sign", type=Path, metavar="KEY", help=f"sign {CHECKSUMS} with this key of ssh-keygen")
+    options = parser.parse_args(arguments)
+    try:
+        built = build_release(options.output, source_date())
+        if options.sign:
+            built.append(sign_checksums(options.output / CHECKSUMS, options.sign))
+    except (BuildError, sbom.SbomError, wheelhouse.WheelhouseError) as error:
+        print(f"build_packages: error: {error}", file=sys.stderr)
+        return 1
+    for path in built:
+        print(f"{path}  {path.stat().st_size:,} bytes")
+    return 0
+
+
+def source_date() -> int:
+    """Return SOURCE_DATE_EPOCH of the environment, or the time of the last commit, in seconds."""
+    text = os.environ.get("SOURCE_DATE_EPOCH") or _last_commit_time()
+    # A zip archive holds no earlier time.
+    if not text.isdecimal() or int(text) < 315532800:
+        raise BuildError(f"SOURCE_DATE_EPOCH is {text!r}; set it to the seconds since 1970 of a time after 1980-01-01")
+    return int(text)
+
+
+def build_release(output: Path, epoch: int) -> list[Path]:
+    """Build the distributions, the wheelhouse of the agent and the checksums; return the paths of all files."""
+    built = build_distributions(output, epoch)
+    house = output / WHEELHOUSE
+    wheelhouse.make(house, output / _wheel_name("activemq_agent"))
+    built.append(pack_wheelhouse(house, output / f"{WHEELHOUSE}-{__version__}.tar.gz", epoch))
+    return [*built, write_checksums(built, output / CHECKSUMS)]
+
+
+def build_distributions(output: Path, epoch: int) -> list[Path]:
+    """Build both wheels and the collection with their SBOMs, without a network; return the paths of all files."""
+    output.mkdir(parents=True, exist_ok=True)
+    library, agent, collection = (build(output, epoch) for build in (build_library, build_agent, build_collection))
+    product = sbom.library()
+    return [
+        library,
+        sbom.write_sbom(library, product, __version__, epoch),
+        agent,
+        sbom.write_sbom(agent, sbom.agent(), __version__, epoch),
+        collection,
+        sbom.write_collection_sbom(collection, product, __version__, epoch),
+    ]
+
+
+def build_library(output: Path, epoch: int) -> Path:
+    """Build the wheel of the library and return its path."""
+    return _build_wheel(ROOT, output / _wheel_name("activemq_fleet"), epoch)
+
+
+def build_agent(output: Path, epoch: int) -> Path:
+    """Build the wheel of the agent and return its path."""
+    return _build_wheel(ROOT / "agent", output / _wheel_name("activemq_agent"), epoch)
+
+
+def build_collection(output: Path, epoch: int) -> Path:
+    """Build the archive of the collection, make it reproducible, and return its path."""
+    galaxy = str(Path(sys.executable).with_name("ansible-galaxy"))
+    _run([galaxy, "collection", "build", "--force", "--output-path", str(output), str(ROOT)], {})
+    archive = output / f"activemq-fleet-{__version__}.tar.gz"
+    if not archive.is_file():
+        raise BuildError(f"ansible-galaxy did not make {archive.name}: run `python -m scripts.set_version --check`")
+    archive.write_bytes(normalize_collection(archive.read_bytes(), epoch))
+    return archive
+
+
+def normalize_collection(archive: bytes, epoch: int) -> bytes:
+    """Return an archive of ansible-galaxy with sorted files and one time.
+
+    ansible-galaxy lists files in the order of the directory and records the time of the build. MANIFEST.json contains
+    the checksum of FILES.json, which changes with the order.
+    """
+    contents: dict[str, bytes] = {}
+    members: dict[str, tarfile.TarInfo] = {}
+    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
+        for member in opened.getmembers():
+            members[member.name] = member
+            file = opened.extractfile(member) if member.isfile() else None
+            contents[member.name] = file.read() if file else b""
+    files = json.loads(contents["FILES.json"])
+    files["files"].sort(key=lambda entry: entry["name"])
+    contents["FILES.json"] = _json_bytes(files)
+    manifest = json.loads(contents["MANIFEST.json"])
+    manifest["file_manifest_file"]["chksum_sha256"] = hashlib.sha256(contents["FILES.json"]).hexdigest()
+    contents["MANIFEST.json"] = _json_bytes(manifest)
+    # The two manifests come first, as ansible-galaxy writes them.
+    names = sorted(members, key=lambda name: (name not in ("MANIFEST.json", "FILES.json"), name))
+    return _tar([(members[name], contents[name]) for name in names], epoch)
+
+
+def pack_wheelhouse(house: Path, archive: Path, epoch: int) -> Path:
+    """Write an archive of a wheelhouse: a release publishes files, no directories."""
+    members = []
+    for wheel in sorted(house.iterdir()):
+        member = tarfile.TarInfo(f"{house.name}/{wheel.name}")
+        member.mode = 0o644
+        members.append((member, wheel.read_bytes()))
+    archive.write_bytes(_tar(members, epoch))
+    return archive
+
+
+def write_checksums(paths: Sequence[Path], target: Path) -> Path:
+    """Write the SHA-256 of each file in the format of ``sha256sum``."""
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(paths)]
+    target.write_text("".join(lines), encoding="utf-8")
+    return target
+
+
+def sign_checksums(checksums: Path, key: Path) -> Path:
+    """Sign the file of checksums with a key of ssh-keygen and return the path of the signature."""
+    signature = checksums.with_name(checksums.name + ".sig")
+    signature.unlink(missing_ok=True)
+    _run(["ssh-keygen", "-q", "-Y", "sign", "-n", _SIGNATURE_NAMESPACE, "-f", str(key), str(checksums)], {})
+    return signature
+
+
+def _wheel_name(distribution: str) -> str:
+    return f"{distribution}-{__version__}-py3-none-any.whl"
+
+
+def _build_wheel(project: Path, wheel: Path, epoch: int) -> Path:
+    _run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(wheel.parent), str(project)],
+        {"SOURCE_DATE_EPOCH": str(epoch)},
+    )
+    if not wheel.is_file():
+        raise BuildError(f"the build of {project} did not make {wheel.name}")
+    return wheel
+
+
+def _json_bytes(value: object) -> bytes:
+    # The form in which ansible-galaxy writes both manifests.
+    return json.dumps(value, indent=True).encode()
+
+
+def _tar(members: Sequence[tuple[tarfile.TarInfo, bytes]], epoch: int) -> bytes:
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=epoch) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for source, content in members:
+            # A new header: that of the source may repeat its time with fractions in an extended header.
+            member = tarfile.TarInfo(source.name)
+            member.type, member.linkname, member.mode = source.type, source.linkname, source.mode
+            member.mtime, member.size = epoch, len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def _last_commit_time() -> str:
+    command = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
+    try:
+        ended = subprocess.run(command, check=False, capture_output=True, text=True)
+    except FileNotFoundError:
+        ended = None
+    if ended is None or ended.returncode:
+        raise BuildError(f"{ROOT} is not a checkout with a commit: set SOURCE_DATE_EPOCH to the time of the source")
+    return ended.stdout.strip()
+
+
+def _run(command: Sequence[str], variables: Mapping[str, str]) -> None:
+    try:
+        ended = subprocess.run(
+            command,
+            # ansible-galaxy refuses a locale that is not UTF-8, and one that the machine does not have.
+            env={**os.environ, "LC_ALL": "C.UTF-8", **variables},
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+    except FileNotFoundError as error:
+        raise BuildError(f"the program {command[0]} is missing: install it") from error
+    if ended.returncode:
+        raise BuildError(f"{' '.join(command[:4])} … ended with {ended.returncode}: {ended.stdout[-2000:].strip()}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,191 @@
+"""Describe what an artifact needs, as a software bill of materials (SBOM) in the CycloneDX format.
+
+Each pinned requirement is a component with the SHA-256 of every file that its index has of that version. The
+requirements of an extra have the scope "optional". The same pins and the same artifact make the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cyclonedx.model import HashAlgorithm, HashType
+from cyclonedx.model.bom import Bom, BomMetaData
+from cyclonedx.model.component import Component, ComponentScope, ComponentType
+from cyclonedx.output.json import JsonV1Dot6
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from packageurl import PackageURL
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[1]
+SUFFIX = ".cdx.json"
+_PIN = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s\\;]+)", re.MULTILINE)
+_HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+_PARENT = re.compile(r"^ +#(?: +via)? +([A-Za-z0-9][A-Za-z0-9._-]*)(?: \(.*\))?$", re.MULTILINE)
+
+
+class SbomError(Exception):
+    """A requirement is not pinned, or the document does not match the schema of CycloneDX."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """One requirement of a file that pip-compile wrote: its hashes, and the packages that require it."""
+
+    name: str
+    version: str
+    hashes: tuple[str, ...]
+    parents: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A distribution of this project: the requirements of its metadata, and the file that pins them."""
+
+    name: str
+    required: frozenset[str]
+    optional: frozenset[str]
+    pins: Mapping[str, Pin]
+
+
+def library() -> Product:
+    """Return the library with the requirements of its extras."""
+    return _product(ROOT / "pyproject.toml", ROOT / "requirements" / "pipeline.txt")
+
+
+def agent() -> Product:
+    """Return the failover agent."""
+    return _product(ROOT / "agent" / "pyproject.toml", ROOT / "requirements" / "agent.txt")
+
+
+def read_pins(text: str) -> dict[str, Pin]:
+    """Return the pins of a requirements file by their normalized names; SbomError for a pin without a hash."""
+    starts = [match.start() for match in _PIN.finditer(text)]
+    pins: dict[str, Pin] = {}
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        block = text[start:end]
+        match = _PIN.match(block)
+        if match is None:
+            continue
+        name = canonicalize_name(match["name"])
+        hashes = tuple(sorted(_HASH.findall(block)))
+        if not hashes:
+            raise SbomError(f"{name} has no hash in its requirements file: run `make requirements`")
+        parents = frozenset(canonicalize_name(parent) for parent in _PARENT.findall(block))
+        pins[name] = Pin(name, match["version"], hashes, parents)
+    return pins
+
+
+def write_sbom(artifact: Path, product: Product, version: str, epoch: int) -> Path:
+    """Write the SBOM of a wheel next to it and return its path."""
+    root = _root_component(artifact, product.name, version, PackageURL("pypi", None, product.name, version))
+    bom = _document(root, epoch)
+    _add_requirements(bom, root, product.required, product.optional, product.pins)
+    return _write(bom, artifact)
+
+
+def write_collection_sbom(artifact: Path, product: Product, version: str, epoch: int) -> Path:
+    """Write the SBOM of the collection's archive next to it and return its path.
+
+    The collection needs the library of its version, which is a component without the hash of a file: its wheel has an
+    SBOM with that hash.
+    """
+    root = _root_component(artifact, "activemq.fleet", version, PackageURL("generic", None, "activemq.fleet", version))
+    bom = _document(root, epoch)
+    url = PackageURL("pypi", None, product.name, version)
+    needed = Component(type=ComponentType.LIBRARY, name=product.name, version=version, purl=url, bom_ref=str(url))
+    bom.components.add(needed)
+    bom.register_dependency(root, [needed])
+    _add_requirements(bom, needed, product.required, frozenset(), product.pins)
+    return _write(bom, artifact)
+
+
+def _product(metadata: Path, requirements: Path) -> Product:
+    project = tomllib.loads(metadata.read_text("utf-8"))["project"]
+    extras = project.get("optional-dependencies", {}).values()
+    required = _names(project["dependencies"])
+    optional = _names(text for texts in extras for text in texts)
+    pins = read_pins(requirements.read_text("utf-8"))
+    missing = sorted((required | optional) - pins.keys())
+    if missing:
+        raise SbomError(f"{requirements.name} does not pin {', '.join(missing)}: run `make requirements`")
+    return Product(project["name"], required, optional, pins)
+
+
+def _names(requirements: Iterable[str]) -> frozenset[str]:
+    return frozenset(canonicalize_name(Requirement(text).name) for text in requirements)
+
+
+def _closure(names: frozenset[str], pins: Mapping[str, Pin]) -> frozenset[str]:
+    """Return the packages and all packages that they require, directly or not."""
+    reached = names
+    while True:
+        wider = reached | {pin.name for pin in pins.values() if pin.parents & reached}
+        if wider == reached:
+            return reached
+        reached = wider
+
+
+def _root_component(artifact: Path, name: str, version: str, url: PackageURL) -> Component:
+    digest = hashlib.sha256(artifact.read_bytes()).hexdigest()
+    return Component(
+        type=ComponentType.APPLICATION,
+        name=name,
+        version=version,
+        purl=url,
+        bom_ref=str(url),
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest)],
+    )
+
+
+def _document(root: Component, epoch: int) -> Bom:
+    # A serial number is a UUID by the schema: that of the artifact, so that another build writes the same one.
+    return Bom(
+        serial_number=uuid.uuid5(uuid.NAMESPACE_URL, str(root.purl)),
+        metadata=BomMetaData(component=root, timestamp=datetime.fromtimestamp(epoch, UTC)),
+    )
+
+
+def _add_requirements(
+    bom: Bom, root: Component, required: frozenset[str], optional: frozenset[str], pins: Mapping[str, Pin]
+) -> None:
+    always = _closure(required, pins)
+    components = {
+        name: _pinned_component(pins[name], optional=name not in always)
+        for name in sorted(_closure(required | optional, pins))
+    }
+    bom.components.update(components.values())
+    bom.register_dependency(root, [components[name] for name in sorted(required | optional)])
+    for name, component in components.items():
+        bom.register_dependency(component, [child for key, child in components.items() if name in pins[key].parents])
+
+
+def _pinned_component(pin: Pin, *, optional: bool) -> Component:
+    url = PackageURL("pypi", None, pin.name, pin.version)
+    return Component(
+        type=ComponentType.LIBRARY,
+        name=pin.name,
+        version=pin.version,
+        purl=url,
+        bom_ref=str(url),
+        scope=ComponentScope.OPTIONAL if optional else ComponentScope.REQUIRED,
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest) for digest in pin.hashes],
+    )
+
+
+def _write(bom: Bom, artifact: Path) -> Path:
+    text = JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
+    problem = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
+    if problem is not None:
+        raise SbomError(f"the SBOM of {artifact.name} does not match the schema of CycloneDX 1.6: {problem!r}")
+    path = artifact.with_name(artifact.name + SUFFIX)
+    path.write_text(text, encoding="utf-8")
+    return path

@@ -1,0 +1,196 @@
+"""Two builds of one commit are the same bytes, with SBOMs that name each pinned requirement and its hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.build_packages import BuildError, normalize_collection, pack_wheelhouse, sign_checksums, write_checksums
+from scripts.sbom import SbomError, agent, library, read_pins, write_sbom
+
+ROOT = Path(__file__).resolve().parents[3]
+EPOCH = 1_700_000_000
+BUILD = """
+import sys
+from pathlib import Path
+from scripts.build_packages import build_distributions
+for path in build_distributions(Path(sys.argv[1]), int(sys.argv[2])):
+    print(path.name)
+"""
+
+
+def copy_sources(target: Path, seed: int) -> None:
+    """Copy the tracked files in a random order, with random times and modes that a umask of 077 leaves."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    # Tests and pictures are in no artifact.
+    names = [
+        name
+        for name in filter(None, listed.split("\0"))
+        if not name.startswith(("tests/", "docs/pictures/")) and os.path.lexists(ROOT / name)
+    ]
+    chosen = random.Random(seed)
+    chosen.shuffle(names)
+    for name in names:
+        path = target / name
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        shutil.copy2(ROOT / name, path, follow_symlinks=False)
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode & 0o700)
+            moment = chosen.randrange(400_000_000, 1_900_000_000)
+            os.utime(path, (moment, moment))
+
+
+def build(sources: Path, output: Path, *, variables: dict[str, str], umask: int, clock: list[str]) -> dict[str, str]:
+    """Build in a process of its own; return the SHA-256 of each file."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("LC_ALL", "LANG", "TZ")}
+    command = [*clock, sys.executable, "-c", BUILD, str(output), str(EPOCH)]
+    subprocess.run(command, cwd=sources, env=environment | variables, umask=umask, check=True, capture_output=True)
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(output.iterdir())}
+
+
+def test_two_builds_elsewhere_and_later_are_the_same_bytes(tmp_path: Path) -> None:
+    # A changed clock only where the tool is installed; all other differences everywhere.
+    shifted = ["faketime", "-f", "+400d"] if shutil.which("faketime") else []
+    hashes = []
+    for seed, place, umask, clock, variables in (
+        (1, "a", 0o022, [], {"TZ": "UTC", "LC_ALL": "C.UTF-8", "USER": "first", "PYTHONHASHSEED": "1"}),
+        (2, "another/place", 0o077, shifted, {"TZ": "Asia/Tokyo", "LC_ALL": "en_US.UTF-8", "USER": "second"}),
+    ):
+        sources = tmp_path / place / "checkout"
+        copy_sources(sources, seed)
+        hashes.append(build(sources, tmp_path / place / "dist", variables=variables, umask=umask, clock=clock))
+    assert hashes[0] == hashes[1]
+    assert len([name for name in hashes[0] if name.endswith((".whl", ".tar.gz"))]) == 3
+    assert len([name for name in hashes[0] if name.endswith(".cdx.json")]) == 3
+
+
+def galaxy_archive(names: list[str], moment: int) -> bytes:
+    """An archive as ansible-galaxy makes it of files in an order."""
+    contents = {name: f"content of {name}\n".encode() for name in names}
+    files = {
+        "files": [{"name": ".", "ftype": "dir"}, *({"name": name, "ftype": "file"} for name in names)],
+        "format": 1,
+    }
+    listing = json.dumps(files, indent=True).encode()
+    manifest = {"file_manifest_file": {"name": "FILES.json", "chksum_sha256": hashlib.sha256(listing).hexdigest()}}
+    contents = {"MANIFEST.json": json.dumps(manifest, indent=True).encode(), "FILES.json": listing} | contents
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, content in contents.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mtime, member.uname = len(content), moment + 0.5, "builder"
+            archive.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def test_collection_of_another_file_order_and_time_is_the_same_archive() -> None:
+    names = ["roles/broker/a.yml", "README.md", "plugins/b.py"]
+    first = normalize_collection(galaxy_archive(names, 1), EPOCH)
+    assert first == normalize_collection(galaxy_archive(names[::-1], 2_000_000_000), EPOCH)
+    with tarfile.open(fileobj=io.BytesIO(first)) as archive:
+        members = archive.getmembers()
+        contents = {member.name: (archive.extractfile(member) or io.BytesIO()).read() for member in members}
+    assert [member.name for member in members][2:] == sorted(names)
+    assert {(member.mtime, member.uname) for member in members} == {(EPOCH, "")}
+    recorded = json.loads(contents["MANIFEST.json"])["file_manifest_file"]["chksum_sha256"]
+    assert recorded == hashlib.sha256(contents["FILES.json"]).hexdigest()
+    assert contents["README.md"] == b"content of README.md\n"
+
+
+def test_wheelhouse_of_another_time_is_the_same_archive(tmp_path: Path) -> None:
+    packed: list[bytes] = []
+    for place, names in (("first", ["b.whl", "a.whl"]), ("second", ["a.whl", "b.whl"])):
+        house = tmp_path / place / "wheelhouse"
+        house.mkdir(parents=True)
+        for name in names:
+            (house / name).write_text(name)
+            os.utime(house / name, (len(packed), len(packed)))
+        packed.append(pack_wheelhouse(house, tmp_path / f"{place}.tar.gz", EPOCH).read_bytes())
+    assert packed[0] == packed[1]
+
+
+def hashes_of(requirements: str) -> dict[str, set[str]]:
+    """NAME==VERSION -> hashes of a requirements file, by another parser than that of the SBOM."""
+    text = (ROOT / "requirements" / requirements).read_text().replace("\\\n", " ")
+    lines = [line.split() for line in text.splitlines() if re.match(r"\w", line)]
+    return {words[0]: {word.removeprefix("--hash=sha256:") for word in words[1:]} for words in lines}
+
+
+def sbom_of(tmp_path: Path, product: Any) -> dict[str, Any]:
+    artifact = tmp_path / f"{product.name}.whl"
+    artifact.write_bytes(b"wheel")
+    return dict(json.loads(write_sbom(artifact, product, "1.2.3", EPOCH).read_text()))
+
+
+def test_sbom_of_agent_names_every_pin_with_its_hashes(tmp_path: Path) -> None:
+    document = sbom_of(tmp_path, agent())
+    components = {
+        f"{component['name']}=={component['version']}": {digest["content"] for digest in component["hashes"]}
+        for component in document["components"]
+    }
+    assert components == hashes_of("agent.txt")
+    assert document["metadata"]["timestamp"] == "2023-11-14T22:13:20+00:00"
+    (root,) = document["metadata"]["component"]["hashes"]
+    assert root == {"alg": "SHA-256", "content": hashlib.sha256(b"wheel").hexdigest()}
+
+
+def test_sbom_of_library_separates_requirements_of_extras(tmp_path: Path) -> None:
+    document = sbom_of(tmp_path, library())
+    scopes = {component["name"]: component["scope"] for component in document["components"]}
+    assert {scopes[name] for name in ("ansible-core", "lxml", "cryptography", "markupsafe")} == {"required"}
+    assert {scopes[name] for name in ("pyspark", "pyarrow", "paho-mqtt", "psutil")} == {"optional"}
+    # The agent is a distribution of its own.
+    assert not {"structlog", "pytest"} & scopes.keys()
+    pinned = hashes_of("pipeline.txt")
+    for component in document["components"]:
+        digests = {digest["content"] for digest in component["hashes"]}
+        assert digests == pinned[f"{component['name']}=={component['version']}"]
+
+
+def test_pin_without_hash_is_refused() -> None:
+    with pytest.raises(SbomError, match="click has no hash"):
+        read_pins("click==8.5.1\n    # via activemq-agent\n")
+
+
+def test_checksums_name_each_file_and_find_a_change(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("b.whl", "a.tar.gz")]
+    for path in files:
+        path.write_text(path.name)
+    write_checksums(files, tmp_path / "SHA256SUMS")
+    check = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
+    assert subprocess.run(check, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.count(": OK") == 2
+    files[0].write_text("changed")
+    assert subprocess.run(check, cwd=tmp_path, check=False, capture_output=True).returncode == 1
+
+
+@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no ssh-keygen: signatures are not tested")
+def test_signature_of_checksums_is_valid_until_they_change(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    checksums = tmp_path / "SHA256SUMS"
+    checksums.write_text("0  a\n")
+    signature = sign_checksums(checksums, key)
+    allowed = tmp_path / "allowed_signers"
+    allowed.write_text(f"release {key.with_suffix('.pub').read_text()}")
+    verify = ["ssh-keygen", "-Y", "verify", "-f", str(allowed), "-I", "release", "-n", "file", "-s", str(signature)]
+    assert subprocess.run(verify, input=b"0  a\n", check=False, capture_output=True).returncode == 0
+    assert subprocess.run(verify, input=b"0  b\n", check=False, capture_output=True).returncode != 0
+
+
+def test_signing_with_a_missing_key_is_one_error(tmp_path: Path) -> None:
+    checksums = tmp_path / "SHA256SUMS"
+    checksums.write_text("0  a\n")
+    with pytest.raises(BuildError, match="ssh-keygen"):
+        sign_checksums(checksums, tmp_path / "missing")
