@@ -46,6 +46,14 @@ CHECKS = (
     Check("tests", [PYTHON, "-m", "scripts.check_tests"]),
     Check("idioms", [PYTHON, "-m", "scripts.check_idioms"]),
     Check("names", [PYTHON, "-m", "scripts.check_names"]),
+    Check(
+        "workflows",
+        [
+            str(Path(PYTHON).parent / "check-jsonschema"),
+            "--builtin-schema=vendor.github-workflows",
+            ".github/workflows/release.yml",
+        ],
+    ),
     Check("install lines", [PYTHON, "-m", "scripts.check_install_lines"]),
     Check("packages", [PYTHON, "-m", "scripts.check_packages"]),
     Check("documentation", [PYTHON, "-m", "scripts.check_documentation"]),

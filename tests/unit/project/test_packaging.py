@@ -29,10 +29,6 @@ def pins(name: str) -> dict[str, str]:
     return {re.sub(r"[-_.]+", "-", package).lower(): version for package, version in found}
 
 
-def test_collection_and_library_have_one_version() -> None:
-    assert yaml.safe_load((ROOT / "galaxy.yml").read_text())["version"] == __version__
-
-
 def test_library_and_agent_have_one_version() -> None:
     assert activemq_agent.__version__ == __version__
     assert not [text for texts in EXTRAS.values() for text in texts if text.startswith(OWN)]
@@ -50,6 +46,16 @@ def test_collection_and_library_ask_for_one_ansible() -> None:
     runtime = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())
     assert Requirement(f"ansible-core{runtime['requires_ansible']}").specifier.contains("2.19.0")
     assert wanted == f"ansible-core{runtime['requires_ansible'].removesuffix('.0')}"
+
+
+def test_a_user_of_render_installs_nothing_that_only_an_extra_needs() -> None:
+    imports = {"ansible-core": "ansible", "pyyaml": "yaml"}
+    sources = [path for path in (ROOT / "src" / "activemq_fleet").rglob("*.py") if path.is_file()]
+    needed = [path.read_text() for path in sources if not {"lab", "spark", "audit", "drills"} & set(path.parts)]
+    for text in PROJECT["dependencies"]:
+        name = Requirement(text).name.lower()
+        statement = re.compile(rf"^\s*(?:import|from) {imports.get(name, name)}\b", re.MULTILINE)
+        assert any(statement.search(source) for source in needed), name
 
 
 @pytest.mark.parametrize(
