@@ -158,6 +158,28 @@ def test_nobody_active_a_bridge_down_and_a_hung_broker(tmp_path: Path, lab_of: L
 
 
 @further
+def test_message_times_and_exceptions_of_links_are_scraped(tmp_path: Path, lab_of: LabOf) -> None:
+    policy = {"kind": "queue", "destination": "orders.>", "advanced_message_statistics_enabled": True}
+    lab = lab_with_prometheus(
+        lab_of, tmp_path, (A, B, C, D), topology="mesh", release="6.3.1", destination_policies=[policy]
+    )
+    stomp_send(lab.addresses(A, "stomp"), "/queue/orders.in", ["one", "two"], lab.credentials(A))
+    stomp_drain(lab.addresses(A, "stomp"), "/queue/orders.in", lab.credentials(A))
+    times = "activemq_destination_last_{}_timestamp_seconds"
+    sent, arrived, left = (
+        times.format(name) for name in ("enqueued_sent", "dequeued_broker_in", "dequeued_broker_out")
+    )
+    recent = f'time() - {sent}{{host="{A}",destination="orders.in"}} < 600'
+    until(lambda: lab.monitoring.query_prometheus(recent), 20, recent)
+    waited = f'{left}{{host="{A}",destination="orders.in"}} - {arrived} >= 0'
+    until(lambda: lab.monitoring.query_prometheus(waited), 20, waited)
+    # The bridge between C and A ends with A, and C's link counts that.
+    lab.kill(A)
+    counted = f'activemq_link_remote_exceptions_total{{host="{C}"}} > 0'
+    until(lambda: lab.monitoring.query_prometheus(counted), 60, counted)
+
+
+@further
 def test_a_link_that_carries_messages_one_way(tmp_path: Path, lab_of: LabOf) -> None:
     shop = "shop-mq01-a.example.com"
     inventory = write_inventory(tmp_path / "more", [shop])

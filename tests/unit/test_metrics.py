@@ -78,6 +78,22 @@ def test_names_and_units_are_those_of_prometheus() -> None:
         re.compile(rule["pattern"])
 
 
+@pytest.mark.parametrize(("release", "counted"), [("6.2.7", False), ("6.2.8", True), ("5.19.9", True), ("6.3.1", True)])
+def test_exception_counters_are_read_on_releases_that_have_them(release: str, counted: bool) -> None:
+    names = {rule["name"] for rule in exporter(broker(release))["rules"]}
+    counters = {"activemq_link_start_exceptions_total", "activemq_bridge_remote_exceptions_total"}
+    assert (counters <= names) == counted
+
+
+@pytest.mark.parametrize(("release", "enabled", "shown"), [("6.3.1", True, 5), ("6.3.1", None, 0), ("6.1.8", None, 0)])
+def test_message_times_are_read_where_a_policy_records_them(release: str, enabled: bool | None, shown: int) -> None:
+    policy = {"kind": "queue", "destination": "orders.>"} | (
+        {"advanced_message_statistics_enabled": enabled} if enabled else {}
+    )
+    names = [rule["name"] for rule in exporter(broker(release, destination_policies=[policy]))["rules"]]
+    assert sum(name.endswith("_timestamp_seconds") for name in names) == shown
+
+
 def test_secret_is_in_file_of_exporter_only_and_not_in_files_for_prometheus() -> None:
     one = broker(**LOGIN, metrics_bind="0.0.0.0")
     assert CONF in SECRET_FILES

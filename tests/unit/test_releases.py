@@ -28,14 +28,30 @@ def test_a_known_patch_is_itself_and_warns_of_nothing() -> None:
 def test_an_unknown_patch_takes_the_newest_data_of_its_line_with_a_warning() -> None:
     release = Release.of("5.18.99")
     assert (release.text, release.data_release, release.known) == ("5.18.99", "5.18.7", False)
-    assert release.warnings == ("5.18.99 is not known; it is treated as 5.18.7, the newest known release of 5.18",)
+    assert release.warnings[0].startswith(
+        "release 5.18.99 is newer than 5.18.7, the newest 5.18 release that this version"
+    )
     assert release.supports("broker", "maxUncommittedCount")  # since 5.18.4
+
+
+@pytest.mark.parametrize(("text", "data_release"), [("6.4.0", "6.3.2"), ("6.12.3", "6.3.2"), ("5.20.0", "5.19.11")])
+def test_newer_line_has_data_of_newest_known_line_with_warning(text: str, data_release: str) -> None:
+    release = Release.of(text)
+    assert (release.line, release.data_release) == (text.rpartition(".")[0], data_release)
+    assert not release.known
+    assert release.gets_security_fixes
+    assert release.meets_security_floor
+    assert release.warnings[0].startswith(f"release {text} is newer than {data_release}, the newest")
+
+
+def test_lines_with_security_fixes_are_those_of_the_project() -> None:
+    lines = [line for line in known_lines() if Release.of(load_release_data().newest(line)).gets_security_fixes]
+    assert lines == ["5.19", "6.2", "6.3"]
 
 
 @pytest.mark.parametrize(
     ("text", "nearest"),
     [
-        ("5.20.1", "5.19.11"),
         ("5.2.0", "5.3.2"),
         ("5.2", "5.3.2"),
         ("5.18", "5.18.7"),
@@ -44,7 +60,6 @@ def test_an_unknown_patch_takes_the_newest_data_of_its_line_with_a_warning() -> 
         ("5.18.03", "5.18.7"),
         ("5.18.3\n", "5.18.7"),
         ("4.1.2", "5.3.2"),
-        ("6.9.0", "6.3.2"),
         ("7.0.0", "6.3.2"),
         ("7", "6.3.2"),
         ("latest", "6.3.2"),
@@ -55,7 +70,7 @@ def test_an_unknown_patch_takes_the_newest_data_of_its_line_with_a_warning() -> 
 def test_anything_else_is_an_error_that_names_the_nearest(text: str, nearest: str) -> None:
     with pytest.raises(ReleaseError) as error:
         Release.of(text)
-    assert str(error.value).endswith(f"say {nearest}") or str(error.value).endswith(f"such as {nearest}")
+    assert str(error.value).endswith((f"release is {nearest}", f"such as {nearest}"))
 
 
 @given(st.one_of(st.text(), st.from_regex(r"\d+\.\d+(\.\d+)?", fullmatch=True), st.none(), st.floats()))

@@ -104,9 +104,10 @@ def _nearest(release: Release, progress: Progress) -> Path:
 
 
 def _others_of_line(release: Release) -> list[Release]:
-    cached = [known for known in cached_schemas() if known.line == release.line]
+    line = Release.of(release.data_release).line
+    cached = [known for known in cached_schemas() if known.line == line]
     cached.sort(key=lambda known: abs(known.version[2] - release.version[2]))
-    return [other for other in dict.fromkeys((*cached, *releases_with_schema(release.line))) if other is not release]
+    return [other for other in dict.fromkeys((*cached, *releases_with_schema(line))) if other is not release]
 
 
 def _name(release: Release) -> str:

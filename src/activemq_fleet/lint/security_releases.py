@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.files import ReleaseView
-from activemq_fleet.releases import Advisory, Release
+from activemq_fleet.releases import Advisory, Release, supported_lines
 
 _SEVERITIES = ("critical", "important", "moderate", "low")
 _UNTIL_THEN = "until then restrict the ports to brokers and clients"
@@ -91,6 +91,39 @@ def below_the_security_floor(view: ReleaseView) -> Iterator[Problem]:
         )
         until_then = "" if view.exposure == "no port" else f"; {_UNTIL_THEN}"
         yield Problem(message, fix=f"upgrade to {release.security_floor}{until_then}")
+
+
+@rule("S022", "info", scope="release")
+def line_without_security_fixes(view: ReleaseView) -> Iterator[Problem]:
+    """The release belongs to a release line that gets no security fixes any more.
+
+    Why: a vulnerability that is published from now on stays open on this line, and has to be fixed by an upgrade to
+        another line, which takes more preparation than a patch of the same line.
+    Fix: plan the upgrade to a line that gets security fixes, with the playbook ``upgrade``.
+    Cannot see: packages of a distribution, which may have fixes under the old number, and paid support.
+    Source: SECURITY.md of ActiveMQ's source repository, 21 August 2026
+
+    Fires on 5.18.7::
+
+        <broker/>
+
+    Silent on 5.19.11::
+
+        <broker/>
+
+    Silent on 6.3.2::
+
+        <broker/>
+    """
+    release = view.release
+    if view.exposure == "no broker" or release.gets_security_fixes:
+        return
+    lines = supported_lines()
+    nearest = next((line for line in lines if line.startswith(f"{release.version[0]}.")), lines[-1])
+    yield Problem(
+        f"the release line {release.line} gets no security fixes; the lines {', '.join(lines[:-1])} and {lines[-1]} do",
+        fix=f"plan the upgrade to {nearest} or a newer line",
+    )
 
 
 def _cves_text(release: Release, advisories: Sequence[Advisory]) -> str:

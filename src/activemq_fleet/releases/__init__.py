@@ -13,6 +13,7 @@ from activemq_fleet.releases._release import (
     releases_to_download,
     releases_with,
     releases_with_schema,
+    supported_lines,
 )
 from activemq_fleet.releases._schemas import BEANS, CORE, XBEAN
 
@@ -29,4 +30,5 @@ __all__ = [
     "releases_to_download",
     "releases_with",
     "releases_with_schema",
+    "supported_lines",
 ]

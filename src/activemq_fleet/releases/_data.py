@@ -45,6 +45,7 @@ class ReleaseData:
     """The content of the data files about ActiveMQ releases: releases.toml and advisories.toml, spans parsed."""
 
     lines: Mapping[str, ReleaseLine]
+    supported_lines: frozenset[str]
     jars: frozenset[str]
     schemas: frozenset[str]
     distributions: frozenset[str]
@@ -137,6 +138,7 @@ def load_release_data() -> ReleaseData:
     raw = _read_toml("releases.toml")
     return ReleaseData(
         lines={name: ReleaseLine(**about) for name, about in raw["lines"].items()},
+        supported_lines=frozenset(raw["support"]["lines"].split()),
         jars=frozenset(raw["artifacts"]["jars"].split()),
         schemas=frozenset(raw["artifacts"]["schemas"].split()),
         distributions=frozenset(raw["artifacts"]["distributions"].split()),

@@ -31,10 +31,12 @@ class Release:
     """The release line, such as ``5.18``."""
     version: Version
     known: bool
-    """False for a patch that the data files do not have; ``warnings`` then says which data is used."""
+    """False for a release that is newer than the data files; ``warnings`` then names the data that is used."""
     warnings: tuple[str, ...]
     data_release: str
-    """The release whose data is used: ``text``, or the newest known one of its line."""
+    """The release whose data is used: ``text``, or the newest known one of its line, or of the line before it."""
+    gets_security_fixes: bool
+    """Whether ActiveMQ's project still publishes security fixes for the release line (``[support]``)."""
 
     java_minimum: int
     """Feature release of Java that the bytecode needs: 5, 6, 7, 8, 11 or 17."""
@@ -171,8 +173,9 @@ class Release:
     def of(cls, text: object) -> Release:
         """Return the release of ActiveMQ with the version ``text``, such as ``5.18.3``.
 
-        An unknown patch of a known line takes that line's newest data and says so in
-        ``warnings``. Raises ReleaseError, which names the nearest line, for anything else.
+        A release that is newer than the data files has the data of the newest known release of its line; a line that
+        is newer than all known lines of its major version has the data of the newest of them. ``warnings`` names that
+        release. Raises ReleaseError, which names the nearest line, for anything else.
         """
         if not isinstance(text, str):
             msg = f"the release must be text such as '5.18.3', not {text!r}"
@@ -245,6 +248,12 @@ def known_lines() -> tuple[str, ...]:
     return tuple(load_release_data().lines)
 
 
+def supported_lines() -> tuple[str, ...]:
+    """Return the names of the release lines that get security fixes, oldest first, such as ``("5.19", "6.3")``."""
+    data = load_release_data()
+    return tuple(line for line in data.lines if line in data.supported_lines)
+
+
 def releases_to_download() -> tuple[Release, ...]:
     """Return the releases whose jars Maven could download when this was last measured, oldest first."""
     return tuple(sorted(map(Release.of, load_release_data().jars), key=lambda release: parse_version(release.text)))
@@ -290,15 +299,20 @@ def _within(span: str, data_release: str) -> bool:
 def _release_of(text: str) -> Release:
     data = load_release_data()
     match = _RELEASE.fullmatch(text)
-    line = f"{int(match[1])}.{int(match[2])}" if match else ""
-    if match is None or line not in data.lines or text != f"{line}.{int(match[3])}":
+    version = (int(match[1]), int(match[2]), int(match[3])) if match else (0, 0, 0)
+    line = f"{version[0]}.{version[1]}"
+    data_line = _data_line(line, data)
+    if data_line is None or text != f"{line}.{version[2]}":
         raise ReleaseError(_refusal(text, data))
-    version = int(match[1]), int(match[2]), int(match[3])
-    newest = version[0], version[1], data.lines[line].last_patch
+    newest = parse_version(data.newest(data_line))
     known = version <= newest
-    source = version if known else newest
-    data_release = ".".join(map(str, source))
-    warning = f"{text} is not known; it is treated as {data_release}, the newest known release of {line}"
+    data_version = version if known else newest
+    data_release = ".".join(map(str, data_version))
+    warning = (
+        f"release {text} is newer than {data_release}, the newest {data_line} release that this version of "
+        f"activemq-fleet has data for: {text} is handled as {data_release}. Upgrade activemq-fleet, or check the "
+        f"release notes of {text} for changes"
+    )
     return Release(
         text=text,
         line=line,
@@ -306,8 +320,18 @@ def _release_of(text: str) -> Release:
         known=known,
         warnings=() if known else (warning,),
         data_release=data_release,
-        **data.release_attributes(line, source, version, text),
+        gets_security_fixes=line not in data.lines or line in data.supported_lines,
+        **data.release_attributes(data_line, data_version, version, text),
     )
+
+
+def _data_line(line: str, data: ReleaseData) -> str | None:
+    """Return the known line whose data a line has: itself, or the newest of its major version where it is newer."""
+    if line in data.lines:
+        return line
+    major, minor = map(int, line.split("."))
+    of_major = [known for known in data.lines if known.startswith(f"{major}.")]
+    return of_major[-1] if of_major and minor > int(of_major[-1].partition(".")[2]) else None
 
 
 def _refusal(text: str, data: ReleaseData) -> str:
@@ -315,7 +339,7 @@ def _refusal(text: str, data: ReleaseData) -> str:
     match = _LINE.match(text.strip())
     if match is None:
         newest = data.newest(list(data.lines)[-1])
-        return f"{shown!r} is not a release of ActiveMQ; say one such as {newest}"
+        return f"{shown!r} is not a release of ActiveMQ; set a release such as {newest}"
     requested = int(match[1]), int(match[2] or 0)
 
     def distance(line: str) -> tuple[int, int]:
@@ -326,5 +350,5 @@ def _refusal(text: str, data: ReleaseData) -> str:
 
     nearest = min(data.lines, key=distance)
     if f"{requested[0]}.{requested[1]}" == nearest and match[2]:
-        return f"{shown!r} is not a release; say a whole one such as {data.newest(nearest)}"
-    return f"release {shown!r} is not known; the nearest line is {nearest}, say {data.newest(nearest)}"
+        return f"{shown!r} is not a complete release number; set one such as {data.newest(nearest)}"
+    return f"release {shown!r} is not known; the nearest release is {data.newest(nearest)}"

@@ -28,7 +28,7 @@ _FINGERPRINT = 12
 
 class Series(NamedTuple):
     """A metric of the exporter: the MBean attribute that it shows, its name, type and meaning, and the factor to its
-    unit.
+    unit; ``releases`` is the span of releases whose MBeans have the attribute.
     """
 
     attribute: str
@@ -36,6 +36,23 @@ class Series(NamedTuple):
     kind: str
     help: str
     factor: float = 1
+    releases: str = "5.3.0"
+
+
+# MBeans of the release tags: AMQ-9687 (#1829) and AMQ-8463 (#839).
+_EXCEPTION_COUNTERS = "5.19.9 6.2.8 6.3.0"
+_MESSAGE_TIMES = "5.19.0 6.2.0"
+
+
+def _exceptions(attribute: str, name: str, where: str) -> Series:
+    """Return the counter of exceptions that an attribute of a link's or bridge's MBean shows."""
+    return Series(attribute, name, "COUNTER", f"exceptions {where}", releases=_EXCEPTION_COUNTERS)
+
+
+def _message_time(attribute: str, name: str, meaning: str) -> Series:
+    """Return the gauge of a time, in seconds since 1970, that an attribute of a destination's MBean shows."""
+    name = f"activemq_destination_last_{name}_timestamp_seconds"
+    return Series(attribute, name, "GAUGE", f"{meaning}; 0 for none", 0.001, _MESSAGE_TIMES)
 
 
 BROKER = (
@@ -66,11 +83,28 @@ DESTINATION = (
     Series("ExpiredCount", "activemq_destination_expired_messages_total", "COUNTER", "messages that expired"),
     Series("MemoryPercentUsage", "activemq_destination_memory_used_ratio", "GAUGE", "of its memory limit", 0.01),
 )
-LINK = (Series("Duplex", "activemq_link_duplex", "GAUGE", "1 for a link that carries messages both ways, else 0"),)
+# Zero, and therefore not shown, without a policy that has advanced_message_statistics_enabled.
+MESSAGE_TIMES = (
+    _message_time("EnqueuedMessageBrokerInTime", "enqueued_broker_in", "arrival of the last accepted message"),
+    _message_time("EnqueuedMessageTimestamp", "enqueued_sent", "sending time of the last accepted message"),
+    _message_time("DequeuedMessageBrokerInTime", "dequeued_broker_in", "arrival of the last acknowledged message"),
+    _message_time("DequeuedMessageBrokerOutTime", "dequeued_broker_out", "delivery of the last acknowledged message"),
+    _message_time("DequeuedMessageTimestamp", "dequeued_sent", "sending time of the last acknowledged message"),
+)
+LINK = (
+    Series("Duplex", "activemq_link_duplex", "GAUGE", "1 for a link that carries messages both ways, else 0"),
+    _exceptions("BridgeExceptionCount", "activemq_link_start_exceptions_total", "at starts of its bridges"),
+    _exceptions("LocalExceptionCount", "activemq_link_local_exceptions_total", "of its bridges from the local broker"),
+    _exceptions(
+        "RemoteExceptionCount", "activemq_link_remote_exceptions_total", "of its bridges from the remote broker"
+    ),
+)
 BRIDGE = (
     Series("CreatedByDuplex", "activemq_bridge_responder", "GAUGE", "a bridge that is up; 1 at the dialled end"),
     Series("EnqueueCounter", "activemq_bridge_enqueued_messages_total", "COUNTER", "messages to be forwarded"),
     Series("DequeueCounter", "activemq_bridge_dequeued_messages_total", "COUNTER", "messages forwarded"),
+    _exceptions("LocalExceptionCount", "activemq_bridge_local_exceptions_total", "from the local broker"),
+    _exceptions("RemoteExceptionCount", "activemq_bridge_remote_exceptions_total", "from the remote broker"),
 )
 
 
@@ -200,13 +234,18 @@ def _fact_rules(broker: Broker, mark: str) -> Iterator[_Rule]:
 
 def _series_rules(broker: Broker) -> Iterator[_Rule]:
     beans = _BEANS[broker.release.jmx_names]
+    policies = broker.settings.destination_policies
+    message_times = MESSAGE_TIMES if any(policy.advanced_message_statistics_enabled for policy in policies) else ()
     tables: tuple[tuple[str, tuple[Series, ...], dict[str, str]], ...] = (
         (beans.broker_pattern, BROKER, {}),
         (beans.destination_pattern, DESTINATION, {"kind": "$1", "destination": "$2"}),
+        (beans.destination_pattern, message_times, {"kind": "$1", "destination": "$2"}),
         (beans.bridge_pattern, BRIDGE, {"link": "$1", "remote": "$2"}),
         (beans.link_pattern, LINK, {"link": "$1"}),
     )
     for pattern, table, labels in tables:
         for series in table:
+            if not broker.release.within(series.releases):
+                continue
             whole = rf"org\.apache\.activemq<{pattern}(?:, type=Broker)?><>{series.attribute}: "
             yield _Rule(whole, series.name, series.kind, series.help, labels, series.factor)
