@@ -8,7 +8,7 @@ PY := .venv/bin/python
 export ANSIBLE_HOME := $(CURDIR)/.ansible
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup demo docs docs-serve test test-full lint unit pipeline molecule integration hosts golden rules fuzz bench package requirements vulnerabilities clean distclean
+.PHONY: help setup demo docs docs-serve test test-full lint unit pipeline molecule integration hosts golden rules release-data fuzz bench package requirements vulnerabilities clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z -]*\):[^=#]*## /    make \1\t/p' Makefile | expand -t 48
@@ -66,15 +66,21 @@ golden: ## write the golden files anew: look at `git diff` before committing the
 	@FLEET_GOLDEN=update $(PY) -m scripts.run_tests molecule
 	@git status --short -- tests/golden molecule
 
-rules: ## write docs/rules.md, docs/topology-errors.md, docs/alerts.md, docs/log-records.md, docs/glossary.md and the JSON Schemas
+rules: ## write docs/rules.md, docs/topology-errors.md, docs/alerts.md, docs/log-records.md, docs/release-lines.md, docs/glossary.md and the JSON Schemas
 	@scripts/setup.sh
 	@$(PY) -m scripts.rules_page
 	@$(PY) -m scripts.topology_errors_page
 	@$(PY) -m scripts.variables_schema
 	@$(PY) -m scripts.alerts_page
 	@$(PY) -m scripts.log_records_page
+	@$(PY) -m scripts.release_lines_page
 	@$(PY) -m scripts.glossary
 	@$(PY) -m scripts.galaxy_page
+
+release-data: ## compare the release data with ActiveMQ's SOURCE (a clone) and WEBSITE; WRITE=1 enters new patch releases
+	@scripts/setup.sh
+	@$(PY) -m scripts.release_data $(or $(SOURCE),$(error set SOURCE to a clone of apache/activemq)) \
+	  $(if $(WEBSITE),--website $(WEBSITE)) $(if $(WRITE),--write)
 
 docs: ## build the documentation site in build/site; a broken link fails the build
 	@scripts/setup.sh

@@ -63,6 +63,7 @@ CHECKS = (
     Check("docs/topology-errors.md", [PYTHON, "-m", "scripts.topology_errors_page", "--check"]),
     Check("schemas", [PYTHON, "-m", "scripts.variables_schema", "--check"]),
     Check("docs/alerts.md", [PYTHON, "-m", "scripts.alerts_page", "--check"]),
+    Check("docs/release-lines.md", [PYTHON, "-m", "scripts.release_lines_page", "--check"]),
     Check("docs/log-records.md", [PYTHON, "-m", "scripts.log_records_page", "--check"]),
     Check("GALAXY.md", [PYTHON, "-m", "scripts.galaxy_page", "--check"]),
     Check("docs/glossary.md", [PYTHON, "-m", "scripts.glossary", "--check"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -21,9 +22,7 @@ class ReleaseLine:
 
     last_patch: int
     java: int
-    jetty: str
     console_family: str
-    spring: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +45,7 @@ class ReleaseData:
 
     lines: Mapping[str, ReleaseLine]
     supported_lines: frozenset[str]
+    support_date: date
     jars: frozenset[str]
     schemas: frozenset[str]
     distributions: frozenset[str]
@@ -72,9 +72,7 @@ class ReleaseData:
         about = self.lines[line]
         answers: dict[str, Any] = {
             "java_minimum": about.java,
-            "jetty": about.jetty,
             "console_family": about.console_family,
-            "spring": about.spring,
             "jars_available": text in self.jars,
             "distribution_available": text in self.distributions,
         }
@@ -139,6 +137,7 @@ def load_release_data() -> ReleaseData:
     return ReleaseData(
         lines={name: ReleaseLine(**about) for name, about in raw["lines"].items()},
         supported_lines=frozenset(raw["support"]["lines"].split()),
+        support_date=raw["support"]["as_of"],
         jars=frozenset(raw["artifacts"]["jars"].split()),
         schemas=frozenset(raw["artifacts"]["schemas"].split()),
         distributions=frozenset(raw["artifacts"]["distributions"].split()),

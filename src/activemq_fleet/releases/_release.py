@@ -41,7 +41,9 @@ class Release:
     java_minimum: int
     """Feature release of Java that the bytecode needs: 5, 6, 7, 8, 11 or 17."""
     spring: str
+    """Major and minor version of the Spring Framework that the release ships, such as ``5.3``."""
     jetty: str
+    """Major and minor version of the Jetty that the release ships, such as ``9.4``."""
     mkahadb_rest: Literal["0", "#210"]
     """The directory of an mKahaDB's store for the destinations that no other store is for."""
     schema_jar: Literal["activemq-core", "activemq-spring"]
