@@ -82,7 +82,7 @@ ensure_requirements() {
     rm -f .venv/fleet-stamp
     pip=".venv/bin/python -m pip --disable-pip-version-check"
     # shellcheck disable=SC2086 # $pip is several words
-    timed "pinned requirements" $pip install --no-deps --require-hashes --requirement "requirements/$1.txt"
+    timed "pinned requirements" $pip install --no-compile --no-deps --require-hashes --requirement "requirements/$1.txt"
     # shellcheck disable=SC2086
     timed "activemq-fleet itself" $pip install --no-deps --no-build-isolation --editable .
     # shellcheck disable=SC2086

@@ -92,7 +92,7 @@ class TestRelease:
 
     def test_an_unknown_patch_says_what_it_is_treated_as(self) -> None:
         asked = entry(explanation_of(shop(release="5.18.99"), "orders-mq01-a"), "release", "release")
-        assert "is treated as 5.18" in asked.why
+        assert "is handled as 5.18" in asked.why
 
 
 class TestPorts:

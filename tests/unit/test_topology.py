@@ -307,8 +307,8 @@ def test_a_host_without_a_release_is_refused() -> None:
 
 
 def test_an_unknown_release_names_host_and_nearest_line() -> None:
-    with pytest.raises(ReleaseError, match=r"o-mq1-a\.example\.com, .*5\.20"):
-        fleet("o-mq1", release="5.20.1")
+    with pytest.raises(ReleaseError, match=r"o-mq1-a\.example\.com, .*5\.2\.1"):
+        fleet("o-mq1", release="5.2.1")
 
 
 def test_a_mistake_of_a_whole_group_is_one_line() -> None:
@@ -321,7 +321,7 @@ def test_a_mistake_of_a_whole_group_is_one_line() -> None:
 
 
 def test_an_unknown_patch_is_a_warning() -> None:
-    assert "5.18.99 is not known" in fleet("o-mq1", release="5.18.99").warnings[0]
+    assert "release 5.18.99 is newer than 5.18.7" in fleet("o-mq1", release="5.18.99").warnings[0]
 
 
 def test_a_third_node_and_other_names_that_nearly_match_are_a_finding() -> None:
