@@ -99,7 +99,7 @@ def line_without_security_fixes(view: ReleaseView) -> Iterator[Problem]:
 
     Why: a vulnerability that is published from now on stays open on this line, and has to be fixed by an upgrade to
         another line, which takes more preparation than a patch of the same line.
-    Fix: plan the upgrade to a line that gets security fixes, with the playbook ``upgrade``.
+    Fix: plan the upgrade to a line that gets security fixes, with the playbook upgrade.
     Cannot see: packages of a distribution, which may have fixes under the old number, and paid support.
     Source: SECURITY.md of ActiveMQ's source repository, 21 August 2026
 
