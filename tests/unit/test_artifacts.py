@@ -439,4 +439,4 @@ def test_a_release_without_a_schema_uses_the_nearest_of_its_line_with_one_note(
         assert schema_for(Release.of(missing), progress=lines.append) == small_xsd()
     notes = [line for line in lines if line.startswith(f"the schema of {missing} is not available")]
     assert len(notes) == 1
-    assert f"the schema of {nearest}, the nearest release with one, is used instead" in notes[0]
+    assert f"that of {nearest}, the nearest release with one, is used instead" in notes[0]

@@ -96,7 +96,7 @@ def _nearest(release: Release, progress: Progress) -> Path:
             if (release, nearest) not in _noted:
                 _noted.add((release, nearest))
                 progress(
-                    f"the schema of {release} is not available: the schema of {nearest}, the nearest release with one, is "
+                    f"the schema of {release} is not available: that of {nearest}, the nearest release with one, is "
                     f"used instead (activemq-fleet schema fetch {release} --from JAR adds that of {release})"
                 )
             return path
