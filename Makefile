@@ -8,7 +8,7 @@ PY := .venv/bin/python
 export ANSIBLE_HOME := $(CURDIR)/.ansible
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup demo docs docs-serve test test-full lint unit pipeline molecule integration hosts golden rules release-data fuzz bench package requirements vulnerabilities clean distclean
+.PHONY: help setup demo docs docs-serve test test-full sanity lint unit pipeline molecule integration hosts golden rules release-data fuzz bench package requirements vulnerabilities clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z -]*\):[^=#]*## /    make \1\t/p' Makefile | expand -t 48
@@ -51,6 +51,11 @@ test-full: ## the same with many more kills and examples, and no tier may be ski
 	@scripts/setup.sh --java --browser --tracer --balancer --database --prometheus --gluster --packets
 	@$(PY) -m scripts.run_tests $(TIERS)
 	@$(if $(TIERS),,$(PY) -m scripts.fuzz --minutes $(or $(MINUTES),1))
+	@$(if $(TIERS),,$(PY) -m scripts.sanity)
+
+sanity: ## ansible-test sanity on the built collection with each ansible-core; CORE=2.21: that one
+	@scripts/setup.sh
+	@$(PY) -m scripts.sanity $(addprefix --core ,$(CORE))
 
 lint unit: ## one tier that needs no Java
 	@scripts/setup.sh

@@ -28,6 +28,8 @@ COLLECTION = "ansible_collections/activemq/fleet"
 # What both archives carry of the collection, and the wheel beside it.
 PARTS = ("meta", "playbooks", "plugins", "roles")
 FOREIGN = ("tests/", "scripts/", "build/", ".venv/", ".ansible/", ".git/", "molecule/", "examples/", "agent/")
+SANITY = ("tests/config.yml", "tests/sanity")
+"""What ansible-test reads of tests/, also in the installed collection."""
 PLUGIN = ("inventory", "activemq.fleet.topology")
 PLAYBOOK = "activemq.fleet.site"
 
@@ -54,8 +56,11 @@ def check_galaxy(scratch: Path) -> None:
     archive = build_collection(scratch, source_date())
     with tarfile.open(archive) as opened:
         names = {name for name in opened.getnames() if not name.endswith("/")}
-    _compare("the Galaxy archive", names, {*_collection_files(), "GALAXY.md", "LICENSE", "MANIFEST.json"})
-    _refuse("the Galaxy archive", names, (*FOREIGN, "src/", "templates/"))
+    _compare(
+        "the Galaxy archive", names, {*_collection_files(), "tests/config.yml", "GALAXY.md", "LICENSE", "MANIFEST.json"}
+    )
+    others = {name for name in names if not name.startswith(SANITY)}
+    _refuse("the Galaxy archive", others, (*FOREIGN, "src/", "templates/"))
     place = ("--collections-path", str(scratch / "collections"))
     # The link to the checkout is on sys.path and would be verified in place of the installed collection.
     galaxy = ("env", "ANSIBLE_COLLECTIONS_SCAN_SYS_PATH=false", _ansible("galaxy"), "collection")

@@ -20,7 +20,7 @@ parse_json = node_module("foreign_data").parse_json
 printable = node_module("printable").printable
 
 _ARGUMENTS = argument_spec(read_documentation("collect"))
-_ON_CONTROLLER = ("to", "state", "about")
+_ON_CONTROLLER = ("state", "about")
 _RETURNED = ("facts", "left_out", "notes", "files")
 _ASKED = 3
 _LONGEST = 1000
@@ -77,7 +77,7 @@ class ActionModule(ActionBase):
         Returns None if the host's ``date`` gives no time.
         """
         best = None
-        for _ in range(_ASKED):
+        for _index in range(_ASKED):
             began = time.time()
             answer = self._low_level_execute_command("date +%s.%N", sudoable=False)
             ended = time.time()

@@ -62,7 +62,7 @@ class ActionModule(FleetAction):
         validation = library("validation")
         kinds = {"broker": fleet.brokers, "agent": fleet.agents, "balancer": fleet.balancers}
         nodes = [(kind, node) for kind, of_kind in kinds.items() for node in of_kind]
-        rendered = validation.make_for_each([node for _, node in nodes], deployment.files_of)
+        rendered = validation.make_for_each([node for _unused, node in nodes], deployment.files_of)
         files = {(kind, node.host): files for (kind, node), files in zip(nodes, rendered, strict=True)}
         documents = {
             broker.host: library("schema").XmlDocument(files["broker", broker.host]["conf/activemq.xml"].content)

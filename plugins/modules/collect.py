@@ -36,6 +36,9 @@ options:
     description: What is known of the host, for its C(host.json).
     type: dict
     default: {}
+  archive:
+    description: The archive on the host that the controller fetches. The action sets this option; do not set it.
+    type: path
   broker:
     description: C(base), C(unit) and C(store) of the host's broker.
     type: dict
@@ -111,7 +114,12 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module imp
 
 
 def main() -> None:
-    run_module(ARGUMENTS, lambda parameters, _check: collect(parameters), supports_check_mode=False)
+    run_module(
+        ARGUMENTS,
+        lambda parameters, _check: collect(parameters),
+        supports_check_mode=False,
+        required_if=[("state", "collected", ("archive",))],
+    )
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def main() -> None:
         "source": {"type": "str", "default": "what was unpacked"},
         "unit": {"type": "str"},
     }
-    needs_unit = [("state", state, ["unit"]) for state, (_, names) in STATES.items() if "unit" in names]
+    needs_unit = [("state", state, ["unit"]) for state, (_unused, names) in STATES.items() if "unit" in names]
     run_module(spec, ensure_release_state, supports_check_mode=False, required_if=needs_unit)
 
 

@@ -56,7 +56,7 @@ def read_host_archive(path: str, limit: int) -> Iterator[ArchivedFile]:
                 raise ValueError(f"it holds more than {MOST_FILES} files")
             content = _Content(source, header.size)
             yield ArchivedFile(_checked_name(name), header.size, _checked_time(mtime), content)
-            for _ in content:
+            for _unused in content:
                 pass
             source.read(-header.size % _BLOCK)
             extended = {}
@@ -108,7 +108,7 @@ def _extended_header(source: _Bounded, size: int) -> dict[str, str]:
     content = source.read(size + -size % _BLOCK)[:size]
     records: dict[str, str] = {}
     while content:
-        digits, _, rest = content[:20].partition(b" ")
+        digits, _separator, rest = content[:20].partition(b" ")
         length = int(digits) if digits.isdigit() and len(digits) < 6 else 0
         key, is_record, text = content[len(digits) + 1 : length].partition(b"=")
         if not rest or not is_record or not text.endswith(b"\n"):

@@ -80,15 +80,15 @@ def read_masked_tree(path: str, known: KnownSecrets, bundle: Bundle, prefix: str
                     _read_file(directory, name, file, version, known, bundle, prefix, tree)
     except (UntrustedPathError, OSError) as error:
         bundle.leave_out(prefix, 0, str(error))
-    for file in sorted({*deployed} - PRIVATE - {*tree.found}):
-        tree.found[file] = {"status": "removed"}
-        tree.manifest[file] = _planned_hash(version, file)
+    if version is not None:
+        for file in sorted({*deployed} - PRIVATE - {*tree.found}):
+            tree.found[file] = {"status": "removed"}
+            tree.manifest[file] = _planned_hash(version, file)
     return tree
 
 
-def _planned_hash(version: Version | None, path: str) -> str:
+def _planned_hash(version: Version, path: str) -> str:
     """Return the hash that the plan has for a deployed file. Raises KeyError where the file was not deployed."""
-    assert version is not None  # noqa: S101 -- for the type alone
     if path in version.masked:
         # The hash of what is secret would let one try passwords: that of the masked text says as much.
         return _sha256(masking.mask(path, version.masked[path]))

@@ -31,7 +31,11 @@ from . import deployed_files, thread_dumps
 from .bundle import TIME_IS_OVER, Bundle, open_matching_files
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
-    "archive": {"type": "path", "required": True},
+    "archive": {"type": "path"},
+    # The action uses these three on the controller.
+    "to": {"type": "path", "required": True},
+    "state": {"type": "str", "choices": ["opened", "collected"], "default": "collected"},
+    "about": {"type": "dict", "default": {}},
     "broker": {"type": "dict"},
     "agent": {"type": "dict"},
     "megabytes": {"type": "int", "default": 200},
@@ -69,8 +73,7 @@ def collect(parameters: Mapping[str, Any]) -> dict[str, Any]:
     finally:
         bundle.close()
     summary = {"facts": facts, "left_out": bundle.left_out, "notes": work.notes}
-    shown = masking.mask_data(summary, work.known)
-    assert isinstance(shown, dict)  # noqa: S101 -- for the type alone
+    shown = {name: masking.mask_data(value, work.known) for name, value in summary.items()}
     size = os.path.getsize(parameters["archive"])
     return {"changed": False, "files": bundle.files, "bytes": size, **shown}
 
@@ -297,8 +300,7 @@ def _tail(command: list[str], most: int, seconds: float) -> tuple[str, int]:
     timer = threading.Timer(min(max(1.0, seconds), threading.TIMEOUT_MAX), process.kill)
     timer.start()
     with process:
-        assert process.stdout is not None  # noqa: S101 -- for the type alone
-        for line in process.stdout:
+        for line in process.stdout or ():
             kept.append(line)
             size += len(line)
             while size > most and kept:

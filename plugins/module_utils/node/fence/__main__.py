@@ -6,4 +6,5 @@ from __future__ import annotations
 
 from .guard import main
 
-main()
+if __name__ == "__main__":
+    main()

@@ -37,7 +37,8 @@ def start_broker(command: list[str], inherited: tuple[int, ...]) -> subprocess.P
 def say(text: str) -> None:
     """Print a line to the unit's log, or nothing where the log's disk is full."""
     with contextlib.suppress(OSError):
-        print(f"guard: {text}", flush=True)
+        sys.stdout.write(f"guard: {text}\n")
+        sys.stdout.flush()
 
 
 def own_command_line() -> list[str]:

@@ -56,7 +56,9 @@ from .old_generations import remove_old_generations
 from .shared_store import BARRIER, SHARED_LINK, FenceError, SharedStore, node_name, refuse_root
 
 if TYPE_CHECKING:
-    AnyFence = Fence | CommandFence
+    from typing import TypeAlias  # of Python 3.10
+
+    AnyFence: TypeAlias = "Fence | CommandFence"
 
 LOOK_INTERVAL = 0.05
 """Seconds between two looks of a guard whose broker serves: how long that may run on once the other node claims."""
@@ -228,7 +230,7 @@ class Guard:
         disk.point_link(os.path.join(self._local, SHARED_LINK), self._store.directory)
         self._close_gate()
         self._broker = start_broker(command, (alive,))
-        signal.signal(signal.SIGTERM, lambda *_: self._send(signal.SIGTERM))
+        signal.signal(signal.SIGTERM, lambda *_unused: self._send(signal.SIGTERM))
         try:
             fence = CommandFence(self._node) if self._command else Fence(self._node)
             return exit_status(self._watch(fence, self._broker))

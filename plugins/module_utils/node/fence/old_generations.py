@@ -60,8 +60,8 @@ def uncopied_messages(store: SharedStore, number: int) -> Iterator[UncopiedMessa
 
     A message of a transaction counts where the commit came after that. Raises OSError, FenceError.
     """
-    claim, _ = store.read_claim(number)
-    _, next_claim_record = store.read_claim(number + 1)
+    claim, _unused = store.read_claim(number)
+    _next_claim, next_claim_record = store.read_claim(number + 1)
     if next_claim_record.get("is_whole"):
         return
     yield from uncopied_messages_after(

@@ -84,7 +84,7 @@ class Replay:
     def __enter__(self) -> Replay:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_unused: object) -> None:
         try:
             self._send(_SHUTDOWN, b"", answered=False)
         except OSError:
@@ -166,7 +166,7 @@ class Replay:
 def _exception(content: bytes) -> str:
     """Return class and message of an exception in an answer."""
     texts, at = [], 1
-    for _ in range(2):
+    for _index in range(2):
         if content[at : at + 1] == b"\1":
             (size,) = struct.unpack_from(">H", content, at + 1)
             texts.append(content[at + 3 : at + 3 + size].decode(errors="replace"))

@@ -171,9 +171,9 @@ def inspect_store(directory: str) -> StoreInspection:
         scan.note(command, tail.file)
     with open_directory(directory) as opened:
         numbered = journal.data_files(opened)
-        sizes = {name: opened.status(name).st_size for _, name in numbered}
+        sizes = {name: opened.status(name).st_size for _unused, name in numbered}
         index = {name: opened.status(name).st_size for name in _INDEX if opened.exists(name)}
-    numbers = [number for number, _ in numbered]
+    numbers = [number for number, _unused in numbered]
     files = tuple(
         JournalFile(name, sizes[name], scan.records[number], tail.ends.get(number, 0)) for number, name in numbered
     )
@@ -203,12 +203,12 @@ def _damages(places: Sequence[DamagedPlace], scan: _Scan) -> tuple[Damage, ...]:
     their product.
     """
     suspects = sorted((where, name) for name, where in scan.suspects.items())
-    positions = [where for where, _ in suspects]
+    positions = [where for where, _unused in suspects]
     acknowledgements = sorted(scan.acknowledgements)
     return tuple(
         _damage(
             place,
-            [name for _, name in suspects[slice(*_range_inside(place, positions))] if scan.recovery.holds(*name)],
+            [name for _unused, name in suspects[slice(*_range_inside(place, positions))] if scan.recovery.holds(*name)],
             len(range(*_range_inside(place, acknowledgements))),
         )
         for place in places

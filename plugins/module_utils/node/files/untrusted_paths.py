@@ -253,7 +253,7 @@ def open_directory(path: str, root: int | None = None) -> Directory:
 
     Raises UntrustedPathError for a component that is a link nobody trusts, or no directory; OSError.
     """
-    for _ in range(MAX_LINKS + 1):
+    for _index in range(MAX_LINKS + 1):
         opened = _walk(os.path.abspath(path), root)
         if isinstance(opened, Directory):
             return opened

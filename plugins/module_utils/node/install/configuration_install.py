@@ -213,7 +213,7 @@ def _is_intact(layout: Layout, name: str, tree: Mapping[str, File], owners: Owne
     there = read_version(layout.directory(name))
     if there is None or there.tree != tree_id(tree) or there.drift(owners.of):
         return False
-    return all(owners.directory.fits(os.lstat(directory)) for directory, _, _ in os.walk(there.directory))
+    return all(owners.directory.fits(os.lstat(directory)) for directory, _unused, _unused in os.walk(there.directory))
 
 
 def _place(layout: Layout, name: str, tree: Mapping[str, File], owners: Owners) -> None:

@@ -104,7 +104,7 @@ def releases_in_archive(path: str, depth: int) -> list[str]:
     try:
         with tarfile.open(path, mode="r|*") as archive:
             for member in archive:
-                directory, _, name = os.path.normpath(member.name).rpartition("/")
+                directory, _separator, name = os.path.normpath(member.name).rpartition("/")
                 is_there = directory == "" if depth == 0 else directory.split("/")[1:] == ["lib"]
                 if is_there and is_broker_jar(name) and member.isreg() and member.size <= _LARGEST_JAR:
                     content = archive.extractfile(member)
@@ -124,6 +124,6 @@ def processes_in(home: str) -> list[int]:
     pids = []
     for pid in process_ids():
         with contextlib.suppress(OSError):
-            if any(path.startswith(inside) and not path.endswith(" (deleted)") for _, path in open_files(pid)):
+            if any(path.startswith(inside) and not path.endswith(" (deleted)") for _unused, path in open_files(pid)):
                 pids.append(pid)
     return pids

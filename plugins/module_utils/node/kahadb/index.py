@@ -72,7 +72,7 @@ def _recovery_positions(path: str) -> tuple[tuple[int, int] | None, ...]:
     positions = []
     at = _PAGE.size
     try:
-        for _ in range(3):
+        for _index in range(3):
             position, at = _read_position(page, at)
             positions.append(position)
         (version,) = _VERSION.unpack_from(page, at)
@@ -148,5 +148,5 @@ def _read_position(page: bytes, at: int) -> tuple[tuple[int, int] | None, int]:
     """Return the file and the offset of a position, None for an absent one, and the offset at which the next begins."""
     if page[at : at + 1] in (b"", b"\0"):
         return None, at + 1
-    _, number, offset = _POSITION.unpack_from(page, at)
+    _unused, number, offset = _POSITION.unpack_from(page, at)
     return (number, offset), at + _POSITION.size

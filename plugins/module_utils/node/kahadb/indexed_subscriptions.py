@@ -48,7 +48,7 @@ def subscriptions_in_index(path: str) -> set[tuple[str, str]]:
                     root, lambda content, at: _subscriptions_of(content, at, version)
                 )
                 if tree is not None
-                for key, _ in pages.walk_tree(tree, _skip_framed)
+                for key, _unused in pages.walk_tree(tree, _skip_framed)
             }
         except (struct.error, IndexError, UnicodeDecodeError) as error:
             raise IndexPageError(f"{pages.path}: its pages are damaged: {error}") from None
@@ -67,7 +67,7 @@ def _root_and_version(page: bytes) -> tuple[int, int]:
     """Return the page of the tree of destinations and the version of the index, from the record of page 0."""
     (root,) = _LONG.unpack_from(page, _INT.size)
     at = _INT.size + _LONG.size
-    for _ in range(3):
+    for _index in range(3):
         at += _POSITION.size if page[at] else 1
     return root, _INT.unpack_from(page, at)[0]
 
@@ -105,20 +105,20 @@ class _PageFile:
     def __enter__(self) -> _PageFile:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_unused: object) -> None:
         self._file.close()
 
     def read_record(self, number: int) -> bytes:
         """Return the content of the record that begins on a page. Raises IndexPageError."""
         content = b""
-        for _ in range(_MOST_PAGES):
+        for _index in range(_MOST_PAGES):
             if number < 0:
                 break
             self._file.seek(_HEADER + number * self._size)
             page = self._file.read(self._size)
             if len(page) < _PAGE.size:
                 break
-            kind, _, following, _ = _PAGE.unpack_from(page)
+            kind, _unused, following, _unused = _PAGE.unpack_from(page)
             if kind == _END:
                 return content + page[_PAGE.size : _PAGE.size + following]
             if kind != _PART or len(content) > 1 << 26:
@@ -142,7 +142,7 @@ class _PageFile:
             (count,) = _SHORT.unpack_from(content)
             at = _SHORT.size
             keys = []
-            for _ in range(count):
+            for _index in range(count):
                 (size,) = _SHORT.unpack_from(content, at)
                 at += _SHORT.size
                 keys.append(content[at : at + size].decode())

@@ -142,11 +142,11 @@ class OpenTransactions:
 
     def prepared_xa_count(self) -> int:
         """Return the number of XA transactions that are in doubt: prepared, and neither committed nor rolled back."""
-        return sum(xa for xa, _ in self._prepared)
+        return sum(xa for xa, _unused in self._prepared)
 
     def open_xa_records(self) -> Iterator[Command]:
         """Yield the journal records of all XA transactions that have not ended."""
-        for (xa, _), records in self._records.items():
+        for (xa, _unused), records in self._records.items():
             yield from records if xa else ()
 
 
@@ -232,13 +232,13 @@ def commands_after(
         if os.fstat(file.fileno()).st_size > offset:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 end = end_of_batches(data) if end is None else end
-                for start, stop, _ in _batches(data, JournalEnd(), offset, end):
+                for start, stop, _unused in _batches(data, JournalEnd(), offset, end):
                     yield from _records(data, start, stop, JournalEnd(), kinds)
 
 
 def _refuse_holes(directory: Directory, files: list[tuple[int, str]]) -> None:
     size = allocated = 0
-    for _, name in files:
+    for _unused, name in files:
         with contextlib.suppress(FileNotFoundError):
             status = directory.status(name)
             size, allocated = size + status.st_size, allocated + status.st_blocks * 512

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 from .index import (
     INDEX,
@@ -46,8 +47,9 @@ def mend_stores(root: str, *, accept_loss: bool) -> Iterator[str]:
 
 def _mend(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
     if describe_unusable_index(store):
-        with try_lock_store(store, root) as is_unused:
-            if is_unused:
+        # A consumer that stops early closes the stack, and so releases the lock.
+        with ExitStack() as stack:
+            if stack.enter_context(try_lock_store(store, root)):
                 yield from _replace_index(store, accept_loss=accept_loss)
     if made := begin_data_file_unless_locked(store, root):
         yield f"{made} is made in {store}: no message is to follow the moved acknowledgements before it"

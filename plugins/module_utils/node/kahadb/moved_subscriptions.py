@@ -71,7 +71,7 @@ def _replace_by_traces(path: str, spans: list[tuple[int, int]]) -> None:
         body = at + _CONTROL.size
         if (length, kind) != (_CONTROL.size, 2) or size < 0 or body + size > len(content):
             break
-        if checksum and any(body <= start < body + size for start, _ in spans):
+        if checksum and any(body <= start < body + size for start, _unused in spans):
             checksum = zlib.adler32(content[body : body + size])
             _CONTROL.pack_into(content, at, length, kind, magic, size, checksum)
         at = body + size

@@ -92,7 +92,7 @@ class _FrameReader:
 
     def array(self) -> None:
         if self.number("B"):
-            for _ in range(self.number("H")):
+            for _index in range(self.number("H")):
                 self.nested()
 
 

@@ -65,7 +65,7 @@ def repeatedly_broken_bridges(records: Sequence[Record], now: float) -> list[dic
 
 
 def _bridge_to(peer: str, up: dict[str, tuple[str, float]]) -> str:
-    return next((local for local, (name, _) in up.items() if name == peer), "")
+    return next((local for local, (name, _unused) in up.items() if name == peer), "")
 
 
 def _lasts(peer: str, up: dict[str, tuple[str, float]], now: float) -> bool:

@@ -192,7 +192,7 @@ class BrokerRun:
             del self._bridges[oldest]
 
     def _duplex_up(self, event: LogEvent) -> None:
-        link, _, broker_id = event.fields["duplexId"].partition("@")
+        link, _separator, broker_id = event.fields["duplexId"].partition("@")
         self._responders[link] = broker_id == "null"
 
 

@@ -143,7 +143,7 @@ def _masked(text: str, known: KnownSecrets, kind: str) -> str:
     A line that still changes after ``_ROUNDS`` rounds is masked whole.
     """
     before = text
-    for _ in range(_ROUNDS):
+    for _index in range(_ROUNDS):
         before, text = text, _masked_once(text, known, kind)
         if text == before:
             return text

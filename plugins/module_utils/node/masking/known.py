@@ -137,7 +137,7 @@ class KnownSecrets:
 def _widened(text: str, start: int, end: int, lowest: int) -> tuple[int, int]:
     """Return the position of a secret in base64, widened by the characters around it that share bits with it."""
     padding = end
-    for _ in range(2):
+    for _index in range(2):
         start -= start > lowest and text[start - 1] in _BASE64
         end += end < len(text) and text[end] in _BASE64
     while end < len(text) and text[end] == "=" and end < padding + 4:

@@ -51,9 +51,9 @@ _KEY_LINE = re.compile(r"[#;!<\[}\]/]|[\w.$@-]{1,200}[ \t]*[=:{]|\S+[ \t]+\S")
 _YAML_REST = re.compile(r"[\"']?\s*(?:#.*)?\Z")
 
 _OPENING = re.compile(
-    r"\\{0,15}[\"'`]|&(?:quot|apos);|&#(?:34|39|x22|x27);|%2[27]|\\{1,7}u002[27]|[“‘«]", re.IGNORECASE
+    r"\\{0,15}[\"'`]|&(?:quot|apos);|&#(?:34|39|x22|x27);|%2[27]|\\{1,7}u002[27]|[\u201c\u2018\u00ab]", re.IGNORECASE
 )
-_OTHER_CLOSING = {"“": "”", "‘": "’", "«": "»"}
+_OTHER_CLOSING = {"\u201c": "\u201d", "\u2018": "\u2019", "\u00ab": "\u00bb"}
 _CLOSING = {quote: re.compile(rf"(?<!\\)\\*{quote}") for quote in "\"'`"}
 # What may follow a closing quote or bracket. Before anything else it is part of the value.
 _AFTER_VALUE = re.compile(r"[\s,;)}\]>&|:/\\.=<#]|\Z")

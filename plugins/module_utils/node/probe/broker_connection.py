@@ -111,7 +111,7 @@ def connect_to_broker(
                 is_verified = is_verified or not is_local
             except ssl.SSLCertVerificationError:
                 plain.close()
-                plain, _ = _open_socket(address, deadline, expected)
+                plain, _unused = _open_socket(address, deadline, expected)
                 connection = _unverifying_context().wrap_socket(plain)
         exchange = DeadlineSocket(connection, _remaining(deadline), limit)
     except BaseException:

@@ -72,8 +72,8 @@ def _row(name: str, ends: float | None, error: str = "") -> dict[str, object]:
 def end_of_certificate(der: bytes) -> float:
     """Return the end of a DER certificate's validity in seconds since the epoch. Raises ValueError for other data."""
     try:
-        (_, certificate), *_ = _elements(der)
-        (_, body), *_ = _elements(certificate)
+        (_tag, certificate), *_others = _elements(der)
+        (_tag, body), *_others = _elements(certificate)
         # Version (tagged 0, and absent in version 1), serial number, algorithm, issuer, validity.
         parts = [content for tag, content in _elements(body) if tag != 0xA0]
         tag, text = list(_elements(parts[3]))[1]

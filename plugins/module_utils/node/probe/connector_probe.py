@@ -268,7 +268,7 @@ def _expect_packet(exchange: DeadlineSocket, kind: int) -> bytes:
     digits = exchange.read(1)
     while digits[-1] & 0x80 and len(digits) <= _LONGEST_LENGTH:
         digits += exchange.read(1)
-    length, _ = read_varint(digits, 0)
+    length, _unused = read_varint(digits, 0)
     if head >> 4 != kind or length > _LIMIT:
         raise ValueError(f"it answers with packet {head >> 4}, not {kind}, over MQTT")
     return exchange.read(length)

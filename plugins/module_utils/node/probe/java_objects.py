@@ -121,7 +121,7 @@ class ObjectReader:
         self._read(8)
         self._handles.append(class_descriptor)
         class_descriptor.flags = self._read(1)[0]
-        for _ in range(self._number("H")):
+        for _index in range(self._number("H")):
             code, name = chr(self._read(1)[0]), self._text("H")
             class_descriptor.fields.append((code, name))
             if code in "[L":
@@ -133,7 +133,7 @@ class ObjectReader:
     def _proxy(self) -> _Class:
         proxy_class = _Class("proxy", _SERIALIZABLE)
         self._handles.append(proxy_class)
-        for _ in range(self._number("i")):
+        for _index in range(self._number("i")):
             self._text("H")
         self._annotations()
         proxy_class.parent = self.read_value()
@@ -169,7 +169,7 @@ class ObjectReader:
         kind = self._class_of_value()
         elements: list[Any] = []
         self._handles.append(elements)
-        for _ in range(self._number("i")):
+        for _index in range(self._number("i")):
             elements.append(self._element(kind.name[1:2]))  # noqa: PERF401 -- an element may refer to the array
         return elements
 

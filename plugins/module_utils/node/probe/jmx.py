@@ -215,7 +215,7 @@ def _elements(collection: Any) -> Iterator[JavaObject]:
 
 def _remote(stub: Any) -> _Remote:
     """Return the remote object of a stub: ``UnicastRef`` or ``UnicastRef2``, host, port, ObjID."""
-    for _ in range(_DEEPEST):
+    for _index in range(_DEEPEST):
         if not isinstance(stub, JavaObject) or stub.added:
             break
         stub = stub.fields.get("h")

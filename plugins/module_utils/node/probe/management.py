@@ -135,7 +135,7 @@ def _ask(jvm: _Jvm, deadline: float, *words: str) -> str:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise NodeError(f"process {pid} cannot be asked over its attach socket: {why}") from None
-    code, _, text = answer.decode(errors="replace").partition("\n")
+    code, _separator, text = answer.decode(errors="replace").partition("\n")
     if code.strip() != "0":
         raise NodeError(f"process {pid} does not answer {words[0]}: {' '.join(text[:2000].split())[:200]}")
     return text

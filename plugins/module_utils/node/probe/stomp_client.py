@@ -59,7 +59,7 @@ class StompClient:
         command, *lines = self._head.rstrip(b"\n\0").decode(errors="replace").replace("\r", "").split("\n")
         headers: dict[str, str] = {}
         for line in lines:
-            name, _, text = line.partition(":")
+            name, _separator, text = line.partition(":")
             headers.setdefault(name, text)  # the first one counts
         length = headers.get("content-length", "").strip()
         body = b"\0"

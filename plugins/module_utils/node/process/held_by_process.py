@@ -69,13 +69,13 @@ def _listeners(pid: int) -> Iterator[tuple[int, str, int]]:
     """Yield uid, address as the kernel writes it, and port of every listening socket in the network of the process."""
     for words in socket_rows(pid):
         if words[3] == LISTENING:
-            host, _, port = words[1].partition(":")
+            host, _separator, port = words[1].partition(":")
             yield int(words[7]), host, int(port, 16)
 
 
 def is_port_listened_on(port: int) -> bool:
     """Return whether any process listens on a TCP port of this machine, on whatever address."""
-    return any(listening == port for _, _, listening in _listeners(os.getpid()))
+    return any(listening == port for _kind, _address, listening in _listeners(os.getpid()))
 
 
 def has_connected_client_on(port: int) -> bool:

@@ -157,7 +157,7 @@ def _id_in_status(pid: int, field: str) -> int | None:
 def status_field(pid: int, field: str) -> list[str]:
     """Return the words of a field of /proc/PID/status, such as ``Uid``; none when the process is gone or hidden."""
     lines = (line.partition(":") for line in split_lines(proc_text(pid, "status")))
-    return next((text.split() for name, _, text in lines if name == field), [])
+    return next((text.split() for name, _unused, text in lines if name == field), [])
 
 
 def catches_quit(pid: int) -> bool:
@@ -188,7 +188,7 @@ def _is_below(pid: int, patterns: Mapping[str, re.Pattern[str]]) -> bool:
 def _cgroups(pid: int) -> Iterator[tuple[str, str]]:
     """Yield each cgroup hierarchy that systemd uses, with the process's path in it (cgroups(7))."""
     for line in split_lines(proc_text(pid, "cgroup")):
-        _, kind, path = line.split(":", 2)
+        _unused, kind, path = line.split(":", 2)
         if kind in _HIERARCHIES:
             yield kind, path
 
@@ -196,7 +196,7 @@ def _cgroups(pid: int) -> Iterator[tuple[str, str]]:
 def _holds_files(pid: int, base: str) -> int:
     """Return 2 if a process has files below ``base`` or a broker's jars open, 0 if not, 1 if that cannot be seen."""
     try:
-        is_holder = any(path.startswith(f"{base}/") or _JAR.search(path) for _, path in open_files(pid))
+        is_holder = any(path.startswith(f"{base}/") or _JAR.search(path) for _unused, path in open_files(pid))
     except OSError:
         return 1
     return 2 if is_holder else 0

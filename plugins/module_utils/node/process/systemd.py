@@ -9,13 +9,13 @@ import socket
 from collections.abc import Mapping
 
 
-def notify_systemd(*lines: str, environment: Mapping[str, str] = os.environ) -> bool:
+def notify_systemd(*lines: str, environment: Mapping[str, str] | None = None) -> bool:
     """Send lines such as ``READY=1`` to systemd (sd_notify(3)); return whether they were sent.
 
-    ``NOTIFY_SOCKET`` of ``environment`` names systemd's socket. Without systemd nothing is sent, and errors of its
-    socket are ignored.
+    ``NOTIFY_SOCKET`` of ``environment``, by default of this process, names systemd's socket. Without systemd nothing is
+    sent, and errors of its socket are ignored.
     """
-    path = environment.get("NOTIFY_SOCKET", "")
+    path = (os.environ if environment is None else environment).get("NOTIFY_SOCKET", "")
     # "@" stands for the zero byte of an abstract address; anything but a path is a socket of another kind.
     if not path.startswith(("/", "@")):
         return False

@@ -91,7 +91,7 @@ def combine_counts(view: ManagementView | None, store: str, account: SystemAccou
     waiting = {} if view is None else dict(view.subscriptions)
     named = {(topic, f"{client}:{name}"): (topic, client, name) for topic, client, name in reversed(list(waiting))}
     for (topic, key), number in counts.subscriptions.items():
-        client, _, name = key.partition(":")
+        client, _separator, name = key.partition(":")
         whole = named.get((topic, key), (topic, client, name))
         waiting[whole] = max(number, waiting.get(whole, 0))
     # An old subscription may stand in the index only, and then only a running broker's management view lists it.
@@ -130,7 +130,7 @@ def _view(process: Process) -> ManagementView:
     if process.state == "T":
         raise NodeError(f"process {process.pid} was stopped by a signal: it cannot be asked")
     mbeans_by_type: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for mbean in management.query_mbeans(process, "Type=*,*", lambda _: _ATTRIBUTES):
+    for mbean in management.query_mbeans(process, "Type=*,*", lambda _unused: _ATTRIBUTES):
         mbeans_by_type[mbean["Type"]].append(mbean)
     if not mbeans_by_type["Broker"]:
         raise NodeError("its management view has no broker of 5.3 to 5.7: useJmx is off, or it is a later release")

@@ -48,7 +48,7 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "tuple[int, ...]": _are(_is_whole_number),
     "Mapping[str, str]": _maps_to(_is_text),
     "Mapping[str, int]": _maps_to(_is_whole_number),
-    "Mapping[str, Any]": _maps_to(lambda _: True),
+    "Mapping[str, Any]": _maps_to(lambda _unused: True),
 }
 """By the annotation of a field, without ``| None``, the check of its values."""
 

@@ -126,7 +126,7 @@ def _free(path: str) -> int | None:
 
 def _generation(process: Process, store: str) -> int | None:
     try:
-        return generation_written([path for _, path in open_files(process.pid)], shared_directory(store))
+        return generation_written([path for _unused, path in open_files(process.pid)], shared_directory(store))
     except OSError:
         return None
 

@@ -135,7 +135,7 @@ def mount_of(path: str, mounts: str) -> Mount | None:
     wanted = os.path.abspath(path)
     mount = None
     for line in split_lines(mounts):
-        _, point, kind, options, *_ = line.split(" ")
+        _device, point, kind, options, *_numbers = line.split(" ")
         point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), point)
         inside = wanted == point or wanted.startswith(point.rstrip("/") + "/")
         # the later line hides the earlier one on the same point
@@ -157,7 +157,7 @@ def store_capacity(directory: str) -> int | None:
 
 def _sizes(directory: str) -> list[int]:
     sizes = []
-    for root, _, names in os.walk(directory):
+    for root, _unused, names in os.walk(directory):
         for name in names:
             try:
                 sizes.append(os.lstat(os.path.join(root, name)).st_blocks * 512)
@@ -193,7 +193,7 @@ def active_interfaces() -> list[str]:
     """Return the names of the network interfaces that are up, the loopback interface included, sorted."""
     interfaces = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
-        for _, name in socket.if_nameindex():
+        for _unused, name in socket.if_nameindex():
             try:
                 answer = fcntl.ioctl(handle, _GET_FLAGS, struct.pack("16sH14x", name.encode(), 0))
             except OSError:

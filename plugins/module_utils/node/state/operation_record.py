@@ -65,11 +65,13 @@ def write_metrics(kind: str, operation: str, labels: Mapping[str, str], run: str
     Raises OSError, or UntrustedPathError for a path on which another account than root could lay a link.
     """
     about = "1 while a playbook works on the broker's pair"
+    operation_label = {"operation": operation}
     samples = [
-        MetricSample("activemq_operation_running", "gauge", about, int(kind == "begin"), {"operation": operation}),
-        MetricSample("activemq_operation_changed_timestamp_seconds", "gauge", "when that changed", time.time(),
-               {"operation": operation}),
-    ]  # fmt: skip
+        MetricSample("activemq_operation_running", "gauge", about, int(kind == "begin"), operation_label),
+        MetricSample(
+            "activemq_operation_changed_timestamp_seconds", "gauge", "when that changed", time.time(), operation_label
+        ),
+    ]
     with open_directory(run) as above, _made(above, TEXTFILES, 0o755) as metrics_directory:
         metrics_directory.replace_file(f"{labels['host']}.prom", text_of(samples, labels), mode=0o644)
 

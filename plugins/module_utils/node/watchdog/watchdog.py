@@ -285,7 +285,8 @@ def write_kills(path: str | None, kills: Sequence[float]) -> None:
 
 def print_log_line(priority: int, text: str) -> None:
     """Print one line for systemd's journal, with its priority (sd-daemon(3))."""
-    print(f"<{priority}>{printable(' '.join(text.split()))}", flush=True)
+    sys.stdout.write(f"<{priority}>{printable(' '.join(text.split()))}\n")
+    sys.stdout.flush()
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:

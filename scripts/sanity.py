@@ -1,0 +1,196 @@
+"""Run ``ansible-test sanity`` on the built collection, with each release of ansible-core that the collection supports.
+
+    python -m scripts.sanity [--core LINE ...] [--test NAME ...]
+
+build/sanity contains one environment per line of ansible-core and the home directory of ansible-test. The collection is
+installed from its archive in a temporary directory, because ansible-test tests no file that git ignores. ansible-test
+runs with every Python of controllers and hosts that this machine has, and prints a warning for the others. The last
+lines are a table of the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.build_packages import BuildError, build_collection, source_date
+
+ROOT = Path(__file__).resolve().parents[1]
+SANITY = ROOT / "build" / "sanity"
+HOME = SANITY / "home"
+CORES = {"2.19": ("3.11", "3.12", "3.13"), "2.20": ("3.12", "3.13", "3.14"), "2.21": ("3.12", "3.13", "3.14")}
+"""Lines of ansible-core, each with the Python versions that it supports on controllers."""
+HOST_PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+# ansible-test downloads get-pip.py from a server of its own. ensurepip has the same effect without that server.
+_BOOTSTRAP = """\
+import subprocess
+import sys
+
+subprocess.run([sys.executable, "-m", "ensurepip"], check=True, stdout=subprocess.DEVNULL)
+packages = [argument for argument in sys.argv[1:] if not argument.startswith("--no-")]
+sys.exit(subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *packages]).returncode)
+"""
+_PIP_VERSION = re.compile(r"pip='([\d.]+)'")
+
+
+class SanityError(Exception):
+    """A step before ansible-test failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SanityResult:
+    """The outcome of ansible-test with one line of ansible-core."""
+
+    core: str
+    python: str
+    passed: bool
+    problem: str = ""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run ansible-test with each line of ansible-core; exit 1 unless all of them pass."""
+    parser = argparse.ArgumentParser(prog="sanity", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--core", action="append", choices=CORES, help="a line of ansible-core (all)")
+    parser.add_argument("--test", action="append", default=[], metavar="NAME", help="a test of ansible-test (all)")
+    options = parser.parse_args(arguments)
+    pythons = find_pythons(HOST_PYTHONS)
+    with tempfile.TemporaryDirectory(prefix="sanity-") as scratch:
+        try:
+            collection = install_collection(Path(scratch))
+        except (SanityError, BuildError) as error:
+            print(f"sanity: error: {error}", file=sys.stderr)
+            return 1
+        results = [run_core(core, collection, pythons, options.test) for core in options.core or CORES]
+    print(f"\n{'ansible-core':<14} {'Python':<8} result")
+    for result in results:
+        outcome = "passed" if result.passed else f"failed {result.problem}".rstrip()
+        print(f"{result.core:<14} {result.python:<8} {outcome}")
+    return 0 if all(result.passed for result in results) else 1
+
+
+def find_pythons(versions: Iterable[str]) -> dict[str, str]:
+    """Return the interpreter of each version that works: a shim of pyenv exists for versions that it cannot start."""
+    interpreters: dict[str, str] = {}
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for version in versions:
+        name = f"python{version}"
+        candidates = [shutil.which(name), *(str(path) for path in sorted(pyenv.glob(f"{version}.*/bin/{name}")))]
+        for candidate in filter(None, candidates):
+            if (path := _started_interpreter(candidate)) is not None:
+                interpreters[version] = path
+                break
+    return interpreters
+
+
+def install_collection(place: Path) -> Path:
+    """Build the archive and install it in ``place``, as users of Galaxy do; return the collection's directory."""
+    archive = build_collection(place, source_date())
+    galaxy = str(Path(sys.executable).with_name("ansible-galaxy"))
+    _run([galaxy, "collection", "install", "--offline", "--collections-path", str(place), str(archive)], os.environ)
+    return place / "ansible_collections" / "activemq" / "fleet"
+
+
+def run_core(core: str, collection: Path, pythons: Mapping[str, str], tests: Sequence[str]) -> SanityResult:
+    """Run ansible-test of one line of ansible-core on the collection, with its output passed through."""
+    controller = next((version for version in CORES[core] if version in pythons), None)
+    if controller is None:
+        return SanityResult(core, "-", False, f"because Python {' or '.join(CORES[core])} is missing: install one")
+    try:
+        environment = _core_environment(core, pythons[controller])
+        _store_pip_bootstrap(environment)
+    except SanityError as error:
+        return SanityResult(core, controller, False, f"because {error}")
+    print(f"==> ansible-core {core} on Python {controller}", flush=True)
+    command = [str(environment / "bin" / "ansible-test"), "sanity", "--requirements"]
+    command += [word for test in tests for word in ("--test", test)]
+    started = 0
+    with subprocess.Popen(
+        command,
+        cwd=collection,
+        env=_test_environment(environment / "bin", _linked_pythons(pythons)),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        for line in process.stdout or ():
+            print(line, end="", flush=True)
+            started += "Running sanity test" in line
+    if process.returncode:
+        return SanityResult(core, controller, False)
+    # ansible-test also succeeds where it finds no file to test.
+    return SanityResult(core, controller, started > 0, "" if started else "because ansible-test ran no test")
+
+
+def _core_environment(core: str, python: str) -> Path:
+    """Return an environment with the newest ansible-core of a line; the first call makes it."""
+    place = SANITY / f"ansible-core-{core}"
+    if not (place / "bin" / "ansible-test").exists():
+        _run([python, "-m", "venv", "--clear", str(place)], os.environ)
+        _run([str(place / "bin" / "pip"), "install", "--quiet", f"ansible-core=={core}.*"], os.environ)
+    return place
+
+
+def _store_pip_bootstrap(environment: Path) -> None:
+    (source,) = environment.glob("lib/python3*/site-packages/ansible_test/_internal/python_requirements.py")
+    match = _PIP_VERSION.search(source.read_text("utf-8"))
+    if match is None:
+        raise SanityError(f"{source} names no version of pip: update _PIP_VERSION")
+    cache = HOME / ".ansible" / "test" / "cache" / f"get_pip_{match[1].replace('.', '_')}.py"
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    cache.write_text(_BOOTSTRAP, encoding="utf-8")
+
+
+def _linked_pythons(pythons: Mapping[str, str]) -> Path:
+    """Return a directory with links to the interpreters and nothing else."""
+    directory = SANITY / "pythons"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    for version, path in pythons.items():
+        (directory / f"python{version}").symlink_to(path)
+    return directory
+
+
+def _test_environment(programs: Path, pythons: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTHON"))}
+    path = os.pathsep.join([str(programs), str(pythons), os.defpath, "/usr/bin"])
+    return kept | {"HOME": str(HOME), "PATH": path, "LC_ALL": "C.UTF-8"}
+
+
+def _started_interpreter(candidate: str) -> str | None:
+    try:
+        ended = subprocess.run(
+            [candidate, "-c", "import ensurepip, sys; print(sys.executable)"],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+    except OSError:
+        return None
+    return ended.stdout.strip() if ended.returncode == 0 else None
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> None:
+    ended = subprocess.run(
+        command,
+        env=dict(environment) | {"LC_ALL": "C.UTF-8"},
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if ended.returncode:
+        raise SanityError(f"{' '.join(command[:3])} … ended with {ended.returncode}: {ended.stdout[-1000:].strip()}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""The ignored entries of ansible-test: complete, explained, and only those that a correction cannot replace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts import sanity
+
+ROOT = Path(__file__).resolve().parents[3]
+ACCEPTED = {"validate-modules:missing-gplv3-license", "pylint:ansible-bad-function"}
+
+
+@pytest.mark.parametrize("core", sanity.CORES)
+def test_ignored_entries_of_ansible_test_are_explained_and_few(core: str) -> None:
+    lines = (ROOT / "tests" / "sanity" / f"ignore-{core}.txt").read_text("utf-8").splitlines()
+    entries = [line.partition(" # ") for line in lines]
+    assert not [line for line, (*_, reason) in zip(lines, entries, strict=True) if not reason]
+    assert {entry.split()[1] for entry, *_ in entries} <= ACCEPTED
+
+
+@pytest.mark.parametrize("core", sanity.CORES)
+def test_every_module_has_its_entry_about_the_license(core: str) -> None:
+    text = (ROOT / "tests" / "sanity" / f"ignore-{core}.txt").read_text("utf-8")
+    ignored = {line.split()[0] for line in text.splitlines() if "missing-gplv3-license" in line}
+    plugins = ROOT / "plugins"
+    kinds = ("callback", "inventory", "modules")
+    assert ignored == {path.relative_to(ROOT).as_posix() for kind in kinds for path in plugins.glob(f"{kind}/*.py")}
+
+
+def test_each_file_of_plugins_names_its_license() -> None:
+    files = [path for path in (ROOT / "plugins").rglob("*.py") if path.stat().st_size]
+    lines = {path: path.read_text("utf-8").splitlines()[:3] for path in files}
+    assert not [path for path, head in lines.items() if "# SPDX-License-Identifier: Apache-2.0" not in head]
+
+
+def test_interpreter_that_cannot_start_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shims, versions = tmp_path / "shims", tmp_path / "versions"
+    working = versions / "3.9.18" / "bin" / "python3.9"
+    for path, body in ((shims / "python3.9", "exit 127"), (working, "echo /usr/bin/interpreter")):
+        path.parent.mkdir(parents=True)
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(shims))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    assert sanity.find_pythons(["3.9", "3.10"]) == {"3.9": "/usr/bin/interpreter"}
+
+
+def test_core_without_an_interpreter_fails_with_what_to_install(tmp_path: Path) -> None:
+    result = sanity.run_core("2.21", tmp_path, {"3.9": "/usr/bin/python3.9"}, [])
+    assert not result.passed
+    assert result.problem == "because Python 3.12 or 3.13 or 3.14 is missing: install one"
