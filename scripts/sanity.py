@@ -94,7 +94,9 @@ def install_collection(place: Path) -> Path:
     """Build the archive and install it in ``place``, as users of Galaxy do; return the collection's directory."""
     archive = build_collection(place, source_date())
     galaxy = str(Path(sys.executable).with_name("ansible-galaxy"))
-    _run([galaxy, "collection", "install", "--offline", "--collections-path", str(place), str(archive)], os.environ)
+    # The checkout is on sys.path, and without --force ansible-galaxy installs nothing next to it.
+    command = [galaxy, "collection", "install", "--offline", "--force", "--collections-path", str(place), str(archive)]
+    _run(command, os.environ)
     return place / "ansible_collections" / "activemq" / "fleet"
 
 
