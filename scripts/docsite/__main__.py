@@ -92,7 +92,11 @@ def pages_by_source() -> Mapping[PurePosixPath, PurePosixPath]:
         PurePosixPath(path.relative_to(ROOT)): PurePosixPath("examples") / f"{path.parent.name}.md"
         for path in sorted((ROOT / "examples").glob("*/README.md"))
     }
-    return docs | examples | _FURTHER_PAGES
+    pictures = {
+        PurePosixPath(path.relative_to(ROOT)): PurePosixPath(path.relative_to(ROOT))
+        for path in sorted((ROOT / "examples" / "pictures").glob("*.svg"))
+    }
+    return docs | examples | pictures | _FURTHER_PAGES
 
 
 def generated_pages(sources: Mapping[PurePosixPath, PurePosixPath]) -> dict[PurePosixPath, str]:

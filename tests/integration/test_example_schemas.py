@@ -20,6 +20,10 @@ CASES = [
     ("bridged-pairs", "5.18.3"),
     ("bridged-pairs", "6.3.1"),
     ("shared-store", "6.3.1"),
+    ("two-machines", "6.3.1"),
+    ("hub-and-sites", "6.3.1"),
+    ("move-to-6", "5.18.3"),
+    ("move-to-6", "6.3.1"),
 ]
 
 

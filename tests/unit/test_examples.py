@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from lxml import etree
 
+from activemq_fleet.cli.main import main
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.render import render_fleet
+from activemq_fleet.routes import find_routes
 from activemq_fleet.topology import Broker, Fleet
 from tests.golden_files import Golden
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+PICTURES = EXAMPLES / "pictures"
 NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/hosts.yml"))
 CORE = {"c": "http://activemq.apache.org/schema/core"}
 BRIDGED_RELEASES = {"5.5.1": "static:(failover:(", "5.18.3": "masterslave:(", "6.3.1": "masterslave:("}
@@ -46,8 +52,43 @@ def uris(root: etree._Element, element: str) -> dict[str, str]:
     return {node.get("name", ""): node.get("uri", "") for node in root.iterfind(f".//c:{element}", CORE)}
 
 
-def test_there_are_four() -> None:
-    assert NAMES == ["bridged-pairs", "ha-network-5.5", "shared-store", "single-machine"]
+def test_inventories_of_the_examples_are_those_of_the_readme() -> None:
+    readme = (EXAMPLES.parent / "README.md").read_text()
+    assert len(NAMES) == 7
+    assert [name for name in NAMES if f"(examples/{name}/README.md)" not in readme] == []
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "shared-store"])
+def test_picture_of_an_example_is_the_one_that_graph_draws(
+    copy: Callable[[str], Path], tmp_path: Path, golden: Golden, name: str
+) -> None:
+    assert main(["graph", "-i", str(copy(name)), "-o", str(tmp_path / "fleet.svg")]) == 0
+    replace(golden, directory=PICTURES).file(f"{name}.svg", (tmp_path / "fleet.svg").read_bytes())
+
+
+def test_hand_written_fleet_is_adopted_as_its_picture_shows(
+    tmp_path: Path, golden: Golden, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inventory, picture = tmp_path / "inventory", tmp_path / "fleet.svg"
+    collected = EXAMPLES / "adopt-fleet" / "collected"
+    assert main(["adopt", str(collected), "--release", "5.18.3", "-o", str(inventory)]) == 0
+    capsys.readouterr()
+    assert main(["check", "-i", str(inventory)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("3 hosts: 0 errors, ")
+    assert main(["graph", "-i", str(inventory), "-o", str(picture)]) == 0
+    replace(golden, directory=PICTURES).file("adopt-fleet.svg", picture.read_bytes())
+
+
+def test_file_of_the_ci_example_has_the_error_that_its_page_names(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(EXAMPLES / "ci-lint")
+    assert main(["check", "--file", "conf/", "--format", "json"]) == 1
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    errors = [(finding["rule"], finding["file"]) for finding in findings if finding["severity"] == "error"]
+    assert errors == [("V002", "conf/activemq.xml")]
+    for name in ("github-workflow.yml", "gitlab-ci.yml", ".pre-commit-config.yaml"):
+        assert yaml.safe_load(Path(name).read_text())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -62,7 +103,9 @@ def test_an_example_holds_no_secret(name: str) -> None:
     for path in EXAMPLES.joinpath(name).rglob("*.yml"):
         for line in path.read_text().splitlines():
             key, _, value = line.partition("password:")
-            assert not value.strip() or value.strip() == ">-" or "lookup(" in value, f"{path}: {key}"
+            assert not value.strip() or value.strip() == ">-" or "lookup(" in value or "{{ vault_" in value, (
+                f"{path}: {key}"
+            )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -203,3 +246,21 @@ class TestSharedStore:
             if fleet.pairs[link.target].group != broker.group
         }
         assert across == {("orders-mq01", "billing-mq01")}
+
+
+class TestHubAndSites:
+    def test_message_of_one_site_reaches_another_through_the_hub(self, load: Load) -> None:
+        fleet = load("hub-and-sites")
+        berlin = fleet.broker("berlin-mq01-a")
+        assert [(link.target, link.duplex) for link in berlin.links] == [("hub-mq01", True)]
+        answer = find_routes(fleet).reaches(berlin.host, fleet.broker("lisbon-mq01-a").host)
+        assert (answer.outcome, len(answer.path)) == ("reaches", 2)
+
+
+class TestMoveToSix:
+    @pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
+    def test_files_are_valid_before_and_after_the_move(
+        self, copy: Callable[[str], Path], capsys: pytest.CaptureFixture[str], release: str
+    ) -> None:
+        assert main(["check", "-i", str(copy("move-to-6")), "-e", f"activemq_release={release}"]) == 0
+        assert "4 hosts: 0 errors, " in capsys.readouterr().out
