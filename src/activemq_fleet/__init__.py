@@ -16,16 +16,18 @@ if TYPE_CHECKING:
     from activemq_fleet.explain import explain_host
     from activemq_fleet.findings import Finding
     from activemq_fleet.inventory import load_fleet
+    from activemq_fleet.lint.repairs import FileRepair
     from activemq_fleet.releases import Release
     from activemq_fleet.render import render_fleet
     from activemq_fleet.routes import find_routes
     from activemq_fleet.status import FleetStatus, fleet_status
     from activemq_fleet.topology import Agent, Broker, Fleet, Group, Link, Pair, build_fleet
-    from activemq_fleet.validation import check_fleet, lint_file, lint_links_between_files
+    from activemq_fleet.validation import check_fleet, lint_file, lint_links_between_files, repair_file
 
 __all__ = [
     "Agent",
     "Broker",
+    "FileRepair",
     "Finding",
     "Fleet",
     "FleetError",
@@ -47,6 +49,7 @@ __all__ = [
     "lint_links_between_files",
     "load_fleet",
     "render_fleet",
+    "repair_file",
 ]
 
 if not TYPE_CHECKING:  # a type checker would accept every name of a module with __getattr__
@@ -56,12 +59,13 @@ if not TYPE_CHECKING:  # a type checker would accept every name of a module with
         "explain": ("explain_host",),
         "findings": ("Finding",),
         "inventory": ("load_fleet",),
+        "lint.repairs": ("FileRepair",),
         "releases": ("Release",),
         "render": ("render_fleet",),
         "routes": ("find_routes",),
         "status": ("FleetStatus", "fleet_status"),
         "topology": ("Agent", "Broker", "Fleet", "Group", "Link", "Pair", "build_fleet"),
-        "validation": ("check_fleet", "lint_file", "lint_links_between_files"),
+        "validation": ("check_fleet", "lint_file", "lint_links_between_files", "repair_file"),
     }
     _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 

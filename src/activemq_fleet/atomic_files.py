@@ -7,13 +7,14 @@ import errno
 import os
 import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.node.files.new_files import replace_file
+from activemq_fleet.node.files.new_files import Owner, create_file, replace_file, sync_directory
 
 _RENAME_EXCHANGE = 2  # linux/fs.h
 _AT_FDCWD = -100  # linux/fcntl.h
@@ -64,6 +65,40 @@ def write_file(path: Path, content: bytes, mode: int | None = None) -> None:
             temporary=str(target.with_name(f".{target.name}.{secrets.token_hex(8)}")),
             durable=False,
         )
+
+
+def replace_content(path: Path, content: bytes) -> None:
+    """Make a present file hold ``content``, in one atomic step; mode, owner and extended attributes stay.
+
+    Raises OSError when it cannot be written; the file is unchanged then.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    with _named_in_errors(path):
+        try:
+            create_copy(path, temporary, content)
+            os.replace(temporary, path)
+            sync_directory(str(path.parent))
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def create_copy(path: Path, copy: Path, content: bytes) -> None:
+    """Create a file with ``content`` and with mode, owner and extended attributes of a present file, on the disk.
+
+    Raises FileExistsError where anything has the name of the copy; OSError.
+    """
+    status = path.stat()
+    descriptor = create_file(str(copy), content, stat.S_IMODE(status.st_mode), Owner(status.st_uid, status.st_gid))
+    try:
+        shutil.copystat(path, copy)
+        os.utime(descriptor)
+        os.fsync(descriptor)
+    except BaseException:
+        copy.unlink()
+        raise
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

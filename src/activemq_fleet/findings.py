@@ -7,6 +7,19 @@ from typing import Any, Literal
 
 from activemq_fleet.node.printable import printable
 
+
+@dataclass(frozen=True, slots=True, order=True)
+class TextEdit:
+    """A replacement of a part of a file: the characters from ``begin`` to before ``end`` become ``text``.
+
+    Offsets count characters from 0, without a byte order mark.
+    """
+
+    begin: int
+    end: int
+    text: str
+
+
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 """The severities, the worst first."""
@@ -32,6 +45,8 @@ class Finding:
     waived: str | None = None
     hosts: tuple[str, ...] = ()
     """All hosts of a finding that is reported once for several; () where ``host`` is the only one."""
+    edits: tuple[TextEdit, ...] = ()
+    """The edits of ``file`` that repair the mistake without changing what the file means; () where none are known."""
 
     @property
     def blocks(self) -> bool:
@@ -51,10 +66,8 @@ class Finding:
         return {name: getattr(self, name) for name in _COLUMNS}
 
 
-# The hosts are not among the columns of the dataset.
-_COLUMNS = tuple(
-    field.name for field in fields(Finding) if field.name != "hosts"
-)  # all are text or numbers: nothing to copy
+# Hosts and edits are not among the columns of the dataset; all others are text or numbers.
+_COLUMNS = tuple(field.name for field in fields(Finding) if field.name not in ("hosts", "edits"))
 
 
 def error(rule: str, host: str, message: str, fix: str, why: str = "", file: str | None = None) -> Finding:

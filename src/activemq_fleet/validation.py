@@ -30,6 +30,7 @@ from activemq_fleet.lint.file_kinds import KIND_RULE
 from activemq_fleet.lint.file_network import DUPLEX_RULE, duplex_problems
 from activemq_fleet.lint.files import exposure_of_file, schema_finding, without_duplicates
 from activemq_fleet.lint.fleets import FleetView, broker_findings, graph_findings
+from activemq_fleet.lint.repairs import FileRepair, repair_content
 from activemq_fleet.lint.suppressions import apply_suppressions
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_document
@@ -158,6 +159,46 @@ def lint_file(
         return findings  # No release of ActiveMQ Classic reads such a file.
     view = ReleaseView(release, exposure=exposure_of_file(content, release, other_files))
     return (*without_duplicates(release_findings(view, selection, file=file)), *findings)
+
+
+def repair_file(
+    content: bytes,
+    release: Release,
+    *,
+    file: str = ACTIVEMQ_XML,
+    other_files: Mapping[str, bytes] = _NO_FILES,
+    schema_of: SchemaSource | None = cached_schema,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> FileRepair:
+    """Return what ``check --fix`` makes of an ``activemq.xml``: the new content, and which findings it repairs.
+
+    Repairs findings that have ``edits`` and that no comment suppresses, if no rule reports a new error afterwards.
+    ``content`` of the result is unchanged where nothing is repaired. Writes no file. The parameters and errors are
+    those of ``lint_file``; ``select`` and ``ignore`` choose what is repaired, and all rules check the result.
+
+    >>> from activemq_fleet import Release, repair_file
+    >>> content = b'''<beans xmlns="http://www.springframework.org/schema/beans">
+    ...   <broker xmlns="http://activemq.apache.org/schema/core"><networkConnectors>
+    ...     <networkConnector uri="static:(tcp://hub-mq01-a:61616?soTimeout=0&connectionTimeout=9)"/>
+    ...   </networkConnectors></broker>
+    ... </beans>'''
+    >>> repair = repair_file(content, Release.of("5.18.3"), schema_of=None)
+    >>> [finding.rule for finding in repair.repaired]
+    ['N009']
+    >>> print(repair.content.decode().splitlines()[2].strip())
+    <networkConnector uri="static:(tcp://hub-mq01-a:61616?soTimeout=0&amp;connectionTimeout=9)"/>
+    """
+    selection = select_rules(select, ignore)
+
+    def check(edited: bytes) -> tuple[Finding, ...]:
+        findings = lint_file(edited, release, file=file, other_files=other_files, schema_of=schema_of)
+        return suppress_by_comments(findings, {file: edited})
+
+    def is_selected(finding: Finding) -> bool:
+        return finding.file == file and finding.waived is None and selection.includes(finding.rule)
+
+    return repair_content(content, check, is_selected)
 
 
 def lint_links_between_files(

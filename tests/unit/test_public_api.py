@@ -61,6 +61,7 @@ called = {
     "lint_links_between_files": activemq_fleet.lint_links_between_files(
         {"orders.xml": content}, {"orders.xml": activemq_fleet.Release.of("5.18.3")}
     ),
+    "repair_file": activemq_fleet.repair_file(content, activemq_fleet.Release.of("5.18.3"), schema_of=None),
     "explain_host": activemq_fleet.explain_host(fleet, "orders-mq01-a"),
     "find_routes": activemq_fleet.find_routes(fleet),
     "fleet_status": activemq_fleet.fleet_status(fleet, {}),
@@ -137,11 +138,11 @@ def test_names_for_type_checkers_are_those_that_are_imported_on_first_use() -> N
 def test_api_has_the_documented_functions_and_types() -> None:
     assert set(FUNCTIONS) == {
         *("load_fleet", "build_fleet", "render_fleet", "check_fleet", "lint_file"),
-        "lint_links_between_files",
+        *("lint_links_between_files", "repair_file"),
         *("explain_host", "find_routes", "fleet_status", "adopt_files"),
     }
     assert set(activemq_fleet.__all__) - set(FUNCTIONS) == {
-        *("Fleet", "Broker", "Agent", "Group", "Pair", "Link", "Finding", "Release", "FleetStatus"),
+        *("Fleet", "Broker", "Agent", "Group", "Pair", "Link", "Finding", "FileRepair", "Release", "FleetStatus"),
         *("FleetError", "InputError", "SettingsError", "ReleaseError"),
     }
 
@@ -159,6 +160,7 @@ def test_every_function_works_after_import_of_every_submodule(tmp_path: Path) ->
         "check_fleet": "tuple",
         "lint_file": "tuple",
         "lint_links_between_files": "tuple",
+        "repair_file": "FileRepair",
         "explain_host": "Explanation",
         "find_routes": "Routes",
         "fleet_status": "FleetStatus",

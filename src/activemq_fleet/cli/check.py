@@ -58,6 +58,11 @@ _PATH = click.Path(path_type=Path)
     help="Whether to read activemq-fleet.toml or [tool.activemq-fleet] of pyproject.toml, here or above.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 1 for a warning, too.")
+@click.option("--fix", is_flag=True, help="Repair what is safe to repair in the files, and show the changes.")
+@click.option("--diff", is_flag=True, help="Show what --fix would change, and write nothing.")
+@click.option(
+    "--backup/--no-backup", default=True, show_default=True, help="Whether --fix keeps the previous file as FILE.orig."
+)
 @format_option(*FORMATS, help="Output format. codeclimate is for GitLab.")
 def command(
     inventory: InventoryOptions,
@@ -71,6 +76,9 @@ def command(
     write_baseline: Path | None,
     use_configuration: bool,
     strict: bool,
+    fix: bool,
+    diff: bool,
+    backup: bool,
     form: str,
 ) -> int:
     """Check a fleet (-i INVENTORY), or existing files (--file activemq.xml --release X).
@@ -83,16 +91,23 @@ def command(
     A comment <!-- activemq-fleet: disable=N019 REASON --> in a file suppresses findings about the
     element after it.
 
+    --fix repairs findings that are marked [fixable]: misspelt names, the order of elements where the
+    release requires one, unescaped ampersands, and addresses of schemas that the release does not
+    have. Nothing else in the file changes.
+
     Exit code 1 for an error finding (with --strict also a warning) that is neither waived nor in the
     baseline; 2 for unusable input, which is reported on stderr, and as findings T000 in the
-    other formats.
+    other formats. With --diff, 1 where --fix would change a file.
     """
     from activemq_fleet.cli.checking import (
         print_report,
         report_on_error,
         report_on_files,
         report_on_fleet,
+        show_repairs,
+        write_repairs,
     )
+    from activemq_fleet.cli.file_repairs import refuse_pipes
     from activemq_fleet.validation import select_rules
 
     paths = (*named, *files)
@@ -102,22 +117,39 @@ def command(
         raise click.UsageError("nothing to check: set -i INVENTORY, or --file activemq.xml --release X")
     if inventory and (release or release_from):
         raise click.UsageError("--release requires --file: the hosts of an inventory have activemq_release")
+    if inventory and (fix or diff):
+        raise click.UsageError(
+            "--fix and --diff require --file: the files of an inventory are rendered, so correct the variables that "
+            "the findings name"
+        )
+    if fix and diff:
+        raise click.UsageError("--fix writes the changes and --diff only shows them: set one of both")
     configuration = find_configuration(Path.cwd()) if use_configuration else CheckConfiguration()
     _check_configured_rules(configuration)
     select, ignore = select or configuration.select, ignore or configuration.ignore
     if baseline is None and write_baseline is None:
         baseline = configuration.baseline
+    written = True
     select_rules(select, ignore)  # so that an unknown rule is an error of usage, before any input is read
     try:
         if paths:
-            report = report_on_files(paths, release, select, ignore, release_from, configuration.releases)
+            arguments = (paths, release, select, ignore, release_from, configuration.releases)
+            if fix:
+                refuse_pipes(paths)
+            report = report_on_files(*arguments)
+            if diff:
+                return show_repairs(report)
+            if fix:
+                written = write_repairs(report, keep_original=backup, to_stderr=form != "text")
+                report = report_on_files(*arguments)
         else:
             report = report_on_fleet(inventory, select, ignore)
     except FleetError as error:
         if form != "text":  # else the lines on stderr are the report
             click.echo(formatter(form)(report_on_error(error, ", ".join(map(str, paths or inventory.sources)))))
         raise
-    return print_report(report, form, baseline, write_baseline, strict=strict)
+    code = print_report(report, form, baseline, write_baseline, strict=strict)
+    return code if written else 2
 
 
 def _check_configured_rules(configuration: CheckConfiguration) -> None:

@@ -20,18 +20,19 @@ from activemq_fleet import (
     check_fleet,
     lint_file,
     lint_links_between_files,
+    repair_file,
 )
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.baseline import read_baseline, with_baseline_waived, write_baseline
 from activemq_fleet.cli.companions import companions_of, read_file, unreadable_finding
 from activemq_fleet.cli.file_releases import broker_files_below, is_activemq_xml, read_release_rules, releases_of_files
+from activemq_fleet.cli.file_repairs import changed_files, shown_difference, write_repair
 from activemq_fleet.cli.fleet_checks import print_warnings, schema_of
 from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.formats.report import INPUT_ERROR
 from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import counted, echo_to_stderr, warn
 from activemq_fleet.cli.terminal import print_long
-from activemq_fleet.findings import error as error_finding
 from activemq_fleet.lint.file_kinds import KIND_RULE, NO_BROKER_RULE, foreign_kind
 from activemq_fleet.validation import suppress_by_comments
 
@@ -94,7 +95,69 @@ def report_on_files(
         ignore=ignore,
     )
     suppressed = suppress_by_comments(findings, xml_files, select=select, ignore=ignore)
-    return Report(tuple(map(str, named)), suppressed, warnings=tuple(warnings), files=True)
+    with_edits = {finding.file for finding in suppressed if finding.edits}
+    repairs = {}
+    for path, content in contents.items():
+        if path in texts and str(path) in with_edits:
+            with ACTIVITY.during(f"Repairing {path}"):
+                repairs[path] = repair_file(
+                    content,
+                    Release.of(texts[path]),
+                    file=str(path),
+                    other_files=companions_of(path, content)[0],
+                    schema_of=schema_of,
+                    select=select,
+                    ignore=ignore,
+                )
+    proven = {replace(finding, waived=None) for repair in repairs.values() for finding in repair.repaired}
+    marked = tuple(f if f.waived is None and f in proven else replace(f, edits=()) for f in suppressed)
+    return Report(tuple(map(str, named)), marked, warnings=tuple(warnings), files=True, repairs=repairs)
+
+
+def show_repairs(report: Report) -> int:
+    """Print what ``--fix`` would change, and return the exit code: 1 where a file would change, else 0.
+
+    2 where a file was not read.
+    """
+    changed = changed_files(report.repairs)
+    for path, repair in changed.items():
+        click.echo(shown_difference(path, repair))
+    _print_withheld(report)
+    repaired = sum(len(repair.repaired) for repair in changed.values())
+    echo_to_stderr(f"{counted(repaired, 'finding')} in {counted(len(changed), 'file')} would be repaired")
+    if any(finding.rule == INPUT_ERROR for finding in report.findings):
+        return 2
+    return 1 if changed else 0
+
+
+def write_repairs(report: Report, *, keep_original: bool, to_stderr: bool) -> bool:
+    """Write the repairs of a report, print their differences, and return whether all could be written.
+
+    ``to_stderr``: print the differences to stderr, because stdout is for a program.
+    """
+    written = True
+    for path, repair in changed_files(report.repairs).items():
+        try:
+            original = write_repair(path, repair, keep_original=keep_original)
+        except InputError as error:
+            echo_to_stderr(f"error: {error}")
+            written = False
+            continue
+        click.echo(shown_difference(path, repair), err=to_stderr)
+        kept = f"; {original} is the previous file" if original else ""
+        echo_to_stderr(f"{path}: {counted(len(repair.repaired), 'finding')} repaired{kept}")
+    _print_withheld(report)
+    return written
+
+
+def _print_withheld(report: Report) -> None:
+    for path, repair in report.repairs.items():
+        for withheld in repair.withheld:
+            finding, error = withheld.finding, withheld.error
+            echo_to_stderr(
+                f"{path}:{finding.line}: {finding.rule} is not repaired, because the repaired file would have the "
+                f"error {error.rule} ({error.message}): correct it by hand"
+            )
 
 
 def report_on_fleet(inventory: InventoryOptions, select: Sequence[str], ignore: Sequence[str]) -> Report:
@@ -139,8 +202,18 @@ def report_on_error(error: FleetError, subject: str) -> Report:
         message = " ".join((text if of_hosts else problem).split())
         file, line = _position_in(message)
         fix = "correct it: this error prevents all other checks"
-        finding = error_finding(INPUT_ERROR, hosts[0], message, fix, file=file)
-        findings.append(replace(finding, line=line, hosts=hosts if of_hosts else ()))
+        findings.append(
+            Finding(
+                rule=INPUT_ERROR,
+                severity="error",
+                host=hosts[0],
+                message=message,
+                fix=fix,
+                file=file,
+                line=line,
+                hosts=hosts if of_hosts else (),
+            )
+        )
     return Report((subject,), tuple(findings))
 
 

@@ -11,7 +11,7 @@ from typing import cast
 
 from lxml import etree
 
-from activemq_fleet.findings import Severity
+from activemq_fleet.findings import Severity, TextEdit
 from activemq_fleet.network.connectors import NetworkConnector, read_network_connector
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.profiles import Profile
@@ -148,13 +148,30 @@ class Element:
         return positions.of_value(self._element, attribute, part)
 
     def problem(
-        self, message: str, attribute: str = "", part: str = "", *, severity: Severity | None = None, fix: str = ""
+        self,
+        message: str,
+        attribute: str = "",
+        part: str = "",
+        *,
+        severity: Severity | None = None,
+        fix: str = "",
+        edits: tuple[TextEdit, ...] = (),
     ) -> Problem:
         """Return a lint problem at the XML element, at its attribute, or at a part of the attribute's value.
 
-        ``severity`` and ``fix`` replace the rule's own.
+        ``severity`` and ``fix`` replace the rule's own. ``edits`` repair the file without a change of its meaning.
         """
-        return Problem(message, node=self, attribute=attribute, part=part, severity=severity, fix=fix)
+        return Problem(message, node=self, attribute=attribute, part=part, severity=severity, fix=fix, edits=edits)
+
+    def renamed(self, name: str) -> tuple[TextEdit, ...]:
+        """Return the edits of the file that give the XML element another name."""
+        return self.document.positions.rename_element(self._element, name)
+
+    def with_part_replaced(
+        self, attribute: str, part: str, text: str, *, length: int | None = None
+    ) -> tuple[TextEdit, ...]:
+        """Return the edit that replaces a part of an attribute's value, or its first ``length`` characters."""
+        return self.document.positions.replace_in_value(self._element, attribute, part, text, length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +180,7 @@ class Problem:
 
     With ``node``, and an attribute or a part of its value, position, file and host are those of the element. Without
     it ``file`` is a file beside activemq.xml, with ``line`` and ``column``, and fleet rules set ``host``.
-    ``severity`` and ``fix`` replace the rule's own.
+    ``severity`` and ``fix`` replace the rule's own. ``edits`` repair the file of the position.
     """
 
     message: str
@@ -176,6 +193,7 @@ class Problem:
     file: str = ""
     line: int | None = None
     column: int | None = None
+    edits: tuple[TextEdit, ...] = ()
 
 
 _MOST_LINES = 10
@@ -304,7 +322,10 @@ class Document:
             for name in map(str, node._element.attrib):
                 for part in _after_stray(str(node._element.get(name))):
                     yield node.problem(
-                        f"{name.rpartition('}')[2]} contains an unescaped & before {part[1:13]}", name, part
+                        f"{name.rpartition('}')[2]} contains an unescaped & before {part[1:13]}",
+                        name,
+                        part,
+                        edits=node.with_part_replaced(name, part, "&amp;", length=1),
                     )
             if STRAY in (node._element.text or ""):
                 yield node.problem(f"the text of <{node.name}> contains an unescaped &")

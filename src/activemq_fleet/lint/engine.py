@@ -236,4 +236,5 @@ def findings_of(
             file=f"{directory}{slash}{name}" if name else file,
             line=line,
             column=column,
+            edits=problem.edits,
         )

@@ -123,8 +123,16 @@ def _kind_finding(kind: FileKind, file: str) -> Finding:
 
 
 def without_duplicates(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings without those of the schema, or of a weaker rule, for a mistake that another rule reports."""
+    """Return the findings without those of the schema, or of a weaker rule, for a mistake that another rule reports.
+
+    A finding that takes the place of one of the schema has its repair.
+    """
     unique = list(dict.fromkeys(findings))
+    edits = {_place(f): f.edits for f in unique if f.rule == SCHEMA_RULE and f.edits}
+    unique = [
+        replace(f, edits=edits[_place(f)]) if _place(f) in edits and not f.edits and _refuses(f.rule) else f
+        for f in unique
+    ]
     refused = {_place(f) for f in unique if f.rule != SCHEMA_RULE and _refuses(f.rule)}
     reported = {(f.rule, _place(f)) for f in unique}
     return [
@@ -193,7 +201,14 @@ def document_findings(document: Document, file: str, selection: Selection) -> It
 
 def schema_finding(problem: SchemaProblem, release: Release, file: str, host: str = "", fix: str = "") -> Finding:
     """Return finding V002 for a problem that a schema reports; an empty ``fix`` means the fix of rule V002."""
-    at = Problem(problem.message, line=problem.line, column=problem.column, host=host, fix=fix or problem.fix)
+    at = Problem(
+        problem.message,
+        line=problem.line,
+        column=problem.column,
+        host=host,
+        fix=fix or problem.fix,
+        edits=problem.edits,
+    )
     why = f"release {release.text} validates the file when it starts, and does not start with it"
     return replace(_finding(SCHEMA_RULE, at, file), why=why)
 

@@ -117,7 +117,8 @@ def _missing(document: Document, node: Element, namespace: str, hint: tuple[Elem
         yield place.problem(text, SCHEMA_LOCATION, address, fix=fix)
     elif known:
         text = f"{release} has no {address} in its jars, and does not start if it cannot download it"
-        yield place.problem(text, SCHEMA_LOCATION, address, fix=fix)
+        edits = place.with_part_replaced(SCHEMA_LOCATION, address, known)
+        yield place.problem(text, SCHEMA_LOCATION, address, fix=fix, edits=edits)
     else:
         text = (
             f"{release} has no schema of the namespace {namespace} and does not start with <{node.name}>, "

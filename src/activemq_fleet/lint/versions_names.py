@@ -170,7 +170,9 @@ def versioned_schema_location(node: Element) -> Iterator[Problem]:
     for match in _VERSIONED_SCHEMA.finditer(node.get(SCHEMA_LOCATION)):
         if node.document.release.local_schemas.has(CORE, match[0]):
             text = f"schemaLocation names the schema of {match[1]}, but the broker is {node.document.release.text}"
-            yield node.problem(text, SCHEMA_LOCATION, match[0])
+            address = node.document.release.local_schemas.address_of(CORE)
+            edits = node.with_part_replaced(SCHEMA_LOCATION, match[0], address)
+            yield node.problem(text, SCHEMA_LOCATION, match[0], edits=edits)
 
 
 @rule("V016", "error", refuses=True)

@@ -14,6 +14,7 @@ from activemq_fleet.releases._release import (
     releases_with,
     releases_with_schema,
     supported_lines,
+    was_element,
 )
 from activemq_fleet.releases._schemas import BEANS, CORE, XBEAN
 
@@ -31,4 +32,5 @@ __all__ = [
     "releases_with",
     "releases_with_schema",
     "supported_lines",
+    "was_element",
 ]

@@ -236,6 +236,11 @@ class Release:
         return "ssl" if scheme == "nio" else None
 
 
+def was_element(name: str) -> bool:
+    """Return whether any release has an element of a name in its XSD."""
+    return name in load_schema_spans().elements
+
+
 def releases_with(element: str, key: str | None = None) -> str:
     """Return as text which releases have an element or attribute: ``5.6.0 and later``; empty where none has."""
     since = load_schema_spans()

@@ -10,6 +10,7 @@ from itertools import accumulate
 
 from lxml import etree
 
+from activemq_fleet.findings import TextEdit
 from activemq_fleet.network.connectors import NetworkConnector, read_network_connector
 from activemq_fleet.releases import BEANS, CORE, XBEAN
 
@@ -38,7 +39,8 @@ class SchemaProblem:
     ``line`` and ``column`` are 1-based and point at the start tag of the element, or at the
     attribute that is wrong. ``element`` is its path from the root by local names,
     ``beans/broker/transportConnectors/transportConnector[2]``; empty when the document is not
-    XML at all. ``fix`` is what to do, "" where that depends on the release.
+    XML at all. ``fix`` is what to do, "" where that depends on the release. ``edits`` repair the
+    document, where the schema leaves no doubt about what is meant.
     """
 
     line: int
@@ -46,6 +48,7 @@ class SchemaProblem:
     element: str
     message: str
     fix: str = ""
+    edits: tuple[TextEdit, ...] = ()
 
     def __str__(self) -> str:
         return f"line {self.line}, column {self.column}: {self.message}"
@@ -100,22 +103,28 @@ def utf_16_of(document: bytes) -> str:
     return "utf-16-be" if document.startswith((codecs.BOM_UTF16_BE, b"\0<")) else ""
 
 
+def declared_encoding(document: bytes) -> str:
+    """Return the encoding that the first line of an XML document declares, "" without one."""
+    begin = document[:_LONGEST_DECLARATION].decode(utf_16_of(document) or "latin-1", "replace")
+    declared = _DECLARED.match(begin.lstrip("\ufeffï»¿"))
+    return declared[1] if declared else ""
+
+
 def _check_encoding(document: bytes) -> None:
     """Raise UnreadableError for a document whose declaration names UTF-16 while it has 8-bit characters, or vice versa.
 
     libxml2 reads such a document. Java's parser refuses it: "Content is not allowed in prolog" (measured on Java 17).
     """
     actual = utf_16_of(document)
-    begin = document[:_LONGEST_DECLARATION]
-    declared = _DECLARED.match(begin.decode(actual or "latin-1", "replace").lstrip("\ufeffï»¿"))
-    if declared is None:
+    declared = declared_encoding(document)
+    if not declared:
         return
-    is_wide = declared[1].lower().startswith(("utf-16", "utf16", "utf-32", "ucs-"))
+    is_wide = declared.lower().startswith(("utf-16", "utf16", "utf-32", "ucs-"))
     if is_wide == bool(actual):
         return
     written = "UTF-16" if actual else "UTF-8 or another encoding of single bytes"
-    message = f"not XML for Java: the file declares the encoding {declared[1]} and is written in {written}"
-    fix = f"save the file in {declared[1]}, or correct the encoding in its first line"
+    message = f"not XML for Java: the file declares the encoding {declared} and is written in {written}"
+    fix = f"save the file in {declared}, or correct the encoding in its first line"
     raise UnreadableError(SchemaProblem(1, 1, "", message, fix))
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
+from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 from typing import cast
 
 from lxml import etree
 
+from activemq_fleet.findings import TextEdit
 from activemq_fleet.releases import BEANS, CORE
 from activemq_fleet.schema._documents import ROOTS, SchemaProblem, local_name, path_of
 from activemq_fleet.schema._model import Model
 from activemq_fleet.schema._positions import Positions
+from activemq_fleet.schema._similar_names import meant_name
 from activemq_fleet.schema._spring import STUBS
 
 _ATTRIBUTE = re.compile(r"attribute '([^']+)'")
@@ -23,7 +26,6 @@ _MOST = 50  # problems that are told of one document
 _ROUNDS = 50
 _LARGEST = {"integer": (1 << 31) - 1, "long": (1 << 63) - 1, "short": (1 << 15) - 1}
 _WHOLE = re.compile(r"[+-]?\d+")
-_Explained = tuple[etree._Element, str, str]
 _TYPES = {
     "boolean": "true or false",
     "integer": "a whole number",
@@ -33,6 +35,32 @@ _TYPES = {
     "double": "a number",
     "ID": "a name of its own, of letters, digits, dots, dashes and underscores, that begins with a letter",
 }
+
+
+@dataclass(frozen=True)
+class _Explanation:
+    """A reason why a document is invalid, at an element or at one of its attributes.
+
+    ``name`` is the name that the element or attribute must mean; ``order`` the names of the siblings of the element in
+    the order that the schema requires.
+    """
+
+    element: etree._Element
+    message: str
+    attribute: str = ""
+    name: str = ""
+    order: tuple[str, ...] = ()
+
+    def edits(self, positions: Positions) -> tuple[TextEdit, ...]:
+        """Return the edits that repair the document; () where more than one repair is possible."""
+        parent = self.element.getparent()
+        if self.order and parent is not None:
+            return positions.reorder_children(parent, self.order)
+        if not self.name:
+            return ()
+        if self.attribute:
+            return positions.rename_attribute(self.element, self.attribute, self.name)
+        return positions.rename_element(self.element, self.name)
 
 
 class Explainer:
@@ -48,18 +76,19 @@ class Explainer:
         """Return the first 50 reasons why an XML document is invalid, sorted by position."""
         positions = Positions(document, root)
         if root.tag not in ROOTS:
-            explained = [(root, _root_message(root), "")]
+            explained = [_Explanation(root, _root_message(root))]
         else:
-            explained = [(element, self._no_child_message(root, element), "") for element in strangers]
+            explained = [self._misplaced_child(root, element) for element in strangers]
             explained += islice(self._explained(root), _MOST)
         problems = set()
-        for element, message, attribute in explained[:_MOST]:
+        for reason in explained[:_MOST]:
+            element, attribute = reason.element, reason.attribute
             place = positions.of_attribute(element, attribute) if attribute else positions.of_element(element)
-            problems.add(SchemaProblem(*place, path_of(element), message))
+            problems.add(SchemaProblem(*place, path_of(element), reason.message, edits=reason.edits(positions)))
         return tuple(sorted(problems))
 
-    def _explained(self, root: etree._Element) -> Iterator[_Explained]:
-        """Yield (element, message, attribute) of each error of libxml2. It stops at an invalid element, so the document
+    def _explained(self, root: etree._Element) -> Iterator[_Explanation]:
+        """Yield an explanation of each error of libxml2. It stops at an invalid element, so the document
         is validated again without that element.
         """
         left = deepcopy(root)
@@ -78,7 +107,7 @@ class Explainer:
         entry: etree._LogEntry,
         original: Mapping[etree._Element, etree._Element],
         reported: set[etree._Element],
-    ) -> Iterator[_Explained]:
+    ) -> Iterator[_Explanation]:
         """Yield an error of libxml2 about an element in plain words, and remove its cause from the document.
 
         ``original`` maps the elements of this document to those of the complete one.
@@ -90,31 +119,35 @@ class Explainer:
         if attribute and attribute[1] in element.attrib:
             name, value = local_name(attribute[1]), " ".join(str(element.attrib.pop(attribute[1])).split())
             is_unknown = message.endswith("is not allowed.")
-            explanation = (
-                self._no_attribute_message(place, name) if is_unknown else self._bad_value_message(place, name, value)
-            )
-            yield place, explanation, attribute[1]
+            if is_unknown:
+                meant = meant_name(name, self._attributes(place), self._model.words)
+                yield _Explanation(place, self._no_attribute_message(place, name), attribute[1], name=meant)
+            else:
+                yield _Explanation(place, self._bad_value_message(place, name, value), attribute[1])
         elif "Character content" in message:
             element.text = None
             for child in element:
                 child.tail = None
-            yield place, f"<{local_name(place.tag)}> contains text, but allows only elements", ""
+            yield _Explanation(place, f"<{local_name(place.tag)}> contains text, but allows only elements")
         elif "Element content" in message:
             for child in list(element.iterchildren(etree.Element)):
                 element.remove(child)
-                yield original[child], self._no_child_message(place, original[child]), ""
+                yield self._misplaced_child(place, original[child])
         elif parent is None or outer is None:
-            yield place, f"<{local_name(place.tag)}>: {_plain(message)}", ""
+            yield _Explanation(place, f"<{local_name(place.tag)}>: {_plain(message)}")
         else:
             parent.remove(element)
             if entry.type != etree.ErrorTypes.SCHEMAV_ELEMENT_CONTENT:
-                yield place, self._foreign_message(place), ""
+                yield self._foreign_element(place)
                 return
             in_sequence = local_name(place.tag) in self._children(outer) and self._is_ordered(outer)
             if in_sequence:
                 self._put_in_order(element, parent, self._children(outer))
-            if not in_sequence or outer not in reported:  # others out of order follow from the first
-                yield place, self._misplaced_message(outer, place), ""
+            if not in_sequence:
+                yield self._misplaced_child(outer, place)
+            elif outer not in reported:  # others out of order follow from the first
+                order = self._children(outer)
+                yield _Explanation(place, self._misplaced_message(outer, place), order=order)
             reported.add(outer)
 
     def _put_in_order(self, element: etree._Element, parent: etree._Element, names: tuple[str, ...]) -> None:
@@ -123,6 +156,19 @@ class Explainer:
         follower = next((child for child in parent.iterchildren(etree.Element) if local_name(child.tag) in later), None)
         if follower is not None and parent.find(element.tag) is None:
             follower.addprevious(element)
+
+    def _misplaced_child(self, parent: etree._Element, child: etree._Element) -> _Explanation:
+        name = local_name(child.tag)
+        known = self._model.globals if local_name(parent.tag) == "beans" else self._children(parent)
+        is_misspelt = child.tag.startswith(f"{{{CORE}}}") and name not in known
+        meant = meant_name(name, known, self._model.words) if is_misspelt else ""
+        return _Explanation(child, self._misplaced_message(parent, child), name=meant)
+
+    def _foreign_element(self, element: etree._Element) -> _Explanation:
+        meant = ""
+        if etree.QName(element).namespace == CORE:
+            meant = meant_name(local_name(element.tag), self._model.globals, self._model.words)
+        return _Explanation(element, self._foreign_message(element), name=meant)
 
     def _misplaced_message(self, parent: etree._Element, child: etree._Element) -> str:
         allowed = self._children(parent)

@@ -8,6 +8,7 @@ from functools import cached_property
 from lxml import etree
 
 from activemq_fleet.schema._documents import local_name
+from activemq_fleet.schema._similar_names import words_of
 
 _XS = "{http://www.w3.org/2001/XMLSchema}"
 
@@ -22,6 +23,11 @@ class Model:
     def globals(self) -> Mapping[str, etree._Element]:
         """The XSD's global declarations of elements, by name."""
         return {node.get("name", ""): node for node in self._root.iterchildren(_XS + "element")}
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The words of all names of elements and attributes in the XSD, in small letters."""
+        return frozenset().union(*(words_of(str(node.get("name"))) for node in self._root.iter() if node.get("name")))
 
     @cached_property
     def _nested(self) -> Mapping[str, list[etree._Element]]:

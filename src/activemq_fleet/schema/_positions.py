@@ -10,9 +10,12 @@ from __future__ import annotations
 import codecs
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from functools import cached_property
 
 from lxml import etree
+
+from activemq_fleet.findings import TextEdit
 
 _VALUE = r"\"[^\"]*\"|'[^']*'"
 _MARKUP = re.compile(
@@ -23,6 +26,10 @@ _ATTRIBUTE = re.compile(rf"([^\s=]+)\s*=\s*({_VALUE})", re.DOTALL)
 # One character of the value that a parser hands out: a reference, a line end, or itself.
 _CHARACTER = re.compile(r"&#x[0-9A-Fa-f]+;|&#[0-9]+;|&[A-Za-z]\w*;|\r\n|.", re.DOTALL)
 _LINE_END = re.compile(r"\r\n|\r|\n")
+
+# The rest of a line that holds nothing but comments, which are about the tag before them.
+_COMMENTS = re.compile(r"(?:[ \t]*<!--(?:(?!-->).)*-->)*[ \t]*(?=[\r\n])", re.DOTALL)
+_BLANK = re.compile(r"(?:\s|<!--.*?-->|<\?.*?\?>)*", re.DOTALL)
 
 SourcePosition = tuple[int, int]
 
@@ -55,6 +62,88 @@ class Positions:
         begin = match.start(2) + 1
         starts = self._starts_of_characters(begin, match.end(2) - 1)
         return self._place(starts[index] if index < len(starts) else begin)
+
+    def rename_element(self, element: etree._Element, name: str) -> tuple[TextEdit, ...]:
+        """Return the edits that give an element another local name: of its start tag, and of its end tag if any."""
+        tag = self._tags.get(element)
+        if tag is None or tag["name"].rpartition(":")[2] != etree.QName(element).localname:
+            return ()
+        end = self._end_tags[tag.start()]
+        spans = [(tag.start("name"), tag["name"])]
+        if end.start() != tag.start():
+            spans.append((end.start() + 2, end[0][2:-1].rstrip()))
+        length = len(etree.QName(element).localname)
+        ends = [begin + len(qualified) for begin, qualified in spans]
+        return tuple(TextEdit(end - length, end, name) for end in ends)
+
+    def rename_attribute(self, element: etree._Element, old_name: str, name: str) -> tuple[TextEdit, ...]:
+        """Return the edit that gives an attribute without a prefix another name; () where the element has both."""
+        match = self._attribute(element, old_name)
+        if match is None or match[1] != old_name or name in element.attrib:
+            return ()
+        return (TextEdit(match.start(1), match.end(1), name),)
+
+    def replace_in_value(
+        self, element: etree._Element, name: str, part: str, text: str, length: int | None = None
+    ) -> tuple[TextEdit, ...]:
+        """Return the edit that replaces ``part`` of an attribute's value, or its first ``length`` characters."""
+        match = self._attribute(element, name)
+        index = element.get(_key(element, name), "").find(part) if part else -1
+        if match is None or index < 0:
+            return ()
+        starts = [*self._starts_of_characters(match.start(2) + 1, match.end(2) - 1), match.end(2) - 1]
+        end = index + (len(part) if length is None else length)
+        if end >= len(starts):
+            return ()
+        return (TextEdit(starts[index], starts[end], text),)
+
+    def reorder_children(self, parent: etree._Element, names: Sequence[str]) -> tuple[TextEdit, ...]:
+        """Return the edit that sorts the children of an element by ``names``, each with the comments before it.
+
+        Comments after a child on the same line move with it, too. () for text between the children, for a child that is
+        not in ``names``, and for two of a name.
+        """
+        tag = self._tags.get(parent)
+        children = list(parent.iterchildren(etree.Element))
+        order = [etree.QName(child).localname for child in children]
+        if tag is None or not set(order) <= set(names) or len(set(order)) < len(order):
+            return ()
+        begin = self._after_comments(tag.end())
+        pieces: list[tuple[str, str]] = []  # the white space, which stays in its place, and what moves
+        bounds = [begin]
+        for child in children:
+            child_tag = self._tags[child]
+            if not _BLANK.fullmatch(self._text, bounds[-1], child_tag.start()):
+                return ()
+            bounds.append(self._after_comments(self._end_tags[child_tag.start()].end()))
+            piece = self._text[bounds[-2] : bounds[-1]]
+            pieces.append((piece[: len(piece) - len(piece.lstrip())], piece.lstrip()))
+        ranks = sorted(range(len(order)), key=lambda index: names.index(order[index]))
+        moved = [index for index, rank in enumerate(ranks) if index != rank]
+        if not moved:
+            return ()
+        first, last = moved[0], moved[-1] + 1
+        text = "".join(pieces[index][0] + pieces[ranks[index]][1] for index in range(first, last))
+        return (TextEdit(bounds[first], bounds[last], text),)
+
+    def _after_comments(self, offset: int) -> int:
+        match = _COMMENTS.match(self._text, offset)
+        return match.end() if match else offset
+
+    @cached_property
+    def _end_tags(self) -> dict[int, re.Match[str]]:
+        """The end tag of each element by the offset of its start tag; of an empty tag, the tag itself."""
+        ends: dict[int, re.Match[str]] = {}
+        open_tags: list[int] = []
+        for match in _MARKUP.finditer(self._text):
+            if match["name"]:
+                if match[0].endswith("/>"):
+                    ends[match.start()] = match
+                else:
+                    open_tags.append(match.start())
+            elif match[0].startswith("</"):
+                ends[open_tags.pop()] = match
+        return ends
 
     def _starts_of_characters(self, begin: int, end: int) -> list[int]:
         """Return the offset of each character of a value; the offsets of the latest value are cached."""

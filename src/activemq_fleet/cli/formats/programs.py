@@ -36,7 +36,7 @@ def to_json(report: Report) -> str:
 
 def _json_finding(report: Report, finding: Finding) -> dict[str, Any]:
     """Return a finding as an object; without a file of its own it has the file and line of the inventory."""
-    content: dict[str, Any] = {**finding.to_dict(), "hosts": list(hosts_of(finding))}
+    content: dict[str, Any] = {**finding.to_dict(), "hosts": list(hosts_of(finding)), "fixable": bool(finding.edits)}
     if finding.file is None:
         content["file"], content["line"], content["column"] = report.place_of(finding)
     return content

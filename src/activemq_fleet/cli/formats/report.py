@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from activemq_fleet import Finding
@@ -12,7 +13,7 @@ from activemq_fleet.findings import SEVERITIES
 from activemq_fleet.inventory import Position, position_of_variable
 
 if TYPE_CHECKING:
-    from activemq_fleet import Fleet
+    from activemq_fleet import FileRepair, Fleet
 
 
 INPUT_ERROR = "T000"
@@ -33,6 +34,8 @@ class Report:
     waivers: tuple[Mapping[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()
     files: bool = False
+    repairs: Mapping[Path, FileRepair] = field(default_factory=dict)
+    """By file what ``--fix`` makes of it; a finding has edits only if its repair is among them."""
     positions: Mapping[str, Mapping[str, Position]] = field(default_factory=dict)
     """By host where the inventory defines each of its variables, and by the name "" where it lists the host."""
 
@@ -50,6 +53,11 @@ class Report:
         for finding in self.findings:
             counts_by_severity["waived" if finding.waived is not None else finding.severity] += 1
         return counts_by_severity
+
+    @property
+    def fixable(self) -> int:
+        """The number of a check's findings that ``--fix`` repairs."""
+        return sum(bool(finding.edits) for finding in self.findings)
 
     def source_of(self, finding: Finding) -> Position | None:
         """Return where the inventory defines the value that a finding is about; None for a finding about files.

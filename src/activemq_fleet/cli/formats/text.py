@@ -65,11 +65,12 @@ def _lines(report: Report, findings: Sequence[Finding], subjects: Sequence[str])
     place = _place(report, findings) if finding.host or finding.line else None
     if place and len(subjects) == 1:
         place = place.removeprefix(f"{subjects[0]}:")  # the heading has the path
-    label = f"  {kind} {finding.rule} "
+    mark = " [fixable]" if finding.edits else ""
+    label = f"  {kind} {finding.rule}{mark} "
     text = wrapped(
         printable(f"{place}: {finding.message}" if place else finding.message), width, first=label, rest="      "
     )
-    yield text.replace(label, f"  {click.style(f'{kind} {finding.rule}', fg=_COLOURS[kind])} ", 1)
+    yield text.replace(label, f"  {click.style(f'{kind} {finding.rule}', fg=_COLOURS[kind])}{mark} ", 1)
     if finding.waived is not None:
         yield detail(f"waived: {printable(finding.waived)}")
         return
@@ -92,7 +93,12 @@ def _summary(report: Report) -> str:
         f"{counts['info']} info",
     ]
     waived = f", {counts['waived']} waived" if counts["waived"] else ""
-    return f"{_counted(len(report.hosts), 'file' if report.files else 'host')}: {', '.join(severity_counts)}{waived}"
+    subjects = _counted(len(report.hosts), "file" if report.files else "host")
+    summary = f"{subjects}: {', '.join(severity_counts)}{waived}"
+    if report.fixable:
+        verb = "is" if report.fixable == 1 else "are"
+        summary += f"\n{_counted(report.fixable, 'finding')} {verb} fixable with --fix (--diff shows the changes)"
+    return summary
 
 
 def _counted(number: int, what: str) -> str:

@@ -1,0 +1,86 @@
+"""Write the repairs of ``check --fix`` to files, and show them as differences."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from itertools import count
+from pathlib import Path
+
+from activemq_fleet import FileRepair, InputError
+from activemq_fleet.atomic_files import create_copy, replace_content
+from activemq_fleet.cli.companions import read_file
+from activemq_fleet.cli.printing import printable
+
+
+def refuse_pipes(paths: Iterable[Path]) -> None:
+    """Raise InputError for a path whose content cannot be replaced, such as a pipe; missing files are not refused."""
+    for path in paths:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise InputError(
+                f"{path}: --fix replaces files, and this is not a regular file: name a file, or use --diff"
+            )
+
+
+def changed_files(repairs: Mapping[Path, FileRepair]) -> dict[Path, FileRepair]:
+    """Return the repairs that change their file, one for each file, even if the file has several names."""
+    changed: dict[str, tuple[Path, FileRepair]] = {}
+    for path, repair in repairs.items():
+        if repair.repaired:
+            changed.setdefault(os.path.realpath(path), (path, repair))
+    return dict(changed.values())
+
+
+def shown_difference(path: Path, repair: FileRepair) -> str:
+    """Return what a repair changes in a file as a unified diff; control characters are escaped, line ends removed."""
+    lines = repair.difference(str(path)).split("\n")
+    return "\n".join(printable(line.removesuffix("\r")) for line in lines[:-1])
+
+
+def write_repair(path: Path, repair: FileRepair, *, keep_original: bool) -> Path | None:
+    """Replace a file by its repaired content, and return the path of the copy of the previous file.
+
+    Mode, owner and extended attributes stay. A symbolic link stays a link: its target is replaced. Raises InputError
+    for a file that may not be replaced; it is unchanged then.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        reason = _reason_not_replaced(target)
+        if not reason and read_file(target) != repair.original:
+            reason = "another process changed the file after the check: repeat the command"
+        if reason:
+            raise InputError(f"{path}: the repair was not written: {reason}")
+        original = _keep(target, repair.original) if keep_original else None
+        replace_content(target, repair.content)
+    except OSError as error:
+        raise InputError(
+            f"{path}: the repair was not written: {error.strerror}: run the command as the owner of the file, in a "
+            "directory that this account can write to"
+        ) from None
+    if original is not None and os.path.realpath(path.parent) == str(original.parent):
+        return path.with_name(original.name)
+    return original
+
+
+def _reason_not_replaced(target: Path) -> str:
+    status = target.stat()
+    if not status.st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) or not os.access(target, os.W_OK):
+        return f"the file is read-only: run chmod u+w {target} first"
+    if status.st_nlink > 1:
+        return "the file has several hard links, and the others would keep the old content: repair it by hand"
+    return ""
+
+
+def _keep(target: Path, content: bytes) -> Path:
+    """Return a path next to a file that holds its previous content: ``FILE.orig``, or ``FILE.orig.2`` and on."""
+    for number in count(1):
+        path = target.with_name(f"{target.name}.orig" + (f".{number}" if number > 1 else ""))
+        try:
+            create_copy(target, path, content)
+        except FileExistsError:
+            if path.is_file() and path.read_bytes() == content:
+                return path
+        else:
+            return path
+    raise AssertionError

@@ -1,0 +1,76 @@
+"""Find the name that a misspelt name of an element or attribute can only mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Set
+
+from activemq_fleet.releases import was_element
+
+# Names that releases corrected, or misspelt later; both names set the same property (the setters of the release tags).
+_RENAMED = {
+    "advisdoryForFastProducers": "advisoryForFastProducers",
+    "batchStatements": "batchStatments",
+    "doOptimzeMessageStorage": "optimizeMessageStorage",
+    "inactiveTimoutBeforeGC": "inactiveTimeoutBeforeGC",
+    "zkSessionTmeout": "zkSessionTimeout",
+}
+_OTHER_NAME = {**_RENAMED, **{new: old for old, new in _RENAMED.items()}}
+# A name of later releases that means something else than the close name of earlier ones.
+_OTHER_MEANING = frozenset({"findAllMessageIdsStatement"})
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_SHORTEST, _SHORT = 3, 8  # letters of a name with one mistake, and with two
+# What cannot be undone: only the author knows whether it was meant.
+_IRREVERSIBLE = frozenset({"deleteAllMessagesOnStartup", "purgeRecoveredXATransactionStrategy"})
+
+
+def words_of(name: str) -> frozenset[str]:
+    """Return the words of a name such as ``networkTTL``, in small letters."""
+    return frozenset(word.lower() for word in _WORD.findall(name))
+
+
+def meant_name(name: str, known: Iterable[str], words: Set[str]) -> str:
+    """Return the known name that a misspelt name can only mean; "" where none or several are close.
+
+    Names that differ in case or in hyphens are close, and names with a mistake: a letter that is missing, added, wrong
+    or exchanged with the next one; long names may have two. A name with a different word of ``words``, the words of all
+    names of the schema, is not misspelt: it means something else, as ``dynamicallyExcludedDestinations`` does.
+    """
+    names = [other for other in known if other not in _IRREVERSIBLE]
+    if _OTHER_NAME.get(name) in names:
+        return _OTHER_NAME[name]
+    equal = [other for other in names if _letters(other) == _letters(name)]
+    if equal:
+        return equal[0] if len(equal) == 1 else ""
+    most = 0 if len(name) < _SHORTEST else 1 if len(name) < _SHORT else 2
+    close = [other for other in names if mistakes_between(_letters(name), _letters(other), most) <= most]
+    if len(close) != 1 or name in _OTHER_MEANING or was_element(name) or _has_other_word(name, close[0], words):
+        return ""
+    return close[0]
+
+
+def _has_other_word(name: str, close: str, words: Set[str]) -> bool:
+    """Return whether a name has a word of ``words`` that a close name lacks; the plural is the same word."""
+    singular = {word.removesuffix("s") for word in words_of(close)}
+    return any(word in words and word.removesuffix("s") not in singular for word in words_of(name))
+
+
+def _letters(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
+
+
+def mistakes_between(first: str, second: str, most: int) -> int:
+    """Return the number of letters that are missing, added, wrong or exchanged; above ``most`` at least most + 1."""
+    if abs(len(first) - len(second)) > most:
+        return most + 1
+    before_last: list[int] = []
+    last = list(range(len(second) + 1))
+    for row, letter in enumerate(first, 1):
+        current = [row]
+        for column, other in enumerate(second, 1):
+            cost = min(last[column] + 1, current[-1] + 1, last[column - 1] + (letter != other))
+            if row > 1 and column > 1 and (letter, first[row - 2]) == (second[column - 2], other):
+                cost = min(cost, before_last[column - 2] + 1)
+            current.append(cost)
+        before_last, last = last, current
+    return last[-1]

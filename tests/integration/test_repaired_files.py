@@ -1,0 +1,74 @@
+"""Files with which a broker does not start: after ``check --fix`` it starts, and names of other releases stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.artifacts import load_schema
+from activemq_fleet.cli.main import main
+from activemq_fleet.releases import Release
+from activemq_fleet.schema._similar_names import meant_name
+from tests.integration.planted import Ground, document, link
+from tests.situations import further
+from tests.support.schema_releases import SCHEMA_RELEASES
+
+ENTRY = '<policyMap><policyEntries><policyEntry queue="a"/></policyEntries></policyMap>'
+POLICY = f"<destinationPolicy>{ENTRY}</destinationPolicy>"
+RENAMED = {
+    frozenset({"advisdoryForFastProducers", "advisoryForFastProducers"}),
+    frozenset({"batchStatements", "batchStatments"}),
+    frozenset({"doOptimzeMessageStorage", "optimizeMessageStorage"}),
+    frozenset({"inactiveTimoutBeforeGC", "inactiveTimeoutBeforeGC"}),
+    frozenset({"zkSessionTmeout", "zkSessionTimeout"}),
+}
+
+
+@pytest.mark.parametrize("release", ["5.5.1", *further("5.8.0", "5.15.16"), "5.18.3", "6.3.1"])
+def test_broker_starts_with_the_file_that_fix_repaired(ground: Ground, release: str, tmp_path: Path) -> None:
+    bridge = link(f"static:(tcp://{ground.address(9)}:61616?soTimeout=0&amp;soWriteTimeout=0)", networkTTL="2")
+    faultless = document("repaired", ground.address(1), bridge, POLICY)
+    faulty = (
+        faultless.replace("brokerName=", "brokerNmae=")
+        .replace("networkTTL", "networkTtl")
+        .replace("networkConnector", "networkConector")
+        .replace("useJmx", "usejmx")
+        .replace("&amp;", "&")
+        .replace("activemq-core.xsd", "activemq-core-4.1.xsd")
+    )
+    if release == "5.5.1":  # whose schema requires an order
+        faulty = faulty.replace(f"{POLICY}\n", "").replace("</networkConectors>\n", f"</networkConectors>\n{POLICY}\n")
+    broken = ground.plant("broken", release, faulty)
+    assert broken.boot().fate == "refused", broken.said
+
+    path = tmp_path / "activemq.xml"
+    path.write_text(faulty)
+    assert main(["check", "--file", str(path), "--release", release, "--select", "V,N009", "--fix"]) == 0
+    assert path.read_text() == faultless
+    assert path.with_name("activemq.xml.orig").read_text() == faulty
+
+    repaired = ground.plant("repaired", release, path.read_text())
+    assert repaired.boot().fate == "started", repaired.said
+
+
+def test_name_of_another_release_is_never_taken_for_a_misspelt_one() -> None:
+    models = [load_schema(Release.of(release)).model for release in SCHEMA_RELEASES]
+    elements = frozenset().union(*(model.globals for model in models))
+    attributes = {name: {key for model in models for key in model.attributes(name)} for name in elements}
+    children = {name: {key for model in models for key in model.children(name)} for name in elements}
+    wrong = set()
+    for model in models:
+        for of_all, of_release in ((attributes, model.attributes), (children, model.children)):
+            for element in model.globals:
+                known = list(of_release(element))
+                for name in of_all[element].difference(known):
+                    meant = meant_name(name, known, model.words)
+                    if meant and frozenset({name, meant}) not in RENAMED:
+                        wrong.add((element, name, meant))
+        wrong |= {
+            ("", name, meant)
+            for name in elements.difference(model.globals)
+            if (meant := meant_name(name, model.globals, model.words))
+        }
+    assert wrong == set()

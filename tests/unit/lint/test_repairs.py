@@ -1,0 +1,212 @@
+"""Repairs of files: what is changed, what is kept byte for byte, and what is not repaired."""
+
+from __future__ import annotations
+
+import codecs
+
+import pytest
+
+from activemq_fleet.findings import Finding
+from activemq_fleet.lint import file_findings
+from activemq_fleet.lint.repairs import FileRepair, repair_content
+from activemq_fleet.releases import Release
+from activemq_fleet.schema import Schema
+from tests.xsds import broker, small_xsd
+
+ANY_ORDER = Schema(small_xsd(broker_attributes=("deleteAllMessagesOnStartup", "excludedDestinations")))
+IN_ORDER = Schema(small_xsd(ordered=True))
+RELEASE = Release.of("5.18.3")
+
+
+def repaired(content: bytes, schema: Schema = ANY_ORDER) -> FileRepair:
+    """The repair of everything that the schema and rule N009 report."""
+
+    def check(edited: bytes) -> tuple[Finding, ...]:
+        return file_findings(edited, RELEASE, schema=schema)
+
+    return repair_content(content, check, lambda finding: finding.rule in {"V002", "N009"})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        (' brokerNmae="x"', ' brokerName="x"'),
+        (' brokername="x"', ' brokerName="x"'),
+        (' broker-name="x"', ' brokerName="x"'),
+        (" persistant='true'", " persistent='true'"),
+        (' usejmx\n=\n"false"', ' useJmx\n=\n"false"'),
+        (' brokerNmae="brokerNmae"', ' brokerName="brokerNmae"'),
+    ],
+)
+def test_misspelt_attribute_gets_the_name_that_it_can_only_mean(wrong: str, right: str) -> None:
+    content = broker("<!-- brokerNmae -->", attributes=wrong)
+    result = repaired(content)
+    assert result.content == content.replace(wrong.encode(), right.encode(), 1)
+    assert [finding.rule for finding in result.repaired] == ["V002"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("<transportConectors/>", "<transportConnectors/>"),
+        ("<plugin></plugin >", "<plugins></plugins >"),
+        (
+            '<persistenceAdapter><KahaDb directory="a>b"><!-- </KahaDb> --></KahaDb></persistenceAdapter>',
+            '<persistenceAdapter><kahaDB directory="a>b"><!-- </KahaDb> --></kahaDB></persistenceAdapter>',
+        ),
+        (
+            '<transportConectors><transportConector nmae="a"/></transportConectors>',
+            '<transportConnectors><transportConnector name="a"/></transportConnectors>',
+        ),
+    ],
+)
+def test_misspelt_element_gets_its_name_in_both_tags(wrong: str, right: str) -> None:
+    content = broker(wrong)
+    assert repaired(content).content == content.replace(wrong.encode(), right.encode(), 1)
+
+
+def test_prefix_of_a_misspelt_element_is_kept() -> None:
+    content = broker("<plugins/>").replace(b"<broker xmlns=", b"<amq:broker xmlns:amq=")
+    content = content.replace(b"<plugins/>", b"<amq:plugin><!-- <amq:plugin> --></amq:plugin>")
+    content = content.replace(b"</broker>", b"</amq:broker>")
+    expected = content.replace(b"<amq:plugin><!--", b"<amq:plugins><!--").replace(b"</amq:plugin>", b"</amq:plugins>")
+    assert repaired(content).content == expected
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        ' entirelyUnknown="x"',
+        ' brokerNmae="a" brokerName="b"',  # it has both
+        ' brokerNmae="a" brokerNaem="b"',  # both would get the same name
+        ' usejmx="yes"',  # the value is none of the attribute
+        ' deleteAllMessagesOnStartupp="true"',  # cannot be undone
+        ' includedDestinations="a"',  # a word of the schema that means the opposite
+    ],
+)
+def test_attribute_that_is_in_doubt_is_not_renamed(attributes: str) -> None:
+    schema = Schema(
+        small_xsd(broker_attributes=("deleteAllMessagesOnStartup", "excludedDestinations", "includedTopics"))
+    )
+    content = broker(attributes=attributes)
+    assert repaired(content, schema).content == content
+
+
+def test_children_are_sorted_with_their_comments_where_the_release_requires_an_order() -> None:
+    content = broker(
+        "<!-- of the broker -->\n"
+        "  <!-- the doors -->\n"
+        '  <transportConnectors><transportConnector name="a"/></transportConnectors> <!-- open -->\n'
+        "  <!-- what\n  is done -->\n"
+        "  <plugins/>\n"
+        '  <persistenceAdapter><kahaDB directory="x"/></persistenceAdapter>\n  <!-- end -->\n'
+    )
+    expected = broker(
+        "<!-- of the broker -->\n"
+        '  <persistenceAdapter><kahaDB directory="x"/></persistenceAdapter>\n'
+        "  <!-- what\n  is done -->\n"
+        "  <plugins/>\n"
+        "  <!-- the doors -->\n"
+        '  <transportConnectors><transportConnector name="a"/></transportConnectors> <!-- open -->\n'
+        "  <!-- end -->\n"
+    )
+    content, expected = (text.replace(b">\n<!-- of", b"> <!-- of") for text in (content, expected))
+    result = repaired(content, IN_ORDER)
+    assert result.content == expected
+    assert [finding.rule for finding in result.repaired] == ["V002"]
+    assert repaired(content, ANY_ORDER).content == content
+
+
+def test_children_are_sorted_after_their_names_are_corrected() -> None:
+    content = broker('<transportConnectors/><plugin/><persistenceAdapter><kahaDB directory="x"/></persistenceAdapter>')
+    expected = broker(
+        '<persistenceAdapter><kahaDB directory="x"/></persistenceAdapter><plugins/><transportConnectors/>'
+    )
+    assert repaired(content, IN_ORDER).content == expected
+
+
+@pytest.mark.parametrize(
+    "children", ["<plugins/><persistenceAdapter/><plugins/>", "<plugins/>text<persistenceAdapter/>"]
+)
+def test_children_that_are_repeated_or_apart_by_text_are_not_sorted(children: str) -> None:
+    content = broker(children)
+    assert repaired(content, IN_ORDER).content == content
+
+
+def test_bare_ampersands_are_escaped_outside_comments() -> None:
+    content = broker(
+        '<!-- a & b --><transportConnectors><transportConnector name="a" uri="tcp://h:1?a=1&b=2&amp;c=3&d=&#52;"/>'
+        "</transportConnectors>"
+    )
+    expected = content.replace(b"a=1&b", b"a=1&amp;b").replace(b"3&d", b"3&amp;d")
+    result = repaired(content)
+    assert result.content == expected
+    assert len(result.repaired) == 2
+
+
+@pytest.mark.parametrize(
+    ("mark", "encoding", "declared"),
+    [
+        (b"", "utf-8", ""),
+        (codecs.BOM_UTF8, "utf-8", '<?xml version="1.0" encoding="UTF-8"?>'),
+        (codecs.BOM_UTF16_LE, "utf-16-le", '<?xml version="1.0" encoding="UTF-16"?>'),
+        (codecs.BOM_UTF16_BE, "utf-16-be", '<?xml version="1.0" encoding="UTF-16"?>'),
+        (b"", "windows-1252", '<?xml version="1.0" encoding="windows-1252"?>'),
+        (b"", "iso-8859-15", "<?xml version='1.0' encoding='ISO-8859-15' ?>"),
+    ],
+)
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+def test_encoding_byte_order_mark_and_line_ends_stay(mark: bytes, encoding: str, declared: str, line_end: str) -> None:
+    text = broker("<!-- \u00e9\u20ac -->\n<plugin/>\n", attributes='\n brokerNmae="x"\n').decode()
+    text = declared + text.replace("\n", line_end)
+    expected = text.replace("<plugin/>", "<plugins/>").replace("brokerNmae", "brokerName")
+    assert repaired(mark + text.encode(encoding)).content == mark + expected.encode(encoding)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'<!DOCTYPE beans [<!ENTITY e "x">]>' + broker(attributes=' brokerNmae="&e;"'),
+        b'<?xml version="1.0" encoding="UTF-8"?>' + broker("<!-- \xe9 -->".encode("latin-1").decode("latin-1")),
+        b"not XML & more",
+        b"",
+        broker(attributes=' brokerNmae="{{ name }}"'),
+        broker("<plugin>"),
+    ],
+)
+def test_file_that_cannot_be_read_stays(content: bytes) -> None:
+    result = repaired(content)
+    assert (result.content, result.repaired) == (content, ())
+
+
+def test_characters_that_the_declared_encoding_lacks_prevent_a_repair() -> None:
+    content = broker("<!-- \u00e9 -->", attributes=' brokerNmae="x"').decode().encode("latin-1")
+    result = repaired(content)
+    assert (result.content, result.repaired) == (content, ())
+
+
+def test_repair_that_causes_an_error_is_withheld_and_others_are_made() -> None:
+    content = broker(attributes=' usejmx="yes" persistant="true"')
+    result = repaired(content)
+    assert result.content == content.replace(b"persistant", b"persistent")
+    assert [finding.message for finding in result.repaired] == [
+        "<broker> has no attribute persistant in this release; did you mean persistent?"
+    ]
+    assert [(refused.finding.message, refused.error.message) for refused in result.withheld] == [
+        (
+            "<broker> has no attribute usejmx in this release; did you mean useJmx?",
+            'useJmx="yes" of <broker> must be true or false',
+        )
+    ]
+
+
+def test_repair_of_a_repaired_file_changes_nothing() -> None:
+    content = repaired(broker("<plugin/>", attributes=' brokerNmae="x"')).content
+    assert repaired(content) == FileRepair(content, content)
+
+
+def test_every_broker_of_a_file_is_repaired() -> None:
+    content = broker("<plugin/>")
+    start, end = content.index(b"<broker"), content.index(b"</broker>") + len(b"</broker>")
+    twice = content[:end] + content[start:end] + content[end:]
+    assert repaired(twice).content == twice.replace(b"<plugin/>", b"<plugins/>")
