@@ -40,7 +40,7 @@ that 6.3.2 fixes. A new major version is refused, because its files can differ i
 
 With clones of ActiveMQ's two repositories, `apache/activemq` (with tags) and `apache/activemq-website`:
 
-```
+```text
 make release-data SOURCE=../activemq WEBSITE=../activemq-website WRITE=1
 ```
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -25,6 +24,7 @@ from tests.hosts.playbooks import PASSWORD, Controller
 from tests.hosts.reader_shell import ReaderShell
 from tests.hosts.software import archive_of
 from tests.situations import in_every_situation
+from tests.support.command_blocks import read_blocks
 
 RELEASE = "5.18.3"
 HOSTS = {"core-mq01-a": "10.77.0.51", "core-mq02-a": "10.77.0.52", "edge-mq01-a": "10.77.0.53"}
@@ -72,8 +72,7 @@ def edited(stock: str, host: str) -> str:
 def blocks(page: str, step: int) -> list[str]:
     """The commands of a step of the page, a text for each block."""
     section = page.split(f"\n## {step}. ", 1)[1].split("\n## ")[0]
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    return [text for language, text in fenced if not language]
+    return [block.text for block in read_blocks(section) if block.language == "sh"]
 
 
 def shown_documents(diff: str) -> dict[str, bytes]:
@@ -155,7 +154,7 @@ def test_the_page_takes_running_brokers_with_their_messages_over(
 
 def give_logins(page: str, file: Path) -> None:
     """Write what step 6 of the page says into the variables of all hosts, with the account of this test's client."""
-    [said] = re.findall(r"^```yaml\n(.*?)^```$", page.split("\n## 6. ", 1)[1], re.MULTILINE | re.DOTALL)
+    [said] = [block.text for block in read_blocks(page.split("\n## 6. ", 1)[1]) if block.title]
     own = said.replace("{{ vault_app_password }}", PASSWORD).replace("name: app", "name: probe")
     variables = yaml.safe_load(file.read_text())
     assert [waiver["rule"] for waiver in variables.pop("activemq_waivers")] == ["S003"]

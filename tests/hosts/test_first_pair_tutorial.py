@@ -48,7 +48,7 @@ def test_first_pair_tutorial_works_as_written(repository: Path, rack: Rack, tmp_
             for host in HOSTS:
                 rack[host].run("bash", "-ec", step.line.replace(RELEASE_OF_PAGE, RELEASE))
         else:
-            printed[step.line] = shell(step.line)
+            printed[step.line.strip()] = shell(step.line)
 
     site = printed["ansible-playbook -i hosts.yml activemq.fleet.site"]
     status = printed["activemq-fleet status -i hosts.yml"]

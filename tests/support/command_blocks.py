@@ -1,20 +1,23 @@
 """The command blocks of a documentation page, run as a reader would run them, with their output compared.
 
-A ``console`` block lists commands after ``$ ``, each followed by its output. An ``sh`` block lists commands without
+A ``console`` block lists commands after ``$ ``, each followed by its output. An ``sh`` block is one script without
 output. A fenced block with ``title="FILE"`` is a file that the reader writes. In an expected output ``...`` stands
 for any number of lines, ``PID``, ``TIME`` and ``N`` for a process id, a duration and a number. A loopback address,
 and a number with a point or comma, match any other one. The number of spaces does not matter.
-The comment ``<!-- not executed: REASON -->`` excludes the block below it.
+The comment ``<!-- not executed: REASON -->`` excludes the block below it. The comment ``<!-- exit code: N -->`` is the
+exit code of the last command of the block below it.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -23,12 +26,30 @@ from activemq_fleet.cli.main import main
 
 _BLOCK = re.compile(
     r"(?:<!-- not executed: (?P<reason>[^>]+?) -->\n+)?"
-    r"^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<text>.*?)^```",
+    r"(?:<!-- exit code: (?P<code>\d+) -->\n+)?"
+    r"^(?P<indent> *)```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<text>.*?)^ *```$",
     re.MULTILINE | re.DOTALL,
 )
+COMMANDS = ("console", "sh")
+"""The languages of blocks that list commands."""
 _LOOPBACK = re.compile(r"127\.\d+\.\d+\.\d+")
 _FIGURE = re.compile(r"\d+(?:[.,]\d+)+")
 _MASKS = {"PID": r"\d+", "TIME": r"\d+ \w+", "N": r"[\d,.]+"}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block of a page."""
+
+    language: str
+    title: str | None
+    """The file that the reader writes with this content."""
+    text: str
+    reason: str | None
+    """Why the block is not executed."""
+    exit_code: int
+    line: int
+    """The line of the page that opens the block, counted from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +58,7 @@ class Command:
 
     line: str
     output: tuple[str, ...] | None
+    exit_code: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +71,36 @@ class Page:
     """The reason for each block that is not executed."""
 
 
+def read_blocks(text: str) -> tuple[Block, ...]:
+    """Return the fenced blocks of a Markdown text."""
+    return tuple(
+        Block(
+            found["language"],
+            found["title"],
+            textwrap.dedent(found["text"]),
+            found["reason"],
+            int(found["code"] or 0),
+            text.count("\n", 0, found.start("indent")) + 1,
+        )
+        for found in _BLOCK.finditer(text)
+    )
+
+
 def read_page(path: Path) -> Page:
     """Return the files and commands of a Markdown page."""
     steps: list[Command | tuple[str, str]] = []
     excluded: list[str] = []
-    for block in _BLOCK.finditer(path.read_text(encoding="utf-8")):
-        if block["title"]:
-            steps.append((block["title"], block["text"]))
-        elif block["language"] not in {"console", "sh"}:
+    for block in read_blocks(path.read_text(encoding="utf-8")):
+        if block.title:
+            steps.append((block.title, block.text))
+        elif block.language not in COMMANDS:
             continue
-        elif block["reason"]:
-            excluded.append(block["reason"])
-        elif block["language"] == "console":
-            steps += _console_commands(block["text"])
+        elif block.reason:
+            excluded.append(block.reason)
+        elif block.language == "console":
+            steps += _console_commands(block)
         else:
-            steps += [Command(line, None) for line in _joined_lines(block["text"])]
+            steps.append(Command(block.text, None, block.exit_code))
     return Page(tuple(steps), tuple(excluded))
 
 
@@ -76,8 +113,9 @@ def run_page(page: Page, directory: Path, variables: Mapping[str, str] | None = 
             run_command(step, directory, environment)
         else:
             name, content = step
-            (directory / name).parent.mkdir(parents=True, exist_ok=True)
-            (directory / name).write_text(content, encoding="utf-8")
+            file = directory / name.lstrip("/")  # A path on a host stays below the directory.
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content, encoding="utf-8")
 
 
 def run_lab_page(page: Page, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,9 +128,9 @@ def run_lab_page(page: Page, directory: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def run_command(command: Command, directory: Path, environment: Mapping[str, str]) -> None:
-    """Run one command, and compare its standard output with the lines that the page shows."""
+    """Run one command, and compare its exit code and its standard output with those of the page."""
     done = subprocess.run(
-        ["sh", "-c", command.line],
+        ["bash", "-ec", command.line],
         cwd=directory,
         env=dict(environment),
         stdin=subprocess.DEVNULL,
@@ -100,7 +138,9 @@ def run_command(command: Command, directory: Path, environment: Mapping[str, str
         text=True,
         check=False,
     )
-    assert done.returncode == 0, f"{command.line}: exit {done.returncode}\n{done.stdout}{done.stderr}"
+    assert done.returncode == command.exit_code, (
+        f"{command.line}: exit {done.returncode} instead of {command.exit_code}\n{done.stdout}{done.stderr}"
+    )
     if command.output is not None:
         printed = [" ".join(line.split()) for line in done.stdout.splitlines() if line.strip()]
         shown = "\n".join(command.output)
@@ -111,12 +151,30 @@ def run_command(command: Command, directory: Path, environment: Mapping[str, str
 
 def matches(printed: Sequence[str], shown: Sequence[str]) -> bool:
     """Return whether printed lines match the lines that a page shows."""
-    if not shown:
-        return not printed
-    if shown[0] == "...":
-        return any(matches(printed[skipped:], shown[1:]) for skipped in range(len(printed) + 1))
-    return (
-        bool(printed) and _line_pattern(shown[0]).fullmatch(printed[0]) is not None and matches(printed[1:], shown[1:])
+    parts = [tuple(part) for separator, part in itertools.groupby(shown, key="...".__eq__) if not separator]
+    starts_open, ends_open = (bool(shown) and shown[end] == "..." for end in (0, -1))
+    position = 0
+    for index, part in enumerate(parts):
+        is_first, is_last = index == 0 and not starts_open, index == len(parts) - 1 and not ends_open
+        if is_first and is_last:
+            places: Iterable[int] = [0] if len(printed) == len(part) else []
+        elif is_first:
+            places = [0]
+        elif is_last:
+            places = [len(printed) - len(part)]
+        else:
+            places = range(position, len(printed) - len(part) + 1)
+        place = next((place for place in places if place >= position and _matches_at(printed, place, part)), None)
+        if place is None:
+            return False
+        position = place + len(part)
+    return bool(parts) or bool(shown) or not printed
+
+
+def _matches_at(printed: Sequence[str], place: int, part: Sequence[str]) -> bool:
+    lines = printed[place : place + len(part)]
+    return len(lines) == len(part) and all(
+        _line_pattern(shown).fullmatch(line) for shown, line in zip(part, lines, strict=True)
     )
 
 
@@ -131,14 +189,11 @@ def _word_pattern(word: str) -> str:
     return _MASKS.get(word, re.escape(word))
 
 
-def _console_commands(text: str) -> list[Command]:
+def _console_commands(block: Block) -> list[Command]:
     commands: list[Command] = []
-    for chunk in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-        line, *output = (row.rstrip() for row in chunk.rstrip("\n").split("\n"))
-        commands.append(Command(line, tuple(" ".join(row.split()) for row in output if row) or None))
-    return commands
-
-
-def _joined_lines(text: str) -> list[str]:
-    lines = text.replace("\\\n", " ").splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
+    for chunk in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        lines = chunk.rstrip("\n").split("\n")
+        length = 1 + sum(1 for _ in itertools.takewhile(lambda row: row.endswith("\\"), lines))
+        output = tuple(" ".join(row.split()) for row in lines[length:] if row.strip())
+        commands.append(Command("\n".join(lines[:length]), output or None))
+    return [*commands[:-1], replace(commands[-1], exit_code=block.exit_code)]

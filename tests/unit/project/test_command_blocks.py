@@ -30,6 +30,18 @@ ansible-playbook site
 ```sh
 touch one \\
   two
+for name in three; do
+    touch $name
+done
+```
+
+<!-- exit code: 3 -->
+
+```console
+$ echo a \\
+    b
+a b
+$ exit 3
 ```
 """
 
@@ -53,7 +65,7 @@ def test_page_runs_in_its_directory(tmp_path: Path) -> None:
 
     run_page(read_page(path), directory)
 
-    assert sorted(os.listdir(directory)) == ["hosts.yml", "one", "two"]
+    assert sorted(os.listdir(directory)) == ["hosts.yml", "one", "three", "two"]
 
 
 @pytest.mark.parametrize(
@@ -63,6 +75,9 @@ def test_page_runs_in_its_directory(tmp_path: Path) -> None:
         (["a", "c"], ["a", "...", "c"]),
         (["took 3 s"], ["took TIME"]),
         (["1,024 events"], ["N events"]),
+        (["a", "b", "a", "c", "d"], ["a", "...", "c", "..."]),
+        (["a", "b", "c", "a", "c"], ["...", "b", "...", "c"]),
+        (["a", "b"], ["..."]),
     ],
 )
 def test_output_matches_with_masks(printed: list[str], shown: list[str]) -> None:
@@ -71,14 +86,20 @@ def test_output_matches_with_masks(printed: list[str], shown: list[str]) -> None
 
 @pytest.mark.parametrize(
     ("printed", "shown"),
-    [(["a", "b"], ["a"]), (["a"], ["a", "b"]), (["pid x"], ["pid PID"]), (["a", "b"], ["a", "...", "c"])],
+    [
+        (["a", "b"], ["a"]),
+        (["a"], ["a", "b"]),
+        (["pid x"], ["pid PID"]),
+        (["a", "b"], ["a", "...", "c"]),
+        (["a"], ["a", "...", "a"]),
+    ],
 )
 def test_output_that_differs_does_not_match(printed: list[str], shown: list[str]) -> None:
     assert not matches(printed, shown)
 
 
 def test_command_that_fails_names_its_exit_code(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="false: exit 1"):
+    with pytest.raises(AssertionError, match="false: exit 1 instead of 0"):
         run_command(Command("false", None), tmp_path, os.environ)
 
 
