@@ -27,6 +27,10 @@ def driver() -> Path:
     return ensure_cached(f"drivers/h2-{_VERSION}", make, progress=log_progress) / f"h2-{_VERSION}.jar"
 
 
+def url_at(address: tuple[str, int]) -> str:
+    return f"jdbc:h2:tcp://{address[0]}:{address[1]}/./store"
+
+
 class Database:
     """A server that ends with its ground; a database is made when somebody asks for it."""
 
@@ -57,13 +61,18 @@ class Database:
             raise AssertionError((data / "console.log").read_text())
 
     @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        return self._address, _PORT
+
+    @property
     def url(self) -> str:
         """Where JDBC finds it."""
-        return f"jdbc:h2:tcp://{self._address}:{_PORT}/./store"
+        return url_at(self.address)
 
-    def bean(self, name: str) -> str:
-        """A ``<bean>`` of this name: the data source of a broker's store."""
-        url = xml(self.url)
+    def bean(self, name: str, address: tuple[str, int] | None = None) -> str:
+        """A ``<bean>`` of this name: the data source of a broker's store, reached at an address of a relay."""
+        url = xml(url_at(address or self.address))
         return (
             f'<bean xmlns="{BEANS}" id="{name}" class="org.h2.jdbcx.JdbcDataSource">'
             f'<property name="URL" value="{url}"/><property name="user" value="sa"/>'

@@ -193,6 +193,12 @@ class Planted:
         return "\n".join(path.read_text(errors="replace") for path in paths if path.exists())
 
     @property
+    def pid(self) -> int:
+        """The id of its process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def has_ended(self) -> bool:
         """Its process is gone."""
         return not self._runs

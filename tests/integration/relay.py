@@ -13,21 +13,21 @@ _CHUNK = 65536
 
 
 class Relay:
-    """Forwards connections to ``target`` from ``address``, a free port beside it, while it is a context.
+    """Forwards connections to ``target`` from ``address``, a free port beside it or ``port``, while it is a context.
 
     Between ``cut`` and ``heal`` it forwards nothing, neither bytes nor ends of connections, and closes none: what was
     sent meanwhile arrives when it heals, as what TCP sends again. ``rate`` is the most bytes a second that each
     direction of a connection carries; 0 is no limit.
     """
 
-    def __init__(self, target: tuple[str, int], rate: int = 0) -> None:
+    def __init__(self, target: tuple[str, int], rate: int = 0, port: int = 0) -> None:
         self._target = target
         self.rate = rate
         self._open = threading.Event()
         self._open.set()
         self._replies = threading.Event()
         self._replies.set()
-        self._listener = socket.create_server((target[0], 0))
+        self._listener = socket.create_server((target[0], port))
         self._sockets: list[socket.socket] = []
         self.address: tuple[str, int] = self._listener.getsockname()
 

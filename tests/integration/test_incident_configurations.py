@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from activemq_fleet import lint_file
 from activemq_fleet.artifacts import distribution_for
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.releases import Release
-from tests.integration.planted import STOMP, Ground, document, until
+from tests.integration.database import Database
+from tests.integration.planted import STOMP, Ground, Planted, document, until
+from tests.integration.relay import Relay
 from tests.integration.waiting import PATIENCE
 from tests.situations import in_every_situation
 from tests.stomp_clients import stomp_send
@@ -22,6 +27,10 @@ OF_PLUGIN = ("activemq-runtime-config", "jaxb", "istack", "javax.activation")
 JAXB_OPTIONS = ("--add-opens=java.base/java.lang=ALL-UNNAMED",)
 SHORT = 5.0  # seconds: so long a client tries again that the broker rejects
 MESSAGES, SIZE = 2000, 1000
+WRITES = 50
+RESUME = 'resumeCheckSleepPeriod="300"'
+RENEWAL = "failed to update lease"
+FULL = 1 << 20  # bytes of a file that a failed disk still takes
 SPOOL = (
     '<destinationPolicy><policyMap><policyEntries><policyEntry queue="&gt;" memoryLimit="512kb">'
     "<pendingQueuePolicy><fileQueueCursor/></pendingQueuePolicy></policyEntry></policyEntries></policyMap>"
@@ -124,3 +133,133 @@ def send_non_persistent(host: str) -> None:
         received = b""
         while b"RECEIPT" not in received:
             received += connection.recv(1 << 16)
+
+
+def fires(ground: Ground, broker: str, rule: str, release: str) -> bool:
+    """Return whether a rule reports something about the file of a planted broker."""
+    content = (ground.layout.directory / broker / "conf" / "activemq.xml").read_bytes()
+    return bool(lint_file(content, Release.of(release), schema_of=None, select=[rule]))
+
+
+@pytest.mark.parametrize(
+    ("release", "size", "overflows"),
+    [
+        ("5.18.3", "4gb", True),
+        ("5.18.3", "1gb", False),
+        *(pytest.param(release, "4gb", True, marks=[in_every_situation]) for release in ("5.5.1", "6.3.1")),
+        pytest.param("5.18.3", "2gb", True, marks=[in_every_situation]),
+        pytest.param("5.18.3", "5gb", False, marks=[in_every_situation]),
+    ],
+)
+def test_length_that_overflows_makes_a_data_file_of_each_write(
+    ground: Ground, release: str, size: str, overflows: bool
+) -> None:
+    """V054."""
+    directory = ground.layout.directory / "kahadb"
+    store = f'<persistenceAdapter><kahaDB directory="{directory}" journalMaxFileLength="{size}"/></persistenceAdapter>'
+    broker = ground.plant("north", release, document("north", ground.address(1), store))
+    assert broker.boot().fate == "started", broker.said
+    bodies = [f"message {number}" for number in range(WRITES)]
+    assert stomp_send([(ground.address(1), STOMP)], "/queue/orders", bodies) == bodies
+    files = len(list(directory.glob("db-*.log")))
+    assert files > WRITES // 2 if overflows else files == 1
+    assert fires(ground, "north", "V054", release) == (size != "1gb")
+
+
+def with_handler(ground: Ground, number: int, handler: str) -> Planted:
+    """Return a broker of a pair on one kahaDB, with an exception handler, not started yet."""
+    store = (
+        f'<persistenceAdapter><kahaDB directory="{ground.layout.directory}/kahadb" lockKeepAlivePeriod="1000"'
+        ' journalMaxFileLength="4mb"><locker><shared-file-locker lockAcquireSleepInterval="500"/></locker></kahaDB>'
+        "</persistenceAdapter>"
+    )
+    handlers = f"<ioExceptionHandler>{handler}</ioExceptionHandler>"
+    text = document("ledger", ground.address(number), handlers, store)
+    return ground.plant(f"ledger-{number}", "5.18.3", text)
+
+
+def fail_writes(broker: Planted, ground: Ground) -> None:
+    """Let each write of a broker beyond 1 MB of a file fail, and send it messages until one does."""
+    subprocess.run(["prlimit", f"--pid={broker.pid}", f"--fsize={FULL}:{FULL}"], check=True)
+    with suppress(LabError):
+        stomp_send([(ground.address(1), STOMP)], "/queue/orders", ["x" * 10_000] * 300, timeout=SHORT)
+
+
+@pytest.mark.parametrize(
+    ("handler", "rule", "text"),
+    [
+        ("<jDBCIOExceptionHandler/>", "L042", "Initiating stop/restart of transports"),
+        ("<leaseLockerIOExceptionHandler/>", "L042", "Initiating stop/restart of transports"),
+        ('<defaultIOExceptionHandler ignoreAllErrors="true"/>', "L043", "Ignoring IO exception"),
+    ],
+)
+def test_handler_that_does_not_fit_keeps_the_lock_of_a_failed_store(
+    ground: Ground, handler: str, rule: str, text: str
+) -> None:
+    """L042 and L043."""
+    active, standby = (with_handler(ground, number, handler) for number in (1, 2))
+    assert active.boot().fate == "started", active.said
+    standby.launch()
+    assert standby.await_said("is locked", PATIENCE), standby.said
+    fail_writes(active, ground)
+    assert active.await_said(text, PATIENCE), active.said
+    assert not standby.await_phase("started", SHORT)
+    assert not active.has_ended
+    assert fires(ground, "ledger-1", rule, "5.18.3")
+    active.kill()
+    assert standby.await_phase("started", PATIENCE), standby.said
+
+
+def test_handler_that_stops_the_broker_lets_the_standby_take_over(ground: Ground) -> None:
+    """L042 and L043."""
+    handler = '<defaultIOExceptionHandler ignoreNoSpaceErrors="false"/>'
+    active, standby = (with_handler(ground, number, handler) for number in (1, 2))
+    assert active.boot().fate == "started", active.said
+    standby.launch()
+    assert standby.await_said("is locked", PATIENCE), standby.said
+    fail_writes(active, ground)
+    assert standby.await_phase("started", PATIENCE), active.said
+    assert not fires(ground, "ledger-1", "L042", "5.18.3")
+    assert not fires(ground, "ledger-1", "L043", "5.18.3")
+
+
+@pytest.mark.parametrize(
+    ("handler", "opens"),
+    [
+        ('<defaultIOExceptionHandler ignoreSQLExceptions="false" stopStartConnectors="true" {}/>', True),
+        ("<leaseLockerIOExceptionHandler {}/>", False),
+    ],
+)
+def test_handler_without_check_of_lock_opens_connectors_of_second_master(
+    ground: Ground, handler: str, opens: bool
+) -> None:
+    """L042."""
+    database = Database(ground, 9)
+    handlers = f"<ioExceptionHandler>{handler.format(RESUME)}</ioExceptionHandler>"
+    with Relay(database.address) as relay:
+        first = leased(ground, 1, handlers, database, relay.address)
+        second = leased(ground, 2, handlers, database, database.address)
+        assert first.boot().fate == "started", first.said
+        second.launch()
+        assert second.await_said("attempting to acquire exclusive lease", PATIENCE), second.said
+    assert second.await_phase("started", PATIENCE), second.said
+    failures = first.said.count(RENEWAL)
+    assert first.await_said(RENEWAL, PATIENCE, times=failures + 1), first.said
+    with Relay(database.address, port=relay.address[1]):
+        text = "Successfully restarted transports" if opens else "no longer lock owner"
+        assert first.await_said(text, PATIENCE), first.said
+        assert second.story.phase == "started"
+        assert opens or "Successfully restarted transports" not in first.said
+    assert fires(ground, "ledger-1", "L042", "5.18.3") == opens
+
+
+def leased(ground: Ground, number: int, handlers: str, database: Database, address: tuple[str, int]) -> Planted:
+    """Return a broker of a pair with a lease in a database that it reaches at an address, not started yet."""
+    store = (
+        '<persistenceAdapter><jdbcPersistenceAdapter dataSource="#store" lockKeepAlivePeriod="6000">'
+        f'<locker><lease-database-locker lockAcquireSleepInterval="7000" leaseHolderId="ledger-{number}"/></locker>'
+        "</jdbcPersistenceAdapter></persistenceAdapter>"
+    )
+    beans = database.bean("store", address)
+    text = document("ledger", ground.address(number), handlers, store, beans=beans)
+    return ground.plant(f"ledger-{number}", "5.18.3", text, jars=[database.driver])

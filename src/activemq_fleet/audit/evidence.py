@@ -79,7 +79,8 @@ class PairNode:
     """A node of a pair, or a host without a peer; ``complete`` is False where a part of its log is missing.
 
     ``generations`` are number and time (seconds since the epoch) of those that its guard made of a fenced store.
-    ``risks`` are the records in its store.
+    ``risks`` are the records in its store. ``state`` is the state of its broker when its logs were collected, at the
+    time ``collected``; None where that is not known.
     """
 
     host: str
@@ -89,6 +90,8 @@ class PairNode:
     complete: bool = True
     generations: tuple[tuple[int, float], ...] = ()
     risks: tuple[StoreRisk, ...] = ()
+    state: str | None = None
+    collected: datetime | None = None
 
     def generation_at(self, moment: datetime | None) -> int | None:
         """Return the number of the fenced store's generation that the host's broker wrote at

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.broker_runs import ObservedRun
@@ -29,6 +29,7 @@ _STOPPED_FOR = timedelta(minutes=1)
 """The shortest time after the stop of a node after which its lock is certainly free."""
 SLOW = 30.0
 """The number of seconds from which a take-over counts as slow."""
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
 _OBJECT = re.compile(r"@[0-9a-f]+")
 _LAST_WORDS = timedelta(seconds=30)
 """Records in so short a time before a lost lock do not prove that the node was active."""
@@ -80,24 +81,25 @@ def pair_incidents(
 def _outages(nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[ObservedRun]]) -> Iterator[Incident]:
     """Yield an incident where a pair's nodes, or a single broker, wait for the lock at the end, and none is active.
 
-    A node that had been stopped before the other one began to wait is not active either.
+    A node that had been stopped before the other one began to wait is not active either, nor is one whose broker did
+    not run when its logs were collected, although its log has no end.
     """
     newest = {host: runs[host][-1] for host in nodes if runs.get(host)}
     waiting = {host: run for host, run in sorted(newest.items()) if run.waits_since is not None}
     if not waiting or len(newest) < len(nodes) or not all(node.complete for node in nodes.values()):
         return
-    if not all(host in waiting or _ended_before(run, waiting.values()) for host, run in newest.items()):
+    dead = {host for host, run in newest.items() if host not in waiting and _is_dead(nodes[host], run)}
+    if dead and not all(_waits_long_after(nodes[host], [newest[other] for other in dead]) for host in waiting):
+        return
+    if not all(host in waiting or host in dead or _ended_before(run, waiting.values()) for host, run in newest.items()):
         return
     if len(nodes) == 1 and not _is_surely_single(runs[next(iter(nodes))]):
         return
     host, run = next(iter(waiting.items()))
     began = _outage_begin({host: runs[host] for host in waiting})
-    hosts = " and ".join(map(short_name, waiting))
-    what = (
-        f"{hosts} wait for the lock of their store, and neither is active"
-        if len(waiting) > 1
-        else f"{hosts} waits for the lock of its store, and no collected log shows a broker that has it"
-    )
+    ends = [newest[host].last for host in dead]
+    if dead:
+        began = max([began, *ends], key=lambda at: at or _EARLIEST)
     yield incident_of(
         "outage",
         nodes[host],
@@ -105,10 +107,24 @@ def _outages(nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[Observed
         began=began,
         began_from="log",
         certainty="possible" if len(nodes) == 1 else "proved",
-        cause=f"{what}, since {began:%Y-%m-%d %H:%M:%S} UTC: the lock is stale, or another process holds it.",
+        cause=f"{_describe_outage(waiting, dead)}, since {began:%Y-%m-%d %H:%M:%S} UTC: the lock is stale, or another "
+        "process holds it.",
         recorded=began,
         store=store_path(run.store) if run.store and not nodes[host].pair else "",
     )
+
+
+def _describe_outage(waiting: Iterable[str], dead: Collection[str]) -> str:
+    hosts = " and ".join(map(short_name, waiting))
+    if dead:
+        stopped = " and ".join(map(short_name, sorted(dead)))
+        return (
+            f"{hosts} waits for the lock of its store, and the broker of {stopped}, whose log shows no stop, did not "
+            "run when the logs were collected"
+        )
+    if " and " in hosts:
+        return f"{hosts} wait for the lock of their store, and neither is active"
+    return f"{hosts} waits for the lock of its store, and no collected log shows a broker that has it"
 
 
 def _outage_begin(runs: Mapping[str, Sequence[ObservedRun]]) -> datetime | None:
@@ -125,6 +141,18 @@ def _outage_begin(runs: Mapping[str, Sequence[ObservedRun]]) -> datetime | None:
         if first is not None and last_active is not None:
             active.append((last_active, first))
     return max(active)[1] if active else max(waits, default=None)
+
+
+def _is_dead(node: PairNode, run: ObservedRun) -> bool:
+    """Return whether a broker did not run at the collection of its log, which has no end."""
+    return node.state == "stopped" and run.end == "open" and run.last is not None
+
+
+def _waits_long_after(node: PairNode, ended: Iterable[ObservedRun]) -> bool:
+    """Return whether a broker still waited a while after the last records of others, when its log was collected."""
+    return node.collected is not None and all(
+        run.last is not None and node.collected - run.last >= _STOPPED_FOR for run in ended
+    )
 
 
 def _ended_before(run: ObservedRun, waiting: Iterable[ObservedRun]) -> bool:

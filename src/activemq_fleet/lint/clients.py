@@ -172,13 +172,13 @@ def half_open_connections_stay(document: Document) -> Iterator[Problem]:
     """
     for link in document.links:
         for transport in link.uri().transports:
-            for option in _without_monitor(transport):
+            for option in options_without_monitor(transport):
                 message = f"link {link.get('name')} does not detect a lost connection to {transport.host}: {option}"
                 yield link.problem(message, "uri", option)
     for connector in document.connectors:
         uri = listener_uri(connector)
         if is_openwire(uri.scheme):
-            for option in _without_monitor(uri):
+            for option in options_without_monitor(uri):
                 message = (
                     f"connector {connector.get('name')} does not detect lost connections of "
                     f"clients and bridges: {option}"
@@ -186,7 +186,7 @@ def half_open_connections_stay(document: Document) -> Iterator[Problem]:
                 yield connector.problem(message, "uri", option, severity="warning" if document.links else "info")
 
 
-def _without_monitor(uri: Uri) -> Iterator[str]:
+def options_without_monitor(uri: Uri) -> Iterator[str]:
     """Yield the options of a transport, as written, that switch its inactivity monitor off."""
     if uri.number(_INACTIVITY) == 0:
         yield f"{_INACTIVITY}={uri.options[_INACTIVITY]}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.lint.clients import listener_uri
+from activemq_fleet.lint.clients import listener_uri, options_without_monitor
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locations import below_directory
@@ -23,7 +23,8 @@ def web_socket_without_its_jar(connector: Element) -> Iterator[Problem]:
     Fix: put jetty-websocket-jetty-server, of the version of the other Jetty jars, into lib/web, or install 6.3.2,
         6.4.0 or later.
     Cannot see: whether the jar was added, and whether the jars come from Maven, which has it.
-    Source: apache/activemq#2446; assembly/src/main/descriptors/common-bin.xml of 6.2.9 and 6.3.1
+    Source: apache/activemq#2446; assembly/src/main/descriptors/common-bin.xml of 6.2.9 and 6.3.1. Not measured: Maven
+        has neither the archives of 6.3.0 to 6.3.2 nor their activemq-http.
 
     Fires on 6.3.1::
 
@@ -52,7 +53,8 @@ def console_without_the_bean_it_needs(imported: Element) -> Iterator[Problem]:
     Fix: write <broker id="broker" …>, or remove broker from depends-on in jetty.xml.
     Cannot see: a jetty.xml that is not next to the file. The finding is a warning then, because the jetty.xml may be
         that of an older release.
-    Source: assembly/src/release/conf/jetty.xml of 5.19.6 to 5.19.10 and 6.2.5 to 6.2.9
+    Source: assembly/src/release/conf/jetty.xml of 5.19.6 to 5.19.10 and 6.2.5 to 6.2.9; measured on 6.2.7 with a bean
+        in place of the console
 
     Fires on 6.2.9::
 
@@ -90,33 +92,36 @@ def _defines_broker_bean(document: Document) -> bool:
     return any(_BROKER_BEAN in (node.get("id"), node.get("name")) for node in document.nodes)
 
 
-@rule("V035", "info", releases="5.8.0 !5.19.9 6.0.0 !6.2.8")
-def bridge_that_gives_up(document: Document) -> Iterator[Problem]:
-    """A bridge whose connection breaks during the handshake stays down until a restart.
+@rule("V035", "warning", each="networkConnector", releases="5.8.0 !5.19.10 6.0.0 !6.2.9 6.3.0 !6.3.1")
+def bridge_that_waits_without_a_limit(link: Element) -> Iterator[Problem]:
+    """A link without an inactivity monitor waits without a limit for a peer that sends no broker information.
 
-    Why: if the connection fails after it was made and before the broker information arrived, the release ignores the
-        failure and never connects again. The broker logs only "Error with pending remote brokerInfo". On a network
-        with 15 links this happened 12 times in 3.5 months.
-    Fix: install 5.19.9, 6.2.8, 6.3.0 or later. Until then monitor the bridges, and restart the networkConnector (JMX:
-        stop, start) or the broker when a bridge stays down.
-    Source: apache/activemq#1864, DemandForwardingBridgeSupport of 5.8.0 to 6.3.0
+    Why: the release ignores the timeout of the handshake. If the peer accepts the connection and then sends nothing,
+        only the inactivity monitor ends the attempt. Without the monitor (wireFormat.maxInactivityDuration=0 or
+        useInactivityMonitor=false) the link never connects again, and the broker logs nothing.
+    Fix: remove the option, or install 5.19.10, 6.2.9, 6.3.1 or later. Until then monitor the bridges, and restart the
+        networkConnector (JMX: stop, start) when a bridge stays down.
+    Cannot see: wireFormat.maxInactivityDuration=0 of the peer's connector, which also turns the monitor off.
+    Source: apache/activemq#2398, DemandForwardingBridgeSupport.FutureBrokerInfo of the release tags; measured on 5.18.3
+        and 6.3.1. A handshake that breaks (apache/activemq#1864) led to a new attempt on 5.8.0, 5.11.4, 5.15.16,
+        5.18.3, 6.2.7 and 6.3.1.
 
     Fires on 5.18.3::
 
-        <networkConnector name="south" uri="static:(tcp://a:61616)" userName="app" password="${app.password}"/>
+        <networkConnector name="south" uri="static:(tcp://a:61616?wireFormat.maxInactivityDuration=0)"/>
 
     Silent on 6.3.1::
 
-        <networkConnector name="south" uri="static:(tcp://a:61616)" userName="app" password="${app.password}"/>
+        <networkConnector name="south" uri="static:(tcp://a:61616?wireFormat.maxInactivityDuration=0)"/>
 
     Silent on 5.18.3::
 
-        <broker/>
+        <networkConnector name="south" uri="static:(tcp://a:61616?wireFormat.maxInactivityDuration=30000)"/>
     """
-    links = document.links
-    if links:
-        text = f"a link of {document.release.text} whose connection breaks during the handshake never connects again"
-        yield links[0].problem(text)
+    for transport in link.uri().transports:
+        for option in options_without_monitor(transport):
+            text = f"{option}: this link waits without a limit for a peer that accepts the connection and sends nothing"
+            yield link.problem(text, "uri", option)
 
 
 @rule("S030", "warning", each="cachedLDAPAuthorizationMap", releases="5.6.0")
@@ -154,10 +159,11 @@ def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
 def write_timeout_without_the_handshake(document: Document) -> Iterator[Problem]:
     """soWriteTimeout of a TLS address does not limit the TLS handshake.
 
-    Why: the timeout applies to messages only. A peer that accepts the connection and then reads nothing blocks the
-        thread in the handshake, as without a timeout.
+    Why: the timeout applies to messages only. A link to a peer that accepts the connection and then sends nothing
+        blocks its thread in the handshake, as without the option: the broker does not finish its start. A client
+        that connects to such a listener blocks a thread of the broker.
     Fix: install 5.19.6, 6.2.5, 6.3.0 or later.
-    Source: AMQ-9569, apache/activemq#1882; WriteTimeoutFilter of the release tags
+    Source: AMQ-9569, apache/activemq#1882; WriteTimeoutFilter of the release tags; measured on 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
 

@@ -50,7 +50,8 @@ def reload_that_keeps_the_old_link(document: Document) -> Iterator[Problem]:
         addition to the old one.
     Fix: write the values into the networkConnector, restart the broker after each change of the link, or install
         5.19.8, 6.2.7, 6.3.0 or later.
-    Source: apache/activemq#2123, NetworkConnectorProcessor.configMatch of the release tags
+    Source: apache/activemq#2123, NetworkConnectorProcessor.configMatch of the release tags; measured on 5.18.3 and
+        6.3.1
 
     Fires on 5.18.3::
 

@@ -4,33 +4,67 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.versions_placeholders import PLACEHOLDER_OF_SPRING, is_never_configured
 
-_INT, _LONG = (1 << 31) - 1, (1 << 63) - 1
+
+@dataclass(frozen=True, slots=True)
+class _NumberType:
+    """How a broker converts a size: its editor multiplies in ``bits`` bits and ignores an overflow.
+
+    ``property_bits``: the bits of the property that takes the product; Spring refuses a product that needs more.
+    """
+
+    bits: int
+    property_bits: int
+
+    @property
+    def largest(self) -> int:
+        """The largest number before the unit."""
+        return (1 << (self.bits - 1)) - 1
+
+    @property
+    def largest_result(self) -> int:
+        """The largest number of bytes that the property takes."""
+        return (1 << (self.property_bits - 1)) - 1
+
+    def product_of(self, number: int, unit: str) -> int:
+        """Return number times unit as Java computes it."""
+        product = number << (10 * "bkmg".index(unit.lower() or "b"))
+        half = 1 << (self.bits - 1)
+        return (product + half) % (2 * half) - half
+
+    def overflows_property(self, result: int) -> bool:
+        """Return whether Spring refuses a result, because the property has fewer bits."""
+        return not -self.largest_result - 1 <= result <= self.largest_result
+
+
+# MemoryIntPropertyEditor at an int, MemoryPropertyEditor at a long, and MemoryPropertyEditor at an int.
+_INT, _LONG, _LONG_TO_INT = _NumberType(32, 32), _NumberType(64, 64), _NumberType(64, 32)
 # XBeanByteConverterUtil; the digits are parsed before they are multiplied.
-_SIZE = re.compile(r"[ \t]*([0-9]+)[ \t]*[kmg]?b?[ \t]*", re.IGNORECASE)
-_USAGE = {"limit": _LONG, "total": _LONG}
-# Attributes with a MemoryPropertyEditor or MemoryIntPropertyEditor, and the largest number of each.
-_SIZES: Mapping[str, Mapping[str, int]] = {
+_SIZE = re.compile(r"[ \t]*([0-9]+)[ \t]*([kmg]?)b?[ \t]*", re.IGNORECASE)
+_USAGE = {"limit": _LONG, "total": _LONG, "percentUsageMinDelta": _LONG_TO_INT}
+# Attributes with a MemoryPropertyEditor or MemoryIntPropertyEditor, and the numbers of each.
+_SIZES: Mapping[str, Mapping[str, _NumberType]] = {
     "amqPersistenceAdapter": {
-        "indexPageSize": _INT,
+        "indexPageSize": _LONG_TO_INT,
         "maxCheckpointMessageAddSize": _INT,
-        "maxFileLength": _INT,
-        "maxReferenceFileLength": _INT,
+        "maxFileLength": _LONG_TO_INT,
+        "maxReferenceFileLength": _LONG_TO_INT,
     },
-    "broker": {"diskUsageCheckRegrowThreshold": _INT},
+    "broker": {"diskUsageCheckRegrowThreshold": _LONG_TO_INT},
     "duplexNetworkConnector": {"prefetchSize": _INT},
     "jobSchedulerUsage": _USAGE,
     "journaledJDBC": {"journalLogFileSize": _INT},
     "journalPersistenceAdapterFactory": {"journalLogFileSize": _INT},
     "kahaDB": {
-        "indexCacheSize": _INT,
-        "indexWriteBatchSize": _INT,
+        "indexCacheSize": _LONG_TO_INT,
+        "indexWriteBatchSize": _LONG_TO_INT,
         "journalMaxFileLength": _INT,
-        "journalMaxWriteBatchSize": _INT,
+        "journalMaxWriteBatchSize": _LONG_TO_INT,
     },
     "kahaPersistenceAdapter": {"maxDataFileLength": _LONG},
     "ldapNetworkConnector": {"prefetchSize": _INT},
@@ -43,7 +77,7 @@ _SIZES: Mapping[str, Mapping[str, int]] = {
     "storeUsage": _USAGE,
     "tempUsage": _USAGE,
 }
-_PLAIN_NUMBERS = frozenset({"connectorPort", "rmiServerPort", "prefetchSize", "indexCacheSize"})
+_PLAIN_NUMBERS = frozenset({"connectorPort", "rmiServerPort", "prefetchSize", "indexCacheSize", "percentUsageMinDelta"})
 # Attributes with a BooleanEditor, and since when.
 _BOOLEANS_SINCE = "5.6.0"
 _BOOLEANS: Mapping[str, frozenset[str]] = {
@@ -132,8 +166,8 @@ def value_that_is_not_converted(document: Document) -> Iterator[Problem]:
         </systemUsage></systemUsage></broker>
     """
     for node in document.all(*_SIZES):
-        for attribute, largest in _SIZES[node.name].items():
-            if _is_literal(node, attribute) and (reason := _size_reason(node, attribute, largest)):
+        for attribute, kind in _SIZES[node.name].items():
+            if _is_literal(node, attribute) and (reason := _size_reason(node, attribute, kind)):
                 yield node.problem(f'{attribute}="{_shown(node, attribute)}" of <{node.name}> {reason}', attribute)
     if document.release.within(_BOOLEANS_SINCE):
         for node in document.all(*_BOOLEANS):
@@ -165,7 +199,7 @@ def _is_read(store: Element, attribute: str) -> bool:
     return attribute == "journalDiskSyncStrategy" or broker is None or broker.flag("persistent", True) is not False
 
 
-def _size_reason(node: Element, attribute: str, largest: int) -> str:
+def _size_reason(node: Element, attribute: str, kind: _NumberType) -> str:
     """Return why the broker cannot convert an attribute to a size, as text; "" where it can."""
     value = node.get(attribute)
     match = _SIZE.fullmatch(value)
@@ -175,9 +209,52 @@ def _size_reason(node: Element, attribute: str, largest: int) -> str:
             return ""  # N030
         wanted = "number" if attribute in _PLAIN_NUMBERS else "size, a whole number with the unit kb, mb or gb"
         return f"must be a {wanted}"
-    if int(match[1][:20]) > largest:
-        return f"must be at most {largest} before its unit"
+    number = int(match[1].lstrip("0")[:20] or "0")
+    if number > kind.largest:
+        return f"must be at most {kind.largest} before its unit"
+    if kind.overflows_property(kind.product_of(number, match[2])):
+        return f"must be at most {kind.largest_result} bytes"
     return ""
+
+
+@rule("V054", "error")
+def size_that_overflows(document: Document) -> Iterator[Problem]:
+    """The broker accepts a size and uses another number, because the size does not fit the property.
+
+    Why: the broker multiplies number and unit in 32 or 64 bits and ignores an overflow. It starts without a message.
+        journalMaxFileLength="4gb" becomes 0, and "2gb" becomes a negative number: the store begins a new data file for
+        each write. A limit that becomes negative has no effect. "5gb" becomes 1gb, which works: this is a warning.
+    Fix: write a size of at most 2147483647 bytes (2047mb) for journalMaxFileLength. The finding names the largest size
+        of other attributes.
+    Source: XBeanByteConverterUtil, MemoryIntPropertyEditor of the release tags; measured on 5.5.1, 5.18.3 and 6.3.1
+
+    Fires on 5.18.3::
+
+        <kahaDB directory="${activemq.data}/kahadb" journalMaxFileLength="4gb"/>
+
+    Fires on 5.5.1::
+
+        <kahaDB directory="${activemq.data}/kahadb" journalMaxFileLength="5 GB"/>
+
+    Fires on 6.3.1::
+
+        <policyEntry queue=">" memoryLimit="8589934592gb"/>
+
+    Silent on 5.18.3::
+
+        <kahaDB directory="${activemq.data}/kahadb" journalMaxFileLength="1gb"/>
+    """
+    for node in document.all(*_SIZES):
+        for attribute, kind in _SIZES[node.name].items():
+            match = _SIZE.fullmatch(node.get(attribute))
+            if not _is_literal(node, attribute) or match is None or _size_reason(node, attribute, kind):
+                continue
+            result = kind.product_of(int(match[1]), match[2])
+            if result == int(match[1]) << (10 * "bkmg".index(match[2].lower() or "b")):
+                continue
+            message = f'the broker reads {attribute}="{_shown(node, attribute)}" of <{node.name}> as {result} bytes'
+            fix = f"write a size of at most {kind.largest_result} bytes"
+            yield node.problem(message, attribute, severity="warning" if result > 0 else None, fix=fix)
 
 
 @rule("V051", "error", refuses=True)

@@ -147,7 +147,17 @@ def _describe_fleet(inputs: Inputs, horizons: Horizons | None) -> _Fleet:
         pair = fleet.pair_of[name]
         fleet.hosts.setdefault(pair, []).append(name)
         if name in logs or name not in journals:  # else it is the host of an agent
-            node = PairNode(name, host.group, host.pair, host.store, name in logs, host.generations, host.risks)
+            node = PairNode(
+                name,
+                host.group,
+                host.pair,
+                host.store,
+                name in logs,
+                host.generations,
+                host.risks,
+                host.state,
+                host.collected,
+            )
             fleet.nodes.setdefault(pair, []).append(node)
             fleet.operations.setdefault(pair, []).extend(host.operations)
     return fleet

@@ -51,7 +51,8 @@ class Host:
     ``timezone`` is that of its logs' times, UTC where it is not known; ``release`` that of its broker. ``generations``
     are number and time of those that its guard made of a fenced store. ``risks`` are the records in its store.
     ``problems`` are lines that say what had to be assumed. ``operations``: the planned work that its
-    operations.jsonl records. ``agent``: the name in journals of the agent that the inventory has on it.
+    operations.jsonl records. ``agent``: the name in journals of the agent that the inventory has on it. ``state``: the
+    state of its broker at the time ``collected``.
     """
 
     host: str
@@ -65,6 +66,8 @@ class Host:
     problems: tuple[str, ...] = ()
     operations: tuple[Operation, ...] = ()
     agent: str | None = None
+    state: str | None = None
+    collected: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +285,17 @@ def _host_of_file(name: str, known: Mapping[str, Any]) -> Host:
         _parse_generations(known.get("generations")),
         _parse_risks(known.get("risk_records")),
         problems,
+        state=text("state"),
+        collected=_parse_time(text("collected")),
     )
+
+
+def _parse_time(text: str | None) -> datetime | None:
+    """Return the time of a collection; None for what is no time in UTC."""
+    try:
+        return datetime.strptime(text or "", "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        return None
 
 
 def _parse_generations(rows: Any) -> tuple[tuple[int, float], ...]:

@@ -145,10 +145,19 @@ def audit_pair(
     store: str | None = STORE,
     lacking: str = "",
     generations: Mapping[str, tuple[tuple[int, float], ...]] | None = None,
+    states: Mapping[str, str] | None = None,
+    collected: str = "",
 ) -> list[Incident]:
-    """The incidents of the pair A and B, from everything at once and in no order. ``lacking``: a host without a log."""
-    made = generations or {}
-    nodes = [PairNode(host, "orders", PAIR, store, host != lacking, made.get(host, ())) for host in (A, B)]
+    """The incidents of the pair A and B, from everything at once and in no order. ``lacking``: a host without a log.
+
+    ``states``: the states of brokers when their logs were ``collected``.
+    """
+    made, known = generations or {}, states or {}
+    at = _at(collected, 0) if collected else None
+    nodes = [
+        PairNode(host, "orders", PAIR, store, host != lacking, made.get(host, ()), (), known.get(host), at)
+        for host in (A, B)
+    ]
     evidence = [sign for mine in logs for sign in evidence_in(mine)]
     periods = [one for one in more if isinstance(one, LoggedPeriod)]
     operations = [one for one in more if isinstance(one, Operation)]

@@ -415,6 +415,32 @@ def test_standby_that_waited_when_its_peer_was_stopped_is_no_outage() -> None:
     assert audit_pair(log(A, *MASTER, "10:00 stopping", "10:01 stopped"), log(B, *WAITS)) == []
 
 
+@pytest.mark.parametrize(
+    ("states", "collected", "expected"),
+    [
+        ({A: "stopped", B: "standby"}, "40:00", ["outage"]),
+        ({A: "active", B: "standby"}, "40:00", []),
+        ({A: "unhealthy", B: "standby"}, "40:00", []),
+        ({B: "standby"}, "40:00", []),
+        ({}, "40:00", []),
+        ({A: "stopped", B: "standby"}, "10:30", []),  # the lock of a broker that just died is not free yet
+        ({A: "stopped", B: "standby"}, "", []),
+    ],
+)
+def test_standby_that_still_waits_for_a_peer_that_died_is_an_outage(
+    states: dict[str, str], collected: str, expected: list[str]
+) -> None:
+    """A standby of 5.12 or later logs nothing while it waits, and a killed broker nothing at its end."""
+    logs = (log(A, *MASTER), log(B, *WAITS))
+    incidents = audit_pair(*logs, more=[busy(A, "5:00", "10:00")], states=states, collected=collected)
+
+    assert kinds(incidents) == expected
+    if incidents:
+        (incident,) = incidents
+        assert incident.began == NOON + timedelta(minutes=10)
+        assert "whose log shows no stop, did not run when the logs were collected" in incident.cause
+
+
 def test_standby_whose_peer_has_no_log_is_no_outage() -> None:
     assert audit_pair(log(B, *WAITS), lacking=A) == []
 

@@ -246,6 +246,47 @@ def test_value_is_converted_as_the_broker_converts_it(snippet: str, fires: bool)
     assert ("V050" in rules_of(snippet)) is fires
 
 
+@pytest.mark.parametrize("attribute", ["indexCacheSize", "indexWriteBatchSize", "journalMaxWriteBatchSize"])
+@pytest.mark.parametrize(("size", "fires"), [("4gb", True), ("2147483648", True), ("2gb", True), ("2047mb", False)])
+def test_size_that_spring_cannot_narrow_to_an_int_is_an_error(attribute: str, size: str, fires: bool) -> None:
+    rules = rules_of(f'<kahaDB directory="k" {attribute}="{size}"/>')
+    assert ("V050" in rules, "V054" in rules) == (fires, False)
+
+
+def test_step_of_a_usage_that_is_no_number_is_an_error() -> None:
+    assert finding("V050", USAGE.format("memoryUsage", 'percentUsageMinDelta="abc"')).severity == "error"
+
+
+@pytest.mark.parametrize(
+    ("size", "number", "severity"),
+    [
+        ("4gb", "0", "error"),
+        ("4096 MB", "0", "error"),
+        ("4194304k", "0", "error"),
+        ("2gb", "-2147483648", "error"),
+        ("2048mb", "-2147483648", "error"),
+        ("3g", "-1073741824", "error"),
+        ("5 GB", "1073741824", "warning"),
+        ("2147483647gb", "-1073741824", "error"),
+    ],
+)
+@pytest.mark.parametrize("store", ["kahaDB", "mKahaDB"])
+def test_size_that_overflows_is_reported_with_the_number(store: str, size: str, number: str, severity: str) -> None:
+    overflow = finding("V054", f'<{store} directory="k" journalMaxFileLength="{size}"/>')
+    assert (overflow.severity, overflow.message.split(" as ")[1]) == (severity, f"{number} bytes")
+
+
+@pytest.mark.parametrize("size", ["2047mb", "2097151 kb", "2147483647", "1gb", "0", "${length}", "1.5gb", "2147483648"])
+def test_size_that_fits_or_is_refused_does_not_overflow(size: str) -> None:
+    assert "V054" not in rules_of(f'<kahaDB directory="k" journalMaxFileLength="{size}"/>')
+
+
+@pytest.mark.parametrize(("limit", "fires"), [("8589934592gb", True), ("8589934591 gb", False), ("4gb", False)])
+@pytest.mark.parametrize("usage", ["memoryUsage", "storeUsage", "tempUsage"])
+def test_limit_that_overflows_64_bits_is_an_error(usage: str, limit: str, fires: bool) -> None:
+    assert ("V054" in rules_of(USAGE.format(usage, f'limit="{limit}"'))) is fires
+
+
 def test_boolean_of_a_release_without_an_editor_is_left_to_its_schema() -> None:
     assert "V050" not in rules_of('<broker persistent="1"/>', "5.5.1")
     assert "V050" in rules_of('<broker persistent="1"/>', "5.6.0")

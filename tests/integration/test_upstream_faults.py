@@ -1,0 +1,216 @@
+"""Faults of releases that a configuration meets: each on a real broker with the fault, and on one without it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet import Release, lint_file
+from activemq_fleet.artifacts import _maven, distribution_for
+from activemq_fleet.artifacts._cache import ensure_cached, log_progress
+from activemq_fleet.schema import BEANS
+from tests.integration.planted import OPENWIRE, Ground, Planted, document, until
+from tests.integration.waiting import PATIENCE
+from tests.situations import in_every_situation
+
+AFFECTED, REPAIRED = "5.18.3", "6.3.1"
+SHORT = 5.0  # seconds after the end of the inactivity monitor's patience
+NOBODY = 21999  # a port of the broker's address at which nothing listens
+JAXB_OPTIONS = ("--add-opens=java.base/java.lang=ALL-UNNAMED",)
+OF_PLUGIN = ("activemq-runtime-config", "jaxb", "istack", "javax.activation")
+"""The jars that runtimeConfigurationPlugin needs and that the set of jars lacks, by the beginnings of their names."""
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion><groupId>test</groupId><artifactId>plugin</artifactId><version>1</version>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.activemq</groupId><artifactId>activemq-runtime-config</artifactId><version>6.3.1</version>
+    </dependency>
+    <dependency>
+      <groupId>org.glassfish.jaxb</groupId><artifactId>jaxb-runtime</artifactId><version>4.0.9</version>
+    </dependency>
+  </dependencies>
+</project>
+"""
+CONFIGURER = (
+    '<bean xmlns="http://www.springframework.org/schema/beans"'
+    ' class="org.springframework.beans.factory.config.PropertyPlaceholderConfigurer"/>'
+)
+
+
+def plugin_jars(release: str) -> list[Path]:
+    """Return the jars of runtimeConfigurationPlugin: from the distribution of 5.18.3, for 6.3.1 from Maven."""
+    if release == AFFECTED:
+        home = distribution_for(Release.of(release))
+        assert home is not None
+        return [path for name in OF_PLUGIN for path in sorted(home.rglob(f"{name}*.jar"))]
+
+    def make(part: Path) -> None:
+        part.mkdir()
+        (part / "pom.xml").write_text(POM)
+        _maven.copy_dependencies(part / "pom.xml", {}, ["none"], part)
+
+    directory = ensure_cached(f"drivers/runtime-config-{release}", make, progress=log_progress)
+    names = ("activemq-runtime", "angus", "istack", "jakarta.activation", "jakarta.xml.bind", "jaxb", "txw2")
+    return [path for name in names for path in sorted(directory.glob(f"{name}*.jar"))]
+
+
+class SilentPeer:
+    """A listener that accepts connections and sends nothing, or only the wire format of the client back."""
+
+    def __init__(self, address: str, *, negotiates: bool) -> None:
+        self.accepted = 0
+        self._negotiates = negotiates
+        self._connections: list[socket.socket] = []
+        self._listener = socket.create_server((address, OPENWIRE))
+
+    @contextmanager
+    def listening(self) -> Iterator[SilentPeer]:
+        threading.Thread(target=self._accept, daemon=True).start()
+        try:
+            yield self
+        finally:
+            for connection in (self._listener, *self._connections):
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+                connection.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self.accepted += 1
+                self._connections.append(connection)
+                if self._negotiates:
+                    connection.sendall(connection.recv(1 << 16))
+
+
+def rules_of(text: str, release: str, rule: str) -> list[str]:
+    findings = lint_file(text.encode(), Release.of(release), schema_of=None, select=[rule])
+    return [finding.rule for finding in findings]
+
+
+def linked(ground: Ground, release: str, uri: str) -> Planted:
+    """Return a broker with a link, and a link to a port at which nothing listens, not started yet."""
+    links = (
+        "<networkConnectors>"
+        f'<networkConnector name="nobody" uri="static:(tcp://{ground.address(1)}:{NOBODY})"/>'
+        f'<networkConnector name="south" uri="static:({uri})"/>'
+        "</networkConnectors>"
+    )
+    return ground.plant("north", release, document("north", ground.address(1), links))
+
+
+def fires(ground: Ground, rule: str, release: str) -> bool:
+    """Return whether a rule reports something about the file of the planted broker."""
+    content = (ground.layout.directory / "north" / "conf" / "activemq.xml").read_bytes()
+    return bool(lint_file(content, Release.of(release), schema_of=None, select=[rule]))
+
+
+@pytest.mark.parametrize(
+    ("release", "option", "reconnects"),
+    [
+        (AFFECTED, "&amp;wireFormat.maxInactivityDuration=0", False),
+        (REPAIRED, "&amp;wireFormat.maxInactivityDuration=0", True),
+        pytest.param(
+            AFFECTED,
+            "&amp;wireFormat.maxInactivityDuration=2000&amp;wireFormat.maxInactivityDurationInitalDelay=2000",
+            True,
+            marks=[in_every_situation],
+        ),
+    ],
+)
+def test_link_without_monitor_waits_without_limit_for_a_silent_peer(
+    ground: Ground, release: str, option: str, reconnects: bool
+) -> None:
+    """V035."""
+    with SilentPeer(ground.address(2), negotiates=True).listening() as peer:
+        address = f"tcp://{ground.address(2)}:{OPENWIRE}?connectionTimeout=2000{option}"
+        broker = linked(ground, release, address)
+        assert broker.boot().fate == "started", broker.said
+        assert until(lambda: peer.accepted > 0, PATIENCE), broker.said
+        if reconnects:
+            assert until(lambda: peer.accepted > 2, PATIENCE), broker.said
+        else:
+            # The other link shows that the broker has had time for several attempts.
+            assert broker.await_said(f":{NOBODY}", PATIENCE, times=broker.said.count(f":{NOBODY}") + 6), broker.said
+            assert peer.accepted == 1, broker.said
+    assert fires(ground, "V035", release) != reconnects
+
+
+@pytest.mark.parametrize(("release", "starts"), [(AFFECTED, False), (REPAIRED, True)])
+def test_write_timeout_of_link_ends_a_handshake_on_repaired_releases_only(
+    ground: Ground, release: str, starts: bool
+) -> None:
+    """V036."""
+    with SilentPeer(ground.address(2), negotiates=False).listening() as peer:
+        broker = linked(ground, release, f"ssl://{ground.address(2)}:{OPENWIRE}?soWriteTimeout=1000")
+        broker.launch()
+        if starts:
+            assert broker.await_phase("started"), broker.said
+            assert until(lambda: peer.accepted > 1, PATIENCE), broker.said
+        else:
+            assert broker.await_said("Channel was inactive", PATIENCE), broker.said
+            assert not broker.await_phase("started", SHORT), broker.said
+            assert peer.accepted == 1
+    assert fires(ground, "V036", release) != starts
+
+
+@pytest.mark.parametrize(
+    ("release", "password", "removes"),
+    [
+        (AFFECTED, "${link.password}", False),
+        (AFFECTED, "changed", True),
+        pytest.param(REPAIRED, "${link.password}", True, marks=[in_every_situation]),
+    ],
+)
+def test_reload_removes_link_with_reference_on_repaired_releases_only(
+    ground: Ground, release: str, password: str, removes: bool
+) -> None:
+    """V032."""
+    south, north = (
+        f'<networkConnector name="{name}" uri="static:(tcp://{ground.address(1)}:{NOBODY})" password="{secret}"/>'
+        for name, secret in (("south", password), ("north", "changed"))
+    )
+
+    def file(links: str) -> str:
+        connectors = f"<networkConnectors>{links}</networkConnectors>" if links else ""
+        reload = '<plugins><runtimeConfigurationPlugin checkPeriod="1000"/></plugins>'
+        return document("north", ground.address(1), reload, connectors, beans=CONFIGURER, start="false")
+
+    options = (*JAXB_OPTIONS, "-Dlink.password=changed")
+    broker = ground.plant("north", release, file(south), jars=plugin_jars(release), options=options)
+    assert broker.boot().fate == "started", broker.said
+    assert fires(ground, "V032", release) != removes
+    path = ground.layout.directory / "north" / "conf" / "activemq.xml"
+    for links, text in (("", "change in "), (north, "started new network connector")):
+        times = broker.said.count(text) + 1
+        path.write_text(file(links))
+        assert broker.await_said(text, PATIENCE, times=times), broker.said
+    assert ("stopped and removed networkConnector" in broker.said) == removes, broker.said
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_file_next_to_activemq_xml_that_needs_the_bean_broker_ends_the_start(ground: Ground, named: bool) -> None:
+    """V034. The archives of the affected releases cannot be fetched, so that the depends-on of their jetty.xml is known
+    from the release tags only, and a bean of Java takes the place of the web console.
+    """
+    console = f'''<beans xmlns="{BEANS}" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+  xsi:schemaLocation="{BEANS} {BEANS}/spring-beans.xsd">
+<bean id="invokeStart" class="java.util.Date" depends-on="broker"/></beans>'''
+    attributes = {"id": "broker"} if named else {}
+    text = document("north", ground.address(1), **attributes)
+    text = text.replace("</broker>", f'</broker><import xmlns="{BEANS}" resource="jetty.xml"/>')
+    broker = ground.plant("north", "6.2.7", text)
+    (ground.layout.directory / "north" / "conf" / "jetty.xml").write_text(console)
+    outcome = broker.boot()
+    assert outcome.fate == ("started" if named else "refused"), outcome.said
+    assert ("No bean named 'broker'" in outcome.said) != named
+    findings = lint_file(
+        text.encode(), Release.of("6.2.7"), other_files={"jetty.xml": console.encode()}, schema_of=None, select=["V034"]
+    )
+    assert bool(findings) != named
