@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from activemq_fleet import repair_file
 from activemq_fleet.artifacts import load_schema
 from activemq_fleet.cli.main import main
 from activemq_fleet.releases import Release
@@ -72,3 +74,21 @@ def test_name_of_another_release_is_never_taken_for_a_misspelt_one() -> None:
             if (meant := meant_name(name, model.globals, model.words))
         }
     assert wrong == set()
+
+
+@pytest.mark.parametrize("release", ["5.5.1", "5.18.3", "6.3.1"])
+def test_every_name_of_a_file_is_restored_after_a_doubled_letter(release: str) -> None:
+    faultless = document("north", "127.0.0.1", link("static:(tcp://south:61616)", networkTTL="2"), POLICY).encode()
+    names = [*re.finditer(rb' (\w+)="(?!http)', faultless), *re.finditer(rb"<([a-z]\w+)[ >/](?!xmlns)", faultless)]
+    not_restored = set()
+    for match in names:
+        name = match[1]
+        wrong = name[:1] + name[1:2] * 2 + name[2:]
+        if match[0].startswith(b"<"):
+            faulty = re.sub(rb"(</?)" + name + rb"\b", rb"\g<1>" + wrong, faultless)
+        else:
+            faulty = faultless[: match.start(1)] + wrong + faultless[match.end(1) :]
+        if repair_file(faulty, Release.of(release), select=["V"]).content != faultless:
+            not_restored.add(name)
+    assert len(names) >= 20
+    assert not_restored == set()

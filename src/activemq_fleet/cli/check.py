@@ -91,8 +91,8 @@ def command(
     A comment <!-- activemq-fleet: disable=N019 REASON --> in a file suppresses findings about the
     element after it.
 
-    --fix repairs findings that are marked [fixable]: misspelt names, the order of elements where the
-    release requires one, unescaped ampersands, and addresses of schemas that the release does not
+    --fix repairs findings that are marked [fixable]: misspelt and deprecated names, the order of
+    elements where the release requires one, unescaped ampersands, and addresses of schemas that the release does not
     have. Nothing else in the file changes.
 
     Exit code 1 for an error finding (with --strict also a warning) that is neither waived nor in the

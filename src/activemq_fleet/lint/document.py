@@ -167,6 +167,10 @@ class Element:
         """Return the edits of the file that give the XML element another name."""
         return self.document.positions.rename_element(self._element, name)
 
+    def with_attribute_renamed(self, attribute: str, name: str) -> tuple[TextEdit, ...]:
+        """Return the edit of the file that gives an attribute another name."""
+        return self.document.positions.rename_attribute(self._element, attribute, name)
+
     def with_part_replaced(
         self, attribute: str, part: str, text: str, *, length: int | None = None
     ) -> tuple[TextEdit, ...]:

@@ -212,9 +212,11 @@ def serves_without_its_database(document: Document) -> Iterator[Problem]:
         elif handler.kind and handler.flag("ignoreSQLExceptions", default=handler.kind == DEFAULT_HANDLER):
             message = f"this handler ignores SQL exceptions: write <{wanted}/>, or ignoreSQLExceptions=false"
             yield handler.node.problem(message)
-        elif handler.kind == JDBC_HANDLER and handler.kind != wanted:
+        elif wanted and handler.kind == JDBC_HANDLER and handler.kind != wanted:
             text = f"<{JDBC_HANDLER}> is deprecated since 5.11: write <{wanted}/>"
-            yield handler.node.problem(text, severity="info")
+            is_same = store.name == "jdbcPersistenceAdapter" and handler.node.name == JDBC_HANDLER
+            edits = handler.node.renamed(wanted) if is_same else ()
+            yield handler.node.problem(text, severity="info", edits=edits)
 
 
 @rule("L031", "warning", releases="5.6.0")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import codecs
+from collections import Counter
 
 import pytest
 
+from activemq_fleet import lint_file, repair_file
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint import file_findings
+from activemq_fleet.lint import Rule, file_findings, rules
 from activemq_fleet.lint.repairs import FileRepair, repair_content
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import Schema
+from tests.rule_examples import complete
 from tests.xsds import broker, small_xsd
 
 ANY_ORDER = Schema(small_xsd(broker_attributes=("deleteAllMessagesOnStartup", "excludedDestinations")))
@@ -210,3 +213,87 @@ def test_every_broker_of_a_file_is_repaired() -> None:
     start, end = content.index(b"<broker"), content.index(b"</broker>") + len(b"</broker>")
     twice = content[:end] + content[start:end] + content[end:]
     assert repaired(twice).content == twice.replace(b"<plugin/>", b"<plugins/>")
+
+
+def repaired_by_rules(snippet: str, release: str, *rules: str) -> tuple[bytes, FileRepair]:
+    """A complete file of a release around a snippet, and its repair without a schema."""
+    content = complete(snippet, Release.of(release))
+    return content, repair_file(content, Release.of(release), schema_of=None, select=rules)
+
+
+@pytest.mark.parametrize(
+    ("snippet", "release", "rule", "wrong", "right"),
+    [
+        (
+            '<policyEntry queue=">" gcInactiveDestinations="true" inactiveTimoutBeforeGC="9"/>',
+            "5.18.3",
+            "V060",
+            b"inactiveTimoutBeforeGC",
+            b"inactiveTimeoutBeforeGC",
+        ),
+        (
+            '<jdbcPersistenceAdapter dataSource="#a" useDatabaseLock="true"/>',
+            "5.7.0",
+            "V060",
+            b"useDatabaseLock",
+            b"useLock",
+        ),
+        (
+            '<broker><ioExceptionHandler><jDBCIOExceptionHandler stopStartConnectors="true"></jDBCIOExceptionHandler>'
+            '</ioExceptionHandler><persistenceAdapter><jdbcPersistenceAdapter dataSource="#a"/></persistenceAdapter>'
+            "</broker>",
+            "5.18.3",
+            "L014",
+            b"jDBCIOExceptionHandler",
+            b"leaseLockerIOExceptionHandler",
+        ),
+    ],
+)
+def test_deprecated_name_gets_the_name_with_the_same_effect(
+    snippet: str, release: str, rule: str, wrong: bytes, right: bytes
+) -> None:
+    content, result = repaired_by_rules(snippet, release, rule)
+    assert wrong in content
+    assert result.content == content.replace(wrong, right)
+
+
+def test_exception_handler_of_a_file_store_is_not_replaced() -> None:
+    content, result = repaired_by_rules(
+        "<broker><ioExceptionHandler><jDBCIOExceptionHandler/></ioExceptionHandler><persistenceAdapter>"
+        '<kahaDB><locker><lease-database-locker dataSource="#a"/></locker></kahaDB></persistenceAdapter></broker>',
+        "5.18.3",
+        "L014",
+    )
+    assert result.content == content
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("http://activemq.apache.org/schema/core/activemq-core-5.5.0.xsd", True),
+        ("http://activemq.apache.org/schema/activemq-core.xsd", True),
+        ("https://example.com/activemq-core.xsd", True),
+        ("file:/etc/activemq/activemq.xsd", False),
+        ("${schemas}/activemq.xsd", False),
+    ],
+)
+def test_address_that_no_release_has_for_a_schema_is_replaced(address: str, expected: bool) -> None:
+    address_of_all = b"http://activemq.apache.org/schema/core/activemq-core.xsd"
+    faultless = complete('<networkConnector uri="static:(tcp://a:61616)"/>', RELEASE)
+    assert address_of_all in faultless
+    content = faultless.replace(address_of_all, address.encode())
+    result = repair_file(content, RELEASE, schema_of=None, select=["V"])
+    assert result.content == (faultless if expected else content)
+
+
+@pytest.mark.parametrize("file_rule", [rule for rule in rules("file") if rule.fires], ids=lambda rule: str(rule.id))
+def test_repair_of_the_example_of_each_rule_leaves_no_new_error(file_rule: Rule) -> None:
+    for example in (*file_rule.fires, *file_rule.silent):
+        release = Release.of(example.release)
+        content = complete(example.text, release)
+        result = repair_file(content, release, schema_of=None)
+        before = Counter(f.rule for f in lint_file(content, release, schema_of=None) if f.severity == "error")
+        after = Counter(f.rule for f in lint_file(result.content, release, schema_of=None) if f.severity == "error")
+        assert after - before == Counter()
+        assert bool(result.repaired) == (result.content != content)
+        assert repair_file(result.content, release, schema_of=None).content == result.content

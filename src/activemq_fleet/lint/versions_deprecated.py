@@ -1,0 +1,52 @@
+"""Rule V about names that a release has replaced by others of the same meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from activemq_fleet.lint.document import Document, Problem
+from activemq_fleet.lint.engine import rule
+from activemq_fleet.schema import CORE
+
+# The new name of an attribute, and the first release whose setter of the old name sets the new one.
+_NEW_NAMES = {
+    "batchStatments": ("batchStatements", "5.10.0"),
+    "inactiveTimoutBeforeGC": ("inactiveTimeoutBeforeGC", "5.11.0"),
+    "useDatabaseLock": ("useLock", "5.7.0"),
+}
+
+
+@rule("V060", "info", releases="5.7.0")
+def deprecated_attribute(document: Document) -> Iterator[Problem]:
+    """An attribute has a deprecated name, and the release has a new name with the same effect.
+
+    Why: a later release may remove the deprecated name, and does not start with the file then. For batchStatments the
+        broker logs a warning at each start.
+    Fix: write useLock for useDatabaseLock, from 5.10 on batchStatements for batchStatments, and from 5.11 on
+        inactiveTimeoutBeforeGC for inactiveTimoutBeforeGC. check --fix does so.
+    Source: the setters in the classes of the releases 5.5.1 to 6.3.1
+
+    Fires on 5.18.3::
+
+        <policyEntry queue=">" gcInactiveDestinations="true" inactiveTimoutBeforeGC="600000"/>
+
+    Fires on 5.7.0::
+
+        <jdbcPersistenceAdapter dataSource="#orders-db" useDatabaseLock="true"/>
+
+    Silent on 5.8.0::
+
+        <policyEntry queue=">" gcInactiveDestinations="true" inactiveTimoutBeforeGC="600000"/>
+
+    Silent on 5.18.3::
+
+        <policyEntry queue=">" gcInactiveDestinations="true" inactiveTimeoutBeforeGC="600000"/>
+    """
+    for name, (new_name, since) in _NEW_NAMES.items():
+        if not document.release.within(since) or not document.mentions(name):
+            continue
+        for node in document.nodes:
+            if node.has(name) and node.namespace == CORE and not node.has(new_name):
+                message = f"{name} of <{node.name}> is deprecated: its new name is {new_name}"
+                edits = node.with_attribute_renamed(name, new_name)
+                yield node.problem(message, name, fix=f"write {new_name}", edits=edits)
