@@ -3,8 +3,9 @@
     python -m scripts.set_version VERSION
     python -m scripts.set_version --check [--tag TAG]
 
-The source is src/activemq_fleet/_version.py. galaxy.yml and the names of built files in the documentation repeat it.
-``--tag`` also requires that the tag of a release is ``v`` and the version, and that the changelog has a section for it.
+The source is src/activemq_fleet/_version.py. galaxy.yml, the plugins of the collection, and the names of
+built files in the documentation repeat it. ``--tag`` also requires that the tag of a release is ``v`` and the version,
+and that the changelog has a section for it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ SOURCE = "src/activemq_fleet/_version.py"
 _FORM = re.compile(r"(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)")
 _ASSIGNED = re.compile(r'(?<=^__version__ = ")[^"]*(?="$)', re.MULTILINE)
 _GALAXY = re.compile(r"(?<=^version: )\S+$", re.MULTILINE)
+_COLLECTION = "plugins/plugin_utils/library.py"
+_COMPARED = re.compile(r'(?<=^COLLECTION_VERSION = ")[^"]*(?="$)', re.MULTILINE)
 _BUILT_FILES = re.compile(
     r"(?:(?<=\bactivemq_fleet-)|(?<=\bactivemq_agent-))\d+\.\d+\.\d+(?=-py3-none-any)"
     r"|(?:(?<=\bactivemq-fleet-)|(?<=\bactivemq-agent-wheelhouse-))\d+\.\d+\.\d+(?=\.tar\.gz)"
@@ -110,7 +113,7 @@ def _repeating_files(root: Path) -> Iterator[tuple[str, re.Pattern[str]]]:
         if name in (SOURCE, "galaxy.yml") or name.startswith(_LEFT_OUT) or path.is_symlink() or not path.is_file():
             continue
         if path.suffix in (".md", ".yml", ".yaml", ".py", ".json"):
-            yield name, _BUILT_FILES
+            yield name, _COMPARED if name == _COLLECTION else _BUILT_FILES
 
 
 if __name__ == "__main__":

@@ -73,7 +73,14 @@ from typing import Any
 
 from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, library
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
+    LibraryError,
+    api,
+    check_library,
+    library,
+)
+
+_INVENTORY_ERROR = 4  # the exit code of Ansible's commands for an inventory that they cannot read
 
 
 class InventoryModule(BaseInventoryPlugin):
@@ -85,6 +92,13 @@ class InventoryModule(BaseInventoryPlugin):
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)
         self._read_config_data(path)
+        try:
+            check_library()
+        except LibraryError as error:
+            # Ansible would try the file as an inventory of every other kind, report three warnings, and continue
+            # with an inventory without groups.
+            self.display.error(f"{path}: {error}")
+            raise SystemExit(_INVENTORY_ERROR) from None
         groups = library("_inventory_groups")
         options = {name: self.get_option(name) for name in groups.OPTIONS}
         sources = getattr(inventory, "processed_sources", [])

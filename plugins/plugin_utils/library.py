@@ -4,38 +4,66 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from ansible.errors import AnsibleError, AnsibleFilterError
 
+COLLECTION_VERSION = "0.1.0"
+"""The version in galaxy.yml, which an installed collection does not contain; ``scripts.set_version`` writes both."""
+
 _INSTALL = "run `make package` in a checkout, and there: pip install dist/activemq_fleet-*.whl"
 
 
+class LibraryError(AnsibleError):
+    """An error for a library that is not installed, or whose version is not that of the collection."""
+
+
 def api(name: str) -> Any:
-    """Return a function or class of the library's public API. Raises AnsibleError if the library is not installed."""
+    """Return a function or class of the library's public API. Raises LibraryError as ``check_library`` does."""
+    check_library()
     with _import_errors():
         return getattr(import_module("activemq_fleet"), name)
 
 
 def library(module: str) -> ModuleType:
-    """Import and return a module of the library activemq_fleet. Raises AnsibleError if it is not installed."""
+    """Import and return a module of the library activemq_fleet. Raises LibraryError as ``check_library`` does."""
+    check_library()
     with _import_errors():
         return import_module(f"activemq_fleet.{module}")
 
 
+def check_library() -> None:
+    """Raise LibraryError if the library is not installed, or has another version than this collection."""
+    with _import_errors():
+        package = import_module("activemq_fleet")
+    version = getattr(package, "__version__", "unknown")
+    if version != COLLECTION_VERSION:
+        raise LibraryError(
+            f"the collection activemq.fleet has version {COLLECTION_VERSION} ({_collection_directory()}), but the "
+            f"library activemq-fleet has version {version} ({Path(package.__file__ or '').parent}). Their versions "
+            f"must be equal. The wheel contains both: remove this copy of the collection, or {_INSTALL}"
+        )
+
+
+def _collection_directory() -> Path:
+    return Path(__file__).parents[2]
+
+
 @contextmanager
 def _import_errors() -> Iterator[None]:
-    """Context manager: turn an ImportError into an AnsibleError that names the Python and what to install."""
+    """Context manager: turn an ImportError into a LibraryError that names the Python and what to install."""
     try:
         yield
     except ImportError as error:
         what = "does not have" if error.name == "activemq_fleet" else f"cannot load ({error})"
-        raise AnsibleError(
+        raise LibraryError(
             f"the collection activemq.fleet needs its library, which this Python ({sys.executable}) {what}: {_INSTALL}"
         ) from None
 
@@ -43,14 +71,13 @@ def _import_errors() -> Iterator[None]:
 def node_module(name: str) -> ModuleType:
     """Import and return a module of the package ``node``: that of the library, or where none is installed, our own.
 
-    So no process imports one file under two names, with two sets of classes.
+    So no process imports one file under two names, with two sets of classes. Raises LibraryError if the library has
+    another version than this collection.
     """
-    try:
-        return import_module(f"activemq_fleet.node.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != "activemq_fleet":
-            raise
+    if importlib.util.find_spec("activemq_fleet") is None:
         return import_module(f"ansible_collections.activemq.fleet.plugins.module_utils.node.{name}")
+    check_library()
+    return import_module(f"activemq_fleet.node.{name}")
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.errors import FleetError, InputError, ReleaseError, SettingsError, hosts_by_problem_line
 from activemq_fleet.grouping import BROKERS
+from activemq_fleet.install_hint import install_hint
 from activemq_fleet.naming import PREFIX, STATED_PARTS, Naming, UnclearNameError
 from activemq_fleet.node.text_lines import split_lines
 
@@ -186,7 +187,7 @@ def _ansible_module() -> Iterator[Any]:
     try:
         import ansible.errors  # the least of it, which reads no configuration
     except ImportError as error:
-        raise InputError(f"ansible-core 2.19 or later is needed to read an inventory: {error}") from None
+        raise InputError(f"reading an inventory needs ansible-core 2.19 or later ({error}): {install_hint()}") from None
     try:
         import ansible.constants
 
@@ -194,7 +195,8 @@ def _ansible_module() -> Iterator[Any]:
     except ansible.errors.AnsibleError as error:
         raise InputError(f"Ansible cannot run here: {error}") from None
     except SystemExit as error:  # Ansible ends the process for a locale that is not UTF-8
-        raise InputError(f"Ansible cannot run here: {str(error).removeprefix('ERROR: ')}") from None
+        reason = str(error).removeprefix("ERROR: ").rstrip(".")
+        raise InputError(f"Ansible cannot run here: {reason}: set LC_ALL=C.UTF-8, and unset PYTHONUTF8") from None
     try:
         yield _ansible
     except (_ansible.AnsibleError, OSError, ValueError, RecursionError) as error:

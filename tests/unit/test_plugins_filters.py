@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from ansible.errors import AnsibleError, AnsibleFilterError
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import COLLECTION_VERSION
+
+import activemq_fleet
 
 PLUGINS = "ansible_collections.activemq.fleet.plugins"
 A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
@@ -159,6 +163,15 @@ def test_without_the_library_a_plugin_says_what_to_install(monkeypatch: pytest.M
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [_Hider(), *sys.meta_path])
     with pytest.raises(AnsibleError, match="does not have: run `make package` in a checkout"):
+        plugin("filter", "mb_urls")([A])
+
+
+@pytest.mark.parametrize("version", ["0.0.9", "9.0.0"])
+def test_library_of_another_version_is_an_error_with_both(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activemq_fleet, "__version__", version)
+    with pytest.raises(
+        AnsibleError, match=rf"has version {re.escape(COLLECTION_VERSION)} .* version {version} .*wheel"
+    ):
         plugin("filter", "mb_urls")([A])
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from activemq_fleet import __version__
 from activemq_fleet.inventory import load_fleet
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -209,3 +211,47 @@ def test_a_broker_of_which_a_part_is_nowhere_stated_is_a_warning_with_its_name(i
         "the host name does not match activemq_naming_pattern, and activemq_group and activemq_pair are not set: set"
         in said
     )
+
+
+_WITHOUT_LIBRARY = "import sys; sys.path.append({packages!r}); from ansible.cli.inventory import main; main()"
+
+
+def run_on_another_python(inventory: Path, library: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run ansible-inventory where Ansible is installed, and no library or another one."""
+    # -S: the checkout is in no directory of the search path, because its .pth file is not read.
+    command = [sys.executable, "-S", "-c", _WITHOUT_LIBRARY.format(packages=str(Path(yaml.__file__).parents[1]))]
+    environment = os.environ | {
+        "ANSIBLE_HOME": str(inventory.parent / "ansible"),
+        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".ansible/collections"),
+        "ANSIBLE_NOCOLOR": "1",
+        "COLUMNS": "1000",
+        "PYTHONPATH": str(library or ""),
+    }
+    environment.pop("ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED", None)
+    return subprocess.run(
+        [*command, "-i", str(inventory), "--graph"], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_inventory_without_the_library_is_one_error_and_no_warning(inventory: Path) -> None:
+    lay(inventory, "orders-mq01-a", "orders-mq01-b")
+    done = run_on_another_python(inventory)
+    assert done.returncode == 4
+    assert done.stdout == ""
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith(f"[ERROR]: {inventory}/zz.activemq.yml: the collection activemq.fleet needs its library")
+    assert "run `make package` in a checkout, and there: pip install dist/activemq_fleet-*.whl" in line
+
+
+def test_inventory_with_an_older_library_is_one_error_with_both_versions(inventory: Path, tmp_path: Path) -> None:
+    lay(inventory, "orders-mq01-a", "orders-mq01-b")
+    package = tmp_path / "old" / "activemq_fleet"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text('__version__ = "0.0.9"\n')
+    done = run_on_another_python(inventory, package.parent)
+    assert done.returncode == 4
+    assert done.stdout == ""
+    (line,) = done.stderr.strip().splitlines()
+    assert f"the collection activemq.fleet has version {__version__} (" in line
+    assert f"the library activemq-fleet has version 0.0.9 ({package})" in line
+    assert "run `make package`" in line

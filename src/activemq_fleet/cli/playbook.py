@@ -13,6 +13,7 @@ from activemq_fleet import FleetError, InputError
 from activemq_fleet._collection import collections_path
 from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import split_lines
+from activemq_fleet.install_hint import install_hint
 
 
 class PlaybookError(FleetError):
@@ -48,7 +49,10 @@ def _program() -> str:
     beside = Path(sys.executable).with_name("ansible-playbook")
     program = str(beside) if beside.exists() else shutil.which("ansible-playbook")
     if program is None:
-        raise InputError("ansible-playbook is not installed: pip install ansible-core")
+        raise InputError(
+            f"ansible-playbook is neither next to {sys.executable} nor in PATH. The library's wheel installs it: "
+            f"{install_hint()}"
+        )
     return program
 
 

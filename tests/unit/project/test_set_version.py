@@ -25,6 +25,7 @@ def project(tmp_path: Path) -> Path:
     files = {
         SOURCE: '__version__ = "0.1.0"\n',
         "galaxy.yml": "namespace: activemq\nversion: 0.1.0\n",
+        "plugins/plugin_utils/library.py": 'COLLECTION_VERSION = "0.1.0"\n',
         "CHANGELOG.md": "# Changelog\n\n## [0.1.0]\n\nactivemq_fleet-0.0.9-py3-none-any.whl\n",
         "docs/install.md": (
             "pip install 'dist/activemq_fleet-0.1.0-py3-none-any.whl[lab]' dist/activemq_agent-0.1.0-py3-none-any.whl\n"
@@ -44,7 +45,7 @@ def test_every_file_of_this_checkout_repeats_the_version() -> None:
 
 
 def test_set_version_changes_every_file_that_repeats_it(project: Path) -> None:
-    assert set_version(project, "0.2.0") == [SOURCE, "galaxy.yml", "docs/install.md"]
+    assert set_version(project, "0.2.0") == [SOURCE, "galaxy.yml", "docs/install.md", "plugins/plugin_utils/library.py"]
     assert source_version(project) == "0.2.0"
     assert "version: 0.2.0" in (project / "galaxy.yml").read_text()
     page = (project / "docs/install.md").read_text()
@@ -59,7 +60,7 @@ def test_a_file_of_another_version_is_named_with_its_line(project: Path) -> None
     (project / SOURCE).write_text('__version__ = "0.2.0"\n')
     problems = list(find_differences(project))
     assert problems[0].startswith("galaxy.yml:2: 0.1.0 is not the version 0.2.0")
-    assert len(problems) == 5
+    assert len(problems) == 6
 
 
 @pytest.mark.parametrize("version", ["0.2", "v0.2.0", "0.2.0rc1", "0.2.0-rc1", "01.2.0", "", "0.2.0\n"])
