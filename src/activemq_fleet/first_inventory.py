@@ -30,6 +30,9 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _STANDALONE = {"activemq_ha": "none", "activemq_fence": "none", "activemq_watchdog": "warn"}
 _SCHEMAS = ".schemas"
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
+_ACL = [
+    {"destination": ">", "kind": kind, "read": "apps", "write": "apps", "admin": "apps"} for kind in ("queue", "topic")
+]
 _PASSWORD = "not-the-password"  # noqa: S105 -- stands for those that Ansible makes, while the fleet is checked
 
 
@@ -176,7 +179,8 @@ def _check_fleet(request: InventoryRequest, named: _NamedHosts) -> None:
             **common,
             "activemq_network_username": "network",
             "activemq_network_password": _PASSWORD,
-            "activemq_users": [{"name": "app", "password": _PASSWORD}],
+            "activemq_users": [{"name": "app", "groups": ["apps"], "password": _PASSWORD}],
+            "activemq_acl": _ACL,
             **_host_variables(named, identity.name),
         }
         for identity in named.identities
@@ -313,11 +317,16 @@ def _account_lines(named: _NamedHosts) -> Iterator[str]:
         yield "activemq_network_username: network # the account of the links between brokers\n"
         yield f"activemq_network_password: {_secret('network')}\n"
     yield (
-        "activemq_users: # the accounts of clients; activemq_acl limits what they may do\n"
+        "activemq_users: # the accounts of clients\n"
         "  - name: app\n"
         "    groups: [apps]\n"
         f"    password: {_secret('app')}\n"
-        '\nsecrets: "{{ inventory_dir }}/.secrets"\n'
+        "\n# What the groups of accounts may do. Accounts of links and agents get the rights that they need.\n"
+        "activemq_acl:\n"
+        + "".join(
+            f'  - {{destination: ">", kind: {entry["kind"]}, read: apps, write: apps, admin: apps}}\n' for entry in _ACL
+        )
+        + '\nsecrets: "{{ inventory_dir }}/.secrets"\n'
     )
 
 

@@ -59,6 +59,14 @@ def test_check_accepts_the_inventory_of_every_line(release: str, tmp_path: Path)
     assert_is_accepted(made(tmp_path, *NAMES["default"], release=release), 4, families="MNPRT")
 
 
+@pytest.mark.parametrize(
+    "names", [NAMES["default"], NAMES["single"], NAMES["localhost"]], ids=["pairs", "one", "local"]
+)
+def test_accounts_of_the_inventory_have_no_full_access(names: list[str], tmp_path: Path) -> None:
+    rules = {finding.rule for finding in check_fleet(load_fleet(made(tmp_path, *names)), schema_of=None)}
+    assert rules <= {*OF_THE_RELEASE, "S016", "S018"}
+
+
 def test_check_accepts_an_inventory_with_tls_and_archive(tmp_path: Path) -> None:
     archive = tmp_path / "apache-activemq-6.3.1-bin.tar.gz"
     archive.write_bytes(b"x")
