@@ -8,10 +8,14 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 from pathlib import Path
 
+import click
+
 from activemq_fleet import FileRepair, InputError
 from activemq_fleet.atomic_files import create_copy, replace_content
 from activemq_fleet.cli.companions import read_file
 from activemq_fleet.cli.printing import printable
+
+_COLORS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def refuse_pipes(paths: Iterable[Path]) -> None:
@@ -33,9 +37,9 @@ def changed_files(repairs: Mapping[Path, FileRepair]) -> dict[Path, FileRepair]:
 
 
 def shown_difference(path: Path, repair: FileRepair) -> str:
-    """Return what a repair changes in a file as a unified diff; control characters are escaped, line ends removed."""
+    """Return what a repair changes in a file as a colored unified diff; control characters are escaped."""
     lines = repair.difference(str(path)).split("\n")
-    return "\n".join(printable(line.removesuffix("\r")) for line in lines[:-1])
+    return "\n".join(click.style(printable(line.removesuffix("\r")), fg=_COLORS.get(line[:1])) for line in lines[:-1])
 
 
 def write_repair(path: Path, repair: FileRepair, *, keep_original: bool) -> Path | None:

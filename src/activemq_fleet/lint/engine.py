@@ -216,7 +216,7 @@ def findings_of(
     """Yield the problems that one lint rule reports as findings about a host, or about a file that belongs to no fleet.
 
     ``file`` is the path of the activemq.xml. A problem at an element of another document is about the document's own
-    file beside it, and in a fleet about the document's broker.
+    file beside it, and in a fleet about the document's broker. The file of a host is rendered, so that it has no edits.
     """
     directory, slash, _ = (file or "").rpartition("/")
     for problem in problems:
@@ -236,5 +236,5 @@ def findings_of(
             file=f"{directory}{slash}{name}" if name else file,
             line=line,
             column=column,
-            edits=problem.edits,
+            edits=() if subject else problem.edits,
         )

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from activemq_fleet import lint_file, repair_file
+from activemq_fleet import build_fleet, check_fleet, lint_file, repair_file
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import Rule, file_findings, rules
 from activemq_fleet.lint.repairs import FileRepair, repair_content
@@ -255,6 +255,14 @@ def test_deprecated_name_gets_the_name_with_the_same_effect(
     content, result = repaired_by_rules(snippet, release, rule)
     assert wrong in content
     assert result.content == content.replace(wrong, right)
+
+
+def test_finding_about_a_rendered_file_has_no_edits() -> None:
+    policy = '<policyEntry queue="a" gcInactiveDestinations="true" inactiveTimoutBeforeGC="9"/>'
+    fragment = {"parent": "broker/destinationPolicy/policyMap/policyEntries", "xml": policy}
+    variables = {"activemq_release": "5.18.3", "activemq_ha": "none", "activemq_xml_fragments": [fragment]}
+    (finding,) = check_fleet(build_fleet({"orders-mq01-a": variables}), schema_of=None, select=["V060"])
+    assert finding.edits == ()
 
 
 def test_exception_handler_of_a_file_store_is_not_replaced() -> None:
