@@ -151,6 +151,20 @@ def test_fix_prints_only_the_report_to_stdout_for_programs(file: Path, capsys: p
     assert file.read_bytes() == RIGHT
 
 
+def test_sarif_has_the_edits_of_fixable_findings(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*CHECK, "activemq.xml", "--format", "sarif"]) == 1
+    results = json.loads(capsys.readouterr().out)["runs"][0]["results"]
+    text = WRONG.decode()
+    for result in results:
+        (change,) = result["fixes"][0]["artifactChanges"]
+        assert change["artifactLocation"] == {"uri": "activemq.xml"}
+        for replacement in change["replacements"]:
+            begin, length = replacement["deletedRegion"]["charOffset"], replacement["deletedRegion"]["charLength"]
+            replaced = (text[begin : begin + length], replacement["insertedContent"]["text"])
+            assert replaced in {("plugin", "plugins"), ("persistant", "persistent")}
+    assert len(results) == 2
+
+
 def test_fix_repairs_only_selected_rules(file: Path) -> None:
     assert main(["check", "--release", "5.18.3", "--select", "N", "--file", "activemq.xml", "--fix"]) == 0
     assert content_of(file.parent) == {"activemq.xml": WRONG}

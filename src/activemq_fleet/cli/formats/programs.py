@@ -90,6 +90,8 @@ def _sarif_result(report: Report, finding: Finding, rules: list[str]) -> dict[st
         "message": {"text": text},
         "locations": [_sarif_location(report, finding)],
     }
+    if finding.edits:
+        result["fixes"] = [_sarif_fix(report, finding)]
     if finding.waived is not None:
         in_source = not finding.host and finding.waived != BASELINE_REASON
         kind = "inSource" if in_source else "external"
@@ -97,11 +99,29 @@ def _sarif_result(report: Report, finding: Finding, rules: list[str]) -> dict[st
     return result
 
 
+def _sarif_fix(report: Report, finding: Finding) -> dict[str, Any]:
+    """Return the repair of a finding, whose offsets count characters."""
+    path, _, _ = report.place_of(finding)
+    replacements = [
+        {
+            "deletedRegion": {"charOffset": edit.begin, "charLength": edit.end - edit.begin},
+            "insertedContent": {"text": edit.text},
+        }
+        for edit in finding.edits
+    ]
+    change = {"artifactLocation": {"uri": _sarif_uri(path or "")}, "replacements": replacements}
+    return {"description": {"text": finding.fix}, "artifactChanges": [change]}
+
+
+def _sarif_uri(path: str) -> str:
+    return quote(path, errors="backslashreplace")
+
+
 def _sarif_location(report: Report, finding: Finding) -> dict[str, Any]:
     location: dict[str, Any] = {"logicalLocations": [{"name": subject_of(finding), "kind": "resource"}]}
     path, line, column = report.place_of(finding)
     if path is not None:
-        place: dict[str, Any] = {"artifactLocation": {"uri": quote(path, errors="backslashreplace")}}
+        place: dict[str, Any] = {"artifactLocation": {"uri": _sarif_uri(path)}}
         if line is not None:
             place["region"] = {"startLine": line, "startColumn": column or 1}
         location["physicalLocation"] = place
