@@ -232,6 +232,10 @@ BREAKING_BRIDGE = Advice(
     "waiting, and `activemq-fleet status` lists the queues.",
     ("N048",),
 )
+CLIENT_FRAMES = Advice(
+    "Let the client send smaller messages and fewer headers, or raise the limit of the connector: "
+    "wireFormat.maxDataLength and wireFormat.maxFrameSize for STOMP, wireFormat.maxFrameSize for MQTT.",
+)
 DUPLICATE_BRIDGE = Advice(
     "Keep one of the two links, and let it be duplex; or give the links different names and no duplex.",
     ("N010", "N011", "V016"),

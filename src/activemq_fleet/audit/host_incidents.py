@@ -424,11 +424,14 @@ def _refused_frames(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator
             count = sum(record.count for record in series)
             if count >= BREAKS:
                 sender = f"{address} " if address else "a client or a bridge "
+                is_openwire = series[0].fields["what"] == "frame"
+                limit = "wireFormat.maxFrameSize" if is_openwire else "a limit"
                 cause = (
                     f"{short_name(node.host)} closed {count} connections because {sender}sent a frame that is larger "
-                    f"than wireFormat.maxFrameSize of its connector: “{shortened(series[0].text)}”"
+                    f"than {limit} of its connector: “{shortened(series[0].text)}”"
                 )
-                yield incident_of_series(node, series, "refused_frames", cause, advice.FRAMES)
+                advised = advice.FRAMES if is_openwire else advice.CLIENT_FRAMES
+                yield incident_of_series(node, series, "refused_frames", cause, advised)
 
 
 def _bridges_from_both_ends(node: PairNode, bridges: Sequence[LoggedBridge]) -> Iterator[Incident]:

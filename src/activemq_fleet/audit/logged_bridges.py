@@ -20,7 +20,8 @@ LASTS = timedelta(minutes=2)
 _ADDRESS = re.compile(r"//(?:[^/@]*@)?([^/:,()?\s]+):(\d+)")
 _THREAD = re.compile(r"DiscoveryNetworkConnector:([^:]+):")
 _LOST = frozenset({"NET-REMOTE-ERR", "NET-LOCAL-ERR"})
-_FAILED = frozenset({"NET-START-FAIL", "NET-REMOTE-URI-ERR", "NET-REMOTE-ERR", "NET-LOCAL-ERR"})
+_FAILED_ATTEMPTS = frozenset({"NET-START-FAIL", "NET-REMOTE-URI-ERR"})
+_FAILED = frozenset({*_FAILED_ATTEMPTS, "NET-REMOTE-ERR", "NET-LOCAL-ERR"})
 _CONNECTED = re.compile(r"//(?P<host>[^/:@\s]*)(?:/[^/:\s]+)?:(?P<port>\d+)")
 """A connected socket as a bridge logs it."""
 _ATTEMPTS = 3
@@ -79,6 +80,20 @@ class _DialledLink:
     error: str = ""
     is_up: bool = False
     handshake: datetime | None = None
+    failed: datetime | None = None
+    """The last failed attempt."""
+    is_dialled: bool = True
+    """Whether the log has the records of attempts; a log with warnings only has none, and none of links that are up."""
+
+    def has_failed(self, newest: datetime | None, last: datetime | None, least: int) -> bool:
+        """Return whether the link never came up: after so many attempts, or a long time, until the newest record of a
+        link or a run. ``last`` is the last record of the log.
+        """
+        if self.is_up or newest is None:
+            return False
+        if not self.is_dialled and (self.failed is None or (last or newest) - self.failed > LASTS):
+            return False
+        return self.failures >= least or newest - self.first >= _LONG
 
 
 @dataclass(slots=True)
@@ -97,6 +112,7 @@ class _Links:
         if link is None:
             link = self.attempts[uri] = _DialledLink(seen.at, frozenset(_addresses_in(uri)))
             self.dialled |= link.addresses
+        link.is_dialled = True
         link.handshake = None
         connector_match = _THREAD.search(seen.thread)  # multicast: its listener dials
         if connector_match:
@@ -114,11 +130,15 @@ class _Links:
 
     def note_failure(self, seen: LogEvidence) -> None:
         """Count a failed attempt of the link that the record names, or of the only one."""
+        remote = seen.fields.get("remote", "")
+        if seen.kind in _FAILED_ATTEMPTS and remote not in self.attempts and not self.dialled:
+            self.attempts[remote] = _DialledLink(seen.at, frozenset(_addresses_in(remote)), is_dialled=False)
         for uri, link in self.attempts.items():
             if seen.fields.get("remote") == uri or len(self.attempts) == 1:
                 link.failures += 1
                 link.error = _error_text(seen)
                 link.handshake = None
+                link.failed = seen.at
 
     def note_tries(self, seen: LogEvidence) -> None:
         """Count the attempts that a failover transport reports, by the addresses that the record has."""
@@ -177,9 +197,9 @@ def _addresses_in(uri: str) -> set[tuple[str, int]]:
     return {(host, int(port)) for host, port in _ADDRESS.findall(uri)}
 
 
-def bridges_of(seen: Iterable[LogEvidence]) -> list[LoggedBridge]:
-    """Return a host's bridges over time from its log evidence, in the order of the log."""
-    reader = _BridgeReader()
+def bridges_of(seen: Iterable[LogEvidence], last: datetime | None = None) -> list[LoggedBridge]:
+    """Return a host's bridges over time from its log evidence, in the order of the log, which ends at ``last``."""
+    reader = _BridgeReader(last)
     for record in seen:
         reader.take(record)
     reader.close()
@@ -189,8 +209,9 @@ def bridges_of(seen: Iterable[LogEvidence]) -> list[LoggedBridge]:
 class _BridgeReader:
     """A reader of a host's log evidence that collects the host's bridges."""
 
-    def __init__(self) -> None:
+    def __init__(self, last: datetime | None) -> None:
         self.bridges: list[LoggedBridge] = []
+        self._end = last
         self._story = BrokerRun()
         self._links = _Links()
         self._up: dict[str, LoggedBridge] = {}
@@ -313,12 +334,13 @@ class _BridgeReader:
     def _add_failed_links(self, host: str, least: int) -> None:
         """Add the links of the run that never came up: after so many attempts, or after a long time."""
         for uri, link in self._links.attempts.items():
-            waited = self._newest - link.first if self._newest else timedelta()
-            if link.is_up or not (link.failures >= least or waited >= _LONG):
+            if not link.has_failed(self._newest, self._end, least):
                 continue
             names = self._links.names
             name = self._links.by_uri.get(uri) or (next(iter(names)) if len(names) == 1 else None)
             cause = f"{uri[:200]}: {link.error or 'no error in this log'}"
+            if not link.is_dialled:
+                cause += " (the log has no records of links that are up, so that the link may have been up before)"
             bridge = LoggedBridge(host, name, None, "out", None, None, "failed", link.failures, cause, rebuilt=False)
             bridge.dialled, bridge.broken_handshake = link.first, link.handshake
             self.bridges.append(bridge)

@@ -180,8 +180,9 @@ def findings_of_logs(nodes: Sequence[PairNode], evidence: Iterable[LogEvidence |
         of_runs = [record for record in node_evidence if record.kind in OF_RUNS]
         runs = findings.runs[node.host] = observed_runs(of_runs, list(periods.values()))
         findings.incidents += host_incidents(node, node_evidence, runs)
-        bridges = bridges_of(record for record in node_evidence if record.kind in OF_RUNS or record.kind in OF_LINKS)
         last = max((period.last for (host, _), period in periods.items() if host == node.host), default=None)
+        of_bridges = (record for record in node_evidence if record.kind in OF_RUNS or record.kind in OF_LINKS)
+        bridges = bridges_of(of_bridges, last)
         for bridge in bridges:
             bridge.ended_late |= bridge.ended is not None and last is not None and last - bridge.ended <= LASTS
         findings.bridges += bridges

@@ -54,6 +54,7 @@ _OF_STORE: Mapping[str, str] = {
     "X-KDB-FILES": "missing",
     "X-KDB-INDEX-LOAD": "corrupt",
     "X-FILL-BATCH": "corrupt",
+    "X-JDBC-FAILED": "database",
 }
 _ADDED = "Failed to add Connection"
 _CREDENTIALS = re.compile(r"User name (?:\[(?P<user>[^\]\n]{0,300})\] )?or password is invalid|password is incorrect")
@@ -145,7 +146,8 @@ def start_error_text(text: str) -> str:
 
 
 def _refused_frame(record: LogEvidence) -> LogEvidence | None:
-    return _sign(record, FRAME, "frame", record.fields.get("remote", "").rpartition(":")[0])
+    what = "frame" if record.kind == "TR-FRAME-TOO-LARGE" else "client"
+    return _sign(record, FRAME, what, record.fields.get("remote", "").rpartition(":")[0])
 
 
 def _failed_command(record: LogEvidence) -> LogEvidence | None:
@@ -241,6 +243,7 @@ _READERS: Mapping[str, Callable[[LogEvidence], LogEvidence | None]] = {
     **dict.fromkeys(_OF_STORE, _store_error),
     **dict.fromkeys(STARTS_FAILED, _failed_start),
     "TR-FRAME-TOO-LARGE": _refused_frame,
+    "TR-FRAME-LIMIT": _refused_frame,
     # A command that is not answered, such as a message that is sent asynchronously; and commands of STOMP and MQTT.
     "TR-ASYNC-ERR": _failed_command,
     "X-SECURITY-ERROR": _failed_command,
@@ -322,6 +325,9 @@ def _unexplained(record: LogEvidence) -> LogEvidence | None:
     what = _disk_error_kind(record.text)
     if what is not None:
         return _sign(record, SPOOL if _SPOOL.search(record.text) else STORE, what, "")
+    rights = _right_missing(record)
+    if rights is not None:
+        return rights
     template = _VARIABLE.sub("…", record.text.split("\n", 1)[0])[:_TEMPLATE]
     return _sign(record, UNEXPLAINED, record.level, template)
 
