@@ -1,7 +1,7 @@
-"""Compare what a client or bridge brings to a connection with what the listener demands.
+"""Compare the TLS settings and credentials of a client or bridge with the requirements of the listener.
 
-One comparison for links, agents, clients' lists and load balancers. ``refusal_of`` answers for one listener;
-``Listeners`` finds the listener behind a host and a port.
+Links, agents, lists of clients and load balancers share this comparison. ``refusal_of`` checks one listener;
+``Listeners`` finds the listener at a host and port.
 """
 
 from __future__ import annotations
@@ -17,18 +17,16 @@ from activemq_fleet.topology import Agent, Broker, Connector
 Kind = Literal["closed", "protocol", "clear", "tls", "certificate", "authority", "account"]
 """Why a listener refuses a connection.
 
-``closed``: nothing listens at the port; ``protocol``: the listener speaks another protocol; ``clear``: it listens with
-TLS and is dialled without; ``tls``: it listens without TLS and is dialled with TLS; ``certificate`` and ``account``: it
-asks for one that the client does not have; ``authority``: the client trusts only the public authorities that Java or
-the system brings.
+``closed``: no connector has the port; ``protocol``: the listener supports another protocol; ``clear``: it requires TLS
+and the client does not use it; ``tls``: the client uses TLS and the listener does not; ``certificate`` and
+``account``: it requires one that the client does not have; ``authority``: the client trusts only the public authorities
+of Java or of the system.
 """
 _TRUST_OPTION, _KEY_OPTION = "-Djavax.net.ssl.trustStore=", "-Djavax.net.ssl.keyStore="
 
 
 class Dialler(NamedTuple):
-    """The TLS settings of the side that opens a connection: a trust store of its own, a client
-    certificate, or neither.
-    """
+    """The TLS settings of the side that opens a connection: its trust store, a client certificate, or neither."""
 
     has_authority: bool
     has_certificate: bool
@@ -58,15 +56,15 @@ class Refusal:
     def sentence(self, dialler: str, acceptor: str) -> str:
         """Return the reason of a refused connection as a sentence that names the two hosts."""
         where = f"{self.name} of {acceptor} (port {self.port})"
-        login_text = f"user {self.user}, whom {acceptor} does not know" if self.user else "no userName"
+        account = f"the user {self.user}, who has no account there" if self.user else "no userName"
         return {
-            "closed": f"{acceptor} has no connector at port {self.port}, which {dialler} dials",
-            "protocol": f"{dialler} dials {where}, which does not speak OpenWire",
-            "clear": f"{dialler} dials {where} without TLS, and it listens with TLS",
-            "tls": f"{dialler} dials {where} with TLS, and it listens without",
-            "certificate": f"{where} asks for a client certificate, and {dialler} has none",
-            "authority": f"{where} listens with TLS, and {dialler} has no trust store of its own",
-            "account": f"{where} asks for a login, and {dialler} dials it with {login_text}",
+            "closed": f"{dialler} connects to port {self.port} of {acceptor}, which has no connector at this port",
+            "protocol": f"{dialler} connects to {where}, which does not support OpenWire",
+            "clear": f"{dialler} connects without TLS to {where}, which requires TLS",
+            "tls": f"{dialler} connects with TLS to {where}, which does not use TLS",
+            "certificate": f"{where} requires a client certificate, but {dialler} has none",
+            "authority": f"{where} uses TLS, but {dialler} has no trust store",
+            "account": f"{where} requires authentication, but {dialler} connects with {account}",
         }[self.kind]
 
 
@@ -75,7 +73,7 @@ def refusal_of(
 ) -> Refusal | None:
     """Return the first reason for which a listener refuses a connection, or None where it accepts.
 
-    ``tls``: it is dialled with TLS. ``user`` is the name it logs in with, empty for none, and None where names and
+    ``tls``: the client uses TLS. ``user`` is the name of its account, empty for none, and None where names and
     passwords of both ends are compared elsewhere (T008, T009, T015).
     """
     broker, connector = listener

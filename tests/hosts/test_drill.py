@@ -96,7 +96,7 @@ def test_a_group_that_nobody_has_opened_is_refused(controller: Controller) -> No
 
     output, _ = start_drill(controller).communicate(timeout=900)
 
-    assert "group orders may not be drilled" in output
+    assert "the drill is not allowed for group orders" in output
     after = [machine.run("systemctl", "show", UNIT, "--property=MainPID") for machine in controller.rack.machines]
     assert before == after
 

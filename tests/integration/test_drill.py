@@ -266,5 +266,5 @@ def test_a_group_that_is_not_there_to_be_tried_is_refused(inventory: Path, lab: 
     )
 
     assert done.returncode != 0
-    assert "group orders may not be drilled" in done.stdout + done.stderr
+    assert "the drill is not allowed for group orders" in done.stdout + done.stderr
     assert {host.host: host.pid for host in lab.status()} == before

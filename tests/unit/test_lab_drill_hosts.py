@@ -42,7 +42,7 @@ def reachable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_group_that_nobody_has_opened_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="group orders may not be drilled"):
+    with pytest.raises(InputError, match="the drill is not allowed for group orders"):
         begin(fleet_of(), tmp_path, allowed=None)
     assert list(tmp_path.iterdir()) == []
 

@@ -132,7 +132,7 @@ def test_what_the_link_itself_is_owed_is_waited_for() -> None:
     bridged = holding(subscriptions=[("prices", "new-mq01-to-old-mq01_new-mq01_inbound_old", "s", 4)])
 
     assert plan(bridged, SLAVE, NEW, PEER).act == "wait"
-    with pytest.raises(InputError, match=r"link \S+ does not take what waits for it: 4 messages$"):
+    with pytest.raises(InputError, match=r"link \S+ does not receive its backlog of 4 messages: check"):
         plan(replace(bridged, counts=(4,) * STALLED), SLAVE, NEW, PEER)
 
 
@@ -143,14 +143,14 @@ REFUSED = {
         NEW,
         "all of client desk on prices: 7",
     ),
-    "transaction": (holding(prepared=1), SLAVE, NEW, "1 XA transaction in doubt"),
+    "transaction": (holding(prepared=1), SLAVE, NEW, "1 prepared XA transaction, which no link can transfer"),
     "stuck": (
         replace(holding(queues={"q": 2}), counts=(9,) + (2,) * STALLED),
         SLAVE,
         NEW,
-        r"still holds messages in q \(2\), and none went",
+        r"still holds messages in q \(2\), and their number did not decrease",
     ),
-    "doubt": (replace(MASTER, held=replace(NOTHING, certain=False)), SLAVE, NEW, "not known for certain"),
+    "doubt": (replace(MASTER, held=replace(NOTHING, certain=False)), SLAVE, NEW, "may be incomplete"),
     "promoted": (
         replace(MASTER, state="stopped"),
         replace(SLAVE, state="active", how="it answers"),

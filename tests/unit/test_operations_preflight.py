@@ -36,7 +36,8 @@ def test_a_release_that_is_there_or_is_to_come_is_no_problem() -> None:
 def test_hosts_with_one_wrong_archive_are_one_line() -> None:
     (line,) = lines(home(), home(B), archive=Archive(found=("5.18.3",)))
     assert line == (
-        f"{A}, {B}: activemq_archive: {PATH} holds 5.18.3, and activemq_release is 5.18.6: name the archive of that"
+        f"{A}, {B}: activemq_archive: {PATH} contains ActiveMQ 5.18.3, but activemq_release is 5.18.6: set "
+        "activemq_archive to the archive of that release"
     )
 
 
@@ -44,10 +45,10 @@ def test_hosts_with_one_wrong_archive_are_one_line() -> None:
     ("archive", "said"),
     [
         (Archive(problem="is not there on the controller"), "is not there on the controller"),
-        (Archive(found=()), "holds no broker's jars"),
-        (Archive(found=("5.18.3", "5.18.6")), "holds 5.18.3 and 5.18.6"),
-        (Archive(found=("5.18.6",), sha512="b" * 128), "does not have the SHA-512 of activemq_archive_sha512"),
-        (Archive(problem="is cut short", sha512="b" * 128), "does not have the SHA-512 of activemq_archive_sha512"),
+        (Archive(found=()), "contains no ActiveMQ jars"),
+        (Archive(found=("5.18.3", "5.18.6")), "contains ActiveMQ 5.18.3 and 5.18.6"),
+        (Archive(found=("5.18.6",), sha512="b" * 128), "has a SHA-512 that differs from activemq_archive_sha512"),
+        (Archive(problem="is cut short", sha512="b" * 128), "has a SHA-512 that differs from activemq_archive_sha512"),
     ],
 )
 def test_an_archive_that_cannot_be_installed_is_refused(archive: Archive, said: str) -> None:
@@ -66,7 +67,9 @@ def test_a_directory_that_lies_is_replaced_where_nothing_runs_from_it() -> None:
 
 def test_a_broker_that_runs_from_such_a_directory_is_left_to_upgrade() -> None:
     (line,) = lines(home(**RUNS))
-    assert line.startswith(f"{A}: {HOME} holds 5.18.3 and not 5.18.6, and its broker runs from it: ")
+    assert line.startswith(
+        f"{A}: {HOME} contains ActiveMQ 5.18.3, but activemq_release is 5.18.6, and its broker runs from it: "
+    )
     assert "run the playbook upgrade" in line
     assert lines(home(**RUNS), upgrades=True) == []
 
@@ -81,20 +84,20 @@ def test_a_broker_that_upgrade_would_not_touch_is_to_be_stopped(more: dict[str, 
 @pytest.mark.parametrize("upgrades", [True, False])
 def test_another_broker_that_runs_from_it_is_to_be_stopped_first(upgrades: bool) -> None:
     (line,) = lines(home(**{**RUNS, "home_processes": (7, 9)}), upgrades=upgrades)
-    assert "process 9 runs from it: stop that" in line
+    assert "process 9 runs from it: stop this process" in line
 
 
 def test_what_the_user_installs_himself_must_be_the_release_as_soon_as_it_is_there() -> None:
     assert lines(home(install="none")) == []
     assert lines(home(install="none", home_exists=True)) == []
     (line,) = lines(home(install="none", home_exists=True, home_releases=("5.18.3",)))
-    assert "set activemq_release to what it holds" in line
+    assert "set activemq_release to the release in the directory" in line
 
 
 def test_another_line_is_an_upgrade_and_another_patch_is_not() -> None:
     running = {"x-mq01-a": "5.17.6", "x-mq01-b": "5.18.2", "x-mq02-a": "5.18.3", "x-mq02-b": None}
     (problem,) = line_changes(running, dict.fromkeys(running, "5.18.3"))
-    assert problem.startswith("x-mq01-a: runs 5.17.6, and the inventory says 5.18.3: ")
+    assert problem.startswith("x-mq01-a: the broker runs 5.17.6, but activemq_release is 5.18.3, ")
     assert "the playbook upgrade" in problem
 
 

@@ -26,7 +26,7 @@ def act(a: PureNode, b: PureNode, **more: object) -> tuple[str, tuple[str, ...]]
 def test_an_attached_pair_is_left_alone() -> None:
     found = step(node(EQUAL[0], "active"), node(EQUAL[1], "standby"))
     assert found.act == "done"
-    assert found.say == "x-mq01: x-mq01-b is attached and x-mq01-a has started: nothing is to do"
+    assert found.say == "x-mq01: x-mq01-b is attached and x-mq01-a has started: no change is required"
 
 
 def test_a_message_on_its_way_moves_no_attached_pair() -> None:
@@ -36,7 +36,7 @@ def test_a_message_on_its_way_moves_no_attached_pair() -> None:
 def test_an_attached_slave_that_is_no_copy_is_made_one() -> None:
     found = step(node(master("| 1 2 3"), "active"), node(slave("| 1 3"), "standby"))
     assert (found.act, found.hosts) == ("stop", (SLAVE,))
-    assert "never heard of 1 message that" in found.say
+    assert "never received 1 message that" in found.say
 
 
 def test_a_restart_that_is_owed_stops_the_slave_first() -> None:
@@ -133,9 +133,9 @@ def test_the_operator_decides_for_one_pair_and_one_of_its_nodes() -> None:
     split = node(master("| 1 2 3"), "stopped"), node(slave("| 1 2 4", SERVED), "stopped")
     assert act(*split, chosen=SLAVE) == ("copy", (SLAVE, MASTER))
     assert act(*split, chosen="x-mq01-a") == ("copy", (MASTER, SLAVE))
-    with pytest.raises(InputError, match="is no node of the pair"):
+    with pytest.raises(InputError, match="is not a node of the pair"):
         step(*split, chosen="y-mq01-a")
-    with pytest.raises(InputError, match="decides for one pair"):
+    with pytest.raises(InputError, match="applies to one pair"):
         plan_resync({"x-mq01": split, "x-mq02": split}, chosen=SLAVE)
 
 
@@ -153,6 +153,8 @@ def test_a_target_without_pure_pairs_is_refused() -> None:
 
 def test_an_empty_store_is_not_chosen_over_one_that_holds_messages() -> None:
     stopped = node(master(""), "stopped"), node(slave("| 1 2"), "stopped")
-    with pytest.raises(ResyncRefused, match=r"x-mq01-a: its store is gone or empty.*activemq_resync_from=x-mq01-b"):
+    with pytest.raises(
+        ResyncRefused, match=r"x-mq01-a: the store of this broker is missing or empty.*activemq_resync_from=x-mq01-b"
+    ):
         step(*stopped, chosen=MASTER)
     assert act(*stopped, chosen=SLAVE) == ("copy", (SLAVE, MASTER))

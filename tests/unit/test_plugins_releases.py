@@ -51,14 +51,15 @@ def ask(
 def refusal(*words: Any, **more: Any) -> str:
     with pytest.raises(RefusalError) as caught:
         ask(*words, **more)
-    assert caught.value.head == "nothing was changed:"
+    assert caught.value.head == "nothing was changed, because another release would be installed or started:"
     return "\n".join(caught.value.problems)
 
 
 def test_the_archive_of_another_release_is_refused_in_one_line_for_all_hosts(tmp_path: Path) -> None:
     archive = distribution(tmp_path / "x.tar.gz", "5.18.3")
     assert refusal(str(archive)) == (
-        f"{A}, {B}: activemq_archive: {archive} holds 5.18.3, and activemq_release is 5.18.6: name the archive of that"
+        f"{A}, {B}: activemq_archive: {archive} contains ActiveMQ 5.18.3, but activemq_release is 5.18.6: set "
+        "activemq_archive to the archive of that release"
     )
 
 
@@ -73,7 +74,7 @@ def test_an_archive_with_another_checksum_is_refused_before_it_is_copied(tmp_pat
     archive = distribution(tmp_path / "x.tar.gz", "5.18.6")
     digest = hashlib.sha512(archive.read_bytes()).hexdigest()
     ask(str(archive), archive_sha512=digest.upper())
-    assert "does not have the SHA-512 of activemq_archive_sha512" in refusal(str(archive), archive_sha512="0" * 128)
+    assert "has a SHA-512 that differs from activemq_archive_sha512" in refusal(str(archive), archive_sha512="0" * 128)
 
 
 def test_a_url_is_left_to_the_host() -> None:
@@ -104,7 +105,7 @@ def test_a_relative_archive_is_the_one_that_copy_takes(tmp_path: Path) -> None:
         return found_from(tmp_path / "site.yml", name)
 
     assert find("x.tar.gz") == find("files/x.tar.gz") == str(tmp_path / "files" / "x.tar.gz")
-    assert "activemq_archive: x.tar.gz holds 5.18.3" in refusal("x.tar.gz", find=find)
+    assert "activemq_archive: x.tar.gz contains ActiveMQ 5.18.3" in refusal("x.tar.gz", find=find)
     assert "y.tar.gz is not there on the controller: a relative path is" in refusal("y.tar.gz", find=find)
 
 

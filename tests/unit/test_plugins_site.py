@@ -214,7 +214,7 @@ def test_a_host_that_is_not_fit_for_its_broker_stops_everything(place: Place) ->
     place.lay(A, B, java_options=[NO_LOCKS])
     code, said = place.play("site")
     assert code != 0
-    assert "nothing was changed, because of what the hosts show" in said
+    assert "nothing was changed, because hosts do not meet the requirements" in said
     assert all(f"L006 {host}: " in said for host in (A, B))
     assert "Traceback" not in said
     assert not place.hosts.exists()

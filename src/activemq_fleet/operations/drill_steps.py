@@ -42,8 +42,8 @@ def refuse_production(groups: Mapping[str, Any]) -> None:
     closed = sorted(name for name, value in groups.items() if not is_drill_allowed(value))
     if closed:
         raise InputError(
-            f"group {', '.join(closed)} may not be drilled: its brokers would be killed while clients use them; "
-            f"set {ALLOWED}: true for a group that is there to be tried, or allow this run with -e {ALLOWED}=true"
+            f"the drill is not allowed for group {', '.join(closed)}, because it kills brokers while clients use "
+            f"them: set {ALLOWED}: true for a test group, or allow this run with -e {ALLOWED}=true"
         )
 
 
@@ -62,7 +62,10 @@ def schedule_faults(
     fit = [pair for pair in pairs if refused[pair.name] is None]
     if not fit:
         reasons = [f"{name} {reason}" for name, reason in refused.items()]
-        raise InputError(f"no pair can be drilled: {'; '.join(reasons) or 'there is none'}")
+        raise InputError(
+            f"no pair can be drilled: {'; '.join(reasons) or 'the target contains no pair'}: set activemq_target to "
+            "a pair of two nodes"
+        )
     chance = random.Random(seed)  # noqa: S311 -- an order that can be had again, no secret
     if not resync and all(pair.profile.needs_resync for pair in fit):
         return _once_each(fit, faults, chance)
@@ -88,8 +91,9 @@ def _once_each(fit: Sequence[Pair], faults: int, chance: random.Random) -> tuple
     chance.shuffle(order)
     if faults > len(order):
         raise InputError(
-            f"{len(order)} fault{'' if len(order) == 1 else 's'} at most: a pure pair gets one, because only a "
-            "resync brings its dead node back, and one pair of each group is left for the clients"
+            f"{faults} faults are requested, but this target allows at most {len(order)}: a pure pair gets one fault, "
+            "because only a resync restores its failed node, and one pair of each group stays untouched for the "
+            "clients"
         )
     return tuple(order[:faults])
 
@@ -99,9 +103,9 @@ def refusal_reason(fleet: Fleet, pair: Pair, what: str) -> str | None:
     if len(pair.brokers) < 2 or not pair.profile.has_peer:
         return "has no second node that could take over"
     if pair.profile.needs_resync and what not in ("kill", "crash"):
-        return f"is pure: its brokers are never stopped but by SIGKILL, so --what {what} is not for it"
+        return f"is pure: its brokers can be stopped only by SIGKILL, so the fault {what} is not possible"
     if pair.profile.replicates and sum(other.group == pair.group for other in fleet.pairs.values()) < 2:
-        return "is the only pure pair of its group: its slave takes no clients, so nobody could tell"
+        return "is the only pure pair of its group: its slave accepts no clients, so a failover cannot be measured"
     return None
 
 
@@ -116,27 +120,30 @@ def next_drill_step(
     """Return the next step of a drill; ``states`` holds the state of each node, by pair.
 
     ``due`` is the pair of the next fault, None after the last.
-    No fault is injected before every pair is whole: one active node and one that stands by. Of nodes
-    that are not well only those are touched that had a fault in this drill (``faulted``). ``waited``: seconds since
-    the last act; after ``settle`` what has not passed by itself ends the drill.
-    Raises InputError for a pair that is not whole and does not become so.
+    A fault is injected only when every pair is healthy: one active node and one standby. The drill changes an
+    unhealthy node only if it injected a fault there (``faulted``). ``waited``: seconds since the last act; a pair that
+    is still unhealthy after ``settle`` seconds ends the drill.
+    Raises InputError for a pair that stays unhealthy.
     """
     for pair, nodes in states.items():
         step = _heal(pair, nodes, faulted)
         if step is not None and step.act == "wait" and waited >= settle:
-            raise InputError(f"{step.say}; no (further) fault is injected: make it whole first")
+            raise InputError(
+                f"{step.say}; no further fault is injected: check the logs of both nodes, and start the drill again "
+                "when one node is active and one is standby"
+            )
         if step is not None:
             return step
     if due is None:
-        return DrillStep("done", "every fault was injected and every pair is whole")
+        return DrillStep("done", "every fault was injected and every pair is healthy")
     active, peer = sorted(states[due], key=lambda host: states[due][host] != "active")
-    return DrillStep("inject", f"{active} is active and gets the fault; {peer} stands by", (active,), peer, due)
+    return DrillStep("inject", f"{active} is active and gets the fault; {peer} is standby", (active,), peer, due)
 
 
 def _heal(pair: str, nodes: Mapping[str, str], faulted: Collection[str]) -> DrillStep | None:
     if sorted(nodes.values()) == ["active", "standby"]:
         return None
-    text = f"{pair} is not whole: " + ", ".join(f"{host} is {state}" for host, state in nodes.items())
+    text = f"{pair} is not healthy: " + ", ".join(f"{host} is {state}" for host, state in nodes.items())
     for host, state in nodes.items():
         act = {"hung": "resume", "stopped": "start"}.get(state)
         if act and host in faulted:
@@ -157,6 +164,9 @@ def decide_drill(request: Request) -> Decision:
             accesses.setdefault(pair, {})[host] = access
     for pair, nodes in accesses.items():
         if both := two_masters(nodes):
-            raise InputError(f"{pair} has two masters: {both}")
+            raise InputError(
+                f"{pair} has two masters: {both}. Stop the broker without clients immediately, and keep a copy of "
+                "the store"
+            )
     waited, settle = request.progress.waited, float(options["settle"])
     return request.step(next_drill_step(states, options["due"], options["faulted"], waited=waited, settle=settle))

@@ -72,8 +72,10 @@ class MigrationEvidence:
     def backlog(self) -> StoreBacklog:
         """The contents of the broker's store. Raises InputError if they were not counted."""
         if self.held is None:
-            stopped = " is stopped and its store was not counted"
-            raise InputError(f"{self.host}{stopped if self.state == 'stopped' else ': what it holds was not counted'}")
+            raise InputError(
+                f"{self.host} is {self.state} and the messages in its store were not counted, so the migration "
+                "cannot continue: correct the error above, and run the playbook migrate again"
+            )
         return self.held
 
 
@@ -106,7 +108,7 @@ def plan_migration(
     """Return the next step of a migration that empties the pairs ``old`` into new ones.
 
     ``evidence`` are those of their nodes and of the pairs that drain them. ``waited``: seconds since the last act.
-    Raises InputError with one line that says what is in the way and what to do.
+    Raises InputError with one line that names the obstacle and what to do.
     """
     pairs = [_old_nodes(pair, [node for node in evidence if node.pair == pair]) for pair in old]
     masters, slaves = [master for master, _ in pairs], [slave for _, slave in pairs if slave]
@@ -117,10 +119,10 @@ def plan_migration(
     running = [master for master in masters if master.state == "active"]
     missing = [text for master in running for text in _links_missing(master, evidence)]
     if missing and waited < LINK_PATIENCE:
-        return MigrationStep(act="wait", phase="prepared", say=f"not up yet: {', '.join(missing)}", seconds=_PAUSE)
+        return MigrationStep(act="wait", phase="prepared", say=f"waiting for {', '.join(missing)}", seconds=_PAUSE)
     if missing:
         raise InputError(
-            f"prepared, but not linked: {', '.join(missing)}: see the new broker's log for why it is not up"
+            f"prepared, but not connected: {', '.join(missing)}: check the log of the new broker for the reason"
         )
     return _drain(running, evidence) or _drained(masters, slaves, evidence, retire=retire)
 
@@ -134,18 +136,18 @@ def _old_nodes(pair: str, nodes: Sequence[MigrationEvidence]) -> tuple[Migration
             )
     master = next((node for node in nodes if node.role == "master"), None)
     if master is None:
-        raise InputError(f"{pair}: its preferred master was not looked at: run without --limit")
+        raise InputError(f"{pair}: the preferred master of this pair was not checked: run without --limit")
     return master, next((node for node in nodes if node.role != "master"), None)
 
 
 def _check_running(master: MigrationEvidence, slave: MigrationEvidence | None) -> None:
     if slave and slave.state in SERVING:
         raise InputError(
-            f"{slave.host} serves as promoted slave ({slave.how}): a link must not lead to it, it would take "
-            f"the dialling broker for its master. Run the playbook resync for {master.pair} first"
+            f"{slave.host} serves as promoted slave ({slave.how}): no link may connect to it, because it would treat "
+            f"the connecting broker as its master. Run the playbook resync for {master.pair} first"
         )
     if master.state == "stopped" and slave and slave.state == "stopped":
-        _check_empty(master)  # ended by an earlier run; other pairs are still to come
+        _check_empty(master)  # stopped by an earlier run that left other pairs
     elif master.state != "active":
         raise InputError(
             f"{master.host} is {master.state} ({master.how}): only an active master can be emptied. Run the playbook "
@@ -167,8 +169,8 @@ def _drainers(
     for link, node in links:
         if not link.duplex:
             raise InputError(
-                f"{node.host}: link {link.name} is not duplex, so nothing comes back from {master.pair}: set "
-                "duplex in activemq_links and run the playbook site"
+                f"{node.host}: link {link.name} is not duplex, so it brings no messages from {master.pair}: set "
+                "duplex: true in activemq_links, and run the playbook site"
             )
     for _, node in links:
         if node.pair not in drainers:
@@ -206,9 +208,9 @@ def _drain(masters: Sequence[MigrationEvidence], evidence: Sequence[MigrationEvi
         if _is_stalled(master):
             left = ", ".join(f"{queue} ({number})" for queue, number in sorted(queues[master.host].items()))
             raise InputError(
-                f"{master.host} still holds messages in {left}, and none went in the last {STALLED} looks: does the "
-                "link's include or exclude leave them out, does a consumer hold them without acknowledging, "
-                "or is the new store full?"
+                f"{master.host} still holds messages in {left}, and their number did not decrease in the last "
+                f"{STALLED} counts: check whether include or exclude of the link excludes these queues, whether a "
+                "consumer holds messages without acknowledging them, and whether the new store is full"
             )
     hosts = sorted({look.host for master in full for _, look in _drainers(master, evidence).values()})
     wanted = sorted({queue for held in queues.values() for queue in held})
@@ -216,7 +218,7 @@ def _drain(masters: Sequence[MigrationEvidence], evidence: Sequence[MigrationEvi
     return MigrationStep(
         act="want",
         phase="draining",
-        say=f"draining: {totals} in {counted(len(wanted), 'queue')}; wanted on {', '.join(hosts)}",
+        say=f"draining: {totals} in {counted(len(wanted), 'queue')}; demand is created on {', '.join(hosts)}",
         hosts=tuple(hosts),
         queues=tuple(wanted),
     )
@@ -234,7 +236,8 @@ def _check_leftovers(masters: Iterable[MigrationEvidence], evidence: Sequence[Mi
         held = master.backlog
         if held.prepared:
             raise InputError(
-                f"{master.host} has {counted(held.prepared, 'XA transaction')} in doubt: end each with its manager"
+                f"{master.host} has {counted(held.prepared, 'prepared XA transaction')}, which no link can transfer: "
+                "commit or roll back each with its transaction manager, and run the playbook migrate again"
             )
         waiting = [subscription for subscription in held.subscriptions if subscription[3]]
         bridged = [
@@ -243,13 +246,16 @@ def _check_leftovers(masters: Iterable[MigrationEvidence], evidence: Sequence[Mi
         if waiting and len(bridged) < len(waiting):
             named = "; ".join(f"{name} of client {client} on {topic}: {n}" for topic, client, name, n in waiting)
             raise InputError(
-                f"{master.host} holds messages for durable subscriptions, which no link can take: {named}. Let each "
-                f"client connect to {master.host} once more and take them, or remove the subscription; then run this "
-                "again"
+                f"{master.host} holds messages for durable subscriptions, which no link can transfer: {named}. Let "
+                f"each client connect to {master.host} once more and receive them, or remove the subscription; then "
+                "run the playbook migrate again"
             )
         if bridged and _is_stalled(master):
             _, link, _, left = bridged[0]
-            raise InputError(f"{master.host}: link {link} does not take what waits for it: {counted(left, 'message')}")
+            raise InputError(
+                f"{master.host}: link {link} does not receive its backlog of {counted(left, 'message')}: check the log "
+                "of the new broker, and whether its store is full"
+            )
 
 
 def _drained(
@@ -262,22 +268,30 @@ def _drained(
     running = [master for master in masters if master.state == "active"]
     for master in running:
         if master.counts[-2:] != (0, 0):
-            say = f"{master.host} holds nothing: counting once more"
+            say = f"{master.host} holds no messages: counting them a second time"
             return MigrationStep(act="wait", phase="draining", say=say, seconds=_PAUSE)
         if not master.backlog.certain:
-            raise InputError(f"{master.host}: its subscriptions are not known for certain, nothing is proved")
+            raise InputError(
+                f"{master.host}: the list of its durable subscriptions may be incomplete, so it is not proved that "
+                "its store is empty: check the log of the broker, and run the playbook migrate again"
+            )
     connected = [text for master in running for text in _clients(master, evidence)]
     names = ", ".join(master.host for master in running)
     if not retire:
-        say = f"drained: {names} hold nothing, counted twice. When no client dials them any more, end them with "
+        say = (
+            f"drained: two counts found no messages on {names}. When no client connects to them any more, stop them "
+            "with -e activemq_retire=true"
+        )
         notes = (f"clients that are still connected to the old brokers: {', '.join(connected)}",) if connected else ()
-        return MigrationStep(act="done", phase="drained", say=f"{say}-e activemq_retire=true", notes=notes)
+        return MigrationStep(act="done", phase="drained", say=say, notes=notes)
     if connected:
-        text = f"drained, but clients are still connected: {', '.join(connected)}. Move them to the new pairs"
-        raise InputError(text)
+        raise InputError(
+            "the old brokers are drained, but are not stopped, because clients are still connected: "
+            f"{', '.join(connected)}. Move them to the new pairs, and run the playbook migrate again"
+        )
     living = [slave for slave in slaves if slave.state != "stopped"]
     hosts = tuple(node.host for node in living or running)
-    say = f"drained: ending the {'slaves' if living else 'masters'} {', '.join(hosts)}"
+    say = f"drained: stopping the {'slaves' if living else 'masters'} {', '.join(hosts)}"
     return MigrationStep(act="stop", phase="drained", say=say, hosts=hosts)
 
 
@@ -296,7 +310,7 @@ def _check_empty(master: MigrationEvidence) -> None:
         parts += [f"{name} of client {client} on {topic}: {n}" for topic, client, name, n in held.subscriptions if n]
         raise InputError(
             f"{master.host} is stopped and its store {held.store} still holds messages ({'; '.join(parts)}): start the "
-            f"pair again (playbook resync for {master.pair}) and run this again"
+            f"pair again with the playbook resync for {master.pair}, and run the playbook migrate again"
         )
 
 
@@ -306,10 +320,10 @@ def _retired(masters: Sequence[MigrationEvidence]) -> MigrationStep:
     stores = ", ".join(f"{master.host}:{master.backlog.store}" for master in masters)
     doubt = [master.host for master in masters if not master.backlog.certain]
     note = (
-        f"{', '.join(doubt)}: a stopped store does not name every durable subscription; the proof is the count of the "
-        "run that ended it"
+        f"{', '.join(doubt)}: the store of a stopped broker does not list every durable subscription; the proof that "
+        "it is empty is the count of the run that stopped the broker"
     )
-    say = f"retired: the old brokers are stopped and hold nothing. Their stores are kept: {stores}"
+    say = f"retired: the old brokers are stopped and hold no messages. Their stores are kept: {stores}"
     return MigrationStep(act="done", phase="retired", say=say, notes=(note,) if doubt else ())
 
 
@@ -318,10 +332,13 @@ def decide_migration(request: Request) -> Decision:
     """Decide the target of a migration: its hosts, and those of the new pairs that empty it. ``options``: ``reach``."""
     target, brokers = request.target, request.brokers
     if not target["name"]:
-        raise InputError("say which group or pair is to be emptied: -e activemq_target=OLD_GROUP")
+        raise InputError(
+            "activemq_target is not set, and migrate empties only pairs that it names: set the old group or pair with "
+            "-e activemq_target=OLD_GROUP"
+        )
     others = draining_hosts(brokers, target["pairs"])
     if lost := sorted(set(others) - set(request.options.get("reach") or others)):
-        raise InputError(f"--limit leaves out {', '.join(lost)}, which drain {target['name']}: run without it")
+        raise InputError(f"--limit excludes {', '.join(lost)}, which drain {target['name']}: run without --limit")
     return {"target": {**target, "hosts": [*target["hosts"], *sorted(set(others) - set(target["hosts"]))]}}
 
 

@@ -30,7 +30,7 @@ def decide_preflight(request: Request) -> Decision:
     refuse_other_releases(request)
     findings = preflight_findings(request.brokers, request.evidence, request.fleet.waivers)
     if blocking := [finding.to_line() for finding in findings if finding.blocks]:
-        raise RefusalError("nothing was changed, because of what the hosts show:", blocking)
+        raise RefusalError("nothing was changed, because hosts do not meet the requirements:", blocking)
     for finding in findings:
         if finding.severity != "info":
             request.warn(finding.to_line())
@@ -38,25 +38,26 @@ def decide_preflight(request: Request) -> Decision:
 
 
 def refuse_line_changes(request: Request) -> None:
-    """Raise RefusalError for brokers that run a release of another line than the inventory says."""
+    """Raise RefusalError for brokers that run a release of another line than ``activemq_release``."""
     brokers = request.brokers
-    # The release of a system's package is the business of whoever installs that.
+    # The administrator of the system's packages decides the release of a package.
     running = {
         host: machine.release for host, machine in request.evidence.items() if brokers[host].install != "package"
     }
     if changes := line_changes(running, {host: brokers[host].release.text for host in running}):
-        raise RefusalError("nothing was changed:", changes)
+        raise RefusalError("nothing was changed, because the release line would change:", changes)
 
 
 def line_changes(running: Mapping[str, str | None], wanted: Mapping[str, str]) -> list[str]:
     """Return one line for each host whose running release and inventory release are of different release lines.
 
-    Within a line (5.18.3 to 5.18.6) the store and the files stay what they are, so a restart is enough. From one line
-    to the next a store may be changed for good.
+    Within a line (5.18.3 to 5.18.6) the formats of the store and of the files do not change, so a restart is enough.
+    The next line may change a store permanently.
     """
     return [
-        f"{host}: runs {release}, and the inventory says {wanted[host]}: site does not change the release line of a "
-        f"broker that runs; the playbook upgrade does, one node of a pair at a time"
+        f"{host}: the broker runs {release}, but activemq_release is {wanted[host]}, and the playbook site does not "
+        "change the release line of a running broker: run the playbook upgrade, which changes one node of a pair at a "
+        "time"
         for host, release in sorted(running.items())
         if release and release != wanted[host] and _line(release) != _line(wanted[host])
     ]
@@ -149,14 +150,14 @@ def wrong_releases(
 def _of_directory(home: Home, upgrades: bool) -> Iterator[str]:
     if home.has_wanted_release or not home.home_exists or home.install == "package":
         return
-    holds = f"{home.home} {_holds(home.home_releases)} and not {home.release}"
+    holds = f"{home.home} {_holds(home.home_releases)}, but activemq_release is {home.release}"
     if home.install == "none":
         if home.home_releases:
-            yield f"{holds}, which activemq_release says: put that there, or set activemq_release to what it holds"
+            yield f"{holds}: install that release there, or set activemq_release to the release in the directory"
         return
     others = [process for process in home.home_processes if process != home.pid]
     if others:
-        yield f"{holds}, and process {others[0]} runs from it: stop that, then run this again"
+        yield f"{holds}, and process {others[0]} runs from it: stop this process, and run the playbook again"
     elif home.home_processes and not (home.can_be_upgraded and home.running not in (None, home.release)):
         yield f"{holds}, and its broker runs from it: stop the broker, then run the playbook site"
     elif home.home_processes and not upgrades:
@@ -166,15 +167,21 @@ def _of_directory(home: Home, upgrades: bool) -> Iterator[str]:
 def _of_archive(home: Home, archive: Archive, sha512: str | None) -> Iterator[str]:
     name = f"activemq_archive: {home.archive}"
     if sha512 and archive.sha512 and archive.sha512 != sha512.lower():
-        yield f"{name} does not have the SHA-512 of activemq_archive_sha512"
+        yield (
+            f"{name} has a SHA-512 that differs from activemq_archive_sha512, so it may be damaged or replaced: "
+            "download the archive again, or correct activemq_archive_sha512"
+        )
     elif archive.problem:
         yield f"{name} {archive.problem}"
     elif archive.found != (home.release,):
-        yield f"{name} {_holds(archive.found)}, and activemq_release is {home.release}: name the archive of that"
+        yield (
+            f"{name} {_holds(archive.found)}, but activemq_release is {home.release}: set activemq_archive to the "
+            "archive of that release"
+        )
 
 
 def _holds(releases: tuple[str, ...]) -> str:
-    return f"holds {' and '.join(releases)}" if releases else "holds no broker's jars"
+    return f"contains ActiveMQ {' and '.join(releases)}" if releases else "contains no ActiveMQ jars"
 
 
 def refuse_other_releases(request: Request) -> None:
@@ -189,4 +196,4 @@ def refuse_other_releases(request: Request) -> None:
     archives = {path: Archive(**inspection) for path, inspection in seen.items() if inspection is not None}
     sums = {host: broker.archive_sha512 for host, broker in brokers.items()}
     if problems := wrong_releases(homes, archives, sums, upgrades=bool(request.options.get("upgrades"))):
-        raise RefusalError("nothing was changed:", problems)
+        raise RefusalError("nothing was changed, because another release would be installed or started:", problems)

@@ -164,7 +164,10 @@ def _unpacked(host: str, text: str) -> bytes:
     try:
         return inflate_text(text, _LARGEST) if text else b""
     except ValueError as error:
-        raise InputError(f"{host}: what store_info returned of its store cannot be read: {error}") from None
+        raise InputError(
+            f"{host}: the module store_info returned a store description that cannot be read ({error}): run the "
+            "playbook again with -vvv, which prints what the host returned"
+        ) from None
 
 
 def _time(text: str) -> datetime:
@@ -188,11 +191,14 @@ class StoreChoice:
 def choose_store(master: NodeStore, slave: NodeStore, chosen: str | None = None) -> StoreChoice:
     """Return which of the two stores of a pure pair is to be kept; ``chosen`` is the operator's own decision.
 
-    Raises ResyncRefused, with what to look at, when the evidence is not enough.
+    Raises ResyncRefused, with what to check, when the evidence is not sufficient.
     """
     for store in (master, slave):
         if not store.seen:
-            raise ResyncRefused(f"{store.host}: its store was not read, so nothing is decided: run the command again")
+            raise ResyncRefused(
+                f"{store.host}: the store of this broker was not read, so the newer store cannot be determined: run "
+                "the playbook again"
+            )
     if master.state == slave.state:
         number = counted(len(master.live), "message or subscription", "messages and subscriptions")
         same = f"both stores hold the same {number}"
@@ -223,10 +229,11 @@ def differences(master: NodeStore, slave: NodeStore) -> str:
     alone = sum(1 for at in slave.record_positions(only_slave) if starts and 0 <= at < starts[-1])
     clauses = []
     if missed:
-        clauses.append(f"{slave.host} has never heard of {counted(missed, 'message')} that {master.host} holds")
+        clauses.append(f"{slave.host} never received {counted(missed, 'message')} that {master.host} holds")
     if alone:
         clauses.append(
-            f"{slave.host} holds {counted(alone, 'message')} from before it was attached that {master.host} never had"
+            f"{slave.host} holds {counted(alone, 'message')} from before it was attached that {master.host} never "
+            "received"
         )
     return " and ".join(clauses)
 
@@ -235,24 +242,24 @@ def _chosen(master: NodeStore, slave: NodeStore, chosen: str) -> StoreChoice:
     winner, loser = (master, slave) if chosen == master.host else (slave, master)
     if winner.was_never_used:
         raise ResyncRefused(
-            f"{chosen}: its store is gone or empty, and would replace that of {loser.host}: put it back from a backup, "
-            f"or run again with -e activemq_resync_from={loser.host}"
+            f"{chosen}: the store of this broker is missing or empty, and would replace the store of {loser.host}: "
+            f"restore it from a backup, or run again with -e activemq_resync_from={loser.host}"
         )
     lost, _ = _unknown(loser, winner)
-    left = f"; the backup of {loser.host} keeps {counted(len(lost), 'message')} that only it has" if lost else ""
-    return StoreChoice(chosen, False, (f"activemq_resync_from says {chosen}{left}",))
+    left = f"; only the backup of {loser.host} keeps {counted(len(lost), 'message')}" if lost else ""
+    return StoreChoice(chosen, False, (f"activemq_resync_from is {chosen}{left}",))
 
 
 def _judge_empty(master: NodeStore, slave: NodeStore) -> StoreChoice:
     if slave.was_never_used:
-        return StoreChoice(master.host, False, (f"the store of {slave.host} has never held anything",))
+        return StoreChoice(master.host, False, (f"the store of {slave.host} never held messages",))
     if slave.served:
-        return StoreChoice(slave.host, False, (f"the store of {master.host} has never held anything",))
+        return StoreChoice(slave.host, False, (f"the store of {master.host} never held messages",))
     raise _refused(
         master,
         slave,
         f"the store of {master.host} is empty, and no log shows that {slave.host} served alone: "
-        f"its store may be older than what {master.host} has lost",
+        f"the store of {slave.host} may be older than the one that {master.host} lost",
     )
 
 
@@ -270,29 +277,38 @@ def _judge_contents(master: NodeStore, slave: NodeStore) -> StoreChoice:
     if not only_master and not done_master:
         return StoreChoice(s, False, _more(s, m, len(only_slave), done_slave))
     if served is False and _is_in_flight(master, slave, only_slave):
-        attached = f"{s} was attached to {m} to its end and never served: {m} has all that was acknowledged"
+        attached = f"{s} was attached until it stopped and never served, so {m} has every acknowledged message"
         return StoreChoice(m, False, (attached, *_more(m, s, len(only_master), done_master)))
     if served and not only_master:
-        alone = f"{s} served without {m} after it was attached, and knows every message that {m} still has"
+        alone = f"{s} served without {m} after it was attached, and received every message that {m} still has"
         return StoreChoice(s, False, (alone, *_more(s, m, len(only_slave), done_slave)))
-    facts = [f"{m} has {counted(len(only_master), 'message')} that {s} knows nothing of, {s} has {len(only_slave)}"]
-    facts.append(f"{m} has delivered {done_master} that {s} still has, {s} {done_slave} that {m} still has")
-    facts.append({True: f"{s} served alone", False: f"{s} never served alone", None: f"no log tells of {s}"}[served])
+    facts = [
+        f"{m} has {counted(len(only_master), 'message')} that {s} never received",
+        f"{s} has {counted(len(only_slave), 'message')} that {m} never received",
+        f"{m} delivered {counted(done_master, 'message')} that {s} still has",
+        f"{s} delivered {counted(done_slave, 'message')} that {m} still has",
+    ]
+    periods = {
+        True: f"{s} served alone",
+        False: f"{s} never served alone",
+        None: f"no log shows whether {s} served alone",
+    }
+    facts.append(periods[served])
     raise _refused(master, slave, "; ".join(facts))
 
 
 def _more(winner: str, loser: str, only: int, done: int) -> tuple[str, ...]:
     return (
-        f"{winner} has taken {counted(only, 'message')} of which {loser} knows nothing, "
-        f"and delivered {done} that {loser} still has",
+        f"{winner} has {counted(only, 'message')} that {loser} never received, "
+        f"and delivered {counted(done, 'message')} that {loser} still has",
     )
 
 
 def _unknown(store: NodeStore, other: NodeStore) -> tuple[list[int], int]:
-    """Return the keys of the records of what is still in a store and of which the other has never heard.
+    """Return the keys of the live records of a store that the other store never received.
 
-    Second, how many were left out because the other must have delivered them and cleaned up: it
-    knows a later message of the same run, during which the slave was attached once.
+    The second value is the number of records left out because the other node must have delivered and removed them:
+    it has a later message of the same run, during which the slave was attached once.
     """
     missing = [
         brought
@@ -339,7 +355,7 @@ def _is_in_flight(master: NodeStore, slave: NodeStore, only_slave: Collection[in
 
 def _refused(master: NodeStore, slave: NodeStore, why: str) -> ResyncRefused:
     return ResyncRefused(
-        f"{master.host} and {slave.host}: it cannot be told whose store is the newer one: {why}. Look at both "
-        "logs (who said 'Master Failed', who took clients last), decide yourself, and run again with "
-        "-e activemq_resync_from=HOST; the other's store is kept as a backup"
+        f"{master.host} and {slave.host}: the playbook cannot determine which store is newer: {why}. Check in both "
+        "logs which broker reported 'Master Failed' and which one accepted clients last, and run again with "
+        "-e activemq_resync_from=HOST; the store of the other node is kept as a backup"
     )

@@ -54,7 +54,8 @@ class PureNode:
         obstacle = contents["obstacle"]
         if not obstacle and contents["free"] < needed + _SPARE:
             obstacle = (
-                f"beside its store are {contents['free'] >> 20} MiB free, and a copy takes {needed + _SPARE >> 20}"
+                f"the file system of its store has {contents['free'] >> 20} MiB free, but the copy requires "
+                f"{needed + _SPARE >> 20} MiB: free disk space"
             )
         return cls(
             store=store,
@@ -131,9 +132,14 @@ def _find(pairs: Mapping[str, Sequence[PureNode]], chosen: str) -> str:
     hosts = [node.host for nodes in pairs.values() for node in nodes]
     matching_hosts = [host for host in hosts if chosen in (host, host.partition(".")[0])]
     if len(pairs) != 1:
-        raise InputError(f"activemq_resync_from decides for one pair: say which with activemq_target, not {len(pairs)}")
+        raise InputError(
+            f"activemq_resync_from applies to one pair, but the target has {len(pairs)}: set activemq_target to the "
+            "pair"
+        )
     if not matching_hosts:
-        raise InputError(f"activemq_resync_from {chosen} is no node of the pair: there are {', '.join(hosts)}")
+        raise InputError(
+            f"activemq_resync_from is {chosen}, which is not a node of the pair: set it to one of {', '.join(hosts)}"
+        )
     return matching_hosts[0]
 
 
@@ -156,7 +162,7 @@ def _next(pair: str, master: PureNode, slave: PureNode, chosen: str | None, rest
                 "find this process (fuser on the file lock in the store) and stop it"
             )
     if choice.equal:
-        text = f"{master.host}: start the master, {choice.reasons[0]}"
+        text = f"{master.host}: start the master, because {choice.reasons[0]}"
         return ResyncStep("start", text, (master.host,), accept=("starting",), winner=choice.winner)
     loser = slave if choice.winner == master.host else master
     text = f"copy the store of {choice.winner} to {loser.host}: {'; '.join(choice.reasons)}"
@@ -176,10 +182,10 @@ def _well(pair: str, master: PureNode, slave: PureNode, restart_older: float | N
     ]
     if due:
         why = f"{' and '.join(node.host for node in due)} must be restarted"
-        return ResyncStep("stop", f"{slave.host}: stop the slave first, {why}", (slave.host,))
+        return ResyncStep("stop", f"{slave.host}: stop the slave first, because {why}", (slave.host,))
     if differences(master.store, slave.store):
         return None
-    return ResyncStep("done", f"{pair}: {slave.host} is attached and {master.host} has started: nothing is to do")
+    return ResyncStep("done", f"{pair}: {slave.host} is attached and {master.host} has started: no change is required")
 
 
 def _rising(master: PureNode, slave: PureNode) -> ResyncStep | None:
@@ -192,7 +198,7 @@ def _rising(master: PureNode, slave: PureNode) -> ResyncStep | None:
     if not master.listening:
         return ResyncStep("wait", f"{master.host} does not listen for its slave yet", seconds=_WAIT)
     if slave.is_down:
-        text = f"{slave.host}: start the slave, {master.host} waits for it with an equal store"
+        text = f"{slave.host}: start the slave, because {master.host} waits for it with an equal store"
         return ResyncStep("start", text, (slave.host,), accept=("standby",))
     if slave.state in ("starting", "stopped"):
         return ResyncStep("wait", f"{slave.host} has not reached {master.host} yet", seconds=_WAIT)
@@ -217,10 +223,10 @@ def _stop(master: PureNode, slave: PureNode, choice: StoreChoice) -> ResyncStep:
     """Stop the node whose store is overwritten first; a slave that loses its master would begin to serve."""
     order = (slave, master) if choice.winner == master.host else (master, slave)
     host = next(node.host for node in order if not node.is_down)
-    why = "both stores hold the same" if choice.equal else f"{choice.winner} has the newer store"
+    why = "both stores have the same contents" if choice.equal else f"{choice.winner} has the newer store"
     if not choice.equal and (details := differences(master.store, slave.store)):
         why += f" ({details})"
-    return ResyncStep("stop", f"{host}: stop it, {why}", (host,), winner=choice.winner)
+    return ResyncStep("stop", f"{host}: stop the broker, because {why}", (host,), winner=choice.winner)
 
 
 @operation("resync")
@@ -237,7 +243,9 @@ def decide_resync(request: Request) -> Decision:
         elif len(hosts) == 2:
             pure[pair] = (_node(request, hosts[0], hosts[1]), _node(request, hosts[1], hosts[0]))
         else:
-            raise InputError(f"{pair} has {len(hosts)} node: a pure pair is two")
+            raise InputError(
+                f"{pair} has {len(hosts)} node, but a pure pair requires two: add the second node to the inventory"
+            )
     # The playbook restart has restarted the others before.
     if pure and others and not options["restart"] and not request.progress.acted_hosts():
         request.warn(f"{', '.join(others)}: not pure, so there is nothing to resync")
@@ -256,6 +264,8 @@ def decide_resync(request: Request) -> Decision:
 def _node(request: Request, host: str, peer: str) -> PureNode:
     broker, stores = request.brokers[host], request.options["stores"]
     if broker.service != "systemd":
-        raise InputError(f"{host}: activemq_service is {broker.service}, and resync stops and starts by systemd")
+        raise InputError(
+            f"{host}: activemq_service is {broker.service}, but resync can stop and start only systemd units"
+        )
     store = NodeStore.of(host, broker.role, stores[host])
     return PureNode.of(store, request.evidence[host], stores[host], stores[peer]["allocated"])
