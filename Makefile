@@ -1,27 +1,27 @@
-# Every target does its own set-up, once. `make` alone lists them.
+# Each target sets up what it needs. `make` lists the targets.
 
 SHELL := /bin/sh
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
 
-# The checkout's own: nothing is left in, or taken from, the user's ~/.ansible.
+# Ansible uses the directory .ansible of the checkout, and never the user's ~/.ansible.
 export ANSIBLE_HOME := $(CURDIR)/.ansible
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .PHONY: help setup demo docs docs-serve test test-full sanity lint unit pipeline molecule integration hosts golden rules release-data fuzz bench package requirements vulnerabilities clean distclean
 
-help: ## this list
+help: ## list the targets
 	@sed -n 's/^\([a-z -]*\):[^=#]*## /    make \1\t/p' Makefile | expand -t 48
 
-setup: ## make the checkout ready to work with: .venv, pinned requirements, Java, Maven
+setup: ## set up the checkout: .venv, pinned requirements, Java, Maven
 	@scripts/setup.sh --java
 
-demo: ## a fleet of real brokers on this machine, and the death of a master
+demo: ## start a fleet of real brokers on this machine, and kill a master
 	@scripts/setup.sh --demo --java
 	@$(PY) -m scripts.prefetch demo
 	@$(PY) -m activemq_fleet.lab.demo --output build/demo
 
-test: ## everything, in tiers, the quickest first
+test: ## run all tests in tiers, the fastest first
 	@scripts/setup.sh --java --browser --tracer --balancer --database --prometheus --gluster --packets
 	@$(PY) -m scripts.run_tests
 
@@ -47,25 +47,25 @@ test-full: export HOSTILE_SECONDS := $(or $(HOSTILE_SECONDS),60)
 test-full: export FUZZ_EXAMPLES := $(or $(FUZZ_EXAMPLES),2000)
 test-full: export ACTIVEMQ_FLEET_HOSTS := required
 test-full: export ACTIVEMQ_FLEET_BROWSER := required
-test-full: ## the same with many more kills and examples, and no tier may be skipped; TIERS=hosts: that tier
+test-full: ## run all tests with more repetitions, and fail if a tier is skipped; TIERS=hosts: only this tier
 	@scripts/setup.sh --java --browser --tracer --balancer --database --prometheus --gluster --packets
 	@$(PY) -m scripts.run_tests $(TIERS)
 	@$(if $(TIERS),,$(PY) -m scripts.fuzz --minutes $(or $(MINUTES),1))
 	@$(if $(TIERS),,$(PY) -m scripts.sanity)
 
-sanity: ## ansible-test sanity on the built collection with each ansible-core; CORE=2.21: that one
+sanity: ## run ansible-test sanity on the built collection with each ansible-core; CORE=2.21: only this one
 	@scripts/setup.sh
 	@$(PY) -m scripts.sanity $(addprefix --core ,$(CORE))
 
-lint unit: ## one tier that needs no Java
+lint unit: ## run a tier that requires no Java
 	@scripts/setup.sh
 	@$(PY) -m scripts.run_tests $@
 
-pipeline molecule integration hosts: ## one tier that does
+pipeline molecule integration hosts: ## run a tier that requires Java
 	@scripts/setup.sh --java $(if $(filter integration,$@),--browser --tracer --balancer --database --prometheus --gluster --packets)
 	@$(PY) -m scripts.run_tests $@
 
-golden: ## write the golden files anew: look at `git diff` before committing them
+golden: ## update the golden files: check `git diff` before you commit them
 	@scripts/setup.sh --java
 	@$(PY) -m pytest tests/unit --update-golden --quiet
 	@FLEET_GOLDEN=update $(PY) -m scripts.run_tests molecule
@@ -95,25 +95,25 @@ docs-serve: ## build the documentation site, and serve it on a free port of 127.
 	@scripts/setup.sh
 	@$(PY) -m scripts.docsite --serve
 
-fuzz: ## hostile inputs to what reads them: each TARGETS (all) for MINUTES (10)
+fuzz: ## fuzz the parsers with hostile input: each of TARGETS (all) for MINUTES (10)
 	@scripts/setup.sh --java
 	@$(PY) -m scripts.fuzz $(TARGETS) --minutes $(or $(MINUTES),10)
 
-pictures: ## photograph the drawings of docs/pictures, light and dark
+pictures: ## take screenshots of docs/pictures in light and dark colors
 	@scripts/setup.sh --browser
 	@$(PY) -m scripts.pictures
 
-bench: ## the table of the README
+bench: ## run the benchmarks, and print their tables
 	@scripts/setup.sh --java
 	@$(PY) -m benchmarks --output build/bench
 
-package: ## the files of a release into dist/: wheels, collection, wheelhouse, SBOMs, checksums; SIGNING_KEY=FILE: signed
+package: ## build the files of a release in dist/: wheels, collection, wheelhouse, SBOMs, checksums; SIGNING_KEY=FILE signs them
 	@scripts/setup.sh
 	@$(PY) -m scripts.bundle_schemas
 	@$(PY) -m scripts.check_packages
 	@$(PY) -m scripts.build_packages $(if $(SIGNING_KEY),--sign "$(SIGNING_KEY)")
 
-vulnerabilities: ## pinned packages against the published advisories; it needs a network that reaches their service
+vulnerabilities: ## check the pinned packages against published advisories; requires access to their service
 	@scripts/setup.sh
 	@test -x build/audit/bin/pip-audit || { $(PY) -m venv build/audit && \
 	  build/audit/bin/pip install --quiet --no-deps --require-hashes --requirement requirements/audit.txt; }
@@ -122,13 +122,13 @@ vulnerabilities: ## pinned packages against the published advisories; it needs a
 	  build/audit/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off --requirement requirements/$$pins.txt || exit 1; \
 	done
 
-requirements: ## pin the newest of every requirement
+requirements: ## pin the newest version of each requirement
 	@scripts/setup.sh
 	@scripts/compile-requirements.sh --upgrade
 
-clean: ## remove what was generated
+clean: ## remove generated files
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
 
-distclean: clean ## and the virtual environment
+distclean: clean ## remove generated files and the virtual environment
 	rm -rf .venv .ansible

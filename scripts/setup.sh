@@ -1,18 +1,17 @@
 #!/bin/sh
-# Makes a checkout ready to work with, and does nothing that is already done:
+# Set up a checkout; steps that are already done are skipped:
 #     scripts/setup.sh             .venv with the pinned requirements, and the collection's link
 #     scripts/setup.sh --demo      only what the demo needs, in place of all pinned requirements
 #     scripts/setup.sh --java      and a Java (17 or later) and Maven for real brokers
-#     scripts/setup.sh --browser   and a Chromium that looks at pictures; without one they are not looked at
-#     scripts/setup.sh --tracer    and strace, which shows when an event is on the disk
-#     scripts/setup.sh --balancer  and HAProxy, to balance real brokers; without it that is not tested
-#     scripts/setup.sh --database  and PostgreSQL, for pairs that share a database, with SITUATIONS=all MariaDB as well;
-#                                  without it they are not tested
-#     scripts/setup.sh --prometheus  and Prometheus with Alertmanager, for alerts; without them they are not tested
-#     scripts/setup.sh --gluster   and GlusterFS, for stores on a network file system; without it that is not tested
-#     scripts/setup.sh --packets   and nftables, for networks that lose packets; without it that is not tested
-# What is missing is installed where that is possible (root on Debian or Ubuntu); otherwise one
-# line says what to install.
+#     scripts/setup.sh --browser   and a Chromium that checks pictures; without it the checks are skipped
+#     scripts/setup.sh --tracer    and strace, for the test of the order of the agent's writes
+#     scripts/setup.sh --balancer  and HAProxy; without it the tests of load balancers are skipped
+#     scripts/setup.sh --database  and PostgreSQL, with SITUATIONS=all also MariaDB; without them the tests of
+#                                  pairs that share a database are skipped
+#     scripts/setup.sh --prometheus  and Prometheus with Alertmanager; without them the tests of alerts are skipped
+#     scripts/setup.sh --gluster   and GlusterFS; without it the tests of stores on a network file system are skipped
+#     scripts/setup.sh --packets   and nftables; without it the tests of networks that lose packets are skipped
+# As root on Debian or Ubuntu, the script installs missing packages. Otherwise it prints the packages to install.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -20,7 +19,7 @@ note() { printf '==> %s\n' "$*"; }
 fail() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
 can_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
 
-# tried "what" COMMAND [ARG ...]: run it quietly, and say how long it took.
+# tried "what" COMMAND [ARG ...]: run it without output, and print its duration.
 tried() {
     what=$1; shift
     printf '==> %s … ' "$what"
@@ -33,11 +32,11 @@ tried() {
     fi
 }
 
-# timed "what" COMMAND [ARG ...]: the same; a failure shows what it said, and ends the set-up.
+# timed "what" COMMAND [ARG ...]: the same; after a failure, print its output and exit.
 timed() {
     tried "$@" && return
     tail -n 30 "$log" >&2
-    fail "$1 failed (the whole output: $log)"
+    fail "$1 failed (complete output: $log)"
 }
 
 apt_install() {
@@ -57,15 +56,15 @@ find_python() {
 ensure_venv() {
     [ -x .venv/bin/python ] && [ "$(cat .venv/fleet-place 2>/dev/null || pwd)" = "$(pwd)" ] && return
     python=$(find_python) || {
-        can_install || fail "Python 3.11 to 3.13 is needed: install it, or name it with PYTHON=…"
-        timed "Python, from the distribution" apt_install python3 python3-venv
-        python=$(find_python) || fail "the distribution's Python is not one of 3.11 to 3.13"
+        can_install || fail "Python 3.11 to 3.13 is required: install it, or set PYTHON to its path"
+        timed "install Python from the distribution" apt_install python3 python3-venv
+        python=$(find_python) || fail "the Python of the distribution is not 3.11, 3.12 or 3.13: install one of them, and set PYTHON to its path"
     }
     if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
         can_install || fail "$python has no venv module: install python3-venv"
-        timed "python3-venv, from the distribution" apt_install python3-venv
+        timed "install python3-venv from the distribution" apt_install python3-venv
     fi
-    timed "virtual environment of $("$python" --version)" "$python" -m venv --clear .venv
+    timed "create the virtual environment with $("$python" --version)" "$python" -m venv --clear .venv
 }
 
 stamp_of() {
@@ -82,13 +81,13 @@ ensure_requirements() {
     rm -f .venv/fleet-stamp
     pip=".venv/bin/python -m pip --disable-pip-version-check"
     # shellcheck disable=SC2086 # $pip is several words
-    timed "pinned requirements" $pip install --no-compile --no-deps --require-hashes --requirement "requirements/$1.txt"
+    timed "install the pinned requirements" $pip install --no-compile --no-deps --require-hashes --requirement "requirements/$1.txt"
     # shellcheck disable=SC2086
-    timed "activemq-fleet itself" $pip install --no-deps --no-build-isolation --editable .
+    timed "install activemq-fleet" $pip install --no-deps --no-build-isolation --editable .
     # shellcheck disable=SC2086
-    timed "activemq-agent itself" $pip install --no-deps --no-build-isolation --editable agent
+    timed "install activemq-agent" $pip install --no-deps --no-build-isolation --editable agent
     # shellcheck disable=SC2086
-    timed "a look whether they fit together" $pip check
+    timed "check the installed packages" $pip check
     pwd >.venv/fleet-place
     echo "$wanted" >.venv/fleet-stamp
 }
@@ -111,45 +110,45 @@ ensure_java() {
     java_is_new_enough || missing=default-jre-headless
     command -v mvn >/dev/null || missing="$missing maven"
     [ -z "$missing" ] && return
-    can_install || fail "real brokers need Java 17 or later and Maven; install: $missing"
+    can_install || fail "real brokers require Java 17 or later and Maven; install: $missing"
     # shellcheck disable=SC2086 # a list of packages
-    timed "$missing, from the distribution" apt_install $missing
-    java_is_new_enough || fail "Java 17 or later is needed: install one and name it with JAVA_HOME=…"
+    timed "install $missing from the distribution" apt_install $missing
+    java_is_new_enough || fail "Java 17 or later is required: install it, and set JAVA_HOME to its directory"
 }
 
-# Only the tests of the pictures need it, and they say so when it is not there.
+# Required by the tests of the pictures, which are skipped without it.
 ensure_browser() {
     for name in ${CHROMIUM:-} chromium chromium-browser google-chrome; do
         command -v "$name" >/dev/null && return
     done
     if ! can_install; then
-        note "no Chromium: pictures are not looked at; for that install: chromium fonts-dejavu-core"
-    elif ! tried "chromium and a font, from the distribution" apt_install chromium fonts-dejavu-core; then
-        note "no Chromium: pictures are not looked at (why: build/setup.log)"
+        note "Chromium is missing: the tests of the pictures are skipped. To run them, install chromium fonts-dejavu-core"
+    elif ! tried "install chromium and a font from the distribution" apt_install chromium fonts-dejavu-core; then
+        note "Chromium is missing: the tests of the pictures are skipped. build/setup.log has the error"
     fi
 }
 
-# install_optional NAME COMMAND PACKAGE "what is not done without it": one that is missing is no failure.
+# install_optional NAME COMMAND PACKAGE "what is skipped without it": a missing package is no failure.
 install_optional() {
     command -v "$2" >/dev/null && return
     if ! can_install; then
-        note "no $1: $4; for that install: $3"
-    elif ! tried "$3, from the distribution" apt_install "$3"; then
-        note "no $1: $4 (why: build/setup.log)"
+        note "$1 is missing: $4. To run them, install $3"
+    elif ! tried "install $3 from the distribution" apt_install "$3"; then
+        note "$1 is missing: $4. build/setup.log has the error"
     fi
 }
 
-# Only the proof that an event is on the disk before its id is told needs it, and says so when it is not there.
+# Required by the test that an event is on the disk before the agent returns its id; the test is skipped without it.
 ensure_tracer() {
-    install_optional strace strace strace "the order of writes is not looked at"
+    install_optional strace strace strace "the tests of the order of writes are skipped"
 }
 
-# Only the tests of the load balancer need it, and say so when it is not there.
+# Required by the tests of the load balancer, which are skipped without it.
 ensure_balancer() {
-    install_optional HAProxy haproxy haproxy "load balancers are not tested"
+    install_optional HAProxy haproxy haproxy "the tests of load balancers are skipped"
 }
 
-# Only the tests of shared-jdbc pairs need its programs, and say so when they are not there. Debian would start a server.
+# Required by the tests of shared-jdbc pairs, which are skipped without it. The server of Debian is not started.
 ensure_database() {
     ensure_postgresql
     [ "${SITUATIONS:-}" != all ] || ensure_mariadb
@@ -158,35 +157,35 @@ ensure_database() {
 ensure_mariadb() {
     command -v mariadbd >/dev/null && return
     if ! can_install; then
-        note "no MariaDB: pairs that share one are not tested; for that install: mariadb-server"
+        note "MariaDB is missing: the tests of pairs that share one are skipped. To run them, install mariadb-server"
         return
     fi
     mask_unit mariadb
-    tried "mariadb-server, from the distribution" apt_install mariadb-server ||
-        note "no MariaDB: pairs that share one are not tested (why: build/setup.log)"
+    tried "install mariadb-server from the distribution" apt_install mariadb-server ||
+        note "MariaDB is missing: the tests of pairs that share one are skipped. build/setup.log has the error"
 }
 
 ensure_postgresql() {
     [ -n "$(find /usr/lib/postgresql -name initdb 2>/dev/null)" ] && return
     command -v initdb >/dev/null && return
     if ! can_install; then
-        note "no PostgreSQL: shared-jdbc pairs are not tested; for that install: postgresql"
+        note "PostgreSQL is missing: the tests of shared-jdbc pairs are skipped. To run them, install postgresql"
         return
     fi
     mkdir -p /etc/postgresql-common
     [ -e /etc/postgresql-common/createcluster.conf ] ||
         echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf
-    tried "postgresql, from the distribution" apt_install postgresql ||
-        note "no PostgreSQL: shared-jdbc pairs are not tested (why: build/setup.log)"
+    tried "install postgresql from the distribution" apt_install postgresql ||
+        note "PostgreSQL is missing: the tests of shared-jdbc pairs are skipped. build/setup.log has the error"
 }
 
-# Debian starts a service when it is installed; of the tests' servers none is the machine's.
+# Debian starts a service after its installation. The tests start servers of their own, so the unit is masked.
 mask_unit() {
     mkdir -p /etc/systemd/system
     [ -e "/etc/systemd/system/$1.service" ] || ln -sf /dev/null "/etc/systemd/system/$1.service"
 }
 
-# Only the tests of alerts need them, and say so when they are not there. Debian would start servers.
+# Required by the tests of alerts, which are skipped without them. The servers of Debian are not started.
 ensure_prometheus() {
     missing=
     command -v promtool >/dev/null || missing=prometheus
@@ -194,39 +193,39 @@ ensure_prometheus() {
     command -v prometheus-node-exporter >/dev/null || missing="$missing prometheus-node-exporter"
     [ -z "$missing" ] && return
     if ! can_install; then
-        note "no Prometheus: alerts are not tested; for that install: $missing"
+        note "Prometheus is missing: the tests of alerts are skipped. To run them, install $missing"
         return
     fi
     for unit in $missing; do
         mask_unit "$unit"
     done
     # shellcheck disable=SC2086 # a list of packages
-    tried "$missing, from the distribution" apt_install $missing ||
-        note "no Prometheus: alerts are not tested (why: build/setup.log)"
+    tried "install $missing from the distribution" apt_install $missing ||
+        note "Prometheus is missing: the tests of alerts are skipped. build/setup.log has the error"
 }
 
-# Only the tests of stores on a network file system need its programs. Its daemon is not started.
+# Required by the tests of stores on a network file system. Its daemon is not started.
 ensure_gluster() {
     command -v glusterd >/dev/null && return
     if ! can_install; then
-        note "no GlusterFS: stores on it are not tested; for that install: glusterfs-server glusterfs-client"
+        note "GlusterFS is missing: the tests of stores on it are skipped. To run them, install glusterfs-server glusterfs-client"
         return
     fi
-    tried "glusterfs, from the distribution" apt_install glusterfs-server glusterfs-client ||
-        note "no GlusterFS: stores on it are not tested (why: build/setup.log)"
+    tried "install glusterfs from the distribution" apt_install glusterfs-server glusterfs-client ||
+        note "GlusterFS is missing: the tests of stores on it are skipped. build/setup.log has the error"
 }
 
-# Only the tests of bad networks need it, and say so when it is not there.
+# Required by the tests of networks that lose packets, which are skipped without it.
 ensure_packets() {
-    install_optional nft nft nftables "networks that lose packets are not tested"
+    install_optional nft nft nftables "the tests of networks that lose packets are skipped"
 }
 
-# Two runs in one checkout take turns here.
+# Only one run per checkout at a time.
 mkdir -p build
 log=build/setup.log
 if command -v flock >/dev/null; then
     exec 9>build/.setup.lock
-    flock -n 9 || { note "waiting for another set-up of this checkout"; flock 9; }
+    flock -n 9 || { note "another setup of this checkout runs; waiting for it"; flock 9; }
 fi
 requirements=dev
 [ "${1:-}" = --demo ] && { requirements=demo; shift; }
@@ -243,6 +242,6 @@ for wanted; do
         --prometheus) ensure_prometheus ;;
         --gluster) ensure_gluster ;;
         --packets) ensure_packets ;;
-        *) fail "$wanted is not known: --java, --browser, --tracer, --balancer, --database, --prometheus, --gluster, --packets" ;;
+        *) fail "unknown option $wanted: use --java, --browser, --tracer, --balancer, --database, --prometheus, --gluster, --packets" ;;
     esac
 done

@@ -77,4 +77,4 @@ def test_its_report_names_the_kill_the_takeover_and_the_verdicts(
     assert takeovers[0]["host"].partition(".")[0] in page
     assert f"{takeovers[0]['seconds']:.1f} s" in page
     assert "kill -9" in page
-    assert re.search(r"None of [\d,]+ events lost; 1 take-over", page)
+    assert re.search(r"None of [\d,]+ events lost; 1 takeover", page)

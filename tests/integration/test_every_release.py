@@ -23,7 +23,7 @@ from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.traffic import cross, numbered
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "releases.md"
-HEAD = "| release | both pairs up | take-over | bridge back | accepted | lost | handled twice |"
+HEAD = "| release | both pairs up | takeover | bridge back | accepted | lost | handled twice |"
 FIRST, SECOND = "orders-mq01", "orders-mq02"
 COUNT = 50
 

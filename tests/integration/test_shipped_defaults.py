@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.artifacts import distribution_for, load_schema
-from activemq_fleet.cli.companions import COMPANION_FILES
+from activemq_fleet.cli.companions import USUAL_COMPANION_FILES
 from activemq_fleet.errors import ArtifactError
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import file_findings
@@ -41,7 +41,7 @@ def distribution(release: Release) -> Path:
 
 
 def other_files(directory: Path) -> Mapping[str, bytes]:
-    return {name: (directory / name).read_bytes() for name in COMPANION_FILES if (directory / name).is_file()}
+    return {name: (directory / name).read_bytes() for name in USUAL_COMPANION_FILES if (directory / name).is_file()}
 
 
 def findings(file: Path, release: Release, files: Mapping[str, bytes]) -> tuple[Finding, ...]:

@@ -140,8 +140,8 @@ def test_planned_take_overs_alone_leave_the_verdict_clean(
     assert [(row["kind"], row["planned"]) for row in rows(tmp_path / "out", "incidents")] == [("takeover", planned)]
     assert (result.verdict, result.exit_code, result.counts.planned) == (verdict, int(not planned), int(planned))
     page = (tmp_path / "out" / "report.html").read_text()
-    assert ("1 take-over, 1 planned" in page) is planned
-    assert "Seen from outside" in page
+    assert ("1 takeover, 1 planned" in page) is planned
+    assert "Availability by Prometheus" in page
 
 
 def test_a_gap_that_no_log_tells_of_makes_it_incomplete(spark: SparkSession, tmp_path: Path) -> None:

@@ -141,7 +141,10 @@ def loner() -> dict[str, list[str]]:
 
 
 def test_an_event_that_nobody_is_subscribed_to_is_indeterminate(events: dict[str, Any]) -> None:
-    assert (events[event("loner", 1)].verdict, events[event("loner", 1)].reason) == ("indeterminate", words.NOBODY)
+    assert (events[event("loner", 1)].verdict, events[event("loner", 1)].reason) == (
+        "indeterminate",
+        words.NO_SUBSCRIBER,
+    )
 
 
 def test_a_barrier_is_no_event(events: dict[str, Any]) -> None:

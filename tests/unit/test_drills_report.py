@@ -60,7 +60,7 @@ def test_dots_that_are_equal_stand_above_each_other() -> None:
 
 
 def test_the_verdict_stands_at_the_top_with_its_reasons() -> None:
-    units = (EventOutcome("shop:e:7", "lost", "acknowledged, and a later barrier came without it"),)
+    units = (EventOutcome("shop:e:7", "lost", "acknowledged, and the subscriber received a later barrier without it"),)
     page = page_of(result_of([FAULT], [replace(ACCOUNT, lost=1, handled=999, units=units)]))
 
     assert page.elements("header", "findings")
@@ -68,12 +68,12 @@ def test_the_verdict_stands_at_the_top_with_its_reasons() -> None:
     assert page.of("id") == ["event", "shop:e:7"] or "shop:e:7" in page.of("id")
 
 
-def test_a_void_fault_is_in_brackets_and_says_why() -> None:
+def test_void_fault_is_in_parentheses_with_its_reason() -> None:
     void = replace(FAULT, void="31 events per second before the fault, and 50 are required")
     page = page_of(result_of([void, replace(FAULT, at=FAULT.at + 30)], [ACCOUNT]))
 
     assert page.of("void-number") == ["(1)"]
-    assert any("void, repeated: 31 events per second" in text for _, text in page.texts)
+    assert any("not counted, repeated: 31 events per second" in text for _, text in page.texts)
 
 
 def test_no_text_of_strangers_is_obeyed() -> None:

@@ -32,36 +32,36 @@ IncidentKind = Literal[
     "slow_store",
     "reported_error",
 ]
-"""What an incident can be, the gravest first: what a report cuts off is what comes most often and says least."""
+"""What an incident can be, the most severe first: a report of limited size omits the last ones."""
 
 NAMES = {
-    "takeover": ("take-over", "take-overs"),
+    "takeover": ("takeover", "takeovers"),
     "subscriptions_at_risk": (
         "start that put durable subscriptions at risk",
         "starts that put durable subscriptions at risk",
     ),
-    "failed_takeover": ("failed take-over", "failed take-overs"),
+    "failed_takeover": ("failed takeover", "failed takeovers"),
     "breaking_bridge": ("bridge that breaks repeatedly", "bridges that break repeatedly"),
     "refused_frames": ("refusal of large frames", "refusals of large frames"),
     "refused_credentials": ("refusal of credentials", "refusals of credentials"),
     "refused_messages": ("refusal of messages", "refusals of messages"),
-    "duplicate_bridge": ("double bridge", "double bridges"),
+    "duplicate_bridge": ("duplicate bridge", "duplicate bridges"),
     "lost_spool": ("loss of spooled messages", "losses of spooled messages"),
     "out_of_memory": ("exhausted heap", "exhausted heaps"),
     "too_many_open_files": ("exhaustion of file descriptors", "exhaustions of file descriptors"),
     "crashes": ("series of crashes", "series of crashes"),
-    "blocked_producers": ("block of producers", "blocks of producers"),
+    "blocked_producers": ("period of blocked producers", "periods of blocked producers"),
     "link_down": ("link that is down", "links that are down"),
     "refused_connections": ("refusal of connections", "refusals of connections"),
-    "refused_rights": ("refusal of rights", "refusals of rights"),
+    "refused_rights": ("denied access", "denied accesses"),
     "duplicate_client": ("client id in use", "client ids in use"),
 }
-"""Incidents, one and many, whose name is not their kind."""
+"""Singular and plural of the names that are not the words of the kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The remedy for a kind of incident, and the ids of the lint rules (docs/rules.md) that would have warned of it."""
+    """The remedy for a kind of incident, and the ids of the lint rules that warn of its cause."""
 
     remedy: str
     rules: tuple[str, ...] = ()
@@ -94,9 +94,9 @@ TAKEOVERS = {
         "pair has no standby until then.",
         ("P003", "P009"),
     ),
-    "unknown": Advice("Collect the log of the other node too: it contains the cause of the stop."),
+    "unknown": Advice("Collect the log of the other node, too: it contains the cause of the stop."),
 }
-"""By how the node before ended."""
+"""The advice by the way in which the previous active node stopped."""
 
 SLOW = Advice(
     " The takeover was slow: reduce the lock interval of the standby, and check how long the journal replay took.",
@@ -110,7 +110,7 @@ LOST_LOCKS = {
                "broker on the same directory also removes them.", ("L005", "L017", "L003")),
     ),
     "LOCK-FILE-MODIFIED": (
-        "its lock file was written by somebody else",
+        "another process wrote to its lock file",
         Advice("Two brokers use one store by mistake, or the file system does not share locks between hosts: "
                "check its mount options, and that no third broker uses the store.", ("L001", "L002", "L006", "L017")),
     ),
@@ -120,15 +120,16 @@ LOST_LOCKS = {
     ),
     "LOCK-DB-UPDATE-ERR": (
         "it could not renew its lock in the database",
-        Advice("Check the database at that time; a lease survives a lost connection.", ("L012", "L014", "L015")),
+        Advice("Check the database at that time. Use the lease locker: a lease survives a lost "
+               "connection.", ("L012", "L014", "L015")),
     ),
     "LOCK-OWNER-LOST": (
-        "the lock had another owner",
+        "another process owned the lock",
         Advice("Check for another broker on the same store, and for a node that was frozen longer than the lock is "
                "valid.", ("L009", "L010", "L017")),
     ),
     "LOCK-KEEPALIVE-ERR": (
-        "it could not look at its lock",
+        "it could not check its lock",
         Advice("Check the storage or the database at that time.", (*_FILE, "L014")),
     ),
     "RLD-DEMOTED": (
@@ -137,11 +138,11 @@ LOST_LOCKS = {
                "is no longer maintained: move to kahaDB or JDBC.", ("V005",)),
     ),
     "": (
-        "it no longer had its lock",
+        "it no longer held its lock",
         Advice("Check the storage or database at that time: the broker's log has no details.", _FILE),
     ),
 }  # fmt: skip
-"""The line before a lost lock -> what it says."""
+"""The kind of the record before the loss of a lock -> the cause in words, and the advice."""
 
 FAILED_TAKEOVER = Advice(
     "The pair had no active node until an operator acted. Correct the error, and run a drill to test the takeover "
@@ -196,8 +197,8 @@ STORE_ERRORS = {
     ),
     "database": (
         "the database could not be used",
-        Advice("Check the database at that time, and let the broker stop when it is unreachable, so that the "
-               "standby tries.",
+        Advice("Check the database at that time, and configure the broker to stop when it is unreachable, so that "
+               "the standby can take over.",
                ("L014", "L015")),
     ),
 }  # fmt: skip
@@ -269,16 +270,16 @@ OPEN_FILES = Advice(
     ("C009",),
 )
 CRASHES = Advice(
-    "Read the journal of the host for the same times: the kernel's out-of-memory killer, a watchdog or kill -9 ends a "
-    "process without a record in its log.",
+    "Read the journal of the host for the same times: the kernel's out-of-memory killer, a watchdog or kill -9 "
+    "terminates a process without a record in its log.",
 )
 BLOCKED_STORE = Advice(
-    "Consume or purge the messages that wait, or make room on the disk and raise storeUsage. A limit that the broker "
+    "Consume or purge the pending messages, or free disk space and raise storeUsage. A limit that the broker "
     "lowered at its start on a full disk is raised only by a restart.",
     ("C012", "L025", "C007"),
 )
 BLOCKED_TEMP = Advice(
-    "Consume the non-persistent messages that wait, or raise tempUsage to more than one file of the temporary store.",
+    "Consume the pending non-persistent messages, or raise tempUsage to more than one file of the temporary store.",
     ("C007",),
 )
 BLOCKED_MEMORY = Advice(
@@ -287,7 +288,7 @@ BLOCKED_MEMORY = Advice(
     ("C006",),
 )
 LOST_SPOOL = Advice(
-    "Give each node a dataDirectory (and tmpDataDirectory) on a disk of its own, or use 5.13.1 or later: earlier "
+    "Give each node a dataDirectory (and tmpDataDirectory) on a separate disk, or use release 5.13.1 or later: earlier "
     "releases delete the temporary store at each start, before they have the lock. The non-persistent messages that "
     "the active node had moved to its disk are lost: send them again.",
     ("L040",),
@@ -303,16 +304,16 @@ REFUSED_TLS = Advice(
 )
 REFUSED_CLIENT_RIGHTS = Advice(
     "Add an authorizationEntry that gives the account's group this right on the destination, or correct the "
-    "destination that the client uses: a topic and a queue of one name have entries of their own.",
+    "destination that the client uses: a topic and a queue with the same name have separate entries.",
     ("N027",),
 )
 DUPLICATE_CLIENT = Advice(
-    "Give each client its own client id. A client that connects again before the broker has noticed the loss of its "
+    "Give each client a unique client id. A client that connects again before the broker has noticed the loss of its "
     "old connection succeeds later: lower wireFormat.maxInactivityDuration if that takes too long.",
 )
 SLOW_STORE = Advice(
     "Check the disk or the mount of the store at that time, and how many journal files one old message keeps: the "
-    "replay of the journal after a crash takes as long as it is. A disk of its own for the store helps.",
+    "replay of the journal after a crash takes as long as it is. Use a separate disk for the store.",
     ("L022",),
 )
 
@@ -379,7 +380,7 @@ REPORTED: dict[str, tuple[str, Advice]] = {
     ),
     "NET-MC-PACKET": (
         "the broker could not read a multicast packet of another sender",
-        Advice("Give the fleet a multicast group of its own."),
+        Advice("Use a multicast group that no other program uses."),
     ),
     "FO-BAD-URI": (
         "an address of the failover transport is no valid URI",
@@ -395,7 +396,7 @@ REPORTED: dict[str, tuple[str, Advice]] = {
     ),
     "RLD-TOO-MANY": (
         "more brokers than replicas use one path of ZooKeeper",
-        Advice("Give each group of brokers a zkPath of its own, and set replicas to their number.", ("V005",)),
+        Advice("Give each group of brokers a separate zkPath, and set replicas to their number.", ("V005",)),
     ),
     "RLD-SYNC-WAIT": (
         "writes wait for replicas that are not connected",

@@ -119,7 +119,7 @@ class Judge:
                     event.event_id,
                     event.topic,
                     worst.verdict if worst else "indeterminate",
-                    worst.reason if worst else words.NOBODY,
+                    worst.reason if worst else words.NO_SUBSCRIBER,
                     event.accepted_at,
                     min((receipt.handled_at for receipt in event.receipts if receipt.handled_at), default=None),
                     sorted(receipt.subscriber for receipt in event.receipts if receipt.handled),

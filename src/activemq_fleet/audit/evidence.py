@@ -13,7 +13,7 @@ BeganFrom = Literal["agent", "bridge", "log", "unknown"]
 Certainty = Literal["proved", "possible"]
 
 SKEW = timedelta(minutes=5)
-"""By how much two hosts' clocks may differ unless ``--skew`` says otherwise."""
+"""The default of ``--skew``: the largest difference between the clocks of two hosts."""
 
 
 @dataclass(frozen=True, slots=True)

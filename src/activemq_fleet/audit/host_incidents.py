@@ -1,4 +1,7 @@
-"""Find the incidents of one host that its runs and bridges show; counted records: ``record_incidents``."""
+"""Find the incidents of one host that its runs and bridges show.
+
+``log_record_incidents`` finds those that a number of records shows.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,15 @@ from activemq_fleet.audit import advice
 from activemq_fleet.audit.broker_runs import ObservedRun
 from activemq_fleet.audit.evidence import Incident, LogEvidence, PairNode, incident_of, seconds_between, short_name
 from activemq_fleet.audit.log_evidence import FORWARDED, LOCKS
-from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_of, link_name
-from activemq_fleet.audit.record_incidents import (
+from activemq_fleet.audit.log_record_incidents import (
     FRAME_ERRORS,
     SHOWN_NAMES,
     incident_of_series,
-    record_incidents,
+    log_record_incidents,
     shortened,
     split_into_series,
 )
+from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_of, link_name
 from activemq_fleet.audit.record_signs import FRAME, REFUSED, STARTS_FAILED, STORE, TWICE
 
 CRASHES = 3
@@ -73,7 +76,7 @@ def host_incidents(node: PairNode, evidence: Sequence[LogEvidence], runs: Sequen
         *_slow_starts(node, runs),
         *_store_error_incidents(node, [record for record in ordered if record.kind == STORE]),
         *_lock_errors(node, [record for record in ordered if record.kind in LOCKS], runs),
-        *record_incidents(node, ordered),
+        *log_record_incidents(node, ordered),
         *_refusals(
             node,
             [record for record in ordered if record.kind == REFUSED],
@@ -97,7 +100,7 @@ def _demotions(node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[O
         after = runs[index + 1] if index + 1 < len(runs) else None
         back = (after.waited or after.started) if after else None
         rules = advised.rules if back else tuple(dict.fromkeys((*advised.rules, "L021")))
-        came = "stood by again" if back and after and after.waited else "was active again" if back else ""
+        came = "became standby again" if back and after and after.waited else "became active again" if back else ""
         yield incident_of(
             "demotion",
             node,
@@ -107,7 +110,7 @@ def _demotions(node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[O
             seconds=seconds_between(began, back) if back else None,
             began_from="log",
             cause=f"{short_name(node.host)} was active and gave up, because {what}"
-            + (f"; it {came}." if came else "; it did not come back by itself."),
+            + (f"; it {came}." if came else "; it did not recover automatically."),
             rules=rules,
             recorded=term.ended,
         )

@@ -58,7 +58,7 @@ class LoggedBridge:
     dialled: datetime | None = None
     """The first attempt of a link that never came up."""
     ended_late: bool = False
-    """Whether this host's broker stopped, or its log ends, so soon after the bridge broke that no more can be told."""
+    """Whether this host's broker stopped, or its log ends, too soon after the bridge broke to judge it."""
     broken_handshake: datetime | None = None
     """The time at which the last attempt to connect again ended in the handshake, where none followed."""
 

@@ -162,7 +162,7 @@ def _ended_before(run: ObservedRun, waiting: Iterable[ObservedRun]) -> bool:
 
 
 def _is_surely_single(runs: Sequence[ObservedRun]) -> bool:
-    """Return whether the broker of a host without a known peer was active and had never stood by before."""
+    """Return whether the broker of a host without a known peer was active and had never been standby before."""
     active = [index for index, run in enumerate(runs) if run.is_active]
     return bool(active) and not any(run.waited for run in runs[: active[-1] + 1])
 
@@ -244,7 +244,7 @@ def _incident_of_takeover(
 
 def _cause_of_takeover(term: ObservedRun, before: ObservedRun | None, measured: TakeoverStart) -> str:
     if before is None:
-        what = f"{short_name(term.host)} had stood by and became active; the log of the node before it is missing"
+        what = f"{short_name(term.host)} was standby and became active; the log of the previous active node is missing"
     else:
         old = short_name(before.host)
         ending = {
@@ -291,7 +291,7 @@ def _failed_takeovers(
                 ended=ended,
                 seconds=seconds_between(began, ended),
                 began_from="log" if began else "unknown",
-                cause=f"{short_name(host)} had stood by; {why}.",
+                cause=f"{short_name(host)} was standby; {why}.",
                 recorded=began or ended,
             )
 

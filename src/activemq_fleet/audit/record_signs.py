@@ -26,7 +26,7 @@ EXHAUSTED, SLOW, RECONNECTED = "X-EXHAUSTED", "X-SLOW", "X-RECONNECTED"
 REPORTED, UNEXPLAINED = "X-REPORTED", "X-UNEXPLAINED"
 """Other known errors, and unknown ones.
 
-A sign's kind is one of these. Its field ``what`` says more, ``who`` names what it concerns, and ``of`` is the kind of
+A sign's kind is one of these. Its field ``what`` has details, ``who`` names the subject, and ``of`` is the kind of
 the record.
 """
 

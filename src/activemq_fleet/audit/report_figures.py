@@ -101,7 +101,7 @@ class TimeRange:
 
     @property
     def step(self) -> timedelta:
-        """The length of time that one bar of the report's charts stands for, at least 1 ms."""
+        """The length of time that a bar of the report's charts covers, at least 1 ms."""
         return max((self.ended - self.began) / BUCKETS, timedelta(milliseconds=1))
 
     def slice_of(self, moment: datetime) -> int:

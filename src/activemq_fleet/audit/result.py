@@ -131,7 +131,7 @@ def _losses(messages: Mapping[str, int]) -> str:
     if stuck := messages.get("stuck"):
         return f"no event known to be lost, {stuck:,} of {events:,} stuck"
     if unknown := messages.get("indeterminate"):
-        return f"no event known to be lost; of {unknown:,} it cannot be told"
+        return f"no event known to be lost; the delivery of {unknown:,} is indeterminate"
     return f"none of {counted(events, 'event')} lost"
 
 

@@ -160,5 +160,5 @@ def _describe_gap(period: UnservedPeriod) -> str:
     at = datetime.fromtimestamp(period.began, UTC)
     return (
         f"scrapes showed no active node for {period.seconds:.1f} s from {at:%Y-%m-%d %H:%M:%S} UTC, "
-        "and no incident in the logs tells of it"
+        "and the logs contain no incident that explains it"
     )

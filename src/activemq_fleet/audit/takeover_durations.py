@@ -61,7 +61,7 @@ def takeover_start(
         return TakeoverStart(term.saw_loss, seconds_between(term.saw_loss, term.started), "log")
     if before is not None and before.ended is not None:
         return _start_by_log(term, before, before.ended)
-    return TakeoverStart(note=" Nobody saw when: no agent's journal and no bridge's log tells of the loss.")
+    return TakeoverStart(note=" The start time is unknown: no agent's journal and no bridge's log contains the loss.")
 
 
 def right_clocks(losses: Iterable[ConnectionLoss], starts: Collection[datetime]) -> frozenset[str]:

@@ -16,7 +16,7 @@ from activemq_fleet.lint.locations import file_names_in, service_files_for
 from activemq_fleet.schema import text_of
 
 # These say who may log in, where the console listens, and what is logged.
-COMPANION_FILES = (
+USUAL_COMPANION_FILES = (
     "credentials-enc.properties",
     "credentials.properties",
     "groups.properties",
@@ -41,7 +41,7 @@ def companions_of(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Findi
     """
     contents: dict[str, bytes] = {}
     problems: list[Finding] = []
-    waiting = list(dict.fromkeys((*COMPANION_FILES, *_names_in(data))))
+    waiting = list(dict.fromkeys((*USUAL_COMPANION_FILES, *_names_in(data))))
     seen: set[str] = set()
     while waiting and len(seen) < _MOST_NAMES:
         name = waiting.pop(0)

@@ -71,7 +71,7 @@ def as_text(result: DrillResult) -> str:
 
     lines = [headline(result), ""]
     for fault in result.faults:
-        successor = (fault.successor or "nobody").partition(".")[0]
+        successor = (fault.successor or "none").partition(".")[0]
         took = "" if fault.takeover is None else f" after {fault.takeover:.1f} s"
         gap = "" if fault.silence is None else f", no event for {fault.silence:.1f} s"
         if fault.unserved is not None:

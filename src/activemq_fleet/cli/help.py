@@ -22,7 +22,7 @@ def command(context: click.Context, topic: tuple[str, ...]) -> int:
     Without a name it lists commands and topics. SECTION is a heading of the page, or the first cell of a row of its
     tables: `help alerts ActiveMQBrokerHung`, `help status frozen`.
     """
-    from activemq_fleet.cli.help_pages import help_page_names, read_help_page, without_links
+    from activemq_fleet.cli.help_pages import help_page_names, read_help_page, strip_markdown_links
 
     root = context.find_root()
     if not topic:
@@ -45,7 +45,7 @@ def command(context: click.Context, topic: tuple[str, ...]) -> int:
             names = page.section_names()
             raise InputError(f"the page {name} has no section {' '.join(section)}: {_near_section(section, names)}")
     parts = [usage] if usage else []
-    parts += [_formatted(without_links(text))] if text else []
+    parts += [_formatted(strip_markdown_links(text))] if text else []
     print_long("\n\n".join(parts))
     return 0
 

@@ -62,7 +62,7 @@ class HelpPage:
 
 
 def _folded(text: str) -> str:
-    return re.sub(r"[`*\s_-]+", "", without_links(text)).lower()
+    return re.sub(r"[`*\s_-]+", "", strip_markdown_links(text)).lower()
 
 
 def _directory() -> Path:
@@ -80,7 +80,7 @@ def read_help_page(name: str) -> HelpPage:
     return HelpPage(name, _COMMENT.sub("", (_directory() / f"{name}.md").read_text("utf-8")).strip())
 
 
-def without_links(text: str) -> str:
+def strip_markdown_links(text: str) -> str:
     """Return Markdown without its links and pictures: of a link the text stays, and for a page its command.
 
     Files of a checkout, such as examples and tests, are not installed with the library, and have no address.

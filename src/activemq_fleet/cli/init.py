@@ -45,12 +45,12 @@ def command(hosts: tuple[str, ...], release: str, output: Path, archive: Path | 
     a peer. HOST,HOST is a pair regardless of its names. Safe values are set explicitly: a guard for shared stores,
     limits, the console on loopback. No password is written: the files show where passwords come from.
     """
-    from activemq_fleet.first_inventory import InventoryRequest, make_inventory
+    from activemq_fleet.inventory_scaffold import InventoryRequest, scaffold_inventory
 
     check_empty(output)
     checksum = _sha512(archive) if archive else None
     request = InventoryRequest(hosts, release, str(archive.absolute()) if archive else None, checksum, tls)
-    files = make_inventory(request)
+    files = scaffold_inventory(request)
     write_tree(output, files, check_target=check_empty)
     echo(f"{output}: {counted(len(files), 'file')}. Next: activemq-fleet check -i {output}")
     return 0

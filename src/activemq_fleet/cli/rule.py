@@ -139,9 +139,9 @@ def _part_lines(parts: dict[str, str]) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     """Return a text without the links of Markdown, and with files of a checkout replaced by commands."""
-    from activemq_fleet.cli.help_pages import without_links
+    from activemq_fleet.cli.help_pages import strip_markdown_links
 
-    return with_page_references(without_links(text))
+    return with_page_references(strip_markdown_links(text))
 
 
 def _width() -> int:

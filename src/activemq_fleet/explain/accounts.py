@@ -51,7 +51,9 @@ def _permission_entry(permission: Permission) -> Entry:
     rights = (("read", permission.read), ("write", permission.write), ("admin", permission.admin))
     granted = "; ".join(f"{right} {', '.join(groups)}" for right, groups in rights if groups)
     data = {right: list(groups) for right, groups in rights}
-    return Entry(f"{permission.kind} {permission.destination}", granted or "nobody", variable=PREFIX + "acl", data=data)
+    return Entry(
+        f"{permission.kind} {permission.destination}", granted or "no group", variable=PREFIX + "acl", data=data
+    )
 
 
 def clients_section(fleet: Fleet, broker: Broker) -> Section:

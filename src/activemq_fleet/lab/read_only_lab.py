@@ -143,7 +143,7 @@ class ReadOnlyLab:
 
         bridge = poll(found, timeout)
         if bridge is None:
-            peers = ", ".join(str(bridge.remote_host) for bridge in self.bridges(host)) or "nobody"
+            peers = ", ".join(str(bridge.remote_host) for bridge in self.bridges(host)) or "none"
             raise LabError(
                 f"{self.fleet.broker(host).host} has no bridge to {target} after {timeout:g} s, but to {peers}; "
                 f"it is {self.state(host)}, and {target} is {self.state(to)}"

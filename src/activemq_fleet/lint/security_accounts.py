@@ -9,7 +9,11 @@ from typing import NamedTuple
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.security_console import console_documents, console_imports, constraints_without_login
-from activemq_fleet.settings.default_credentials import is_default_credential, is_guessed, is_shipped_credential
+from activemq_fleet.settings.default_credentials import (
+    is_default_credential,
+    is_guessable_credential,
+    is_shipped_credential,
+)
 
 _LINE = re.compile(r"[ \t]*([^#!\s=:][^\s=:]*)[ \t]*(?:[=:][ \t]*|[ \t])(.*?)[ \t\r]*")
 _PLACEHOLDER = re.compile(r"\$\{([^}:]+)\}")
@@ -124,7 +128,7 @@ def guessed_account(document: Document) -> Iterator[Problem]:
     """
     for account in accounts_of(document):
         user, password = account.username, account.password
-        if is_guessed(user, password) and not is_default_credential(user, password):
+        if is_guessable_credential(user, password) and not is_default_credential(user, password):
             yield account.problem("an easily guessed password")
 
 
@@ -166,7 +170,7 @@ def is_weak_account(node: Element, password_attribute: str) -> bool:
     for user_attribute, attribute in _LOGINS.get(node.name, ()):
         if attribute == password_attribute:
             user, password = node.get(user_attribute), node.get(attribute)
-            return is_default_credential(user, password) or is_guessed(user, password)
+            return is_default_credential(user, password) or is_guessable_credential(user, password)
     return False
 
 

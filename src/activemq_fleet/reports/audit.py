@@ -86,7 +86,7 @@ def timeline_chart(picture: Picture) -> Chart | None:
     """Return a chart of the hosts' states over time, with the numbers of incidents, and of the number of log lines."""
     if not picture.hosts:
         return None
-    chart = _chart_over_time("Time line of the fleet", picture)
+    chart = _chart_over_time("Timeline of the fleet", picture)
     numbered = enumerate(picture.incidents.shown_incidents, 1)
     timed = [
         (at, number, incident) for number, incident in numbered if (at := incident.began or incident.ended) is not None
@@ -157,10 +157,10 @@ def flow_chart(picture: Picture) -> Chart | None:
     slices = picture.events.slices
     if not slices:
         return None
-    chart = _chart_over_time("Events handled, and how long it took", picture)
+    chart = _chart_over_time("Handled events and their latency", picture)
     most = max(event_slice.handled for event_slice in slices)
     seconds = (picture.times.ended - picture.times.began).total_seconds()
-    chart.add_name(20, "events handled", f"up to {most * BUCKETS / max(seconds, 1e-6):,.0f} a second")
+    chart.add_name(20, "events handled", f"up to {most * BUCKETS / max(seconds, 1e-6):,.0f} per second")
     chart.height = 78
     for event_slice in slices:
         tooltip = f"{time_text(event_slice.began)}: {counted(event_slice.handled, 'event')} handled"
@@ -205,8 +205,8 @@ def latency_chart(picture: Picture) -> Chart | None:
     """Return a chart of how many events took how long, by powers of two of milliseconds."""
     if not picture.events.slices:
         return None
-    chart, counts = Chart("How long events took", 0, 1), picture.events.handling_times.counts_by_power_of_two
-    chart.add_name(32, "how many events", "took how long")
+    chart, counts = Chart("Latency of events", 0, 1), picture.events.handling_times.counts_by_power_of_two
+    chart.add_name(32, "number of events", "by latency")
     low, high, most = min(counts, default=0), max(counts, default=0), max(counts.values(), default=1)
     width = min(62.0, (chart.right - chart.left) / max(6, high - low + 1))
     base = 130.0
@@ -235,7 +235,7 @@ def silences_chart(picture: Picture) -> Chart | None:
     silences = picture.events.silences.in_order() if picture.events.messages else []
     if not silences:
         return None
-    chart = _chart_over_time("How long nothing was handled", picture)
+    chart = _chart_over_time("Longest times without a handled event", picture)
     by_subscriber: dict[str, list[Silence]] = {}
     for silence in silences:
         by_subscriber.setdefault(silence.subscriber, []).append(silence)
@@ -258,8 +258,11 @@ def silences_chart(picture: Picture) -> Chart | None:
 
 
 def _timeline_note(picture: Picture) -> str:
-    note, left = "Numbers are incidents, as below. Where nothing is drawn, no log tells the state.", picture.hosts_left
-    more = f" {left} more {'host is' if left == 1 else 'hosts are'} not drawn; incidents go first."
+    note, left = (
+        "Numbers mark the incidents below. Where no bar is drawn, no log shows the state of the broker.",
+        picture.hosts_left,
+    )
+    more = f" {left} more {'host is' if left == 1 else 'hosts are'} not drawn; hosts with incidents come first."
     return note + more if left else note
 
 
@@ -268,34 +271,37 @@ def _latency_note(picture: Picture) -> str:
     if not took.counts_by_power_of_two:
         return ""
     half, most, longest = (duration_text(took.quantile(share)) for share in (0.5, 0.99, 1))
-    differ = f" {counted(took.backwards, 'event')} seem handled before they were accepted: the clocks differ."
+    differ = f" {counted(took.backwards, 'event')} were handled before their acceptance: the clocks differ."
     return (
-        f"Accepted to handled: half within {half}, 99 of 100 within {most}, the longest {longest}. Dots are medians, "
-        "lines go up to the longest. Acceptance is by the publisher's clock and handling by the subscriber's."
+        f"Accepted to handled: median {half}, 99th percentile {most}, maximum {longest}. Dots mark medians, "
+        "and lines extend to the maximum. "
+        "The publisher's clock times the acceptance, and the subscriber's clock times the handling."
     ) + (differ if took.backwards else "")
 
 
 SECTIONS = (
     ChartSection(
-        "What the fleet did",
+        "Timeline",
         _timeline_note,
         (timeline_chart,),
         (
             ("s-active", "active"),
-            ("s-standby", "stands by"),
+            ("s-standby", "standby"),
             ("s-starting", "starting"),
             ("s-stopped", "stopped"),
-            ("gap", "nobody active"),
+            ("gap", "no active node"),
             ("flow", "lines"),
             ("warned", "warnings"),
             ("silence", "errors"),
         ),
     ),
-    ChartSection("How long events took", _latency_note, (flow_chart, latency_chart)),
+    ChartSection("Latency of events", _latency_note, (flow_chart, latency_chart)),
     ChartSection(
-        "How long nothing was handled",
-        lambda _: "The longest times in which a subscriber handled nothing, by its own clock; lines are take-overs.",
+        "Longest times without a handled event",
+        lambda _: (
+            "The longest times in which a subscriber handled no event, by the clock of its host. Lines mark takeovers."
+        ),
         (silences_chart,),
     ),
 )
-"""All charts in the order of the report: the first section stands before the incidents, the others after the events."""
+"""All charts in the order of the report: the first section precedes the incidents, the others follow the events."""

@@ -13,9 +13,9 @@ from activemq_fleet.reports.pages import render_page
 
 _FAULTS = {
     "kill": "killed (SIGKILL)",
-    "crash": "ended by a SIGKILL to its Java alone",
+    "crash": "crashed (SIGKILL to the Java process only)",
     "pause": "frozen (SIGSTOP)",
-    "stop": "stopped in good order",
+    "stop": "stopped cleanly (SIGTERM)",
 }
 _DOT = 9  # the width that a dot needs
 
@@ -59,7 +59,7 @@ def timeline_chart(result: DrillResult) -> Chart:
     """Return a chart of the hosts' states over time with the numbers of the faults, and the flow of events below each
     pair.
     """
-    chart = Chart("Time line of the fleet", result.began, result.ended)
+    chart = Chart("Timeline of the fleet", result.began, result.ended)
     hosts = [list(spans) for _, spans in groupby(result.spans, key=lambda span: span.host)]
     for account in result.accounts:
         members = [spans for spans in hosts if spans[0].pair == account.pair]
@@ -93,7 +93,7 @@ def _add_flow_and_faults(chart: Chart, faults: Sequence[Fault], top: float) -> N
     for fault in faults:
         tooltip = f"fault {fault.number}: {fault.what} {fault.host}"
         if fault.void:
-            chart.add_mark("void", fault.at, f"({fault.number})", f"{tooltip}, void: {fault.void}", top)
+            chart.add_mark("void", fault.at, f"({fault.number})", f"{tooltip}, not counted: {fault.void}", top)
         else:
             chart.add_mark("fault", fault.at, str(fault.number), tooltip, top)
 
@@ -103,7 +103,7 @@ def duration_chart(faults: Sequence[Fault]) -> Chart:
     longest.
     """
     measures: tuple[tuple[str, str, str], ...] = (
-        ("until the other node was started", "by the brokers' logs", "takeover"),
+        ("until the other node was active", "by the brokers' logs", "takeover"),
         ("no event handled", "by the subscribers' journals", "silence"),
         ("no event acknowledged", "by the publishers' journals", "publish_gap"),
     )
@@ -113,7 +113,7 @@ def duration_chart(faults: Sequence[Fault]) -> Chart:
     longest = max((values[-1] for values in known if values), default=1.0)
     step = next((step for step in (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300) if longest / step <= 10), 600)
     ticks = [(number * step, f"{number * step:g}") for number in range(int(longest / step) + 2)]
-    chart = Chart("How long nothing came", 0.0, ticks[-1][0], left=226, right=830)
+    chart = Chart("Downtime", 0.0, ticks[-1][0], left=226, right=830)
     for (name, source, _), values in zip(measures, known, strict=True):
         columns = [int(chart.position_of(value) / _DOT) for value in values]
         y = chart.height = chart.height + max(36, _DOT * max(map(columns.count, columns), default=0) + 6)

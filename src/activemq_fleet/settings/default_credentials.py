@@ -34,7 +34,7 @@ def is_shipped_credential(username: str, password: str) -> bool:
     return (username, password) in _SHIPPED
 
 
-def is_guessed(username: str, password: str) -> bool:
+def is_guessable_credential(username: str, password: str) -> bool:
     """Return whether a password is guessed at the first attempts: the user name, a common word, a few digits.
 
     A value that is empty, encrypted or a placeholder is none.

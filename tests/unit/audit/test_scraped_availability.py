@@ -98,9 +98,9 @@ def test_only_a_gap_that_no_incident_tells_of_makes_an_audit_incomplete() -> Non
 def test_the_report_of_an_audit_names_the_incident_of_each_gap() -> None:
     scraped = read_scrapes(taken_over(NOON.timestamp() + 30), "f")
     text = audit_report(make_result(), replace(make_picture(), scraped=scraped))
-    assert "Seen from outside" in text
-    assert "1: take-over" in text
-    assert "Seen from outside" not in audit_report(make_result(), make_picture())
+    assert "Availability by Prometheus" in text
+    assert "1: takeover" in text
+    assert "Availability by Prometheus" not in audit_report(make_result(), make_picture())
     evil: Any = read_scrapes(answer({(EVIL, EVIL): {0: 0, 1: 0}}), "f")
     assert EVIL not in audit_report(make_result(), replace(make_picture(), scraped=evil))
 

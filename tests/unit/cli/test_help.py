@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from activemq_fleet import documentation
-from activemq_fleet.cli.help_pages import help_page_names, read_help_page, without_links
+from activemq_fleet.cli.help_pages import help_page_names, read_help_page, strip_markdown_links
 from activemq_fleet.cli.main import COMMANDS, main
 from activemq_fleet.render.monitoring.alerts import ALERTS
 from activemq_fleet.render.monitoring.prometheus import rules_file
@@ -65,7 +65,7 @@ def test_unknown_topic_gets_a_suggestion(words: list[str], reason: str, capsys: 
 
 @pytest.mark.parametrize("name", help_page_names())
 def test_page_links_to_no_file_that_is_not_installed(name: str) -> None:
-    linked = re.findall(r"\]\(([^)\s]*)\)", without_links(read_help_page(name).text))
+    linked = re.findall(r"\]\(([^)\s]*)\)", strip_markdown_links(read_help_page(name).text))
     assert [target for target in linked if "://" not in target] == []
 
 

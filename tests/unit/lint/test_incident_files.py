@@ -364,7 +364,7 @@ def linked_file(name: str, host: str, content: str = "", *, port: int = 61616) -
     return complete(link, Release.of("5.18.3"))
 
 
-def findings_between(files: Mapping[str, bytes]) -> list[Finding]:
+def lint_links_of_files(files: Mapping[str, bytes]) -> list[Finding]:
     return list(lint_links_between_files(files, dict.fromkeys(files, Release.of("5.18.3"))))
 
 
@@ -382,7 +382,7 @@ def test_duplex_both_ends_of_two_files_is_an_error(hosts: tuple[str, str], numbe
         "gear-mq01-a/conf/activemq.xml": linked_file("one", hosts[0]),
         "gear-mq02-a/conf/activemq.xml": linked_file("two", hosts[1]),
     }
-    findings = findings_between(files)
+    findings = lint_links_of_files(files)
     assert [(finding.rule, finding.severity) for finding in findings] == [("N010", "error")] * number
     assert all(finding.file == "gear-mq02-a/conf/activemq.xml" for finding in findings)
 
@@ -412,14 +412,14 @@ def test_duplex_both_ends_with_different_destinations_is_silent() -> None:
         f'<excludedDestinations><{kind} physicalName="&gt;"/></excludedDestinations>' for kind in ("topic", "queue")
     )
     files = {"a/activemq.xml": linked_file("one", "b", queues), "b/activemq.xml": linked_file("two", "a", topics)}
-    assert findings_between(files) == []
+    assert lint_links_of_files(files) == []
     files["b/activemq.xml"] = linked_file("two", "a", queues)
-    assert len(findings_between(files)) == 1
+    assert len(lint_links_of_files(files)) == 1
 
 
 def test_duplex_both_ends_to_another_port_is_silent() -> None:
     files = {"a.xml": linked_file("one", "b", port=61617), "b.xml": linked_file("two", "a")}
-    assert findings_between(files) == []
+    assert lint_links_of_files(files) == []
 
 
 # -- max-uncommitted-network ------------------------------------------------------------------

@@ -16,7 +16,7 @@ from activemq_fleet.cli.formats.report import (
     hosts_of,
     subject_of,
 )
-from activemq_fleet.cli.help_pages import without_links
+from activemq_fleet.cli.help_pages import strip_markdown_links
 from activemq_fleet.cli.printing import printable, printable_json
 from activemq_fleet.documentation import rule_address, rule_reference, with_page_references
 from activemq_fleet.validation import described_rules
@@ -67,7 +67,7 @@ def to_sarif(report: Report) -> str:
 def _sarif_rule(name: str) -> dict[str, Any]:
     """Return a rule's SARIF description; it has a ``helpUri`` once the documentation is published."""
     rule = described_rules()[name]
-    title, why, fix = (with_page_references(without_links(text)) for text in (rule.title, rule.why, rule.fix))
+    title, why, fix = (with_page_references(strip_markdown_links(text)) for text in (rule.title, rule.why, rule.fix))
     address = rule_address(name)
     return {
         "id": name,

@@ -79,7 +79,7 @@ class _NamedHosts:
         )
 
 
-def make_inventory(request: InventoryRequest) -> dict[str, bytes]:
+def scaffold_inventory(request: InventoryRequest) -> dict[str, bytes]:
     """Return the files of an inventory, content by path. Raises InputError for hosts that cannot be brokers."""
     Release.of(request.release)
     named = _read_names(request.hosts)

@@ -55,7 +55,7 @@ _BLOCKED = timedelta(minutes=1)
 """The shortest time for which producers wait for memory that makes an incident: flow control works by waiting."""
 
 
-def record_incidents(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+def log_record_incidents(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
     """Yield the incidents that the signs in a host's log show by their number; ``evidence`` is ordered by time."""
     by_kind: dict[str, list[LogEvidence]] = {}
     for record in evidence:
