@@ -46,6 +46,7 @@ CAUSES = {
     "V051": "Port value out of range|port out of range|Could not convert to a memory size",
     "V053": "[Pp]ort (value )?out of range|port out of range",
     "V052": "KeyStoreException: someTypeOfFile not found",
+    "V055": "NumberFormatException",
     "V016": "Bean name '[^']+' is already used",
 }
 SHOWN = [one for one in rules("file") if one.refuses]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from activemq_fleet.lint.document import Element, Problem
@@ -18,6 +18,24 @@ _SHIPPED_BY_NONE = (
     *("com.mchange.", "com.zaxxer.", "com.jolbox.", "org.apache.tomcat.jdbc.", "org.springframework.jdbc."),
 )
 _FIRST_NAME = re.compile(r"[^.\[]+")
+_WITH_UNIT = re.compile(r"\s*[0-9]+\s*(?:[kmg]b?|b)\s*", re.IGNORECASE)
+_USAGE = frozenset({"limit", "total"})
+_SIZES_OF_CLASSES: Mapping[str, frozenset[str]] = {
+    "KahaDBPersistenceAdapter": frozenset({
+        "indexCacheSize",
+        "indexWriteBatchSize",
+        "journalMaxFileLength",
+        "journalMaxWriteBatchSize",
+    }),
+    "KahaDBStore": frozenset({"indexCacheSize", "indexWriteBatchSize", "journalMaxFileLength"}),
+    "MemoryUsage": _USAGE,
+    "MultiKahaDBPersistenceAdapter": frozenset({"journalMaxFileLength", "journalWriteBatchSize"}),
+    "PListStoreImpl": frozenset({"journalMaxFileLength"}),
+    "PolicyEntry": frozenset({"memoryLimit"}),
+    "StoreUsage": _USAGE,
+    "TempUsage": _USAGE,
+}  # fmt: skip
+"""The properties that are sizes, by the names of ActiveMQ's classes."""
 
 
 @rule("V028", "error", each="bean", refuses=True)
@@ -116,6 +134,46 @@ def bean_class_of_no_release(bean: Element) -> Iterator[Problem]:
     name = _class_of(bean)
     if name.startswith(_SHIPPED_BY_NONE) and _is_created(bean):
         yield bean.problem(f"{name} is not in any release: the broker requires its jar, also after an upgrade", "class")
+
+
+@rule("V055", "error", each="bean", refuses=True)
+def size_of_bean_with_a_unit(bean: Element) -> Iterator[Problem]:
+    """A bean of a class of ActiveMQ sets a size with a unit, which only elements of ActiveMQ can have.
+
+    Why: Spring itself converts the properties of a bean, to a number without a unit: the start fails with a
+        NumberFormatException. Only elements such as <kahaDB> use ActiveMQ's converters.
+    Fix: write the number of bytes, or use the element of ActiveMQ in place of the bean.
+    Cannot see: a value that contains a placeholder.
+    Source: NumberUtils.parseNumber of Spring; measured on 5.18.3
+
+    Fires on 5.18.3::
+
+        <broker><persistenceAdapter>
+          <bean class="org.apache.activemq.store.kahadb.KahaDBPersistenceAdapter">
+            <property name="journalMaxFileLength" value="64mb"/>
+          </bean>
+        </persistenceAdapter></broker>
+
+    Silent on 5.18.3::
+
+        <broker><persistenceAdapter>
+          <bean class="org.apache.activemq.store.kahadb.KahaDBPersistenceAdapter">
+            <property name="journalMaxFileLength" value="67108864"/>
+          </bean>
+        </persistenceAdapter></broker>
+    """
+    package, _, name = _class_of(bean).rpartition(".")
+    sizes = _SIZES_OF_CLASSES.get(name, frozenset())
+    if not package.startswith("org.apache.activemq.") or not sizes or not _is_created(bean):
+        return
+    for setting in _properties_of(bean):
+        child = setting.node.child("value")
+        value = setting.node.get("value") or (child.text if child else "")
+        if setting.node is bean:
+            value = bean.get(setting.attribute)
+        if setting.name in sizes and _WITH_UNIT.fullmatch(value):
+            text = f'{setting.name}="{value}" of a bean of {name} must be a number of bytes without a unit'
+            yield setting.node.problem(text, setting.attribute if setting.node is bean else "value")
 
 
 @dataclass(frozen=True, slots=True)

@@ -287,6 +287,30 @@ def test_limit_that_overflows_64_bits_is_an_error(usage: str, limit: str, fires:
     assert ("V054" in rules_of(USAGE.format(usage, f'limit="{limit}"'))) is fires
 
 
+BEAN = (
+    "<broker><persistenceAdapter><bean"
+    ' xmlns:p="http://www.springframework.org/schema/p" class="{}" {}</bean></persistenceAdapter></broker>'
+)
+KAHADB_CLASS = "org.apache.activemq.store.kahadb.KahaDBPersistenceAdapter"
+
+
+@pytest.mark.parametrize(
+    ("class_name", "rest", "fires"),
+    [
+        (KAHADB_CLASS, '><property name="journalMaxFileLength" value="64mb"/>', True),
+        (KAHADB_CLASS, '><property name="journalMaxFileLength"><value>64 MB</value></property>', True),
+        (KAHADB_CLASS, 'p:journalMaxFileLength="1g">', True),
+        (KAHADB_CLASS, '><property name="journalMaxFileLength" value="67108864"/>', False),
+        (KAHADB_CLASS, '><property name="journalMaxFileLength" value="${length}"/>', False),
+        (KAHADB_CLASS, '><property name="brokerName" value="64mb"/>', False),
+        ("com.example.KahaDBPersistenceAdapter", '><property name="journalMaxFileLength" value="64mb"/>', False),
+        ("org.apache.activemq.usage.MemoryUsage", '><property name="limit" value="512 mb"/>', True),
+    ],
+)
+def test_size_of_a_bean_has_no_unit(class_name: str, rest: str, fires: bool) -> None:
+    assert ("V055" in rules_of(BEAN.format(class_name, rest))) is fires
+
+
 def test_boolean_of_a_release_without_an_editor_is_left_to_its_schema() -> None:
     assert "V050" not in rules_of('<broker persistent="1"/>', "5.5.1")
     assert "V050" in rules_of('<broker persistent="1"/>', "5.6.0")
