@@ -49,7 +49,7 @@ _PAGE = """\
 <main>
 <header>
 <p class="kicker">{{ began|moment("%d %B %Y, %H:%M:%S") }} to {{ ended|moment("%H:%M:%S") }} UTC</p>
-<h1>What the panels of the dashboards show</h1>
+<h1>Panels of the dashboards</h1>
 </header>
 <p class="note">Two pairs of 6.3.1 and an agent in a lab, scraped each second. The active node of the first pair was
 killed after a third of the time and started again after two. Each line is a series of a panel's query.</p>

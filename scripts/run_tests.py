@@ -194,9 +194,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run_tests", description=(__doc__ or "").partition("\n")[0])
     names = [tier.name for tier in TIERS]
     parser.add_argument("tiers", nargs="*", metavar="TIER", help=f"of {', '.join(names)}; all when none is named")
-    parser.add_argument(
-        "--keep-going", action="store_true", help="run the tiers after one that failed, too (KEEP_GOING=1)"
-    )
+    parser.add_argument("--keep-going", action="store_true", help="continue after a failed tier (KEEP_GOING=1)")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.tiers if name not in names]
     if unknown:

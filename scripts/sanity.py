@@ -58,8 +58,10 @@ class SanityResult:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ansible-test with each line of ansible-core; exit 1 unless all of them pass."""
     parser = argparse.ArgumentParser(prog="sanity", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--core", action="append", choices=CORES, help="a line of ansible-core (all)")
-    parser.add_argument("--test", action="append", default=[], metavar="NAME", help="a test of ansible-test (all)")
+    parser.add_argument("--core", action="append", choices=CORES, help="release line of ansible-core (default: all)")
+    parser.add_argument(
+        "--test", action="append", default=[], metavar="NAME", help="test of ansible-test (default: all)"
+    )
     options = parser.parse_args(arguments)
     pythons = find_pythons(HOST_PYTHONS)
     with tempfile.TemporaryDirectory(prefix="sanity-") as scratch:

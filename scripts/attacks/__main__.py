@@ -104,14 +104,16 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--releases", nargs="+", default=list(_RELEASES))
     parser.add_argument("--forms", nargs="+", default=_possible_forms(), choices=list(FORMS))
     parser.add_argument("--times", type=int, default=len(FORMS), help="attacks on each release, the forms in turn")
-    parser.add_argument("--start-at", type=int, default=0, help="the number of the first; those below it ran elsewhere")
-    parser.add_argument("--megabytes", type=int, default=10, help="what the store holds beforehand, messages of 1 kB")
+    parser.add_argument("--start-at", type=int, default=0, help="number of the first attack; lower numbers are skipped")
+    parser.add_argument(
+        "--megabytes", type=int, default=10, help="size of the store before the attack, in messages of 1 kB"
+    )
     parser.add_argument(
         "--stores", type=Path, help="where filled stores are kept, for attacks on more of the same size"
     )
-    parser.add_argument("--seconds", type=float, default=60, help="how long a loop of crashes goes on")
-    parser.add_argument("--heap", default="256m", help="of each broker")
-    parser.add_argument("--jobs", type=int, default=2, help="attacks at once")
+    parser.add_argument("--seconds", type=float, default=60, help="duration of a loop of crashes")
+    parser.add_argument("--heap", default="256m", help="heap of each broker")
+    parser.add_argument("--jobs", type=int, default=2, help="number of attacks in parallel")
     parser.add_argument("--keep", action="store_true", help="leave the lab of a damaged store where it is")
     options = parser.parse_args(arguments)
     options.directory = (options.directory or options.results.parent).resolve()

@@ -147,7 +147,7 @@ def _borrowed(pid: int, number: int) -> Iterator[int]:
     process = call(_PIDFD_OPEN, pid, 0)
     descriptor = call(_PIDFD_GETFD, process, number, 0)
     if descriptor < 0:
-        raise LabError(f"no descriptor of process {pid} can be had: {os.strerror(ctypes.get_errno())}")
+        raise LabError(f"the file descriptors of process {pid} cannot be opened: {os.strerror(ctypes.get_errno())}")
     try:
         yield descriptor
     finally:

@@ -34,7 +34,7 @@ def check_host(text: str) -> str:
     labels = bare.split(".")
     wrong = next((label for label in labels if len(label) > 63 or not _LABEL.fullmatch(label)), None)
     if wrong is not None:
-        raise ValueError(f"{bare!r} is not a host name: look at {wrong!r}")
+        raise ValueError(f"{bare!r} is not a host name: correct {wrong!r}")
     if not labels[-1][0].isalpha():
         raise ValueError(f"{bare!r} is not a host name for Java: its last part must begin with a letter")
     return bare

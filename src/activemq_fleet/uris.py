@@ -63,7 +63,7 @@ def bridge(
     if not addresses:
         raise InputError("a bridge needs at least one address")
     if kind not in BRIDGE_KINDS:
-        raise InputError(f"{kind!r} is no way to bridge: say one of {', '.join(BRIDGE_KINDS)}")
+        raise InputError(f"{kind!r} is not a kind of bridge: use one of {', '.join(BRIDGE_KINDS)}")
     if kind == "masterslave" and not release.has_masterslave_discovery:
         raise InputError(f"release {release.text} has no masterslave: (it came in 5.6): use failover")
     peers = ",".join(dial(address, scheme) for address in addresses)

@@ -18,7 +18,7 @@ from activemq_fleet.diagram import to_svg
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.topology import Fleet, build_fleet
 from scripts.browser import Browser, BrowserError, Scheme
-from scripts.pictures import photograph, size_of
+from scripts.pictures import screenshot_svg, size_of
 from tests.unit.drawn import pairs
 from tests.unit.fleets import fleet, hosts
 
@@ -88,7 +88,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Browser:
     except BrowserError as error:
         if os.environ.get("ACTIVEMQ_FLEET_BROWSER") == "required":
             pytest.fail(f"a browser is required here: {error}")
-        pytest.skip(f"pictures are not looked at: {error}")
+        pytest.skip(f"no browser checks the pictures: {error}")
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +166,7 @@ def test_a_photograph_shows_the_picture_in_both_schemes(
     svg.write_text(drawn["shared-store"])
     colours = {}
     for scheme in SCHEMES:
-        photograph(browser, svg, tmp_path / "fleet.png", scheme)
+        screenshot_svg(browser, svg, tmp_path / "fleet.png", scheme)
         colours[scheme] = _colours(tmp_path / "fleet.png")
 
     assert colours["light"][0] == (255, 255, 255)

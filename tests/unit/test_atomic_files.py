@@ -97,7 +97,7 @@ def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path: Path) -> None
 
 def test_a_link_to_nothing_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="is a link to nothing"):
+    with pytest.raises(InputError, match="is a symbolic link without a target"):
         check_directory(tmp_path / "out")
 
 

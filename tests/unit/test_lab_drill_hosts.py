@@ -55,7 +55,7 @@ def test_a_group_that_nobody_has_opened_is_refused_before_anything_is_written(tm
         ({}, {"what": "burn"}, "must be kill, crash, pause, stop, not 'burn'"),
         ({}, {"kills": "many"}, "must be numbers"),
         ({}, {"kills": 5000}, "must be 1 to 1000"),
-        ({}, {"rate": "0.1"}, "1 to 2000 events a second"),
+        ({}, {"rate": "0.1"}, "1 to 2000 events per second"),
     ],
 )
 def test_what_cannot_be_drilled_is_refused_in_one_line(

@@ -142,7 +142,7 @@ def test_the_tests_go_by_the_preferred_role(name: str, master: bool, slave: bool
         ("filter", "failover_uri", (["vm://x"],), "item 0: "),
         ("filter", "bridge_uri", ([A], "4.1"), "4.1"),
         ("filter", "bridge_uri", ([A], "5.5.1", "masterslave"), "has no masterslave:"),
-        ("filter", "bridge_uri", ([A], "6.3.1", "vm"), "'vm' is no way to bridge"),
+        ("filter", "bridge_uri", ([A], "6.3.1", "vm"), "'vm' is not a kind of bridge"),
         ("filter", "jndi_properties", ([A], "orders\nevil=1"), "the group must be one line of text"),
         ("test", "master", (None,), "needs a host name, not NoneType"),
     ],

@@ -92,7 +92,9 @@ def _propose_beans(proposal: Proposal, document: AdoptedDocument) -> None:
         if release.log_query_class:
             proposal[host]["log_query"] = True
         else:
-            proposal.note([host], f"logQuery is left out: release {release.text} has not its class and would not start")
+            proposal.note(
+                [host], f"logQuery is left out: release {release.text} does not have its class and would not start"
+            )
 
 
 def _propose_imported_files(proposal: Proposal, document: AdoptedDocument, imports: Sequence[str]) -> None:

@@ -87,7 +87,9 @@ def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], fi
             element.text = element.text and resolved(element.text)
             element.tail = element.tail and resolved(element.tail)
     except ValueError:
-        raise InputError(f"{file}: a value of --properties has a character that XML cannot hold: remove it") from None
+        raise InputError(
+            f"{file}: a value of --properties has a character that XML does not permit: remove it"
+        ) from None
 
 
 def with_placeholder_defaults(node: ComparedElement) -> ComparedElement:

@@ -122,7 +122,7 @@ def releases_of_files(paths: Sequence[Path], release: str | None, rules: Rules) 
             release_by_file[path] = text
     if unknown:
         raise InputError(
-            f"--release is missing: no jar around {shorten_list(unknown)} tells which release reads it: "
+            f"--release is missing: no jar around {shorten_list(unknown)} shows which release reads it: "
             "say --release 5.18.3 for all, or --release-from FILE with lines such as conf/*.xml 5.18.3"
         )
     return release_by_file

@@ -117,7 +117,7 @@ class _LabDrill:
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(mode=0o700)
         for pair in plan.pairs:
-            self.progress(f"load on {pair}: {plan.rate:g} events a second")
+            self.progress(f"load on {pair}: {plan.rate:g} events per second")
         with DrillRun.begin(plan, self.lab.fleet, directory, os.getpid()) as run:
             with self._restored():
                 try:

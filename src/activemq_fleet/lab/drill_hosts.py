@@ -75,7 +75,7 @@ def _read(options: Mapping[str, Any]) -> tuple[FaultKind, int, float, int]:
     except (TypeError, ValueError):
         raise InputError("activemq_drill_kills, activemq_drill_rate and activemq_drill_seed must be numbers") from None
     if not 1 <= faults <= 1000 or not 1 <= rate <= 2000:
-        raise InputError("activemq_drill_kills must be 1 to 1000, and activemq_drill_rate 1 to 2000 events a second")
+        raise InputError("activemq_drill_kills must be 1 to 1000, and activemq_drill_rate 1 to 2000 events per second")
     return what, faults, rate, seed
 
 

@@ -297,7 +297,7 @@ def losses_that_go_unnoticed(store: Element) -> Iterator[Problem]:
 
 @rule("L027", "warning", each="broker", releases="5.10.0 !5.12.0")
 def durable_subscribers_starve_after_a_kill(broker: Element) -> Iterator[Problem]:
-    """The release delivers nothing to durable subscribers after the broker was killed.
+    """The release delivers no messages to durable subscribers after a kill of the broker.
 
     Why: after kill -9, a crash or a power failure, the broker that opens the store next delivers nothing to durable
         subscribers until its next orderly restart. No error is reported; the messages stay in the store.
@@ -318,5 +318,5 @@ def durable_subscribers_starve_after_a_kill(broker: Element) -> Iterator[Problem
     """
     if broker.flag("persistent", True) is not False:
         yield broker.problem(
-            f"release {broker.document.release} delivers nothing to durable subscribers after the broker was killed"
+            f"release {broker.document.release} delivers no messages to durable subscribers after a kill of the broker"
         )

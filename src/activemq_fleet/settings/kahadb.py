@@ -157,7 +157,7 @@ class KahadbSettings(StoreTuning):
             return self
         named = [(store.kind, store.destination) for store in self.by_destination]
         if len(set(named)) < len(named):
-            raise ValueError("by_destination has two entries for the same destinations: make one of both")
+            raise ValueError("by_destination has two entries for the same destinations: merge them into one")
         if (None, None) not in named and not {("queue", ">"), ("topic", ">")} <= set(named):
             # MultiKahaDBPersistenceAdapter: "No matching persistence adapter configured for destination".
             raise ValueError("by_destination has no entry without a destination: no other destination could be made")
