@@ -104,3 +104,30 @@ def test_audit_of_healthy_fleets_through_planned_failovers_is_clean(tmp_path: Pa
     assert {row["kind"] for row in read_rows(tmp_path / "out", "incidents")} == {"takeover"}
     assert "unexplained" not in printed
     assert (code, printed.split()[1]) == (0, "clean"), printed
+
+
+START = "2026-03-01 {}:00,000 | INFO  | {} | org.apache.activemq.{} | main\n"
+CHOSEN = "Using Persistence Adapter: KahaDBPersistenceAdapter[/srv/kahadb]"
+WAITS = "Database /srv/kahadb/lock is locked by another server. This broker is now in slave mode waiting a lock"
+WAITS += " to be acquired"
+
+
+@pytest.mark.timeout(700)
+def test_audit_reads_the_states_of_brokers_when_logs_were_collected(tmp_path: Path) -> None:
+    service = "broker.BrokerService"
+    active = START.format("10:00", CHOSEN, service)
+    active += START.format("10:00", "Apache ActiveMQ 5.18.3 (silo, ID:a-1-1-0:1) started", service)
+    standby = START.format("10:02", CHOSEN, service) + START.format("10:02", WAITS, "store.SharedFileLocker")
+    for pair, state in (("silo-mq01", "stopped"), ("silo-mq02", "active")):
+        for host, log, seen in ((f"{pair}-a", active, state), (f"{pair}-b", standby, "standby")):
+            home = tmp_path / "logs" / host
+            home.mkdir(parents=True)
+            (home / "activemq.log").write_text(log)
+            facts = {"timezone": "UTC", "pair": pair, "state": seen, "collected": "2026-03-01T12:00:00Z"}
+            (home / "host.json").write_text(json.dumps(facts))
+
+    code, _ = run_audit(tmp_path / "logs", tmp_path / "out")
+
+    rows = read_rows(tmp_path / "out", "incidents")
+    assert code == 1
+    assert [(row["kind"], row["pair"]) for row in rows] == [("outage", "silo-mq01")]
