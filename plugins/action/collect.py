@@ -64,7 +64,7 @@ class ActionModule(ActionBase):
             "activemq.fleet.collect", module_args={**given, "archive": remote}, task_vars=task_vars
         )
         if result.get("failed") or "facts" not in result:
-            raise AnsibleActionFail(str(result.get("msg", "the module said nothing")), result=result)
+            raise AnsibleActionFail(str(result.get("msg", "the module returned no message")), result=result)
         result = _checked_result(result)
         result["facts"]["clock"] = clock
         with collected.bounded_transfer(arguments["megabytes"] << 20):
@@ -122,5 +122,5 @@ def _checked_result(result: Mapping[str, Any]) -> dict[str, Any]:
         left_out = [f"{row['path']} was left out: {row['why']}" for row in plain["left_out"]]
         plain["warnings_of_host"] = [str(line) for line in (*left_out, *plain["notes"])]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise AnsibleActionFail(f"the host returned what the module collect never returns: {error}") from None
+        raise AnsibleActionFail(f"the host returned a result that the module collect never returns: {error}") from None
     return plain

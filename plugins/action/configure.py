@@ -29,7 +29,10 @@ class ActionModule(ActionBase):
         )[1]
         archive = arguments["archive"]
         if archive and not os.path.isfile(archive):
-            raise AnsibleActionFail(f"there is no archive {archive} on the controller: was it compiled for this host?")
+            raise AnsibleActionFail(
+                f"the archive {archive} does not exist on the controller: run "
+                f"activemq.fleet.compile for this host first"
+            )
         try:
             if self._connection.transport == "local" and not self._play_context.become:
                 result = configure(arguments, self._task.check_mode)

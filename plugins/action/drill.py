@@ -28,7 +28,9 @@ class ActionModule(FleetAction):
         super().run(tmp, task_vars)
         arguments = self.validate_argument_spec(_ARGUMENTS)[1]
         if self._task.check_mode:
-            raise AnsibleActionFail("a drill ends brokers: it cannot be done in check mode")
+            raise AnsibleActionFail(
+                "a drill stops brokers, so check mode cannot run it: run the playbook without --check"
+            )
         if arguments["step"] != "end":  # the load must end, whatever a host returns; nothing of a fact is used for it
             self._check_variables(task_vars or {})
         try:

@@ -29,4 +29,4 @@ class ActionModule(ActionBase):
         try:
             return {"changed": False, **gather_machine_facts(arguments)}
         except OSError as error:
-            raise AnsibleActionFail(f"this machine cannot be looked at: {error}") from None
+            raise AnsibleActionFail(f"this machine cannot be inspected: {error}") from None

@@ -90,7 +90,7 @@ class CallbackModule(CallbackBase):
         """Print nothing for a play that matches no hosts."""
 
     def v2_playbook_on_no_hosts_remaining(self) -> None:
-        self._print_line("  no host is left", constants.COLOR_ERROR)
+        self._print_line("  no host remains", constants.COLOR_ERROR)
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         for host in sorted(stats.processed):
@@ -151,5 +151,7 @@ def _has_failed_items(result: Mapping[str, Any]) -> bool:
 
 
 def _message(result: Mapping[str, Any]) -> str:
-    message = result.get("msg") or result.get("exception") or result.get("stderr") or "it failed without a word"
+    message = (
+        result.get("msg") or result.get("exception") or result.get("stderr") or "the task failed without a message"
+    )
     return "\n".join(map(str, message)) if isinstance(message, (list, tuple)) else str(message)

@@ -145,7 +145,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.state.machine 
 
 
 def main() -> None:
-    failure = "this machine cannot be looked at: {error}"
+    failure = "this machine cannot be inspected: {error}"
     run_module(ARGUMENTS, lambda parameters, _check: gather_machine_facts(parameters), failure)
 
 

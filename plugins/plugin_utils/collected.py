@@ -34,7 +34,7 @@ def open_directory(path: str) -> str:
         os.makedirs(path, mode=0o700, exist_ok=True)
         if os.listdir(path) and not os.path.isfile(mark):
             do = "name a new directory with -e activemq_collect_to=DIR"
-            raise AnsibleActionFail(f"{path} holds other things, and nothing was collected: {do}")
+            raise AnsibleActionFail(f"{path} is not empty, so nothing was collected: {do}")
         with open(mark, "a", encoding="utf-8"):
             pass
     except OSError as error:
@@ -49,7 +49,7 @@ def staging(directory: str, host: str) -> Iterator[str]:
     Removes what killed runs have left, too.
     """
     if host.startswith(".") or "/" in host:
-        raise AnsibleActionFail(f"{host!r} is no name for a directory")
+        raise AnsibleActionFail(f"{host!r} cannot be the name of a directory")
     for name in os.listdir(directory):
         if name.startswith((f".new-{host}-", f".old-{host}-")):
             shutil.rmtree(os.path.join(directory, name), ignore_errors=True)

@@ -50,7 +50,7 @@ def read_host_archive(path: str, limit: int) -> Iterator[ArchivedFile]:
                 continue
             name, mtime = extended.get("path", header.name), extended.get("mtime", header.mtime)
             if header.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or extended.keys() - _EXTENDED:
-                raise ValueError(f"{name!r} is no plain file")
+                raise ValueError(f"{name!r} is not a regular file")
             count += 1
             if count > MOST_FILES:
                 raise ValueError(f"it holds more than {MOST_FILES} files")

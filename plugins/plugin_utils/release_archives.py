@@ -30,10 +30,10 @@ def inspect_release_archive(path: str, install: str, find: Callable[[str], str |
     if not os.path.isabs(file) and not (install == "jars" and os.path.isdir(file)):
         controller_file = find(file)
         if controller_file is None:
-            return {"problem": "is not there on the controller: a relative path is looked for beside the playbook"}
+            return {"problem": "does not exist on the controller: a relative path is searched next to the playbook"}
         file = controller_file
     if not os.path.exists(file):
-        return {"problem": "is not there on the controller"}
+        return {"problem": "does not exist on the controller"}
     if os.path.isdir(file) and install == "jars":
         return {"found": tuple(releases_in_directory(file))}
     sha512 = _sha512(file)

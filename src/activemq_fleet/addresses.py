@@ -30,7 +30,9 @@ def check_host(text: str) -> str:
     if not bare or len(bare) > 253:
         raise ValueError("is not a host name: it must have 1 to 253 characters")
     if "_" in bare:
-        raise ValueError(f"{bare!r} has an underscore, with which Java dials no host; use another name or an address")
+        raise ValueError(
+            f"{bare!r} has an underscore, but Java cannot connect to such a host: use another name or an address"
+        )
     labels = bare.split(".")
     wrong = next((label for label in labels if len(label) > 63 or not _LABEL.fullmatch(label)), None)
     if wrong is not None:

@@ -132,7 +132,7 @@ def test_a_frozen_broker_is_only_warned_of_and_goes_on_when_it_is_let(
         wait_to_say(active, f"systemctl kill --signal=KILL {UNIT}", log_text)
     finally:
         active.run("systemctl", "kill", "--signal=CONT", UNIT)
-    wait_to_say(active, "the broker is well again", log_text)
+    wait_to_say(active, "the broker is healthy again", log_text)
     assert unit_properties(active, "MainPID") == before
     assert controller.exchange("watch", active.address)["address"] == active.address
 

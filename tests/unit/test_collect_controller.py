@@ -46,7 +46,7 @@ def land(directory: Path, packed: str, facts: Mapping[str, Any] | None = None) -
 def test_a_directory_with_other_things_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
 
-    with pytest.raises(AnsibleActionFail, match="holds other things, and nothing was collected"):
+    with pytest.raises(AnsibleActionFail, match="is not empty, so nothing was collected"):
         collected.open_directory(str(tmp_path))
 
     assert os.listdir(tmp_path) == ["mine"]
@@ -180,12 +180,12 @@ def test_an_archive_of_countless_empty_files_is_refused(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"pax_headers": {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}}, "is no plain file"),
+        ({"pax_headers": {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}}, "is not a regular file"),
         ({"pax_headers": {"mtime": "1e300"}}, "time of a file is out of range"),
         ({"pax_headers": {"mtime": "nan"}}, "time of a file is out of range"),
-        ({"type": tarfile.GNUTYPE_SPARSE}, "is no plain file"),
-        ({"type": tarfile.GNUTYPE_LONGNAME}, "is no plain file"),
-        ({"type": tarfile.XGLTYPE}, "is no plain file"),
+        ({"type": tarfile.GNUTYPE_SPARSE}, "is not a regular file"),
+        ({"type": tarfile.GNUTYPE_LONGNAME}, "is not a regular file"),
+        ({"type": tarfile.XGLTYPE}, "is not a regular file"),
     ],
 )
 def test_an_archive_of_another_kind_is_refused(tmp_path: Path, changed: dict[str, Any], reason: str) -> None:
@@ -328,5 +328,5 @@ def test_a_foreign_directory_is_refused_before_any_host_is_looked_at(tmp_path: P
     done = play(tmp_path, "-e", "activemq_collect_to=out")
 
     assert done.returncode == 2
-    assert "holds other things" in done.stdout
+    assert "is not empty" in done.stdout
     assert "TASK [Collect what the host has to say]" not in done.stdout

@@ -340,7 +340,7 @@ def test_restored_version_needs_restart_when_broker_has_read_later_version(tmp_p
     old = put(tmp_path, OLD).version
     put(tmp_path, NEW)
     os.unlink(Layout(str(tmp_path)).pending)  # as after a restart
-    assert put_version_back(str(tmp_path), old).reasons == (f"version {old} was put back",)
+    assert put_version_back(str(tmp_path), old).reasons == (f"version {old} was restored",)
 
 
 @pytest.mark.parametrize("name", ["000000000000", "../versions", ".", "", ".new-x", "/etc"])

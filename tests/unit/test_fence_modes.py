@@ -185,7 +185,7 @@ def test_no_node_serves_after_failed_fence_command_until_operator_confirms(
     confirm = [*GUARD, "--store", str(store), "--confirm"]
     wrong = subprocess.run([*confirm, "7"], capture_output=True, text=True, check=False)
     assert wrong.returncode == 1
-    assert f"nothing was changed: 7 is not the highest claim of {store}, which is 1" in wrong.stdout
+    assert f"nothing was changed: claim 7 is not the newest claim of {store}, which is 1" in wrong.stdout
     subprocess.run([*confirm, "1"], check=True, capture_output=True)
     until(lambda: b.rows)
     b.end()
@@ -240,7 +240,7 @@ def test_guard_records_subscriptions_at_risk_and_serves_or_waits_for_consent(
         done = subprocess.run(
             [*GUARD, "--store", str(store), "--accept-loss"], capture_output=True, text=True, check=True
         )
-        assert "may go on from generation 1 without its index" in done.stdout
+        assert "may continue from generation 1 without its index" in done.stdout
     until(lambda: nodes[0].served == [2])
     (record,) = read_risk_records(str(store))
     assert record.risk.rows() == [{"topic": "prices", "subscription": "reporting:daily", "messages": 1}]

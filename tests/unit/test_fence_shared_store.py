@@ -120,7 +120,7 @@ def test_only_what_nobody_needs_or_can_claim_is_removed(store: SharedStore, tmp_
     (tmp_path / "generations" / f"2-{TOKENS[1]}").mkdir()
     (tmp_path / "generations" / f"4-{TOKENS[1]}").mkdir()
     store.note_end(1)
-    assert list(remove_old_generations(store)) == ["generation 1 is removed: the one after it has all that it held"]
+    assert list(remove_old_generations(store)) == ["generation 1 is removed: the next generation has all its messages"]
     left = {path.name for path in (tmp_path / "generations").iterdir()}
     assert left == {f"2-{NODES[0]}", f"3-{NODES[0]}", f"4-{TOKENS[1]}"}
 

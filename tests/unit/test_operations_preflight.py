@@ -44,7 +44,7 @@ def test_hosts_with_one_wrong_archive_are_one_line() -> None:
 @pytest.mark.parametrize(
     ("archive", "said"),
     [
-        (Archive(problem="is not there on the controller"), "is not there on the controller"),
+        (Archive(problem="does not exist on the controller"), "does not exist on the controller"),
         (Archive(found=()), "contains no ActiveMQ jars"),
         (Archive(found=("5.18.3", "5.18.6")), "contains ActiveMQ 5.18.3 and 5.18.6"),
         (Archive(found=("5.18.6",), sha512="b" * 128), "has a SHA-512 that differs from activemq_archive_sha512"),

@@ -67,7 +67,7 @@ def test_the_archive_of_the_release_is_taken_from_a_mapping(tmp_path: Path) -> N
     archives = {inside: str(distribution(tmp_path / inside, inside)) for inside in ("5.18.3", "5.18.6")}
     ask(archives)
     ask({**archives, "5.18.3": "/nowhere"})
-    assert "/nowhere is not there on the controller" in refusal({**archives, "5.18.6": "/nowhere"})
+    assert "/nowhere does not exist on the controller" in refusal({**archives, "5.18.6": "/nowhere"})
 
 
 def test_an_archive_with_another_checksum_is_refused_before_it_is_copied(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_url_is_left_to_the_host() -> None:
 
 def test_a_path_of_the_home_directory_is_looked_for() -> None:
     assert inspect_release_archive("~/files/x.tar.gz", "archive", nowhere) == {
-        "problem": "is not there on the controller"
+        "problem": "does not exist on the controller"
     }
 
 
@@ -106,7 +106,7 @@ def test_a_relative_archive_is_the_one_that_copy_takes(tmp_path: Path) -> None:
 
     assert find("x.tar.gz") == find("files/x.tar.gz") == str(tmp_path / "files" / "x.tar.gz")
     assert "activemq_archive: x.tar.gz contains ActiveMQ 5.18.3" in refusal("x.tar.gz", find=find)
-    assert "y.tar.gz is not there on the controller: a relative path is" in refusal("y.tar.gz", find=find)
+    assert "y.tar.gz does not exist on the controller: a relative path is" in refusal("y.tar.gz", find=find)
 
 
 def test_jars_may_be_a_directory_or_an_archive(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_piece_that_does_not_follow_is_refused(stores: tuple[str, str]) -> Non
     source, target = stores
     files = store_copy.manifest(source)
     store_copy.stage_copy(target, files)
-    with pytest.raises(NodeError, match="byte 10 was sent, byte 0 was due"):
+    with pytest.raises(NodeError, match="byte 10 was sent, but byte 0 was expected"):
         store_copy.append_chunk(target, files, "db-2.log", 10, store_copy.read_chunk(source, "db-2.log", 10, 43))
 
 
@@ -105,7 +105,7 @@ def test_a_file_that_arrives_changed_is_thrown_away_and_told(stores: tuple[str, 
     source, target = stores
     files = store_copy.manifest(source)
     store_copy.stage_copy(target, files)
-    with pytest.raises(NodeError, match="did not arrive as it was sent"):
+    with pytest.raises(NodeError, match="was damaged in transfer"):
         store_copy.append_chunk(target, files, "db.data", 0, store_copy.pack_chunk(b"nEw"))
     assert store_copy.stage_copy(target, files)["db.data"] == 0
 
@@ -115,14 +115,14 @@ def test_half_a_copy_is_never_put_in_place(stores: tuple[str, str]) -> None:
     before = store_copy.manifest(target)
     files = store_copy.manifest(source)
     store_copy.stage_copy(target, files)
-    with pytest.raises(NodeError, match="is not the whole copy"):
+    with pytest.raises(NodeError, match="is not a complete copy"):
         store_copy.replace_by_copy(target, files, "a")
     assert store_copy.manifest(target) == before
 
 
 def test_a_store_that_changes_while_it_is_copied_is_told(stores: tuple[str, str]) -> None:
     source, _ = stores
-    with pytest.raises(NodeError, match="has changed while it was copied"):
+    with pytest.raises(NodeError, match="changed while it was copied"):
         store_copy.read_chunk(source, "db.data", 0, 999)
 
 
@@ -192,8 +192,8 @@ def _put_behind_a_link(store: str) -> None:
             lambda store, patch: patch.setattr(store_copy, "_is_mount_point", lambda _, name: name == "kahadb"),
             "mount point",
         ),
-        (lambda store, patch: patch.setattr(store_copy, "_SPARE", 1 << 60), "MiB free, and the copy needs"),
-        (lambda store, _: _put_behind_a_link(store), "is a link"),
+        (lambda store, patch: patch.setattr(store_copy, "_SPARE", 1 << 60), "MiB free, but the copy requires"),
+        (lambda store, _: _put_behind_a_link(store), "is a symbolic link"),
     ],
 )
 def test_a_store_that_cannot_be_replaced_is_told_beforehand(

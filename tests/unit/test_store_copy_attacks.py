@@ -195,10 +195,10 @@ def test_a_resumed_copy_needs_the_backup_that_its_plan_names(host: Host, monkeyp
     backup = next(path for path in host.parent.glob("kahadb.before-*") if path.is_dir())
     assert store_copy.is_replacement_unfinished(str(host.store))
     do_as(BROKER, lambda: backup.rename(f"{backup}-away"), lambda: backup.symlink_to(host.secret))
-    with pytest.raises(NodeError, match="somebody has moved it away"):
+    with pytest.raises(NodeError, match="another process has moved it away"):
         store_copy.finish_replacement(str(host.store))
     do_as(BROKER, lambda: backup.unlink(), lambda: backup.mkdir())
-    with pytest.raises(NodeError, match="is not what the store was before"):
+    with pytest.raises(NodeError, match="differs from the previous store"):
         store_copy.finish_replacement(str(host.store))
     do_as(BROKER, lambda: backup.rmdir(), lambda: Path(f"{backup}-away").rename(backup))
     assert store_copy.finish_replacement(str(host.store)) == str(backup)
@@ -336,7 +336,7 @@ def test_a_link_anywhere_on_the_way_to_the_store_is_refused(host: Host, what: st
     ):
         with pytest.raises(UntrustedPathError, match=f"{path} is a link that account 61616 could have made"):
             act()
-    assert f"{path} is a link" in store_copy.replacement_obstacle(str(host.store))
+    assert f"{path} is a symbolic link" in store_copy.replacement_obstacle(str(host.store))
 
 
 @pytest.mark.parametrize("name", ["db-2.log", "lock", "sub/db"])

@@ -106,14 +106,14 @@ class _Attempt:
         began, limit = time.monotonic(), self._config.policy.connack_timeout
         what = "answer in {:g} s"
         if self._broker.tls:
-            what = "answer the TLS handshake in {:g} s: it hangs, or this is no TLS port"
+            what = "answer the TLS handshake in {:g} s: the broker hangs, or the port does not use TLS"
         wait_for_event(self._events, TransportUp, began + limit, f"does not {what.format(limit)}")
         self._steps.append(("TLS" if self._broker.tls else "TCP", time.monotonic() - began))
         began = time.monotonic()
-        silent = f"takes connections, but sends no CONNACK in {limit:g} s: it hangs, or speaks something else"
+        silent = f"accepts connections, but sends no CONNACK in {limit:g} s: it hangs, or has another protocol"
         answer = wait_for_event(self._events, Connack, began + limit, silent)
         if answer.refused is not None:
-            hint = ": look at mb.username and mb.password" if answer.bad_credentials else ""
+            hint = ": check mb.username and mb.password" if answer.bad_credentials else ""
             raise AgentError(answer.refused + hint)
         self._steps.append(("CONNACK", time.monotonic() - began))
 
@@ -121,10 +121,10 @@ class _Attempt:
         began, limit = time.monotonic(), self._config.policy.canary_timeout
         session.subscribe(self._topic, 0)
         if wait_for_event(self._events, Suback, began + limit, f"does not answer SUBSCRIBE in {limit:g} s").refused:
-            raise AgentError(f"refuses topic {self._topic}: its ACL must let this user read and write there")
+            raise AgentError(f"rejects topic {self._topic}: its ACL must allow this user to read and write it")
         body = uuid.uuid4().hex.encode()
         session.publish(self._topic, body)
-        lost = f"takes a message on {self._topic} and does not give it back in {limit:g} s: look at its ACL and store"
+        lost = f"accepts a message on {self._topic}, but does not deliver it in {limit:g} s: check its ACL and store"
         while wait_for_event(self._events, Message, began + limit, lost).payload != body:
             pass
         self._steps.append(("round trip", time.monotonic() - began))
@@ -132,9 +132,9 @@ class _Attempt:
     def _explained(self, problem: str) -> str:
         """Return the problem, or advice to write ``ssl://`` where a plain connection got no answer from a TLS port."""
         kept_silent = bool(self._steps) and not any(name == "CONNACK" for name, _ in self._steps)
-        is_plain = not self._broker.tls and "refused the login" not in problem
+        is_plain = not self._broker.tls and "rejected the login" not in problem
         if kept_silent and is_plain and speaks_tls(self._broker.address, 2.0):
-            return f"speaks TLS: write ssl://{self._broker} in mb.urls"
+            return f"uses TLS: write ssl://{self._broker} in mb.urls"
         return problem
 
 

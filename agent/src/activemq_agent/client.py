@@ -96,7 +96,7 @@ class Client:
                     return [answers[-1]] * len(requests)
         except (OSError, ValueError) as error:
             raise AgentError(
-                f"{self._path}: the agent gave no answer ({getattr(error, 'strerror', None) or error}): whether the "
+                f"{self._path}: the agent did not answer ({getattr(error, 'strerror', None) or error}): whether the "
                 "request was carried out is not known; publish again with the same --id"
             ) from error
         return answers
@@ -161,7 +161,7 @@ def _result(answer: dict[str, Any]) -> dict[str, Any]:
 
 def _not_there(path: Path, error: OSError) -> AgentError:
     if isinstance(error, PermissionError):
-        return AgentError(f"{path}: only the agent's user may talk to the agent: run this as that user")
+        return AgentError(f"{path}: only the user of the agent may connect to its socket: run the command as that user")
     if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
-        return AgentError(f"the agent is not running (nobody answers on {path}): start it")
+        return AgentError(f"the agent is not running (no process answers on {path}): start it")
     return AgentError(f"{path}: {error.strerror or error}")

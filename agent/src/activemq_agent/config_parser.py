@@ -86,7 +86,7 @@ def _key_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         if key not in _BY_NAME:
             yield key, f"is not known{_suggestion(key)}"
         elif "\n" in text and key not in _LISTS:
-            yield key, "goes on over several lines: write it on one"
+            yield key, "has several lines: write the value on one line"
 
 
 def _dependency_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -95,11 +95,11 @@ def _dependency_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         if key in texts and needed not in texts:
             yield key, f"needs {needed} too"
     if "mb.password" in texts and "mb.password.file" in texts:
-        yield "mb.password.file", "stands beside mb.password: keep one of them"
+        yield "mb.password.file", "is set in addition to mb.password: remove one of them"
     if "ssl://" not in texts.get("mb.urls", "").lower():
         for key in ("tls.ca", "tls.certificate", "tls.key", "tls.certificate.names"):
             if key in texts:
-                yield key, "does nothing: no entry of mb.urls begins with ssl://"
+                yield key, "has no effect: no entry of mb.urls begins with ssl://"
                 return
 
 

@@ -89,11 +89,11 @@ def _check_filter(text: str) -> None:
     """Raise ValueError with the reason if a text is no MQTT topic filter (MQTT 3.1.1, section 4.7)."""
     levels = text.split("/")
     if not text or len(text.encode()) > 65535 or not text.isprintable():
-        raise ValueError(f"{text[:80]!r} is no topic filter: 1 to 65535 bytes, printable")
+        raise ValueError(f"{text[:80]!r} is not a topic filter: it must have 1 to 65535 printable bytes")
     if any("#" in level and (level != "#" or number < len(levels) - 1) for number, level in enumerate(levels)):
-        raise ValueError(f"{text!r} is no topic filter: # stands alone, and at the end")
+        raise ValueError(f"{text!r} is not a topic filter: # must be the last level, alone")
     if any("+" in level and level != "+" for level in levels):
-        raise ValueError(f"{text!r} is no topic filter: + stands alone between slashes")
+        raise ValueError(f"{text!r} is not a topic filter: + must be alone between slashes")
 
 
 def parse_topic_filters(text: str) -> tuple[str, ...]:

@@ -214,7 +214,7 @@ def _listen(path: Path) -> socket.socket:
         listener.listen(CALLERS)
     except OSError as error:
         listener.close()
-        raise AgentError(f"{path}: no socket can be made there: {error.strerror}") from error
+        raise AgentError(f"{path}: the socket cannot be created: {error.strerror}") from error
     return listener
 
 
@@ -231,7 +231,7 @@ def _request(line: bytes) -> dict[str, Any]:
 def _payload(request: dict[str, Any]) -> bytes:
     text, encoded = request.get("payload"), request.get("payload_base64")
     if (text is None) == (encoded is None) or not isinstance(text if encoded is None else encoded, str):
-        raise _Bad("one of payload and payload_base64 must be there, as text")
+        raise _Bad("payload or payload_base64 is required, as text")
     try:
         return str(text).encode() if encoded is None else base64.b64decode(encoded, validate=True)
     except (UnicodeEncodeError, binascii.Error):

@@ -39,7 +39,7 @@ def read_ini(path: Path) -> Ini:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
         if len(content) > LARGEST:
-            raise ConfigError(f"{path}: has more than {LARGEST} bytes: that is no agent's configuration")
+            raise ConfigError(f"{path}: has more than {LARGEST} bytes: this is not the configuration of an agent")
         text = content.decode().removeprefix("\ufeff")
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}: name the configuration with --config") from error
@@ -71,7 +71,7 @@ def parse_ini(text: str) -> Ini:
             sections.add(section)
         if key and section == SECTION:
             if key in lines:
-                problems.append((number, f"{key}: stands here again, after line {lines[key]}: keep one"))
+                problems.append((number, f"{key}: is set again, after line {lines[key]}: remove one of them"))
             lines.setdefault(key, number)
     if not parser.has_section(SECTION):
         return Ini({}, {}, (*sorted([*problems, (0, f"section [{SECTION}] is missing")]),))

@@ -73,7 +73,7 @@ def find_program(directory: Path | None, name: str) -> Path | None:
         return None
     program = refuse_foreign_owners(path)
     if not stat.S_ISREG(os.stat(program).st_mode) or not os.access(program, os.X_OK):
-        raise AgentError(f"{path}: is no file that the agent may execute: chmod +x")
+        raise AgentError(f"{path}: is not a file that the agent may execute: run chmod +x")
     return program
 
 
@@ -93,7 +93,7 @@ def refuse_foreign_owners(path: Path) -> Path:
             if stat.S_ISLNK(status.st_mode):
                 links += 1
                 if status.st_uid not in (0, os.geteuid()) or links > MOST_LINKS:
-                    raise AgentError(f"{here}: is a link that somebody else made, or one of a circle: remove it")
+                    raise AgentError(f"{here}: is a link of another user, or part of a circle of links: remove it")
                 target = here.readlink()
                 left += reversed(target.parts[target.is_absolute() :])
                 here = Path("/") if target.is_absolute() else here.parent

@@ -85,7 +85,8 @@ def explain_failure(error: BaseException, broker: Endpoint, *, seconds: float) -
         case ssl.SSLError():
             return _no_tls(error, at)
         case TimeoutError() if "handshake" in str(error):
-            return f"{at} did not answer the TLS handshake in {seconds:g} s: it hangs, or this is no TLS port"
+            return f"{at} did not answer the TLS handshake in {seconds:g} s: the broker hangs, or the port "
+            "does not use TLS"
         case TimeoutError():
             return f"{at} did not answer in {seconds:g} s"
         case ConnectionResetError() | BrokenPipeError() if broker.tls:
@@ -93,14 +94,14 @@ def explain_failure(error: BaseException, broker: Endpoint, *, seconds: float) -
         case socket.gaierror():
             return f"{at}: the name is not known ({error.strerror})"
         case ConnectionRefusedError():
-            return f"nobody listens on {at}"
+            return f"no process listens on {at}"
     return f"{at}: {getattr(error, 'strerror', None) or error or type(error).__name__}"
 
 
 def _bad_certificate(error: ssl.SSLCertVerificationError, at: str, host: str) -> str:
     match error.verify_code:  # OpenSSL's numbers: x509_vfy.h, X509_V_ERR_…
         case 9:
-            return f"{at} shows a certificate that is not valid yet: look at its dates and at this machine's clock"
+            return f"{at} shows a certificate that is not valid yet: check its dates and the clock of this machine"
         case 10:
             return f"{at} shows a certificate that has expired: renew it on the broker"
         case 18 | 19 | 20 | 21:
@@ -113,11 +114,11 @@ def _bad_certificate(error: ssl.SSLCertVerificationError, at: str, host: str) ->
 def _no_tls(error: ssl.SSLError, at: str) -> str:
     reason = error.reason or str(error)
     if reason in _NO_TLS or isinstance(error, ssl.SSLEOFError):
-        return f"{at} does not speak TLS: ssl:// needs the broker's TLS port"
+        return f"{at} does not use TLS: ssl:// requires the broker's TLS port"
     if reason in ("TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE"):
-        return f"{at} speaks no TLS of version 1.2 or later: nothing older is used"
+        return f"{at} does not support TLS 1.2 or later, and the agent uses no older version"
     if reason.endswith(("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE", "UNKNOWN_CA")):
-        return f"{at} did not accept this agent ({reason.replace('_', ' ').lower()}): look at tls.certificate"
+        return f"{at} did not accept this agent ({reason.replace('_', ' ').lower()}): check tls.certificate"
     return f"{at}: TLS was not agreed on ({reason.replace('_', ' ').lower()})"
 
 

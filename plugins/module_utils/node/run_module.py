@@ -39,7 +39,8 @@ def run_module(
     if sys.version_info < OLDEST_PYTHON:
         needed = ".".join(map(str, OLDEST_PYTHON))
         module.fail_json(
-            msg=f"{sys.executable} is Python {platform.python_version()}, and activemq.fleet needs {needed} or later "
+            msg=f"{sys.executable} is Python {platform.python_version()}, but activemq.fleet requires "
+            f"{needed} or later "
             "on its hosts: install one there, and set ansible_python_interpreter to it"
         )
     try:

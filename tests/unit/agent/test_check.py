@@ -41,17 +41,17 @@ def test_a_broker_that_gives_a_message_back_serves(tmp_path: Path) -> None:
 def test_one_that_nobody_listens_on_does_not(tmp_path: Path) -> None:
     with TinyBroker() as broker:
         pass
-    assert try_one(tmp_path, broker.port).endswith(f"does not serve: nobody listens on 127.0.0.1:{broker.port}")
+    assert try_one(tmp_path, broker.port).endswith(f"does not serve: no process listens on 127.0.0.1:{broker.port}")
 
 
 @pytest.mark.parametrize(
     ("broker", "said"),
     [
-        (TinyBroker(code=5), "refused the login: Not authorized: look at mb.username and mb.password"),
-        (TinyBroker(code=3), "refused the login: Server unavailable"),
-        (TinyBroker(code=None), "takes connections, but sends no CONNACK in 3 s: it hangs, or speaks something else"),
-        (TinyBroker(grants=lambda _: False), "its ACL must let this user read and write there"),
-        (TinyBroker(delivers=False), "does not give it back in 3 s: look at its ACL and store"),
+        (TinyBroker(code=5), "rejected the login: Not authorized: check mb.username and mb.password"),
+        (TinyBroker(code=3), "rejected the login: Server unavailable"),
+        (TinyBroker(code=None), "accepts connections, but sends no CONNACK in 3 s: it hangs, or has another protocol"),
+        (TinyBroker(grants=lambda _: False), "its ACL must allow this user to read and write it"),
+        (TinyBroker(delivers=False), "does not deliver it in 3 s: check its ACL and store"),
     ],
     ids=["denied", "unavailable", "hung", "no right to read", "no right to write"],
 )
@@ -84,13 +84,13 @@ class TestTls:
         with TinyBroker() as broker:
             line = try_one(tmp_path, broker.port, tls=True, ca=authority.ca, policy=QUICK)
         assert line.endswith(
-            "does not serve: does not answer the TLS handshake in 3 s: it hangs, or this is no TLS port"
+            "does not serve: does not answer the TLS handshake in 3 s: the broker hangs, or the port does not use TLS"
         )
 
     def test_a_plain_entry_for_a_tls_port_is_told_what_to_write(self, tmp_path: Path) -> None:
         with TinyBroker(tls=serving(Authority(tmp_path).certificate("127.0.0.1"))) as broker:
             line = try_one(tmp_path, broker.port)
-        assert line.endswith(f"does not serve: speaks TLS: write ssl://127.0.0.1:{broker.port} in mb.urls")
+        assert line.endswith(f"does not serve: uses TLS: write ssl://127.0.0.1:{broker.port} in mb.urls")
 
 
 class TestMemory:

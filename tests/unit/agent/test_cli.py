@@ -72,7 +72,8 @@ def test_a_full_outbox_is_1_and_says_so(config: Path, store: Store, capsys: pyte
 def test_without_an_agent_nothing_is_accepted(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(config, "publish", "a/b", "x") == 1
     assert capsys.readouterr().err == (
-        f"activemq-agent: error: the agent is not running (nobody answers on {tmp_path}/state/agent.sock): start it\n"
+        f"activemq-agent: error: the agent is not running (no process answers on "
+        f"{tmp_path}/state/agent.sock): start it\n"
     )
 
 

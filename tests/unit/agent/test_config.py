@@ -89,7 +89,7 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         "agent.conf:2: mb.urls: 'tcp://b:1883': write host:port, or ssl://host:port for TLS; tcp:// is not known here",
         "agent.conf:3: mb.publisher.timeout: must be a number",
         "agent.conf:4: mb.publisher.window: must be at least 1",
-        "agent.conf:5: topics: 'a/#/b' is no topic filter: # stands alone, and at the end",
+        "agent.conf:5: topics: 'a/#/b' is not a topic filter: # must be the last level, alone",
         "agent.conf:6: client.id: 'my agent' is no name here: ASCII letters, digits and . _ : - are",
         "agent.conf:7: publisher.envelope: must be true or false",
         "agent.conf:8: ready.when: must be 'outbox' or 'subscription'",
@@ -103,10 +103,10 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         ("mb.user = x", "mb.user: is not known: did you mean mb.username?"),
         ("mb_password_file = x", "mb_password_file: is not known: did you mean mb.password.file?"),
         ("zzz = 1", "zzz: is not known: the keys are in the agent's manual"),
-        ("mb.urls = b:1", "mb.urls: stands here again, after line 2: keep one"),
+        ("mb.urls = b:1", "mb.urls: is set again, after line 2: remove one of them"),
         ("just words", "is neither 'key = value' nor a comment"),
         ("tls.key = x", "tls.key: needs tls.certificate too"),
-        ("tls.ca = x", "tls.ca: does nothing: no entry of mb.urls begins with ssl://"),
+        ("tls.ca = x", "tls.ca: has no effect: no entry of mb.urls begins with ssl://"),
         ("mb.password = x", "mb.password: needs mb.username too"),
         ("mb.publisher.timeout = nan", "mb.publisher.timeout: must be a number"),
         ("mb.publisher.timeout = inf", "mb.publisher.timeout: must be a number"),
@@ -117,7 +117,7 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         (f"outbox.rows = {'9' * 5000}", "outbox.rows: is too large"),
         ("log.level = loud", "log.level: must be 'debug', 'info', 'warning' or 'error'"),
         (f"client.id = {'x' * 201}", "client.id: must have at most 200 characters"),
-        ("tls.certificate.names = a", "tls.certificate.names: does nothing: no entry of mb.urls begins with ssl://"),
+        ("tls.certificate.names = a", "tls.certificate.names: has no effect: no entry of mb.urls begins with ssl://"),
         ("metrics.address = x", "metrics.address: 'x' is not host:port (an IPv6 address needs brackets, [::1]:1883)"),
         ("connecting.keepalive = 1.5", "connecting.keepalive: must be a whole number"),
         ("connecting.fast.pause = 0,1", "connecting.fast.pause: must be above 0 and at most 86400"),
@@ -129,7 +129,7 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         ("connecting.fast.pause = 2,1", "connecting.fast.pause: the shortest pause comes first"),
         ("connecting.cap = 0", "connecting.cap: must be above 0 and at most 86400"),
         ("topics = a,a", "topics: names a twice"),
-        ("client.id = x\n y", "client.id: goes on over several lines: write it on one"),
+        ("client.id = x\n y", "client.id: has several lines: write the value on one line"),
         ("[other]", "section [other] is not known: all keys are in [agent]"),
     ],
 )
@@ -206,7 +206,7 @@ class TestPasswords:
         found = problems(
             tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password = x", "mb.password.file = pw", mode=0o600
         )
-        assert found == ("agent.conf:5: mb.password.file: stands beside mb.password: keep one of them",)
+        assert found == ("agent.conf:5: mb.password.file: is set in addition to mb.password: remove one of them",)
 
     def test_the_password_is_in_no_representation(self, tmp_path: Path) -> None:
         config = read(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password = hidden", mode=0o600)

@@ -95,7 +95,7 @@ def test_a_full_outbox_is_told_to_the_caller(path: Path, store: Store) -> None:
 
 
 def test_what_can_never_be_sent_is_refused(path: Path) -> None:
-    with pytest.raises(Refused, match="no topic to publish to"):
+    with pytest.raises(Refused, match="not a topic for publishing"):
         publish("a/#", "x", socket=path)
 
 
@@ -117,8 +117,8 @@ def test_status_and_requeue_are_answered(path: Path) -> None:
         (b"{}", "op must be publish, status or requeue"),
         (b'{"op":["publish"]}', "op must be publish, status or requeue"),
         (b'{"op":"publish","topic":3,"payload":""}', "topic and id must be text"),
-        (b'{"op":"publish","topic":"a"}', "one of payload and payload_base64 must be there, as text"),
-        (b'{"op":"publish","topic":"a","payload":{}}', "one of payload and payload_base64 must be there, as text"),
+        (b'{"op":"publish","topic":"a"}', "payload or payload_base64 is required, as text"),
+        (b'{"op":"publish","topic":"a","payload":{}}', "payload or payload_base64 is required, as text"),
         (b'{"op":"publish","topic":"a","payload":"\\ud800"}', "the payload cannot be decoded"),
         (b'{"op":"publish","topic":"a","payload_base64":"?"}', "the payload cannot be decoded"),
         (b'{"op":"publish","topic":"a","payload":"","timeout":-1}', "timeout must be a number of seconds above 0"),
@@ -215,7 +215,7 @@ def test_a_socket_left_behind_is_replaced_and_the_own_one_removed(tmp_path: Path
 
 
 def test_without_an_agent_one_line_says_so(tmp_path: Path) -> None:
-    with pytest.raises(AgentError, match=r"^the agent is not running \(nobody answers on .*\): start it$"):
+    with pytest.raises(AgentError, match=r"^the agent is not running \(no process answers on .*\): start it$"):
         publish("a", "x", socket=tmp_path / "agent.sock")
 
 

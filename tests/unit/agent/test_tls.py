@@ -82,7 +82,7 @@ def test_a_port_that_speaks_no_tls_is_said_to(authority: Authority, says: bytes)
         found = shake_hands(Tls(ca=authority.ca), port)
         assert not speaks_tls(("127.0.0.1", port), 5)
     assert found in (
-        f"127.0.0.1:{port} does not speak TLS: ssl:// needs the broker's TLS port",
+        f"127.0.0.1:{port} does not use TLS: ssl:// requires the broker's TLS port",
         f"127.0.0.1:{port} ended the connection during the TLS handshake: does this port speak TLS?",
     )
 
@@ -100,7 +100,7 @@ def test_nothing_below_tls_1_2_is_spoken(authority: Authority) -> None:
         old.minimum_version = ssl.TLSVersion.TLSv1
     old.set_ciphers("ALL:@SECLEVEL=0")
     with server(old) as port:
-        assert "speaks no TLS of version 1.2 or later" in shake_hands(Tls(ca=authority.ca), port)
+        assert "does not support TLS 1.2 or later" in shake_hands(Tls(ca=authority.ca), port)
 
 
 def test_host_names_are_always_checked(authority: Authority) -> None:
@@ -124,7 +124,7 @@ class TestClientCertificates:
         asking.load_verify_locations(authority.ca)
         with server(asking) as port:
             assert shake_hands(Tls(ca=authority.ca), port).endswith(
-                "did not accept this agent (tlsv13 alert certificate required): look at tls.certificate"
+                "did not accept this agent (tlsv13 alert certificate required): check tls.certificate"
             )
 
     @pytest.mark.parametrize("part", ["ca", "certificate", "key"])
@@ -162,7 +162,7 @@ def test_other_failures_are_said_plainly() -> None:
     ]
     assert said == [
         "mq.example.com:1883 did not answer in 5 s",
-        "nobody listens on mq.example.com:1883",
+        "no process listens on mq.example.com:1883",
         "mq.example.com:1883: the name is not known (Name or service not known)",
         "mq.example.com:1883: No route to host",
     ]

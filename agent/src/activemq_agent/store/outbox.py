@@ -24,7 +24,9 @@ def check_event(topic: str, payload: bytes, event_id: str | None) -> str | None:
     """
     size = len(topic.encode(errors="replace"))
     if not 0 < size <= LONGEST_TOPIC or any(c in topic for c in "+#\0") or not topic.isprintable():
-        raise Refused(f"{topic[:80]!r} is no topic to publish to: 1 to {LONGEST_TOPIC} bytes, printable, no + and no #")
+        raise Refused(
+            f"{topic[:80]!r} is not a topic for publishing: 1 to {LONGEST_TOPIC} bytes, printable, no + and no #"
+        )
     if not isinstance(payload, bytes):
         raise Refused(f"a payload is bytes, not {type(payload).__name__}")
     inside = event_id_in(payload)
@@ -45,7 +47,9 @@ def accept(transaction: Transaction, topic: str, payload: bytes, event_id: str |
         return event_id
     if not _has_room(transaction, size_of(topic, payload)):
         rows, size = counted(counters.rows["outbox"], "event"), counted(counters.sizes["outbox"], "byte")
-        raise Full(f"the outbox is full ({rows}, {size}): the event was not taken; try again when a broker is back")
+        raise Full(
+            f"the outbox is full ({rows}, {size}): the event was rejected; publish it again when a broker is connected"
+        )
     if event_id is None:
         counters.seq += 1
         event_id = f"{counters.agent}:{counters.epoch}:{counters.seq}"

@@ -26,7 +26,7 @@ from ..printable import printable
 
 _CHUNK = 1 << 20
 _LINE = 1 << 18
-TIME_IS_OVER = "the time for this host was over"
+TIME_IS_OVER = "the time limit for this host was reached"
 _TRIES = 5
 
 Mask = typing.Callable[[str], str]

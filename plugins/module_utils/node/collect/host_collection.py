@@ -97,7 +97,9 @@ class _Work:
         )
         if self.known.word_like_count:
             number = counted(self.known.word_like_count, "secret")
-            self.notes.append(f"masked only where a password stands, because so short or plain: {number}")
+            self.notes.append(
+                f"values that are masked only where a password is expected, because they are short or common: {number}"
+            )
         facts = _machine()
         process = find_broker(homes[0].base, broker.get("unit")) if broker else None
         if broker:

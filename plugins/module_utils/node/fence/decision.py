@@ -56,7 +56,7 @@ class FenceEvidence:
 
     @property
     def number(self) -> int:
-        """The number of the newest claim on the store, 0 where nobody has claimed the store."""
+        """The number of the newest claim on the store, 0 where no node has claimed the store."""
         return self.highest.number if self.highest else 0
 
 
@@ -64,11 +64,11 @@ class Action(Enum):
     """The actions of a guard, the process that starts a broker and fences its shared store."""
 
     WAIT = "try to get the pair's lock"
-    BUILD = "make a generation from the one in force"
+    BUILD = "create a generation from the one in force"
     FENCE = "make sure that the broker of the other node is dead"
-    CLAIM = "claim the number after the one in force, for the generation that was made"
-    ADMIT = "let the waiting broker into the generation in force"
-    STAY = "look again"
+    CLAIM = "claim the next number for the generation that was created"
+    ADMIT = "let the waiting broker open the generation in force"
+    STAY = "check again"
     END = "kill the broker"
 
 
@@ -193,7 +193,7 @@ class CommandFence:
 
 def _keep_serving(evidence: FenceEvidence, number: int) -> GuardStep:
     if evidence.number != number:
-        now = f"generation {evidence.number} was claimed" if evidence.highest else "the claims cannot be seen"
+        now = f"generation {evidence.number} was claimed" if evidence.highest else "the claims cannot be read"
         return GuardStep(Action.END, number, f"generation {number} is no longer in force: {now}")
     if not evidence.holds_lock:
         return GuardStep(Action.END, number, "the pair's lock is lost")

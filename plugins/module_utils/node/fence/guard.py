@@ -61,25 +61,25 @@ if TYPE_CHECKING:
     AnyFence: TypeAlias = "Fence | CommandFence"
 
 LOOK_INTERVAL = 0.05
-"""Seconds between two looks of a guard whose broker serves: how long that may run on once the other node claims."""
+"""Seconds between two checks of a guard whose broker serves: the broker can run that long after the peer claims."""
 TRY_INTERVAL = 0.1
 """Seconds between two tries for the pair's lock."""
 FENCE_INTERVAL = 10.0
-"""Seconds until the fence command is called again that failed."""
+"""Seconds until a fence command that failed is called again."""
 RETRY_INTERVAL = 1.0
-"""Seconds until a guard tries again that had the lock and could not make or claim a generation."""
+"""Seconds until a guard that had the lock and could not create or claim a generation tries again."""
 LOOK_TIMEOUT = 20.0
-"""Seconds that the store has to answer a look. A broker on a store that does not answer serves nobody either."""
+"""Seconds within which the store must answer. A broker whose store does not answer cannot serve clients either."""
 FIRST_TIDY = 2.0
 TIDY_INTERVAL = 60.0
-"""Seconds until the first look for generations that can go, and between two of them."""
+"""Seconds until the first check for removable generations, and between two checks."""
 _BUILD_TIMEOUT = 600
-"""Seconds that making a generation may take: the index of the store is copied, and systemd hears nothing meanwhile."""
+"""Seconds that making a generation may take: the index is copied, and systemd gets no watchdog message."""
 
 
 def main() -> NoReturn:
     """Run the guard until its broker has ended; the exit status is the broker's, or ``ENDED``."""
-    parser = argparse.ArgumentParser(prog="guard", description="Run a broker behind a fence.")
+    parser = argparse.ArgumentParser(prog="guard", description="Run a broker whose store is protected by a fence.")
     parser.add_argument("--store", required=True)
     parser.add_argument("--local")
     parser.add_argument("--fence-command")
@@ -127,9 +127,9 @@ def main() -> NoReturn:
 
 def _not_done(options: argparse.Namespace) -> str:
     if options.tidy:
-        return "old generations are kept for now"
+        return "old generations are kept until the next attempt"
     if options.mend:
-        return "not everything was mended"
+        return "the store was not repaired completely"
     return (
         "nothing was changed"
         if options.unfence or options.confirm or options.accept_loss
@@ -144,16 +144,16 @@ def _say_all(sentences: Iterable[str]) -> int:
 
 
 def accept_loss(directory: str) -> Iterator[str]:
-    """Record, on an operator's word, that a node may go on from a store's newest generation without its index.
+    """Record the operator's decision that a node may continue from a store's newest generation without its index.
 
     Yields a sentence on what was done. Raises FenceError for a store without generations, OSError.
     """
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):
-        raise FenceError(f"{directory} has no generations: run the same command with --mend, too")
+        raise FenceError(f"{directory} has no generations: run the same command with --mend in addition")
     number = store.gather_evidence().number
     store.note_accepted_loss(number)
-    yield f"the next node may go on from generation {number} without its index"
+    yield f"the next node may continue from generation {number} without its index"
 
 
 def _keep_index(directory: str, pid: int) -> int:
@@ -166,17 +166,20 @@ def _keep_index(directory: str, pid: int) -> int:
 
 
 def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
-    """Record, on an operator's word, that the broker of a store's newest claim is dead; yield a sentence on what was
-    done.
+    """Record the operator's decision that the broker of a store's newest claim is dead; yield a sentence for each act.
 
     Raises FenceError where that number is not the highest, OSError.
     """
     store = SharedStore(directory)
     highest = store.gather_evidence().number
     if highest != number:
-        raise FenceError(f"{number} is not the highest claim of {directory}, which is {highest}")
+        raise FenceError(
+            f"claim {number} is not the newest claim of {directory}, which is {highest}: use the number in "
+            f"the message of "
+            "the guard that waits"
+        )
     store.note_end(number)
-    yield f"the broker of claim {number} counts as dead: the other node may serve"
+    yield f"the broker of claim {number} is recorded as dead: the other node may serve"
 
 
 class Guard:
@@ -184,9 +187,9 @@ class Guard:
     peer claims.
 
     ``store`` is the shared directory, ``local`` one on the host's own disk.
-    Without a ``command`` each take-over makes a generation of the store; with one the store stays as it stands.
-    ``keeps_index``: a copy of the index is kept, with each data file since. ``refuses_loss``: no broker is let into a
-    store without a usable index where messages of durable subscriptions would be lost.
+    Without a ``command`` each take-over makes a generation of the store; with one the store is not copied.
+    ``keeps_index``: a copy of the index is kept, with each data file since. ``refuses_loss``: the broker may not open
+    a store without a usable index if messages of durable subscriptions would be lost.
     """
 
     def __init__(
@@ -221,7 +224,7 @@ class Guard:
 
         Returns ``ENDED`` when the guard killed the broker.
 
-        Raises FenceError, OSError for what is found before the broker is started.
+        Raises FenceError or OSError for a problem that is detected before the broker starts.
         """
         os.makedirs(self._local, 0o750, exist_ok=True)
         alive = self._only_one()
@@ -267,7 +270,7 @@ class Guard:
             except (OSError, FenceError, NodeError, RebuildRefusedError) as error:
                 if fence.serves is not None:
                     raise
-                say(f"it cannot {step.action.value}: {error}")
+                say(f"the guard cannot {step.action.value}: {error}")
                 self._store.unlock()
                 fence = fence.after_claim()
                 is_slow = step.action is Action.FENCE or isinstance(error, RebuildRefusedError)
@@ -280,16 +283,16 @@ class Guard:
                     return broker.wait(pause)
 
     def _look(self, *, at_end: bool) -> FenceEvidence:
-        """Look at the store; what is not seen in time counts as lost. ``at_end``: as for ``gather_evidence``."""
+        """Check the store; late evidence counts as lost. ``at_end``: as for ``gather_evidence``."""
         look: Future[FenceEvidence] = self._looks.submit(self._store.gather_evidence, at_end=at_end)
         try:
             return look.result(LOOK_TIMEOUT)
         except (LateError, OSError, FenceError, NodeError) as error:
-            say(f"the store cannot be seen: {error or 'it does not answer'}")
+            say(f"the store {self._store.directory} cannot be read: {error or f'no answer within {LOOK_TIMEOUT:g} s'}")
             return FenceEvidence(holds_lock=False, highest=None)
 
     def _carry_out(self, fence: AnyFence, step: GuardStep) -> tuple[AnyFence, float]:
-        """Carry out a step; return what is known now, and the seconds until the next look."""
+        """Carry out a step; return the new state of the fence, and the seconds until the next check."""
         if step.action is Action.WAIT:
             return self._wait(fence, step.number)
         if step.action is Action.BUILD and isinstance(fence, Fence):
@@ -307,7 +310,7 @@ class Guard:
         return fence, LOOK_INTERVAL
 
     def _wait(self, fence: AnyFence, number: int) -> tuple[AnyFence, float]:
-        """Try to get the lock. What was built before is old: somebody else may have written meanwhile."""
+        """Try to get the lock. An earlier copy is outdated: the other node may have written since."""
         self._note_ends(number)
         has_it = self._store.try_lock(self._token)
         if has_it and self._command is None and not self._store.bar_unguarded():
@@ -316,7 +319,7 @@ class Guard:
         return fence.after_claim(), 0.0 if has_it else TRY_INTERVAL
 
     def _build(self, number: int) -> None:
-        """Make a generation where only this node's guard makes one."""
+        """Create a generation in the directory that only the guard of this node uses."""
         if not number and claim_existing_store(self._store):
             return
         target = self._store.building_path(self._node)
@@ -330,13 +333,13 @@ class Guard:
             raise RebuildRefusedError(
                 f"generation {number} has no usable index, and no kept copy of an index replaces it. A broker that "
                 f"builds its index from the journal loses messages of durable subscriptions: {made.risk.describe()}. "
-                f"Restore the store from a backup, or accept that: {' '.join(own_command_line())} "
+                f"Restore the store from a backup, or accept this loss: {' '.join(own_command_line())} "
                 f"--store {self._store.directory} --accept-loss"
             )
         claim = Claim(number + 1, self._node, f"{number + 1}-{secrets.token_hex(16)}")
         self._built = claim, {**made.to_dict(), "host": socket.gethostname(), "made": time.time()}, made.risk
         say(
-            f"generation {claim.number} was made in {time.monotonic() - began:.3f} s: {made.links} files linked, "
+            f"generation {claim.number} was created in {time.monotonic() - began:.3f} s: {made.links} files linked, "
             f"{made.copies} copied, {'with' if made.has_index else 'without'} its index"
         )
         if made.restored:
@@ -351,22 +354,24 @@ class Guard:
         return make(path, target, in_place=path == self._store.directory)
 
     def _fence_other(self, number: int) -> None:
-        """Have the other node's broker ended by the operator's command, and note that it is dead."""
+        """Run the operator's command that stops the other node's broker, and record that it is dead."""
         if self._command is None:
-            raise FenceError("no fence command was given")
+            raise FenceError(
+                "activemq_fence is command, but no fence command is configured: set activemq_fence_command"
+            )
         began = time.monotonic()
-        say(f"{self._command.host} may still write: {self._command.argv[0]} is to end it")
+        say(f"{self._command.host} may still write to the store: running the fence command {self._command.argv[0]}")
         if why := self._command.run(lambda: notify_systemd("WATCHDOG=1")):
             raise FenceError(
-                f"{why}, so {self._command.host} may still write into {self._store.directory}. It is tried again. "
-                f"Once you are sure that its broker is dead, say so: {' '.join(own_command_line())} --store "
+                f"{why}, so {self._command.host} may still write to {self._store.directory}. The guard tries again. "
+                f"When you are sure that the broker there is dead, confirm it: {' '.join(own_command_line())} --store "
                 f"{self._store.directory} --confirm {number}"
             )
         self._store.note_end(number)
         say(f"{self._command.host} was fenced in {time.monotonic() - began:.1f} s")
 
     def _drop_building(self) -> None:
-        """Remove what was made and has no number: its room may be what is missing."""
+        """Remove a copy that has no number yet: the disk may be full."""
         with contextlib.suppress(OSError):
             disk.remove_tree(self._store.building_path(self._node))
 
@@ -379,7 +384,7 @@ class Guard:
                 raise FenceError(f"another guard has claimed number {number}")
             return
         if self._built is None or self._built[0].number != number:
-            raise FenceError(f"no generation {number} was made")
+            raise FenceError(f"generation {number} was not created")
         (claim, claim_details, risk), self._built = self._built, None
         if risk:
             path = record_risk(self._store.directory, claim.directory, "has no usable index", risk)
@@ -395,7 +400,7 @@ class Guard:
     def _admit(self, number: int) -> None:
         path = self._path_of(number)
         if not os.path.isdir(path):
-            raise FenceError(f"{path} is gone, which is in force: put it back from a backup")
+            raise FenceError(f"{path} is missing, but it is the generation in force: restore it from a backup")
         if self._command is None:
             move_aside(self._store, number)
         else:
@@ -405,7 +410,7 @@ class Guard:
         disk.point_link(self._link, path)
         self._start_keeper(path)
         self._tidy_at = time.monotonic() + FIRST_TIDY
-        say(f"the broker is let into {'the store, by claim' if self._command else 'generation'} {number}")
+        say(f"the broker opens {'the store by claim' if self._command else 'generation'} {number}")
 
     # -- old generations ----------------------------------------------------------------------
 
@@ -426,7 +431,7 @@ class Guard:
         self._noted_until = highest
 
     def _tidy(self) -> None:
-        """Remove old generations now and then, in another process: a look must not wait for it, nor fail with it."""
+        """Remove old generations periodically, in another process, so that a check neither waits nor fails with it."""
         now = time.monotonic()
         is_idle = self._tidier is None or self._tidier.poll() is not None
         if is_idle and now >= self._tidy_at:
@@ -435,7 +440,7 @@ class Guard:
                 self._tidier = subprocess.Popen([*own_command_line(), "--store", self._store.directory, "--tidy"])
 
     def _start_keeper(self, path: str) -> None:
-        """Keep copies of the index in another process: a look must not wait for it, nor fail with it."""
+        """Keep copies of the index in another process, so that a check neither waits nor fails with it."""
         if self._keeps_index and self._broker:
             with contextlib.suppress(OSError):
                 self._keeper = subprocess.Popen(
@@ -461,11 +466,11 @@ class Guard:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(descriptor)
-            raise FenceError(f"another guard, or a broker of it, still runs with {self._local}: end it first") from None
+            raise FenceError(f"another guard or its broker still uses {self._local}: stop it first") from None
         return descriptor
 
     def _close_gate(self) -> None:
-        """Point the link to where no broker ever gets a lock: a directory has the place of the lock's file."""
+        """Point the link to a directory in which no broker can acquire the lock: ``lock`` there is a directory."""
         os.makedirs(os.path.join(self._gate, "lock"), 0o750, exist_ok=True)
         disk.point_link(self._link, self._gate)
 

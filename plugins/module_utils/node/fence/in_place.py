@@ -51,7 +51,9 @@ def move_aside(store: SharedStore, number: int) -> None:
     claims = (store.read_claim(earlier)[0] for earlier in reversed(store.claims()) if earlier < number)
     claim = next((claim for claim in claims if claim.is_in_place), None)
     if claim is None:
-        raise FenceError(f"{store.directory} holds {names[0]}, beside its generations: move it away, nobody uses it")
+        raise FenceError(
+            f"{store.directory} contains {names[0]} next to its generations, which no broker uses: move it away"
+        )
     target = os.path.join(store.generations, claim.directory)
     os.makedirs(target, 0o750, exist_ok=True)
     for name in names:
@@ -72,7 +74,7 @@ def unfence(directory: str) -> list[str]:
     if not os.path.isdir(os.path.join(directory, BARRIER)):
         return [f"{directory} has no fence"]
     if not store.try_lock(secrets.token_hex(16)):
-        raise FenceError(f"a guard has the lock of {directory}: stop the brokers of both nodes first")
+        raise FenceError(f"a guard holds the lock of {directory}: stop the brokers of both nodes first")
     try:
         actions = _put_in_place(store)
         for number in store.generations_by_number():

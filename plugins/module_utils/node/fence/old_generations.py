@@ -140,9 +140,9 @@ def _tidy_claimed(store: SharedStore, number: int, path: str) -> Iterator[str]:
         if rows:
             store.note_uncopied_messages(number, rows)
             yield (
-                f"generation {number} is kept: {len(rows)} messages in it came after the other node took over; "
+                f"generation {number} is kept: {len(rows)} of its messages arrived after the other node took over; "
                 f"{store.uncopied_list_path(number)} names them"
             )
         else:
             disk.remove_tree(path)
-            yield f"generation {number} is removed: the one after it has all that it held"
+            yield f"generation {number} is removed: the next generation has all its messages"

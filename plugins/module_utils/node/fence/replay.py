@@ -122,7 +122,7 @@ class Replay:
         """Exchange greetings; return the OpenWire version that is spoken then, loosely encoded, without a cache."""
         greeting = self._read()
         if greeting[:9] != bytes([_WIRE_FORMAT]) + b"ActiveMQ":
-            raise FenceError("that port does not speak OpenWire")
+            raise FenceError("this port does not support OpenWire")
         (newest,) = struct.unpack_from(">i", greeting, 9)
         version = _NEW if newest >= _NEW else _OLD
         self._write(bytes([_WIRE_FORMAT]) + b"ActiveMQ" + struct.pack(">i", version) + _NULL)
@@ -145,7 +145,7 @@ class Replay:
             (number,) = struct.unpack_from(">i", answer, 6)
             what = self._waiting.pop(number, "")
             if answer[0] == _EXCEPTION:
-                raise FenceError(f"the broker refuses {what}: {_exception(answer[10:])}")
+                raise FenceError(f"the broker rejects {what}: {_exception(answer[10:])}")
 
     def _write(self, content: bytes) -> None:
         self._socket.sendall(struct.pack(">i", len(content)) + content)

@@ -192,7 +192,7 @@ def put_version_back(where: str | Layout, version: str, check: bool = False) -> 
         if name == version:
             return _outcome(layout, version, check)
         is_known = pending_restart.is_known_to_broker(layout, version)
-        reasons = [] if is_known else [f"version {version} was put back"]
+        reasons = [] if is_known else [f"version {version} was restored"]
         if not check:
             _switch(layout, version, name, reasons)
         return Outcome(True, version, name, reasons=tuple(reasons))

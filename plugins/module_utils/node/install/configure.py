@@ -79,7 +79,7 @@ def _act(layout: Layout, parameters: Mapping[str, Any], check: bool) -> Outcome:
         data = file.read()
     wanted = parameters.get("sha256")
     if wanted and hashlib.sha256(data).hexdigest() != wanted:
-        raise NodeError("the archive did not arrive as it was sent: its SHA-256 differs")
+        raise NodeError("the archive was damaged in transfer, because its SHA-256 differs: run the playbook again")
     home = parameters.get("home")
     tree: dict[str, File] = {**(vendor_files(home) if home else {}), **unpack(data)}
     owners = _owners(parameters.get("user"), parameters.get("group"), check)
@@ -106,12 +106,12 @@ def _validate(commands: Sequence[str], directory: str) -> None:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise NodeError(f"nothing was changed: {words[0]} could not look at the new files: {error}") from None
+            raise NodeError(f"nothing was changed: {words[0]} could not check the new files: {error}") from None
         if done.returncode:
             failure_reason = (
                 "; ".join(split_lines(done.stdout.strip())[-_MOST_SAID:]) or f"exit status {done.returncode}"
             )
-            raise NodeError(f"nothing was changed: {words[0]} refuses the new files: {hide_passwords(failure_reason)}")
+            raise NodeError(f"nothing was changed: {words[0]} rejects the new files: {hide_passwords(failure_reason)}")
 
 
 def _owners(user: str | None, group: str | None, check: bool) -> Owners:

@@ -161,7 +161,8 @@ def _stopped(unit: str, home: str) -> Iterator[None]:
         left = processes_in(home)
         if left:
             raise NodeError(
-                f"process {left[0]} runs from {home} and is not of {unit}: stop it; nothing was put in its place"
+                f"process {left[0]} runs from {home} and does not belong to {unit}, so {home} was not "
+                f"replaced: stop this process"
             )
         yield
     finally:

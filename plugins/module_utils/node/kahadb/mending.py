@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Mends what a killed broker leaves in its kahaDB stores, before the next one starts in them."""
+"""Repairs the kahaDB stores of a killed broker before the next broker opens them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STORE_OF_MKAHADB = re.compile(r"(queue|topic)#3a#2f#2f.+|#210|0")
 
 
 def mend_stores(root: str, *, accept_loss: bool) -> Iterator[str]:
-    """Mend what a killed broker left in its store, if no broker runs there; yield a sentence on each thing done.
+    """Repair the store of a killed broker if no broker runs there; yield one sentence for each repair.
 
     An index that cannot be used is replaced by the kept copy, or moved aside, and no message is to come into a file of
     moved acknowledgements. Of an mKahaDB in the directory ``root`` each store is mended.
@@ -52,7 +52,7 @@ def _mend(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
             if stack.enter_context(try_lock_store(store, root)):
                 yield from _replace_index(store, accept_loss=accept_loss)
     if made := begin_data_file_unless_locked(store, root):
-        yield f"{made} is made in {store}: no message is to follow the moved acknowledgements before it"
+        yield f"{made} was created in {store}, so that no message follows the moved acknowledgements before it"
 
 
 def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:
@@ -61,7 +61,7 @@ def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:
     if not problem:
         return
     if restored := KeptIndex(store).restore(store, lambda: move_index_aside(store)):
-        yield f"the index of {store} {problem}: the broker goes on with {restored}"
+        yield f"the index of {store} {problem}: the broker continues with {restored}"
         return
     risk = find_rebuild_risk(store)
     if risk and not accept_loss:

@@ -90,7 +90,10 @@ def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -
     try:
         with open_directory(path) as parent:
             if parent.exists(name) and stat.S_ISLNK(parent.status(name).st_mode):
-                return f"{store} is a link: a store behind a link is not replaced"
+                return (
+                    f"{store} is a symbolic link, and a store is replaced by a rename: set activemq_store_directory "
+                    "to the directory itself"
+                )
             if _is_mount_point(parent, name):
                 return (
                     f"{store} is a mount point, and a store is replaced by a rename: set activemq_store_directory "
@@ -98,10 +101,10 @@ def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -
                 )
             free = shutil.disk_usage(parent.descriptor).free
         if free < needed + _SPARE:
-            return f"{path} has {free >> 20} MiB free, and the copy needs {(needed + _SPARE) >> 20}"
+            return f"{path} has {free >> 20} MiB free, but the copy requires {(needed + _SPARE) >> 20} MiB"
         return str(resync_plans.untrusted_plan(store, account_for(store, user)))
     except FileNotFoundError:
-        return f"{path} is not there: run the playbook site first"
+        return f"{path} does not exist: run the playbook site first"
     except NodeError as error:
         return str(error)
 
@@ -184,7 +187,7 @@ def unpack_chunk(data: str) -> bytes:
     try:
         return inflate_text(data, CHUNK)
     except ValueError as error:
-        raise NodeError(f"a piece did not arrive as it was sent: {error}") from None
+        raise NodeError(f"a part of the store was damaged in transfer ({error}): run the playbook again") from None
 
 
 def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str, user: str | None = None) -> int:
@@ -210,7 +213,7 @@ def replace_by_copy(store: str, files: Manifest, source: str, user: str | None =
     run_as(where.owner, store_files.refuse_locked, where.store)
     staging = _staging(where, files)
     if _fingerprint(where, staging) != identity(files):
-        raise NodeError(f"{where.sibling(staging)} is not the whole copy: run the same command again")
+        raise NodeError(f"{where.sibling(staging)} is not a complete copy: run the playbook again")
     backup = before = ""
     if run_as(where.owner, store_files.store_mode, where.store) is not None:
         old = manifest(where.store, user)
@@ -235,7 +238,7 @@ def finish_replacement(store: str, user: str | None = None) -> str:
     run_as(where.keeper, _exchange, where.parent, where.name, plan.staging, plan.backup)
     if plan.backup and _sums(run_as(where.owner, store_files.manifest, where.sibling(plan.backup))) != plan.before:
         backup = where.sibling(plan.backup)
-        raise NodeError(f"{backup} is not what the store was before: its disk does not keep what it was given")
+        raise NodeError(f"{backup} differs from the previous store: its disk did not keep the written data")
     resync_plans.remove_plan(where.store, where.owner)
     return where.sibling(plan.backup) if plan.backup else ""
 
@@ -246,11 +249,14 @@ def _exchange(path: str, name: str, staging: str, backup: str) -> None:
         store, has_store = os.path.join(path, name), parent.is_directory(name)
         has_staging, has_backup = parent.is_directory(staging), bool(backup) and parent.is_directory(backup)
         if has_staging and has_store and backup and parent.exists(backup):
-            raise NodeError(f"{os.path.join(path, backup)} and {store} are both there: look which is the store")
+            raise NodeError(
+                f"{os.path.join(path, backup)} and {store} both exist: check which one is the "
+                f"store, and move the other one away"
+            )
         if not has_store and (not has_staging or (backup and not has_backup)):
-            raise NodeError(f"{store} is not there: somebody has moved it away, nothing was touched")
+            raise NodeError(f"{store} does not exist, because another process has moved it away; nothing was changed")
         if backup and not has_staging and not has_backup:
-            raise NodeError(f"{os.path.join(path, backup)} is not there: somebody has moved it away")
+            raise NodeError(f"{os.path.join(path, backup)} does not exist, because another process has moved it away")
         if has_staging and backup and has_store:
             parent.rename(name, backup)
         if has_staging:
@@ -267,7 +273,7 @@ def _write_sums(path: str, name: str, content: str) -> str:
                 parent.write_file(f"{backup}.json", content.encode(), 0o640)
                 parent.sync()
                 return backup
-    raise NodeError(f"{path} has a hundred backups of this second: move them away")
+    raise NodeError(f"{path} has 100 backups from this second: move them away")
 
 
 def _refuse_untrusted_plan(where: Location) -> None:

@@ -46,7 +46,7 @@ def manifest(store: str) -> dict[str, dict[str, Any]]:
             if not _OF_HOST.isdisjoint(relative.split("/")[:-1]):
                 continue
             if not stat.S_ISREG(directory.status(name).st_mode):
-                raise NodeError(f"{path} is neither a file nor a directory: a store with such a thing is not copied")
+                raise NodeError(f"{path} is neither a file nor a directory: a store with such an entry is not copied")
             if relative != LOCK:
                 descriptor = directory.open_file(name)
                 try:
@@ -150,7 +150,7 @@ def write_piece(staging: str, files: Manifest, name: str, offset: int, piece: by
         length = _received_length(directory, plain + PART, entry["size"])
         path = os.path.join(staging, name)
         if length != offset:
-            raise NodeError(f"{path}: byte {offset} was sent, byte {length} was due: run the same command again")
+            raise NodeError(f"{path}: byte {offset} was sent, but byte {length} was expected: run the playbook again")
         with os.fdopen(_open_part(directory, plain + PART), "r+b") as file:
             file.seek(offset)
             # The end of a journal file is reserved and holds nothing: it stays a hole.
@@ -172,7 +172,7 @@ def read_piece(store: str, name: str, offset: int, size: int, length: int) -> by
     with os.fdopen(descriptor, "rb") as file:
         if os.fstat(descriptor).st_size != size:
             path = os.path.join(store, name)
-            raise NodeError(f"{path} has changed while it was copied: something writes to it")
+            raise NodeError(f"{path} changed while it was copied: find the process that writes to it")
         file.seek(offset)
         return file.read(length)
 
@@ -277,7 +277,7 @@ def _complete_file(directory: Directory, name: str, descriptor: int, entry: Mapp
     """Verify a file that has arrived completely, and give it its name. Raises NodeError for a wrong sum."""
     if sha256(descriptor) != entry["sha256"]:
         directory.unlink(name + PART)
-        raise NodeError(f"{path} did not arrive as it was sent: run the same command again")
+        raise NodeError(f"{path} was damaged in transfer: run the playbook again")
     os.fchmod(descriptor, entry["mode"] & 0o777)
     os.fsync(descriptor)
     directory.rename(name + PART, name)

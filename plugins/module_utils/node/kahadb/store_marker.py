@@ -70,9 +70,15 @@ def claim_empty_store(directory: str, pair: str, word: str, user: str | None = N
     if marker_state["marked"] is not None:
         return False
     if marker_state["used"]:
-        raise NodeError(f"{directory} holds messages and no marker: it is not claimed")
+        raise NodeError(
+            f"{directory} contains messages but no marker: if it is the store of {pair}, write "
+            f"{pair} into the file "
+            f"{MARKER} in it"
+        )
     if not marker_state["exists"] and not marker_state["mounted"]:
-        raise NodeError(f"{directory} is not there and nothing is mounted above it: it is not made")
+        raise NodeError(
+            f"{directory} does not exist and is not on a mounted file system, so it is not created: mount the share"
+        )
     account = account_for(directory, user)
     _make_missing(os.path.abspath(directory), account, 0o750, account)
     run_as(account, _write_marker, directory, f"{pair}\n{word}\n")

@@ -187,7 +187,7 @@ def _openwire(connection: BrokerConnection, _login: Login) -> str:
     """Read the WireFormatInfo with which every OpenWire broker greets: length, type 1, the word ActiveMQ."""
     head = connection.exchange.read(13)
     if head[4] != 1 or head[5:] != b"ActiveMQ":
-        raise ValueError("it does not speak OpenWire")
+        raise ValueError("it does not support OpenWire")
     return "greets in OpenWire"
 
 

@@ -71,7 +71,7 @@ def _run_as_account_of(process: Process, timeout: float, function: typing.Callab
         # Opened as root: a unit's user namespace hides its process from its own account outside (PrivateUsers=).
         root = os.open(f"/proc/{process.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise NodeError(f"process {process.pid} cannot be looked into: {error.strerror}") from None
+        raise NodeError(f"process {process.pid} cannot be inspected: {error.strerror}") from None
     deadline = time.monotonic() + timeout
     try:
         return run_as(account, function, _Jvm(process, root), deadline, *arguments, patience=timeout + 1)
@@ -134,7 +134,7 @@ def _ask(jvm: _Jvm, deadline: float, *words: str) -> str:
                 answer = connection.read_to_end()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise NodeError(f"process {pid} cannot be asked over its attach socket: {why}") from None
+        raise NodeError(f"process {pid} cannot be queried over its attach socket: {why}") from None
     code, _separator, text = answer.decode(errors="replace").partition("\n")
     if code.strip() != "0":
         raise NodeError(f"process {pid} does not answer {words[0]}: {' '.join(text[:2000].split())[:200]}")
@@ -156,7 +156,7 @@ def _wake(jvm: _Jvm, deadline: float, path: str) -> None:
     a unit, where its account may not write.
     """
     if not catches_quit(jvm.process.pid):
-        raise NodeError(f"process {jvm.process.pid} does not catch SIGQUIT, which would end it: it cannot be asked")
+        raise NodeError(f"process {jvm.process.pid} does not catch SIGQUIT, which would end it: it cannot be queried")
     trigger = jvm.path(".attach_pid")
     os.close(os.open(trigger, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
     try:
@@ -174,5 +174,5 @@ def _account(process: Process) -> tuple[int, int]:
     """Return uid and gid of the process. Raises NodeError when it is gone or has more than one."""
     uid, gid = account_of(process.pid), group_of(process.pid)
     if uid is None or gid is None:
-        raise NodeError(f"process {process.pid} is gone, or runs with more than one account: it is not asked")
+        raise NodeError(f"process {process.pid} has ended, or runs with more than one account: it is not queried")
     return uid, gid

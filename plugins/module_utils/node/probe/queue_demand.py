@@ -37,7 +37,7 @@ def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dic
     layout = Layout(os.path.abspath(base))
     name = layout.current_name()
     if name is None:
-        raise NodeError(f"{layout.current} is not there: no broker is configured")
+        raise NodeError(f"{layout.current} does not exist, so no broker is configured: run the playbook site first")
     deployed = read_deployed(layout, name)
     listener = next((each for each in deployed.listeners if protocol_of(each.scheme) == "stomp"), None)
     if listener is None:
@@ -65,4 +65,4 @@ def _expect(frame: Frame, command: str) -> None:
         reason = frame.reason or "no reason given"
         if frame.command != "ERROR":
             reason = frame.command[:200]
-        raise NodeError(f"the broker does not let the queues be wanted: {reason}")
+        raise NodeError(f"the broker rejects the subscription to the queues: {reason}")

@@ -128,7 +128,9 @@ def _counted(store: str, keys: set[tuple[str, str]] | None) -> dict[str, Any]:
 
 def _view(process: Process) -> ManagementView:
     if process.state == "T":
-        raise NodeError(f"process {process.pid} was stopped by a signal: it cannot be asked")
+        raise NodeError(
+            f"process {process.pid} was stopped by a signal, so it cannot be queried: continue it with kill -CONT"
+        )
     mbeans_by_type: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for mbean in management.query_mbeans(process, "Type=*,*", lambda _unused: _ATTRIBUTES):
         mbeans_by_type[mbean["Type"]].append(mbean)

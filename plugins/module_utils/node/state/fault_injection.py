@@ -78,7 +78,7 @@ def wait_for_start(base: str, wait: float) -> dict[str, Any]:
 def _active_broker(layout: Layout, unit: str | None) -> Process:
     process = find_broker(layout.base, unit)
     if process is None:
-        raise NodeError("the broker does not run: no fault was injected")
+        raise NodeError("the broker is not running, so no fault was injected")
     phase = broker_log.read_phase(layout.data, process.since)
     # No standby listens, and a client may have written into the log.
     if process.state == "T" or (phase.name != "started" and not _is_listening(layout, process)):

@@ -65,7 +65,7 @@ def _run(place: WatchdogPaths, *, new: bool) -> list[str]:
         _systemctl(place, "daemon-reload")
         shown = _show(place)
     if shown.get("LoadState") != "loaded":
-        raise NodeError(f"systemd does not load {place.link}: it says {shown.get('LoadState')}")
+        raise NodeError(f"systemd does not load {place.link}: its LoadState is {shown.get('LoadState')}")
     if shown.get("UnitFileState") != "enabled":
         done.append(f"enabled {place.name}")
         _systemctl(place, "enable", place.name)

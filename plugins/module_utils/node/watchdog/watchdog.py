@@ -81,7 +81,7 @@ class Watchdog:
         if self._options.metrics:
             self._write_metrics(hang_state, now)
         if before.told is not None and hang_state.kind == hang_detection.FINE:
-            print_log_line(_INFO, f"the broker is well again: {hang_state.text}")
+            print_log_line(_INFO, f"the broker is healthy again: {hang_state.text}")
         if hang_state.kind in (hang_detection.FINE, hang_detection.IDLE) or not self._count.is_due(
             now, hang_state.patience
         ):
@@ -291,12 +291,12 @@ def print_log_line(priority: int, text: str) -> None:
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="activemq-watchdog", description="Watches one broker of activemq.fleet; its unit starts it."
+        prog="activemq-watchdog", description="Watch a broker of activemq.fleet; a systemd unit starts this program."
     )
     parser.add_argument("--base", required=True, help="the broker's directory, activemq_base/activemq_instance")
-    parser.add_argument("--unit", required=True, help="the broker's unit, for what the journal is told")
+    parser.add_argument("--unit", required=True, help="the broker's service unit, which log lines name")
     parser.add_argument("--ha", required=True, choices=("pure", "shared-file", "shared-jdbc", "none"))
-    parser.add_argument("--every", type=float, default=WATCH_INTERVAL, help="seconds between two looks (%(default)s)")
+    parser.add_argument("--every", type=float, default=WATCH_INTERVAL, help="seconds between two checks (%(default)s)")
     parser.add_argument("--metrics", help="a file for the textfile collector of the host's node exporter")
     parser.add_argument("--label", action="append", default=[], help="NAME=VALUE, a label of each of those metrics")
     parser.add_argument("action", choices=("warn", "kill"))
