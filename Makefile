@@ -81,6 +81,7 @@ rules: ## write docs/rules.md, docs/topology-errors.md, docs/alerts.md, docs/log
 	@$(PY) -m scripts.release_lines_page
 	@$(PY) -m scripts.glossary
 	@$(PY) -m scripts.galaxy_page
+	@$(PY) -m scripts.role_readmes
 
 release-data: ## compare the release data with ActiveMQ's SOURCE (a clone) and WEBSITE; WRITE=1 enters new patch releases
 	@scripts/setup.sh

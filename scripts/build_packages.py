@@ -106,27 +106,36 @@ def build_collection(output: Path, epoch: int) -> Path:
 
 
 def normalize_collection(archive: bytes, epoch: int) -> bytes:
-    """Return an archive of ansible-galaxy with sorted files and one time.
+    """Return an archive of ansible-galaxy with sorted files, one time, and README.md in place of GALAXY.md.
 
     ansible-galaxy lists files in the order of the directory and records the time of the build. MANIFEST.json contains
-    the checksum of FILES.json, which changes with the order.
+    the checksum of FILES.json, which changes with the order. Galaxy imports no collection without README.md, which is
+    the page of the project in the checkout.
     """
     contents: dict[str, bytes] = {}
     members: dict[str, tarfile.TarInfo] = {}
     with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
         for member in opened.getmembers():
-            members[member.name] = member
             file = opened.extractfile(member) if member.isfile() else None
+            member.name = _archived_name(member.name)
+            members[member.name] = member
             contents[member.name] = file.read() if file else b""
     files = json.loads(contents["FILES.json"])
+    for entry in files["files"]:
+        entry["name"] = _archived_name(entry["name"])
     files["files"].sort(key=lambda entry: entry["name"])
     contents["FILES.json"] = _json_bytes(files)
     manifest = json.loads(contents["MANIFEST.json"])
+    manifest["collection_info"]["readme"] = _archived_name(manifest["collection_info"]["readme"])
     manifest["file_manifest_file"]["chksum_sha256"] = hashlib.sha256(contents["FILES.json"]).hexdigest()
     contents["MANIFEST.json"] = _json_bytes(manifest)
     # The two manifests come first, as ansible-galaxy writes them.
     names = sorted(members, key=lambda name: (name not in ("MANIFEST.json", "FILES.json"), name))
     return _tar([(members[name], contents[name]) for name in names], epoch)
+
+
+def _archived_name(name: str) -> str:
+    return "README.md" if name == "GALAXY.md" else name
 
 
 def pack_wheelhouse(house: Path, archive: Path, epoch: int) -> Path:

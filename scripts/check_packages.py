@@ -57,10 +57,12 @@ def check_galaxy(scratch: Path) -> None:
     with tarfile.open(archive) as opened:
         names = {name for name in opened.getnames() if not name.endswith("/")}
     _compare(
-        "the Galaxy archive", names, {*_collection_files(), "tests/config.yml", "GALAXY.md", "LICENSE", "MANIFEST.json"}
+        "the Galaxy archive", names, {*_collection_files(), "tests/config.yml", "README.md", "LICENSE", "MANIFEST.json"}
     )
     others = {name for name in names if not name.startswith(SANITY)}
     _refuse("the Galaxy archive", others, (*FOREIGN, "src/", "templates/"))
+    # Galaxy's importer refuses these names of plugins and module_utils.
+    _refuse("the Galaxy archive", {name for name in names if name.endswith("/__main__.py")}, ("plugins/",))
     place = ("--collections-path", str(scratch / "collections"))
     # The link to the checkout is on sys.path and would be verified in place of the installed collection.
     galaxy = ("env", "ANSIBLE_COLLECTIONS_SCAN_SYS_PATH=false", _ansible("galaxy"), "collection")

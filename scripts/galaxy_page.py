@@ -33,7 +33,19 @@ PLAYBOOKS = {
     "drill": "inject faults into active brokers under load, and account for every event",
     "collect": "copy logs, journals and configuration from the hosts, with secrets masked",
 }
-INTERNAL = ("compile", "decide", "drill", "operation_record", "release_tree")
+INTERNAL = (
+    "broker_fault",
+    "compile",
+    "configure",
+    "decide",
+    "drill",
+    "fleet_status",
+    "machine_info",
+    "operation_record",
+    "release_tree",
+    "store_info",
+    "store_marker",
+)
 """Modules that only the playbooks of the collection use."""
 _HEAD = """\
 <!-- Made by `make rules` from galaxy.yml and the documentation of the plugins. -->
@@ -120,7 +132,7 @@ def _page() -> Iterator[str]:
     for name, role in sorted(documented["role"].items()):
         yield f"| `{name}` | {markdown(role['entry_points']['main']['short_description'])} |\n"
     for kind, title in (
-        ("module", "module"),
+        ("module", "public module"),
         ("filter", "filter"),
         ("test", "test"),
         ("inventory", "inventory plugin"),

@@ -66,6 +66,7 @@ CHECKS = (
     Check("docs/release-lines.md", [PYTHON, "-m", "scripts.release_lines_page", "--check"]),
     Check("docs/log-records.md", [PYTHON, "-m", "scripts.log_records_page", "--check"]),
     Check("GALAXY.md", [PYTHON, "-m", "scripts.galaxy_page", "--check"]),
+    Check("role READMEs", [PYTHON, "-m", "scripts.role_readmes", "--check"]),
     Check("docs/glossary.md", [PYTHON, "-m", "scripts.glossary", "--check"]),
 )
 

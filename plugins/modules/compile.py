@@ -11,6 +11,8 @@ short_description: Compute and check the whole fleet, and archive the files of e
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
+  - A part of the role C(activemq.fleet.broker) and of the playbooks of this collection. It is no interface for other
+    playbooks and may change at any time.
   - Reads the variables of every host of the inventory, whatever the limit of the run, computes groups, pairs
     and links, renders every file and validates every C(activemq.xml) against the schema of its release. The
     files of one host depend on its peers, so nothing is taken from the hosts of the play.

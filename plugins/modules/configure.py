@@ -14,6 +14,8 @@ short_description: Install the files of a broker as one version, activated by on
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
+  - A part of the role C(activemq.fleet.broker) and of the playbooks of this collection. It is no interface for other
+    playbooks and may change at any time.
   - Installs the archive that M(activemq.fleet.compile) made for the host. The vendor's own files of
     O(home) are added, without the ones that hold shipped passwords or keys and without example
     configurations.

@@ -192,7 +192,7 @@ def test_messages_behind_the_fences_point_are_named_and_can_be_sent_to_the_pair(
 
 def is_guard(process: psutil.Process, host: str) -> bool:
     words = process.cmdline()
-    return "activemq_fleet.node.fence" in words and any(f"/{host}/" in word for word in words)
+    return "activemq_fleet.node.fence.start_guard" in words and any(f"/{host}/" in word for word in words)
 
 
 def replace_lock(store: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.waiting import wait_until
 
-GUARD = [sys.executable, "-m", "activemq_fleet.node.fence"]
+GUARD = [sys.executable, "-m", "activemq_fleet.node.fence.start_guard"]
 BROKER = """
 import fcntl, os, signal, sys, time
 link, log = sys.argv[1:]

@@ -35,7 +35,7 @@ from activemq_fleet.node.timeouts import LAB_PROBE
 from activemq_fleet.render import service
 from activemq_fleet.topology import Broker, Fleet
 
-_GUARD = (sys.executable, "-m", "activemq_fleet.node.fence")
+_GUARD = (sys.executable, "-m", "activemq_fleet.node.fence.start_guard")
 _LONGEST_REASON, _REASON_BEGIN = 400, 120  # characters; Spring's go on for pages
 _PORT_FREED = 5.0  # seconds in which a killed process is gone with all its threads
 

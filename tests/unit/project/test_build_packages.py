@@ -84,7 +84,10 @@ def galaxy_archive(names: list[str], moment: int) -> bytes:
         "format": 1,
     }
     listing = json.dumps(files, indent=True).encode()
-    manifest = {"file_manifest_file": {"name": "FILES.json", "chksum_sha256": hashlib.sha256(listing).hexdigest()}}
+    manifest = {
+        "collection_info": {"readme": "GALAXY.md"},
+        "file_manifest_file": {"name": "FILES.json", "chksum_sha256": hashlib.sha256(listing).hexdigest()},
+    }
     contents = {"MANIFEST.json": json.dumps(manifest, indent=True).encode(), "FILES.json": listing} | contents
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
@@ -96,17 +99,18 @@ def galaxy_archive(names: list[str], moment: int) -> bytes:
 
 
 def test_collection_of_another_file_order_and_time_is_the_same_archive() -> None:
-    names = ["roles/broker/a.yml", "README.md", "plugins/b.py"]
+    names = ["roles/broker/a.yml", "GALAXY.md", "plugins/b.py"]
     first = normalize_collection(galaxy_archive(names, 1), EPOCH)
     assert first == normalize_collection(galaxy_archive(names[::-1], 2_000_000_000), EPOCH)
     with tarfile.open(fileobj=io.BytesIO(first)) as archive:
         members = archive.getmembers()
         contents = {member.name: (archive.extractfile(member) or io.BytesIO()).read() for member in members}
-    assert [member.name for member in members][2:] == sorted(names)
+    assert [member.name for member in members][2:] == ["README.md", "plugins/b.py", "roles/broker/a.yml"]
     assert {(member.mtime, member.uname) for member in members} == {(EPOCH, "")}
     recorded = json.loads(contents["MANIFEST.json"])["file_manifest_file"]["chksum_sha256"]
     assert recorded == hashlib.sha256(contents["FILES.json"]).hexdigest()
-    assert contents["README.md"] == b"content of README.md\n"
+    assert contents["README.md"] == b"content of GALAXY.md\n"
+    assert json.loads(contents["MANIFEST.json"])["collection_info"]["readme"] == "README.md"
 
 
 def test_wheelhouse_of_another_time_is_the_same_archive(tmp_path: Path) -> None:

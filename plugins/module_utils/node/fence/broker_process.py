@@ -44,4 +44,4 @@ def say(text: str) -> None:
 def own_command_line() -> list[str]:
     """Return the command line that starts the guard's program, without options: a Python module, or the packed file."""
     spec = sys.modules["__main__"].__spec__
-    return [sys.executable, "-m", spec.parent] if spec and spec.parent else [sys.executable, "-I", sys.argv[0]]
+    return [sys.executable, "-m", spec.name] if spec and spec.parent else [sys.executable, "-I", sys.argv[0]]

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the guard: ``python -m activemq_fleet.node.fence``."""
+"""Runs the guard: ``python -m activemq_fleet.node.fence.start_guard``."""
 
 from __future__ import annotations
 
