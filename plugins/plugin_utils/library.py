@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +15,12 @@ from types import ModuleType
 from typing import Any
 
 from ansible.errors import AnsibleError, AnsibleFilterError
+from ansible.release import __version__ as release
 
 COLLECTION_VERSION = "0.1.0"
 """The version in galaxy.yml, which an installed collection does not contain; ``scripts.set_version`` writes both."""
-
+OLDEST_ANSIBLE = (2, 19)
+"""The oldest ansible-core whose templates the library can evaluate, as in meta/runtime.yml."""
 _INSTALL = "run `make package` in a checkout, and there: pip install dist/activemq_fleet-*.whl"
 
 
@@ -40,7 +43,11 @@ def library(module: str) -> ModuleType:
 
 
 def check_library() -> None:
-    """Raise LibraryError if the library is not installed, or has another version than this collection."""
+    """Raise LibraryError if ansible-core is too old, or the library is missing or has another version.
+
+    An ansible-core that is too old is reported first: the library cannot be installed next to it.
+    """
+    _refuse_old_ansible()
     with _import_errors():
         package = import_module("activemq_fleet")
     version = getattr(package, "__version__", "unknown")
@@ -66,6 +73,16 @@ def _import_errors() -> Iterator[None]:
         raise LibraryError(
             f"the collection activemq.fleet needs its library, which this Python ({sys.executable}) {what}: {_INSTALL}"
         ) from None
+
+
+def _refuse_old_ansible() -> None:
+    if tuple(int(number) for number in re.findall(r"\d+", release)[:2]) < OLDEST_ANSIBLE:
+        oldest = ".".join(map(str, OLDEST_ANSIBLE))
+        raise LibraryError(
+            f"the collection activemq.fleet needs ansible-core {oldest} or later, which evaluates templates by other "
+            f"rules. This Python ({sys.executable}) has ansible-core {release}. Install a newer one with Python 3.11 "
+            f"or later: pip install 'ansible-core>={oldest}'"
+        )
 
 
 def node_module(name: str) -> ModuleType:

@@ -21,11 +21,8 @@ from ansible.cli import CLI
 
 # isort: split
 from ansible import constants, context
-from ansible._internal._datatag._tags import Origin
-from ansible._internal._display_utils import DeferredWarningContext
 from ansible.errors import AnsibleError
 from ansible.inventory.manager import InventoryManager
-from ansible.module_utils._internal._event_utils import format_event_brief_message
 from ansible.parsing.dataloader import DataLoader
 from ansible.parsing.vault import VaultSecretsContext
 from ansible.plugins.loader import init_plugin_loader, inventory_loader
@@ -37,6 +34,7 @@ from ansible.utils.vars import load_extra_vars, load_options_vars
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
+from activemq_fleet._ansible_internals import DeferredWarningContext, Origin, format_event_brief_message
 from activemq_fleet._collection import collections_path
 from activemq_fleet._inventory_groups import group_brokers
 from activemq_fleet._inventory_variables import InventoryVariables

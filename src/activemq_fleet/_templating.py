@@ -11,13 +11,19 @@ from collections.abc import Mapping
 from secrets import token_hex
 from typing import Any
 
-from ansible._internal._templating._engine import TemplateEngine, TemplateOptions
-from ansible._internal._templating._jinja_bits import is_possibly_template
-from ansible._internal._templating._jinja_common import Marker, TruncationMarker, VaultExceptionMarker
-from ansible._internal._templating._marker_behaviors import MarkerBehavior, RoutingMarkerBehavior
 from ansible.parsing.vault import EncryptedString
 from ansible.utils.vars import transform_to_native_types
 
+from activemq_fleet._ansible_internals import (
+    Marker,
+    MarkerBehavior,
+    RoutingMarkerBehavior,
+    TemplateEngine,
+    TemplateOptions,
+    TruncationMarker,
+    VaultExceptionMarker,
+    is_possibly_template,
+)
 from activemq_fleet.settings.encrypted import EncryptedValue
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})

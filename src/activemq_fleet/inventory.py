@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from activemq_fleet.node.text_lines import split_lines
 if TYPE_CHECKING:
     from activemq_fleet.topology import Fleet
 
+OLDEST_ANSIBLE = (2, 19)
+"""The oldest ansible-core whose templates the library can evaluate, as in meta/runtime.yml."""
 # Variables that hosts without a broker use too; other variables whose templates fail there are meant for brokers.
 _BEYOND_BROKERS = ("activemq_agent_", "activemq_vip", "activemq_naming_pattern")
 _VARIABLE = re.compile(rf"\b{PREFIX}\w+")
@@ -186,8 +189,15 @@ def _ansible_module() -> Iterator[Any]:
     """Import Ansible and yield the module that uses it; Ansible's errors are raised as InputError."""
     try:
         import ansible.errors  # the least of it, which reads no configuration
+        from ansible.release import __version__ as release
     except ImportError as error:
         raise InputError(f"reading an inventory needs ansible-core 2.19 or later ({error}): {install_hint()}") from None
+    if tuple(int(number) for number in re.findall(r"\d+", release)[:2]) < OLDEST_ANSIBLE:
+        oldest = ".".join(map(str, OLDEST_ANSIBLE))
+        raise InputError(
+            f"ansible-core {release} of {sys.executable} cannot be used: activemq-fleet reads inventories with "
+            f"ansible-core {oldest} or later. Run: {sys.executable} -m pip install --upgrade 'ansible-core>={oldest}'"
+        )
     try:
         import ansible.constants
 
