@@ -8,7 +8,7 @@ PY := .venv/bin/python
 export ANSIBLE_HOME := $(CURDIR)/.ansible
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup demo docs docs-serve test test-full sanity lint unit pipeline molecule integration hosts golden rules release-data fuzz bench package requirements vulnerabilities clean distclean
+.PHONY: help setup demo docs docs-serve test test-full sanity lint unit pipeline molecule integration hosts golden rules release-data fuzz bench package versions requirements vulnerabilities clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z -]*\):[^=#]*## /    make \1\t/p' Makefile | expand -t 48
@@ -50,6 +50,7 @@ test-full: export ACTIVEMQ_FLEET_BROWSER := required
 test-full: ## run all tests with more repetitions, and fail if a tier is skipped; TIERS=hosts: only this tier
 	@scripts/setup.sh --java --browser --tracer --balancer --database --prometheus --gluster --packets
 	@$(PY) -m scripts.run_tests $(TIERS)
+	@$(if $(TIERS),,$(MAKE) versions)
 	@$(if $(TIERS),,$(PY) -m scripts.fuzz --minutes $(or $(MINUTES),1))
 	@$(if $(TIERS),,$(PY) -m scripts.sanity)
 
@@ -82,6 +83,7 @@ rules: ## write docs/rules.md, docs/topology-errors.md, docs/alerts.md, docs/log
 	@$(PY) -m scripts.glossary
 	@$(PY) -m scripts.galaxy_page
 	@$(PY) -m scripts.role_readmes
+	@$(PY) -m scripts.versions_page
 
 release-data: ## compare the release data with ActiveMQ's SOURCE (a clone) and WEBSITE; WRITE=1 enters new patch releases
 	@scripts/setup.sh
@@ -114,11 +116,17 @@ package: ## build the files of a release in dist/: wheels, collection, wheelhous
 	@$(PY) -m scripts.check_packages
 	@$(PY) -m scripts.build_packages $(if $(SIGNING_KEY),--sign "$(SIGNING_KEY)")
 
+versions: ## run each ansible-core with its Python versions, and record the results in docs/versions.md; SESSIONS=NAME: one of them
+	@scripts/setup.sh
+	@test -x build/nox/bin/nox || { $(PY) -m venv build/nox && \
+	  build/nox/bin/pip install --quiet --no-deps --require-hashes --requirement requirements/versions.txt; }
+	@build/nox/bin/nox $(if $(SESSIONS),--sessions $(SESSIONS)); result=$$?; $(PY) -m scripts.versions_page --record; exit $$result
+
 vulnerabilities: ## check the pinned packages against published advisories; requires access to their service
 	@scripts/setup.sh
 	@test -x build/audit/bin/pip-audit || { $(PY) -m venv build/audit && \
 	  build/audit/bin/pip install --quiet --no-deps --require-hashes --requirement requirements/audit.txt; }
-	@for pins in agent run pipeline dev audit; do \
+	@for pins in agent run pipeline dev audit versions; do \
 	  echo "==> requirements/$$pins.txt"; \
 	  build/audit/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off --requirement requirements/$$pins.txt || exit 1; \
 	done

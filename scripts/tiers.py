@@ -67,6 +67,7 @@ CHECKS = (
     Check("docs/log-records.md", [PYTHON, "-m", "scripts.log_records_page", "--check"]),
     Check("GALAXY.md", [PYTHON, "-m", "scripts.galaxy_page", "--check"]),
     Check("role READMEs", [PYTHON, "-m", "scripts.role_readmes", "--check"]),
+    Check("docs/versions.md", [PYTHON, "-m", "scripts.versions_page", "--check"]),
     Check("docs/glossary.md", [PYTHON, "-m", "scripts.glossary", "--check"]),
 )
 

@@ -1,0 +1,124 @@
+"""Write docs/versions.md from the recorded results of the matrix; with --check report whether it is up to date.
+
+    python -m scripts.versions_page [--record | --check]
+
+``--record`` first takes over the results that `make versions` left in build/versions/.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from scripts.generated_page import DOCS, write_or_check
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORD = ROOT / "scripts" / "versions.json"
+RESULTS = ROOT / "build" / "versions"
+_HEAD = """\
+<!-- Made by `make rules` from scripts/versions.json, which `make versions` writes. -->
+# Versions
+
+This page lists the versions with which the project was run. Other versions may work, but were not run.
+"""
+_CONTROLLER = """
+## Controllers
+
+Each row is one environment with that ansible-core and Python. Its session runs the tests of the inventory plugin, the
+filters and the reader of inventories. It checks the documentation of every plugin and the syntax of every playbook, and
+checks an example with the playbook and with the command. An ansible-core before 2.19 must end in one error. The matrix
+in `noxfile.py` has more combinations: what has no row was not run.
+
+| ansible-core | Python | result | date |
+|---|---|---|---|
+"""
+_NODE = """
+## Python on managed hosts
+
+Each session imports all code of managed hosts with nothing but the standard library, and runs its unit tests.
+
+| Python | result | date |
+|---|---|---|
+"""
+_MODULES = """
+Each of the next sessions runs a module of the collection on a host of each Python, with one ansible-core.
+
+| ansible-core | Python of hosts | result | date |
+|---|---|---|---|
+"""
+_TAIL = """
+## Java
+
+| Java | run |
+|---|---|
+| 17 | the lab and the hosts of all tests, with the releases 5.3.2 to 6.3.1 in [Releases](releases.md) |
+| 11 | only refusals: brokers and Spark jobs that require a newer Java |
+| 21 | not run |
+
+The lab, `audit`, `drift` and `plan` require Java 17 or later. [Prerequisites](first-pair.md#prerequisites) lists the
+Java that each release of ActiveMQ requires.
+
+## Operating systems
+
+| operating system | run |
+|---|---|
+| Debian 12 (bookworm) | controller, lab, and managed hosts with systemd in the hosts tier |
+| Debian 13, Ubuntu, Red Hat Enterprise Linux and its relatives | not run |
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Record results, write the page, or with --check return 1 if it is out of date."""
+    if "--record" in arguments:
+        record_results()
+        arguments = []
+    records = json.loads(RECORD.read_text("utf-8"))
+    return write_or_check(DOCS / "versions.md", "".join(_page(records)), "scripts/versions.json records", arguments)
+
+
+def record_results() -> None:
+    """Merge the results of the last run into the record: those of sessions that did not run stay."""
+    records = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
+    for path in RESULTS.glob("*.json"):
+        day = datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
+        records[path.stem] = json.loads(path.read_text("utf-8")) | {"date": day}
+    RECORD.write_text(json.dumps(records, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _page(records: dict[str, dict[str, str]]) -> Iterator[str]:
+    yield _HEAD
+    yield _CONTROLLER
+    for record in _of_kind(records, "controller"):
+        yield _controller_row(record, record["result"])
+    for record in _of_kind(records, "refused"):
+        passed = record["result"] == "passed"
+        yield _controller_row(record, "refused with one error" if passed else "failed")
+    yield _NODE
+    for record in _of_kind(records, "node"):
+        yield f"| {record['python']} | {record['result']} | {record['date']} |\n"
+    yield _MODULES
+    for record in _of_kind(records, "modules"):
+        core = record.get("ansible_core", record["core"])
+        yield f"| {core} | {record.get('hosts', '')} | {record['result']} | {record['date']} |\n"
+    yield _TAIL
+
+
+def _controller_row(record: dict[str, str], result: str) -> str:
+    core = record.get("ansible_core", record["core"])
+    return f"| {core} | {record['python']} | {result} | {record['date']} |\n"
+
+
+def _of_kind(records: dict[str, dict[str, str]], kind: str) -> list[dict[str, str]]:
+    chosen = [record for record in records.values() if record["kind"] == kind]
+    return sorted(chosen, key=lambda record: (_numbers(record["core"]), _numbers(record["python"])))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
