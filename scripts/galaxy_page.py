@@ -63,6 +63,8 @@ inventory.
 
 ## Installation
 
+<!-- not executed: the lint tier builds and installs the packages -->
+
 ```sh
 ansible-galaxy collection install activemq-fleet-{version}.tar.gz
 pip install dist/activemq_fleet-{version}-py3-none-any.whl
@@ -74,7 +76,7 @@ The wheel contains the collection, too. An installation of the wheel alone is su
 
 Write an inventory. The host names decide which hosts are a pair:
 
-```yaml
+```yaml title="hosts.yml"
 all:
   hosts:
     orders-mq01-a.example.com:

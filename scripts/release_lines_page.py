@@ -38,11 +38,8 @@ that 6.3.2 fixes. A new major version is refused, because its files can differ i
 
 ## Update the data
 
-With clones of ActiveMQ's two repositories, `apache/activemq` (with tags) and `apache/activemq-website`:
-
-```text
-make release-data SOURCE=../activemq WEBSITE=../activemq-website WRITE=1
-```
+With clones of ActiveMQ's two repositories, `apache/activemq` (with tags) and `apache/activemq-website`, run
+`make release-data SOURCE=../activemq WEBSITE=../activemq-website WRITE=1`.
 
 The command compares each release tag with the data and prints every difference: versions of Java, Jetty and Spring,
 transports, version numbers of stores, files of the configuration, new elements and attributes, supported lines and

@@ -10,6 +10,7 @@ import sys
 import time
 import uuid
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,9 @@ from activemq_fleet.artifacts import jars_for
 from activemq_fleet.releases import Release
 from tests.hosts.brokers import wait_until
 from tests.hosts.machines import Machine, Rack
-from tests.hosts.playbooks import PlaybookError
+from tests.hosts.playbooks import PlaybookError, environment
 from tests.situations import in_every_situation
+from tests.support.command_blocks import Command, read_page, run_command
 from tests.waiting import LateError
 
 RELEASE = "5.5.1"
@@ -265,3 +267,16 @@ def test_the_store_that_a_person_names_is_gone_on_with_and_the_other_one_is_kept
     assert f"copy the store of {MASTER} to {SLAVE}" in said
     assert fleet.client("take", fleet.master, 0, 20) == list(range(20))
     assert len(set(backups(fleet.slave)) - before) == 2  # with its sums
+
+
+@in_every_situation
+@pytest.mark.timeout(1800)
+def test_command_of_the_page_resyncs_a_pair_whose_slave_took_over(fleet: Fleet, rack: Rack, repository: Path) -> None:
+    fleet.kill_master()
+
+    for step in read_page(repository / "docs/resync.md").steps:
+        assert isinstance(step, Command)
+        command = replace(step, line=step.line.replace("orders-mq01", "legacy-mq01"))
+        run_command(command, fleet.directory, environment(repository, rack))
+
+    assert fleet.master_lives()

@@ -1,18 +1,19 @@
-"""The Molecule scenario that users copy, with the inventory of the README and real brokers."""
+"""The Molecule scenario that users copy as ``docs/molecule.md`` shows, with real brokers."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.command_blocks import Command, read_page, run_command
+
 ROOT = Path(__file__).resolve().parents[2]
-KIT = ROOT / "extensions" / "molecule_kit" / "default"
+PAGE = ROOT / "docs" / "molecule.md"
 INVENTORY = """\
 all:
   hosts:
@@ -37,7 +38,13 @@ def molecule(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    shutil.copytree(KIT, tmp_path / "molecule" / "default")
+    copy, test = read_page(PAGE).steps
+    assert isinstance(copy, Command)
+    assert test == Command("molecule test\n", None)
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".ansible").symlink_to(ROOT / ".ansible")
+    run_command(copy, tmp_path, os.environ | {"HOME": str(home)})
     (tmp_path / "inventory").mkdir()
     (tmp_path / "inventory" / "hosts.yml").write_text(INVENTORY)
     return tmp_path

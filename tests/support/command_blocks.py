@@ -30,6 +30,7 @@ _BLOCK = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<text>.*?)^ *```$",
     re.MULTILINE | re.DOTALL,
 )
+SHELL = ("bash", "-ec")
 COMMANDS = ("console", "sh")
 """The languages of blocks that list commands."""
 _LOOPBACK = re.compile(r"127\.\d+\.\d+\.\d+")
@@ -104,13 +105,15 @@ def read_page(path: Path) -> Page:
     return Page(tuple(steps), tuple(excluded))
 
 
-def run_page(page: Page, directory: Path, variables: Mapping[str, str] | None = None) -> None:
+def run_page(
+    page: Page, directory: Path, variables: Mapping[str, str] | None = None, shell: Sequence[str] = SHELL
+) -> None:
     """Run all steps of a page in ``directory``. Raises AssertionError for an exit code or an output that differs."""
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = os.environ | {"PATH": programs, "NO_COLOR": "1", "COLUMNS": "200"} | dict(variables or {})
     for step in page.steps:
         if isinstance(step, Command):
-            run_command(step, directory, environment)
+            run_command(step, directory, environment, shell)
         else:
             name, content = step
             file = directory / name.lstrip("/")  # A path on a host stays below the directory.
@@ -127,10 +130,12 @@ def run_lab_page(page: Page, directory: Path, monkeypatch: pytest.MonkeyPatch) -
         main(["lab", "down", "-i", "hosts.yml"])
 
 
-def run_command(command: Command, directory: Path, environment: Mapping[str, str]) -> None:
+def run_command(
+    command: Command, directory: Path, environment: Mapping[str, str], shell: Sequence[str] = SHELL
+) -> None:
     """Run one command, and compare its exit code and its standard output with those of the page."""
     done = subprocess.run(
-        ["bash", "-ec", command.line],
+        [*shell, command.line],
         cwd=directory,
         env=dict(environment),
         stdin=subprocess.DEVNULL,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,16 @@ def copy_examples(directory: Path) -> None:
     shutil.copytree(REPOSITORY / "examples", directory / "examples")
 
 
+def copy_collected_files(directory: Path) -> None:
+    """Copy the hand-written files of the example."""
+    shutil.copytree(REPOSITORY / "examples/adopt-fleet/collected", directory / "collected")
+
+
+def clone_repository(directory: Path) -> None:
+    """Clone the repository, as a reader does who installs from a checkout."""
+    subprocess.run(["git", "clone", "--quiet", str(REPOSITORY), str(directory)], check=True)
+
+
 def copy_handlers(directory: Path) -> None:
     """Copy the handlers of the example."""
     shutil.copytree(REPOSITORY / "examples/agent-handlers/handlers.d", directory / "handlers.d")
@@ -64,21 +75,41 @@ class PageTest:
     """Why only ``make test-full`` executes the page."""
 
 
+NEEDS_HOSTS = "it needs two systemd hosts, and minutes"
 STARTS_BROKERS = "it starts the brokers of an example"
 PAGES: Mapping[str, PageTest] = {
     "README.md": PageTest("integration/test_readme_inventory.py"),
     "docs/adopting.md": PageTest("hosts/test_adopting.py", only_full="it installs three hosts twice"),
+    "docs/adopt.md": PageTest(WITH_SCHEMAS, copy_collected_files),
     "docs/broker-settings.md": PageTest(WITH_SCHEMAS, write_inventory_without_limits),
     "docs/ci.md": PageTest(WITH_SCHEMAS),
     "docs/command-line.md": PageTest(WITH_SCHEMAS),
     "docs/describe-a-fleet.md": PageTest(WITH_SCHEMAS),
     "docs/first-failover.md": PageTest("integration/test_first_failover_tutorial.py"),
     "docs/first-pair.md": PageTest("hosts/test_first_pair_tutorial.py"),
+    "docs/install.md": PageTest(WITH_SCHEMAS, clone_repository, "it builds and installs all packages"),
+    "docs/migrate.md": PageTest(WITH_SCHEMAS, only_full="it starts four brokers"),
+    "docs/shared-stores.md": PageTest(WITH_SCHEMAS, write_inventory, STARTS_BROKERS),
     "docs/loadbalancer.md": PageTest(WITH_SCHEMAS, write_inventory),
     "docs/metrics.md": PageTest(WITH_SCHEMAS, write_inventory),
+    "docs/molecule.md": PageTest("integration/test_molecule_kit.py"),
+    "docs/resync.md": PageTest("hosts/test_resync.py", only_full=NEEDS_HOSTS),
+    "docs/agent.md": PageTest("integration/test_agent_page.py", only_full=STARTS_BROKERS),
     "docs/names.md": PageTest(WITHOUT_BROKERS),
+    "docs/tls.md": PageTest(WITH_SCHEMAS),
     "docs/runtime-configuration.md": PageTest(WITH_SCHEMAS, write_inventory),
     "docs/shared-databases.md": PageTest(WITH_SCHEMAS, write_inventory),
+    "docs/status.md": PageTest(ON_HOSTS, only_full=NEEDS_HOSTS),
+    "docs/watchdog.md": PageTest(ON_HOSTS, only_full=NEEDS_HOSTS),
+    "docs/drill.md": PageTest(ON_HOSTS, only_full=NEEDS_HOSTS),
+    "docs/operations.md": PageTest(ON_HOSTS, only_full=NEEDS_HOSTS),
+    "docs/collect.md": PageTest(ON_HOSTS, only_full=NEEDS_HOSTS),
+    "docs/audit.md": PageTest(ON_HOSTS, only_full=NEEDS_HOSTS),
+    "docs/follow.md": PageTest(ON_HOSTS, only_full=NEEDS_HOSTS),
+    "docs/drift.md": PageTest(ON_HOSTS, only_full=NEEDS_HOSTS),
+    "docs/plan.md": PageTest(ON_SPARK, only_full="it starts Spark three times"),
+    "docs/pipelines.md": PageTest(WITHOUT_BROKERS),
+    "GALAXY.md": PageTest(ON_HOSTS, only_full=NEEDS_HOSTS),
     "examples/agent-handlers/README.md": PageTest(WITHOUT_BROKERS, copy_handlers),
     "examples/adopt-fleet/README.md": PageTest(WITH_SCHEMAS, copy_examples),
     "examples/bridged-pairs/README.md": PageTest(WITH_SCHEMAS, copy_examples, STARTS_BROKERS),
@@ -101,25 +132,7 @@ SAMPLES: Mapping[tuple[str, str], str] = {
 }
 """The test of samples that belong to no file, by page and language."""
 PENDING: Mapping[str, str] = {
-    "GALAXY.md": "hosts",
-    "docs/adopt.md": "integration",
-    "docs/agent.md": "hosts",
-    "docs/audit.md": "pipeline",
-    "docs/collect.md": "hosts",
-    "docs/drift.md": "pipeline",
-    "docs/drill.md": "hosts",
     "docs/fencing.md": "hosts",
-    "docs/follow.md": "pipeline",
-    "docs/install.md": "lint",
-    "docs/migrate.md": "hosts",
-    "docs/molecule.md": "molecule",
-    "docs/operations.md": "hosts",
-    "docs/pipelines.md": "pipeline",
-    "docs/plan.md": "pipeline",
-    "docs/resync.md": "hosts",
-    "docs/shared-stores.md": "integration",
-    "docs/status.md": "hosts",
-    "docs/watchdog.md": "hosts",
 }
 """Pages whose blocks no test executes yet, and the tier that can execute them."""
 

@@ -1,0 +1,91 @@
+"""The pages about running brokers, executed in order on one pair of systemd hosts.
+
+The pages install releases from archives; the tests install the same releases from jars.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.artifacts import jars_for
+from activemq_fleet.releases import Release
+from tests.hosts.brokers import wait_for_pair
+from tests.hosts.machines import Rack
+from tests.hosts.reader_shell import ReaderShell
+from tests.situations import in_every_situation
+from tests.support.command_blocks import Command, Page, read_page, run_page
+from tests.support.documentation_pages import ON_HOSTS, pages_of
+
+pytestmark = in_every_situation
+HOSTS = {"orders-mq01-a.example.com": "10.77.0.31", "orders-mq01-b.example.com": "10.77.0.32"}
+RELEASE, NEXT_RELEASE = "5.18.3", "6.3.1"
+COMMANDS_ON_HOSTS = ("systemctl ", "journalctl ")
+USER = {"name": "app", "groups": ["apps"], "password": "made-up-password"}
+
+
+def variables_of(release: str) -> dict[str, object]:
+    """Return the variables that set a release and the jars to install."""
+    return {"activemq_release": release, "activemq_archive": str(jars_for(Release.of(release)))}
+
+
+def inventory_of(release: str) -> str:
+    """Return an inventory of the pair, as the pages describe it, for the hosts of the test."""
+    variables = {
+        "ansible_user": "root",
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "activemq_address": "{{ ansible_host }}",
+        "activemq_install": "jars",
+        "activemq_console": False,
+        "activemq_fence": "guard",
+        "activemq_heap": "256m",
+        "activemq_java_options": ["-XX:TieredStopAtLevel=1"],
+        "activemq_uid": 977,
+        "activemq_gid": 977,
+        "activemq_users": [USER],
+        "activemq_drill_rate": 40,
+        **variables_of(release),
+    }
+    hosts = {host: {"ansible_host": address} for host, address in HOSTS.items()}
+    return json.dumps({"all": {"hosts": hosts, "vars": variables}})
+
+
+@pytest.fixture(scope="module")
+def shell(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> ReaderShell:
+    """A shell in a directory with ``inventory``, whose pair the playbook ``site`` has installed."""
+    directory = tmp_path_factory.mktemp("reader")
+    rack.up(HOSTS, shares=["/srv/activemq"], owner=os.getpid())
+    shell = ReaderShell(repository, rack, HOSTS, directory)
+    (directory / "inventory").mkdir()
+    (directory / "inventory/hosts.yml").write_text(inventory_of(RELEASE))
+    (directory / "inventory/zz.activemq.yml").write_text("plugin: activemq.fleet.topology\n")
+    shell("ansible-playbook -i inventory activemq.fleet.site")
+    return shell
+
+
+def content_for_hosts(name: str, content: str) -> str:
+    """Return the content of a file of a page, with the hosts and the jars of the test."""
+    if name == "hosts.yml":
+        return inventory_of(NEXT_RELEASE)
+    if "activemq_archive" in content:
+        return json.dumps(variables_of(NEXT_RELEASE))
+    return content
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("page", pages_of(ON_HOSTS))
+def test_commands_of_page_print_what_it_shows(page: str, repository: Path, rack: Rack, shell: ReaderShell) -> None:
+    for step in read_page(repository / page).steps:
+        wait_for_pair(rack.machines)
+        if isinstance(step, Command) and step.line.startswith(COMMANDS_ON_HOSTS):
+            rack.machines[0].run("bash", "-ec", step.line)
+        elif isinstance(step, Command):
+            run_page(Page((step,), ()), shell.directory, shell.variables, rack.lan.inside("bash", "-ec"))
+        else:
+            name, content = step
+            file = shell.directory / name
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(content_for_hosts(name, content))

@@ -1,0 +1,47 @@
+"""The commands of ``docs/agent.md`` work with a pair of real brokers."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.lab.lab import Lab
+from tests.integration.conftest import LabOf
+from tests.situations import in_every_situation
+from tests.support.command_blocks import Command, Page, read_page, run_page
+from tests.support.documentation_pages import REPOSITORY, write_inventory
+
+HOSTS = ("orders-mq01-a.example.com", "orders-mq01-b.example.com")
+
+
+@pytest.fixture
+def lab(lab_of: LabOf, tmp_path: Path) -> Lab:
+    """The pair of the how-to pages, which runs."""
+    write_inventory(tmp_path)
+    lab = lab_of(tmp_path / "inventory")
+    lab.up()
+    return lab
+
+
+@in_every_situation
+@pytest.mark.timeout(1200)
+def test_commands_of_the_page_publish_an_event(lab: Lab, tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="agent-") as directory:  # the path of a socket has at most 107 bytes
+        shutil.copy(tmp_path / "inventory/.secrets/app", Path(directory) / "password")
+        steps = read_page(REPOSITORY / "docs/agent.md").steps
+
+        run_page(Page(tuple(with_addresses(step, lab) for step in steps), ()), Path(directory))
+
+
+def with_addresses(step: Command | tuple[str, str], lab: Lab) -> Command | tuple[str, str]:
+    """Return a step of the page with the addresses of the lab in ``agent.conf``."""
+    if isinstance(step, Command):
+        return step
+    name, text = step
+    for host in HOSTS:
+        ((address, port),) = lab.addresses(host, "mqtt")
+        text = text.replace(f"{host}:1883", f"{address}:{port}")
+    return name, text
