@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
         if "--check" not in arguments:
             path.write_text(text, encoding="utf-8")
         elif not path.exists() or path.read_text(encoding="utf-8") != text:
-            print(f"{path.name} is not what the settings say: run `make rules`", file=sys.stderr)
+            print(f"{path.name} differs from the settings: run `make rules`", file=sys.stderr)
             outdated = True
     return int(outdated)
 

@@ -61,7 +61,8 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
                     }
                 ]
             },
-            "activemq_destination_policies[0].dead_letter_strategy has 'queue_prefix', which type shared does not take",
+            "activemq_destination_policies[0].dead_letter_strategy has 'queue_prefix', "
+            "which type shared does not support",
         ),
         (
             {"destination_policies": [{"destination": "a", "kind": "topic"}] * 2},

@@ -44,7 +44,7 @@ def java_feature(executable: Path) -> int:
         raise ArtifactError(f"{executable} does not run: {error}") from None
     match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     if match is None:
-        raise ArtifactError(f"{executable} -version does not tell its version (exit code {answer.returncode})")
+        raise ArtifactError(f"{executable} -version does not print its version (exit code {answer.returncode})")
     return int(match[1])
 
 

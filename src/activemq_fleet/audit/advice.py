@@ -238,7 +238,7 @@ CLIENT_FRAMES = Advice(
     "wireFormat.maxDataLength and wireFormat.maxFrameSize for STOMP, wireFormat.maxFrameSize for MQTT.",
 )
 DUPLICATE_BRIDGE = Advice(
-    "Keep one of the two links, and let it be duplex; or give the links different names and no duplex.",
+    "Keep one of the two links, and set duplex on it. Or give both links different names, and remove duplex.",
     ("N010", "N011", "V016"),
 )
 

@@ -123,7 +123,7 @@ def releases_of_files(paths: Sequence[Path], release: str | None, rules: Rules) 
     if unknown:
         raise InputError(
             f"--release is missing: no jar around {shorten_list(unknown)} shows which release reads it: "
-            "say --release 5.18.3 for all, or --release-from FILE with lines such as conf/*.xml 5.18.3"
+            "set --release 5.18.3 for all, or --release-from FILE with lines such as conf/*.xml 5.18.3"
         )
     return release_by_file
 

@@ -74,16 +74,16 @@ def refuse_unreachable(specs: Sequence[AgentLoadSpec], timeout: float = _PATIENC
                 bad[dial.address] = problem
     if bad:
         raise InputError(
-            f"no fault is injected, because this controller cannot open MQTT at {_listed(bad)}. The load of a drill is "
-            "put on from here: let this machine resolve and reach these ports, start what does not serve, or run the "
-            "playbook from a machine that agents could run on"
+            f"no fault is injected, because this controller cannot open MQTT at {_listed(bad)}. The load of a "
+            "drill runs on this machine: allow it to resolve and reach these ports, start the brokers that do not "
+            "serve, or run the playbook on another machine"
         )
     denied = {dial.address: answers[dial].problem for dial in dials if answers[dial].is_denied}
     if denied:
         raise InputError(
             f"no fault is injected, because brokers reject the login of the load: {_listed(denied)}. Correct "
-            "activemq_agent_username and activemq_agent_password of the pair's agents, or activemq_users, and bring "
-            "that to the brokers"
+            "activemq_agent_username and activemq_agent_password of the pair's agents, or activemq_users, and "
+            "run the playbook site"
         )
 
 

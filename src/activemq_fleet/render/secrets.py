@@ -36,5 +36,5 @@ class Secrets:
         what = "is not set" if value is None else "is encrypted and cannot be opened"
         raise SettingsError(
             f"{self.host}: {variable} {what}: its value is needed to deploy; "
-            "give it, or the vault password that opens it"
+            "set it, or pass the vault password that decrypts it"
         )

@@ -153,7 +153,7 @@ class KahadbSettings(StoreTuning):
     def _stores_take_every_destination(self) -> Self:
         if not self.by_destination:
             if self.transaction_journal:
-                raise ValueError("has transaction_journal without by_destination: one store has none")
+                raise ValueError("has transaction_journal without by_destination: set by_destination, or remove it")
             return self
         named = [(store.kind, store.destination) for store in self.by_destination]
         if len(set(named)) < len(named):

@@ -108,7 +108,7 @@ class TypedBean(XmlBean):
             if key in {*self.NOT_WRITTEN, *self.PROPERTIES} or getattr(self, key) is None:
                 continue
             if not releases_with(self.element_name(), key):
-                raise ValueError(f"has {key!r}, which type {kind} does not take")
+                raise ValueError(f"has {key!r}, which type {kind} does not support")
         return self
 
     def element_name(self) -> str:

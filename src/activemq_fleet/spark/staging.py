@@ -23,7 +23,7 @@ class LocalTarget:
 
     def __init__(self, out: Path) -> None:
         if out.is_symlink() and not out.exists():
-            raise InputError(f"{out}: is a link to nothing")
+            raise InputError(f"{out}: is a symbolic link without a target")
         self.out = out.resolve()
         self.staged = staging_directory_of(self.out)
         self._lock = -1
