@@ -1,1 +1,1 @@
-"""Speed and memory, each figure beside what a user would pick instead, in one run."""
+"""Measure speed and memory, and compare each figure with the alternative of a user, in one run."""

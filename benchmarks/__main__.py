@@ -97,7 +97,7 @@ PARTS = {
 
 
 def main() -> int:
-    """Measure the parts asked for and print one page of Markdown."""
+    """Measure the selected parts, and print a page of Markdown."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("--output", type=Path, required=True, help="directory for inventories, outputs and figures")
     parser.add_argument("parts", nargs="*", help="what to measure; all by default")

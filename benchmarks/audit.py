@@ -1,4 +1,4 @@
-"""Broker logs to the dataset ``events``: Spark beside two plain processes, DuckDB and Polars.
+"""Measure broker logs to the dataset ``events``: Spark, two plain processes, DuckDB and Polars.
 
 Every engine runs as a process of its own over the same files, and writes Parquet (zstd). Spark and the plain
 processes call the same scanner and write the same columns; DuckDB and Polars do what a query of theirs can:

@@ -132,7 +132,7 @@ def _variables(host: str, said: dict[str, Any]) -> dict[str, Any]:
 
 
 def _template(document: str) -> str:
-    """The document of the first node of the first pair as a template of whoever knows the answers."""
+    """The document of the first node of the first pair as a template that contains the answers."""
     head, opening, rest = document.partition("    <networkConnectors>\n")
     links, closing, tail = rest.partition("    </networkConnectors>\n")
     link = links[: links.index("/>\n") + 3]

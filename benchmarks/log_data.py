@@ -2,7 +2,7 @@
 
 ``log_templates.json`` has what real brokers of eight releases wrote (tests/integration/real_logs.py) and,
 for the kinds that they had no reason to write, a message made from the kind's expression.
-``python -m benchmarks.log_data collect DIR`` makes it anew from such logs.
+``python -m benchmarks.log_data collect DIR`` makes it again from such logs.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _filled(parts: list[str], random: Random) -> str:
 
 
 def collect(directory: Path) -> None:
-    """Write the templates anew from the logs below ``directory/RELEASE/HOST``."""
+    """Write the templates again from the logs below ``directory/RELEASE/HOST``."""
     counts: Counter[str] = Counter()
     stacks: dict[str, str] = {}
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""``render`` of whole fleets, beside ``ansible-inventory --list``, which only reads them."""
+"""Compare ``render`` of fleets with ``ansible-inventory --list``, which only reads them."""
 
 from __future__ import annotations
 

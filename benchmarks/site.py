@@ -1,4 +1,4 @@
-"""``site`` with the action ``configure``, beside a play of ``ansible.builtin.template`` tasks.
+"""Compare ``site`` with the action ``configure`` with a play of ``ansible.builtin.template`` tasks.
 
 The reference writes the very same files: its templates are the files of one host with its names
 taken out, and every file is compared at the end. Once with Ansible's own strategy, once with

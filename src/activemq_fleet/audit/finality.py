@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 FINAL_AFTER = timedelta(minutes=15)
 """An incident is final when the logs of all its hosts go on for so long after it: clocks may be five minutes apart, and
-three take-overs in ten minutes make another incident of it."""
+three takeovers in ten minutes make another incident of it."""
 FINAL_AFTER_FOR_FLEET = timedelta(days=1)
 """An incident is final too when any log of the fleet goes on for so long after it, whatever its own hosts do."""
 JOURNAL_RETENTION = timedelta(days=7)

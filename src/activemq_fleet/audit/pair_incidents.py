@@ -1,4 +1,4 @@
-"""Find the incidents of a pair: take-overs, failed take-overs, split brains and flapping."""
+"""Find the incidents of a pair: takeovers, failed takeovers, split brains and flapping."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WITHIN = timedelta(minutes=10)
 _STOPPED_FOR = timedelta(minutes=1)
 """The shortest time after the stop of a node after which its lock is certainly free."""
 SLOW = 30.0
-"""The number of seconds from which a take-over counts as slow."""
+"""The number of seconds from which a takeover counts as slow."""
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 _OBJECT = re.compile(r"@[0-9a-f]+")
 _LAST_WORDS = timedelta(seconds=30)
@@ -49,10 +49,10 @@ def pair_incidents(
     skew: timedelta = SKEW,
     operations: Sequence[Operation] = (),
 ) -> list[Incident]:
-    """Return the take-overs (also failed ones), split brains and flapping of one pair as incidents.
+    """Return the takeovers (also failed ones), split brains and flapping of one pair as incidents.
 
     ``losses`` are those that agents and bridges saw. Take-overs during ``operations``, the planned work on the pair's
-    nodes, are planned, and so is flapping that consists of planned take-overs alone.
+    nodes, are planned, and so is flapping that consists of planned takeovers alone.
     """
     offset = clock_offsets(runs, skew)
     order = runs_in_order(runs, offset)
@@ -368,7 +368,7 @@ def _incident_of_split(
 
 
 def _flapping(takeovers: Sequence[_Takeover], offset: Offset) -> Iterator[Incident]:
-    """Yield an incident for each series of at least three take-overs in ten minutes."""
+    """Yield an incident for each series of at least three takeovers in ten minutes."""
     moments = [(shifted_time(term.started, offset[term.host]), incident) for term, incident in takeovers]
     known = [(at, incident) for at, incident in moments if at is not None]
     begin = 0
@@ -395,7 +395,7 @@ def _incident_of_flapping(chain: Sequence[Incident], seconds: float) -> Incident
         seconds=round(seconds, 3),
         began_from="log",
         certainty="possible" if any(takeover.certainty == "possible" for takeover in chain) else "proved",
-        cause=f"{len(chain)} take-overs in {_minutes(seconds)}: clients are sent to and fro, and nothing is settled.",
+        cause=f"{len(chain)} takeovers in {_minutes(seconds)}: clients are sent to and fro, and nothing is settled.",
         remedy=advice.FLAPPING.remedy,
         rules=advice.FLAPPING.rules,
     )
@@ -406,7 +406,7 @@ def _minutes(seconds: float) -> str:
 
 
 def _mark_planned(incident: Incident, operations: Sequence[Operation]) -> Incident:
-    """Return the take-over, marked and explained as planned where its node became active during an operation."""
+    """Return the takeover, marked and explained as planned where its node became active during an operation."""
     for operation in operations:
         is_within = incident.ended is not None and operation.began <= incident.ended <= operation.ended + _SLACK
         if operation.host == incident.host and is_within:

@@ -39,7 +39,7 @@ def spans_of(runs: Sequence[ObservedRun]) -> list[Span]:
 
 
 def spans_until_takeovers(spans: Iterable[Span], takeovers: Sequence[datetime]) -> Iterator[Span]:
-    """Yield spans of a host's states, active ones ended at the peer's take-over, as a killed
+    """Yield spans of a host's states, active ones ended at the peer's takeover, as a killed
     broker's log has no end.
     """
     for span in spans:

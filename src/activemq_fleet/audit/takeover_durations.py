@@ -1,4 +1,4 @@
-"""Measure how long a take-over took, and name the source whose clock shows it."""
+"""Measure how long a takeover took, and name the source whose clock shows it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SLACK = timedelta(seconds=1)
 _BURST = timedelta(seconds=10)
 """The longest time between two losses that have one cause."""
 _LONGEST = timedelta(minutes=15)
-"""The longest time between a loss and the take-over that it belongs to."""
+"""The longest time between a loss and the takeover that it belongs to."""
 _LOOK = timedelta(seconds=60)
 """The longest interval between two attempts to get the lock that is in use anywhere."""
 _APART = " The clocks of {} and {} contradict each other, so how long it took is not known."
@@ -21,7 +21,7 @@ _APART = " The clocks of {} and {} contradict each other, so how long it took is
 
 @dataclass(frozen=True, slots=True)
 class TakeoverStart:
-    """The time at which a take-over began, its duration and its source; ``note`` is a sentence
+    """The time at which a takeover began, its duration and its source; ``note`` is a sentence
     for the incident's cause.
     """
 
@@ -38,7 +38,7 @@ def takeover_start(
     skew: timedelta,
     right: Collection[str] = (),
 ) -> TakeoverStart:
-    """Return when the take-over began after which ``term`` became active: by an agent's journal,
+    """Return when the takeover began after which ``term`` became active: by an agent's journal,
     else a bridge, else a log.
 
     ``right``: the witnesses whose clocks are known to agree with the pair's.
@@ -65,7 +65,7 @@ def takeover_start(
 
 
 def right_clocks(losses: Iterable[ConnectionLoss], starts: Collection[datetime]) -> frozenset[str]:
-    """Return the agents and bridges whose clocks need no correction: a connection loss they saw fits a take-over."""
+    """Return the agents and bridges whose clocks need no correction: a connection loss they saw fits a takeover."""
     return frozenset(loss.witness for loss in losses if any(_fits_start(loss, started) for started in starts))
 
 
