@@ -1,12 +1,14 @@
-"""Check the English of documentation, rules, help texts and alerts: banned phrases, and the length of sentences.
+"""Check the English of documentation, rules, help texts, alerts, tasks and error messages.
 
     python -m scripts.check_prose
 
-Each banned phrase has a replacement. Only prose is checked: code blocks, code spans and link targets are not.
+It reports banned phrases, each with its replacement, and sentences that are too long. Only prose is checked: code
+blocks, code spans and link targets are not. Messages are the strings that a ``raise`` statement contains.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import tomllib
@@ -88,6 +90,9 @@ def texts() -> Iterator[Text]:
     ]
     yield from (Text(_relative(page), 1, page.read_text(encoding="utf-8")) for page in pages)
     yield from _role_texts()
+    yield from _task_texts()
+    yield from _plugin_texts()
+    yield from _message_texts()
     yield from _alert_texts()
     yield from _help_texts()
 
@@ -96,6 +101,63 @@ def _role_texts() -> Iterator[Text]:
     for path in sorted((ROOT / "roles").glob("*/meta/argument_specs.yml")):
         for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
             yield from (Text(_relative(path), 1, description) for description in _descriptions(entry))
+
+
+def _task_texts() -> Iterator[Text]:
+    """Yield the names of plays and tasks, and the messages of ``fail``, ``assert`` and ``debug``."""
+    pattern = re.compile(r"^[ -]*(?:name|msg|fail_msg|success_msg): *(?:>-\n((?: {4,}.*\n)+)|(.+))", re.MULTILINE)
+    for path in (*sorted((ROOT / "playbooks").rglob("*.yml")), *sorted((ROOT / "roles").glob("*/tasks/*.yml"))):
+        content = path.read_text(encoding="utf-8")
+        for match in pattern.finditer(content):
+            prose = re.sub(r"\{\{.*?\}\}", "Code", match[1] or match[2], flags=re.DOTALL)
+            yield Text(_relative(path), content.count("\n", 0, match.start()) + 1, prose)
+
+
+def _plugin_texts() -> Iterator[Text]:
+    """Yield the descriptions in the documentation of modules and plugins."""
+    for path in sorted((ROOT / "plugins").glob("*/*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            match node:
+                case ast.Assign(
+                    targets=[ast.Name(id="DOCUMENTATION" | "RETURN")], value=ast.Constant(value=str() as content)
+                ):
+                    texts = _described(yaml.safe_load(content))
+                    yield from (Text(_relative(path), node.lineno, text) for text in texts)
+
+
+def _described(documentation: object) -> Iterator[str]:
+    """Yield each ``description``, ``short_description`` and ``notes`` at any depth of a documentation block."""
+    if isinstance(documentation, dict):
+        for key, value in documentation.items():
+            if key in ("description", "short_description", "notes") and isinstance(value, str):
+                yield value
+            elif key in ("description", "notes") and isinstance(value, list):
+                yield from _strings(value)
+            else:
+                yield from _described(value)
+
+
+def _message_texts() -> Iterator[Text]:
+    """Yield the strings of ``raise`` statements in code for hosts, of agents and of operations."""
+    directories = ("plugins", "agent/src", "src/activemq_fleet/operations")
+    for path in sorted(path for directory in directories for path in (ROOT / directory).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Raise) and node.exc:
+                yield from messages_of(node.exc, _relative(path))
+
+
+def messages_of(raised: ast.expr, path: str) -> Iterator[Text]:
+    """Yield the strings in the expression of a ``raise`` statement; a replaced field is shown as code."""
+    match raised:
+        case ast.JoinedStr(values=values):
+            parts = [str(part.value) if isinstance(part, ast.Constant) else "Code" for part in values]
+            yield Text(path, raised.lineno, "".join(parts))
+        case ast.Constant(value=str() as text):
+            yield Text(path, raised.lineno, text)
+        case _:
+            for child in ast.iter_child_nodes(raised):
+                if isinstance(child, ast.expr):
+                    yield from messages_of(child, path)
 
 
 def _descriptions(entry: dict[str, object]) -> Iterator[str]:

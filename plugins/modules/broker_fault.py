@@ -12,9 +12,9 @@ version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the playbook C(drill). It is no interface for other playbooks and may change at any time.
-  - Kills, freezes or stops the broker of this host, if it is active, and says when. Clients lose it.
-  - With a unit, a timer of the host's own systemd brings the broker back after O(again) seconds, so that whoever
-    dies here leaves none that is down or frozen.
+  - Kills, freezes or stops the broker of this host, if it is active, and returns the time. Clients lose it.
+  - With a unit, a timer of the host's own systemd restores the broker after O(again) seconds, so that a
+    controller that is interrupted leaves no broker stopped or frozen.
 options:
   unit:
     description: The unit of systemd. Without it the process itself is signalled.

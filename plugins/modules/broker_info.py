@@ -50,13 +50,13 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: Look at the broker
+- name: Inspect the broker
   activemq.fleet.broker_info:
     base: /var/lib/activemq/activemq
     unit: activemq.service
   register: broker
 
-- name: Say how it stands
+- name: Show its state
   ansible.builtin.debug:
     msg: "{{ broker.state }}: {{ broker.how }}"
 """
@@ -210,7 +210,7 @@ home:
   type: str
   returned: always
 age:
-  description: Seconds since the process was started, by a clock that nobody sets, or null.
+  description: Seconds since the process was started, by the monotonic clock, or null.
   type: float
   returned: always
 clock:

@@ -19,7 +19,7 @@ description:
     host counts only if it belongs to the broker's account. A broker of another host is logged in at over TLS only if
     its certificate is verified; else the TLS handshake must do. Without TLS no other account is sent there.
   - Run it with C(async) on a host that reaches all of them. It makes the file O(flag) when the first message
-    came back, and ends with the first answer after somebody removed that file, or after O(seconds).
+    came back, and ends with the first answer after that file was removed, or after O(seconds).
   - It changes nothing on the brokers.
 options:
   addresses:
@@ -80,8 +80,8 @@ spans:
   returned: always
 gaps:
   description:
-    - When nobody served, each with C(began), C(ended), C(seconds), and the addresses C(before) and C(after). A
-      gap at the end has no C(after).
+    - The periods in which no broker served, each with C(began), C(ended), C(seconds), and the addresses C(before) and
+      C(after). A gap at the end has no C(after).
   type: list
   elements: dict
   returned: always

@@ -12,7 +12,7 @@ version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - The playbook C(activemq.fleet.collect) runs it for every broker and agent.
-  - On the host it reads, masks and packs one archive. On the controller the archive is unpacked beside its
+  - On the host it reads, masks and packs one archive. On the controller the archive is unpacked next to its
     place and renamed, so O(to)C(/HOST) appears whole or not at all. Nothing is changed on the host but for the
     temporary directory of Ansible.
   - Secrets are masked on the host. A secret whose variable the host's own files tell becomes

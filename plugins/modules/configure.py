@@ -22,7 +22,7 @@ description:
   - The files become the directory C(BASE/versions/ID), complete and written to the disk, before the link
     C(BASE/current) is renamed to it. An interrupted run leaves the old version in force, and a directory
     that nothing refers to and the next run removes.
-  - A file that was changed, added or removed by hand is found, reported and installed anew.
+  - A file that was changed, added or removed by hand is detected, reported and installed again.
   - It never restarts a broker. It says whether one that runs has yet to read what is in force now.
   - The archive holds secrets, so it is copied as a file that only its owner may read. It is never part of
     a module's arguments.

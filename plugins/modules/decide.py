@@ -96,7 +96,7 @@ verify:
   elements: str
   returned: for V(roll)
 notes:
-  description: What is left to somebody else, one line each.
+  description: What the operator must do, one line each.
   type: list
   elements: str
   returned: for V(roll)

@@ -44,7 +44,7 @@ options:
     type: dict
     default: {}
   report:
-    description: For V(begin) and V(end), where the report is written (HTML; JSON beside it).
+    description: For V(begin) and V(end), where the report is written (HTML; JSON next to it).
     type: path
 attributes:
   check_mode:

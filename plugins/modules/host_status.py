@@ -14,9 +14,9 @@ description:
   - Gathers in one call what the playbook C(status) shows of a host. It changes nothing and may run at any moment.
   - Of a broker that is what M(activemq.fleet.broker_info) returns, how full it is, its messages and bridges, what its
     log says of links, which files were installed, and when the certificates of its connectors end.
-  - The usage comes from the broker's MBeans. Its JVM is asked over its attach socket to open its management view to
-    this machine, as C(jcmd PID ManagementAgent.start_local) does. It stays open until the JVM ends, and only whoever
-    may attach to the JVM can use it.
+  - The usage comes from the broker's MBeans. The module opens the local management agent of the JVM through
+    its attach socket, as C(jcmd PID ManagementAgent.start_local) does. It stays open until the JVM ends, and only
+    accounts that may attach to the JVM can use it.
   - Run it as root or as the broker's account.
 options:
   broker:

@@ -46,7 +46,7 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: Look at the machine
+- name: Inspect the machine
   activemq.fleet.machine_info:
     directory: /srv/activemq/orders-mq01
     home: /opt/activemq-5.18.3

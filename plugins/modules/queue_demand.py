@@ -11,7 +11,7 @@ short_description: Create demand for queues, so that a bridge moves their messag
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - A bridge forwards a queue only while somebody at its far side consumes it. This subscribes to the queues
+  - A bridge forwards a queue only while a consumer at its far side exists. This subscribes to the queues
     over STOMP with a selector that no message matches. The bridge brings all messages, they are stored here, and
     none is taken.
   - It leaves nothing behind. When it is killed, what has crossed stays here and the rest stays there.
@@ -36,7 +36,7 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: Let the bridge bring what nobody consumes
+- name: Create demand for queues without consumers
   activemq.fleet.queue_demand:
     base: /var/lib/activemq/activemq
     queues: [orders, invoices]

@@ -14,7 +14,7 @@ description:
   - Copies a directory between two hosts through the controller, over nothing but Ansible's own connections.
     Every file is verified by its SHA-256 where it arrives, what was cut short is continued, files that the
     other host has already do not travel, and the copy takes its place by a rename.
-  - What was there before stays beside it under the name C(DIRECTORY.before-TIME), with its sums in a file of
+  - The previous store is kept next to it under the name C(DIRECTORY.before-TIME), with its sums in a file of
     that name with C(.json). No such backup is ever overwritten or removed.
   - The steps are, in this order, V(manifest) on the host that has the store, V(staged) on the one that gets
     it, V(fetched) on the first, V(placed) and V(switched) on the second. Any of them may be repeated.
@@ -22,7 +22,7 @@ description:
     a task for each of them. A copy of some gigabytes takes minutes. The controller needs as much free space as
     the files that travel.
   - Root acts on the store of another account as that account only, and keeps what it must remember in
-    C(/var/lib/activemq-fleet), which nobody else can enter.
+    C(/var/lib/activemq-fleet), which no other account can enter.
   - The broker must have ended on both hosts. A store whose lock is held is refused.
 options:
   state:
@@ -59,7 +59,7 @@ options:
     type: str
     version_added: 0.2.0
   source:
-    description: Who had the store, for the notes beside the backup.
+    description: The host of the store, for the notes next to the backup.
     type: str
     default: ""
   name:
@@ -83,13 +83,13 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: See what is to be copied
+- name: List the files of the store
   activemq.fleet.store_copy:
     state: manifest
     directory: /var/lib/activemq/activemq/data/kahadb
   register: manifest
 
-- name: Make room for it on the other node
+- name: Prepare the directory on the other node
   activemq.fleet.store_copy:
     state: staged
     directory: /var/lib/activemq/activemq/data/kahadb

@@ -33,7 +33,7 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: Look at the store
+- name: Inspect the store
   activemq.fleet.store_info:
     base: /var/lib/activemq/activemq
     directory: /var/lib/activemq/activemq/data/kahadb
@@ -46,7 +46,7 @@ exists:
   type: bool
   returned: always
 locked:
-  description: Whether somebody holds the lock of the store.
+  description: Whether a process holds the lock of the store.
   type: bool
   returned: always
 pid:
@@ -70,7 +70,7 @@ allocated:
   type: int
   returned: always
 free:
-  description: Bytes that are free beside it.
+  description: Free bytes on the file system of the store.
   type: int
   returned: always
 runs:

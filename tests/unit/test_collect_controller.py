@@ -329,4 +329,4 @@ def test_a_foreign_directory_is_refused_before_any_host_is_looked_at(tmp_path: P
 
     assert done.returncode == 2
     assert "is not empty" in done.stdout
-    assert "TASK [Collect what the host has to say]" not in done.stdout
+    assert "TASK [Collect the evidence of the host]" not in done.stdout

@@ -148,7 +148,7 @@ class PacketFilter:
         if kind != PUBLISH and kind not in _LENGTHS:
             raise ViolationError("sent a packet of a type that no broker sends to an agent")
         if kind == PUBLISH and self._header[0] & 0b0100:
-            raise ViolationError("sent a message of QoS 2, which nobody asked for")
+            raise ViolationError("sent a message of QoS 2, which the agent did not request")
         if (kind == CONNACK) == self._connected:
             raise ViolationError("sent a second CONNACK" if self._connected else "sent a packet before its CONNACK")
 

@@ -187,7 +187,7 @@ class Session:
 
     def _on_subscribe(self, _client: Any, _data: Any, mid: int, reasons: Any, _properties: Any) -> None:
         if self._unanswered_subscribes <= 0:
-            raise ViolationError("sent a SUBACK that nobody asked for")
+            raise ViolationError("sent a SUBACK that the agent did not request")
         self._unanswered_subscribes -= 1
         self._put(Suback(self._conn, mid, any(reason.is_failure for reason in reasons)))
 

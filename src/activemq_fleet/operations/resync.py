@@ -208,7 +208,7 @@ def _rising(master: PureNode, slave: PureNode) -> ResyncStep | None:
 def _judge(master: PureNode, slave: PureNode, chosen: str | None) -> StoreChoice:
     if chosen is None and master.state in SERVING and slave.state in SERVING:
         raise ResyncRefused(
-            f"{master.host} and {slave.host} both serve, and each has messages that the other does not have: keep "
+            f"{master.host} and {slave.host} both serve, and each has messages that the other does not have. Keep "
             "clients away from one of them, let consumers receive its messages, and run the playbook again with "
             "-e activemq_resync_from=HOST; the store of the other node is kept as a backup"
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
-from scripts.check_prose import MOST_WORDS, Text, problems_of
+from scripts.check_prose import MOST_WORDS, Text, messages_of, problems_of, texts
 
 
 def problems(prose: str) -> list[str]:
@@ -46,3 +48,18 @@ def test_long_sentence_is_reported_and_a_list_is_not() -> None:
         f"page.md:1: a sentence has {MOST_WORDS + 1} words: split it, {MOST_WORDS} at most"
     ]
     assert problems("\n".join(["- some words of a list"] * MOST_WORDS)) == []
+
+
+def test_message_of_raise_statement_is_checked() -> None:
+    (statement,) = ast.parse('raise InputError(f"{host}: the way back is {state}: run " "it anew")').body
+    assert isinstance(statement, ast.Raise)
+    assert statement.exc is not None
+
+    reported = [problem for text in messages_of(statement.exc, "a.py") for problem in problems_of(text)]
+
+    assert reported == ['a.py:1: "the way back": write rollback', 'a.py:1: "anew": write again']
+
+
+@pytest.mark.parametrize("start", ["playbooks/", "roles/broker/tasks/", "plugins/modules/", "agent/src/"])
+def test_texts_include_tasks_plugins_and_messages(start: str) -> None:
+    assert any(text.path.startswith(start) for text in texts())

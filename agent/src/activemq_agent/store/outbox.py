@@ -67,7 +67,7 @@ def _was_accepted(transaction: Transaction, event_id: str) -> bool:
     if event_id != prefix + seq or not _SEQ.fullmatch(seq):
         return False
     if int(seq) > counters.seq:
-        raise Refused(f"{event_id} is an id that this agent will give to an event by itself: choose another")
+        raise Refused(f"{event_id} is an id that this agent assigns to events automatically: choose another id")
     return True
 
 
