@@ -1,4 +1,4 @@
-"""Run ``ansible-test sanity`` on the built collection, with each release of ansible-core that the collection supports.
+"""Run ansible-test sanity, with each ansible-core that the collection supports, and antsibull-docs on the collection.
 
     python -m scripts.sanity [--core LINE ...] [--test NAME ...]
 
@@ -71,6 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"sanity: error: {error}", file=sys.stderr)
             return 1
         results = [run_core(core, collection, pythons, options.test) for core in options.core or CORES]
+        if not options.test:
+            results.append(lint_documentation(collection, pythons))
     print(f"\n{'ansible-core':<14} {'Python':<8} result")
     for result in results:
         outcome = "passed" if result.passed else f"failed {result.problem}".rstrip()
@@ -132,6 +134,24 @@ def run_core(core: str, collection: Path, pythons: Mapping[str, str], tests: Seq
         return SanityResult(core, controller, False)
     # ansible-test also succeeds where it finds no file to test.
     return SanityResult(core, controller, started > 0, "" if started else "because ansible-test ran no test")
+
+
+def lint_documentation(collection: Path, pythons: Mapping[str, str]) -> SanityResult:
+    """Run antsibull-docs on the documentation of the collection's plugins and roles."""
+    name = "antsibull-docs"
+    python = next((version for version in ("3.13", "3.12", "3.11") if version in pythons), None)
+    if python is None:
+        return SanityResult(name, "-", False, "because Python 3.11 to 3.13 is missing: install one")
+    place = SANITY / name
+    try:
+        if not (place / "bin" / name).exists():
+            _run([pythons[python], "-m", "venv", "--clear", str(place)], os.environ)
+            _run([str(place / "bin" / "pip"), "install", "--quiet", name, "ansible-core"], os.environ)
+        variables = _test_environment(place / "bin", _linked_pythons(pythons))
+        _run([str(place / "bin" / name), "lint-collection-docs", "--plugin-docs", str(collection)], variables)
+    except SanityError as error:
+        return SanityResult(name, python, False, f"because {error}")
+    return SanityResult(name, python, True)
 
 
 def _core_environment(core: str, python: str) -> Path:
