@@ -395,7 +395,7 @@ def _incident_of_flapping(chain: Sequence[Incident], seconds: float) -> Incident
         seconds=round(seconds, 3),
         began_from="log",
         certainty="possible" if any(takeover.certainty == "possible" for takeover in chain) else "proved",
-        cause=f"{len(chain)} takeovers in {_minutes(seconds)}: clients are sent to and fro, and nothing is settled.",
+        cause=f"{len(chain)} takeovers in {_minutes(seconds)}: clients reconnect each time, and no node stays active.",
         remedy=advice.FLAPPING.remedy,
         rules=advice.FLAPPING.rules,
     )

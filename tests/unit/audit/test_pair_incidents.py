@@ -323,7 +323,7 @@ def test_two_take_overs_are_no_flapping() -> None:
 def test_five_close_take_overs_are_one_flapping() -> None:
     incidents = [one for one in rounds((3, 5, 7, 9, 11), 0.0) if one.kind == "flapping"]
 
-    assert only(incidents).cause.startswith("5 take-overs")
+    assert only(incidents).cause.startswith("5 takeovers")
 
 
 @pytest.mark.parametrize("clock", [-299.0, 299.0])
@@ -335,7 +335,7 @@ def test_clocks_change_neither_host_nor_kind_of_an_incident(clock: float) -> Non
 
 
 def test_a_witness_whose_clock_is_right_tells_nothing_of_what_it_did_not_see() -> None:
-    """Its one loss is of the second take-over, and close to the first."""
+    """Its one loss is of the second takeover, and close to the first."""
     a, b = [*MASTER, "3:30 chosen", "3:31 wait"], [*STANDS_BY, "3:02 opened", "3:03 starting", "3:04 started"]
     b += ["5:30 chosen", "5:31 wait"]
     a += ["5:02 opened", "5:03 starting", "5:04 started"]
