@@ -85,8 +85,10 @@ def explain_failure(error: BaseException, broker: Endpoint, *, seconds: float) -
         case ssl.SSLError():
             return _no_tls(error, at)
         case TimeoutError() if "handshake" in str(error):
-            return f"{at} did not answer the TLS handshake in {seconds:g} s: the broker hangs, or the port "
-            "does not use TLS"
+            return (
+                f"{at} did not answer the TLS handshake in {seconds:g} s: "
+                "the broker hangs, or the port does not use TLS"
+            )
         case TimeoutError():
             return f"{at} did not answer in {seconds:g} s"
         case ConnectionResetError() | BrokenPipeError() if broker.tls:
