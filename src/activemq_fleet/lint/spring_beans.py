@@ -7,7 +7,7 @@ from functools import cache
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.schema import BEANS
+from activemq_fleet.schema import BEANS, meant_name, words_of
 
 Version = tuple[int, int]
 _VALUES = "bean ref idref value null list set map props"
@@ -83,6 +83,8 @@ _REPLACEMENTS = {
     "local": 'bean="…"',
     "dependency-check": "",
 }
+# Removed names with a name of the same effect, for a bean of the same file.
+_NEW_NAMES = {"local": "bean"}
 
 
 @rule("V021", "error", refuses=True)
@@ -143,20 +145,36 @@ def _problems(
     node: Element, elements: dict[str, tuple[frozenset[str], frozenset[str]]], name: str
 ) -> Iterator[Problem]:
     if node.name not in elements:
-        yield node.problem(f"{name} has no <{node.name}>")
+        inside_spring = node.parent is not None and node.parent.namespace == BEANS
+        known = elements[node.parent.name][1] if node.parent and inside_spring and node.parent.name in elements else ()
+        meant = meant_name(node.name, known, _words_of_spring())
+        yield node.problem(f"{name} has no <{node.name}>", edits=node.renamed(meant) if meant else ())
         return
     attributes, children = elements[node.name]
     for attribute in node.attributes:
         if "}" not in attribute and attribute not in attributes:
             replacement = _REPLACEMENTS.get(attribute)
             instruction = f": write {replacement}" if replacement else ": remove it" if replacement == "" else ""
-            yield node.problem(f"<{node.name}> has no attribute {attribute} in {name}{instruction}", attribute)
+            meant = _NEW_NAMES.get(attribute) or meant_name(attribute, attributes, _words_of_spring())
+            yield node.problem(
+                f"<{node.name}> has no attribute {attribute} in {name}{instruction}",
+                attribute,
+                edits=node.with_attribute_renamed(attribute, meant) if meant in attributes else (),
+            )
     for wanted in _REQUIRED.get(node.name, "").split():
         if not node.has(wanted):
             yield node.problem(f"<{node.name}> lacks {wanted}, which {name} requires")
     for inside in node.children():
         if inside.namespace == BEANS and inside.name in elements and inside.name not in children:
             yield inside.problem(f"<{inside.name}> is not permitted in <{node.name}> by {name}")
+
+
+@cache
+def _words_of_spring() -> frozenset[str]:
+    """Return the words of all names of elements and attributes of any version of Spring's beans schema."""
+    names = [*_ELEMENTS, *(name for parts in _ELEMENTS.values() for part in parts for name in part.split())]
+    names += (word for _, changes in _LATER for parts in changes.values() for part in parts for word in part.split())
+    return frozenset().union(*map(words_of, names))
 
 
 @cache

@@ -18,6 +18,7 @@ from activemq_fleet.schema._documents import (
 )
 from activemq_fleet.schema._positions import Positions, SourcePosition, text_of
 from activemq_fleet.schema._schema import Schema
+from activemq_fleet.schema._similar_names import meant_name, words_of
 
 __all__ = [
     "BEANS",
@@ -32,9 +33,11 @@ __all__ = [
     "XmlDocument",
     "declared_encoding",
     "local_name",
+    "meant_name",
     "namespace_of",
     "parse",
     "text_of",
     "utf_16_of",
+    "words_of",
     "xml_parser",
 ]

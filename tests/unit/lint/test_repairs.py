@@ -257,6 +257,29 @@ def test_deprecated_name_gets_the_name_with_the_same_effect(
     assert result.content == content.replace(wrong, right)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ('<bean id="a" clas="java.util.Date"/>', '<bean id="a" class="java.util.Date"/>'),
+        ('<baen id="a" class="a.B"><!-- --></baen>', '<bean id="a" class="a.B"><!-- --></bean>'),
+        (
+            '<bean id="a" class="a.B"><propety nmae="b" value="c"/></bean>',
+            '<bean id="a" class="a.B"><property name="b" value="c"/></bean>',
+        ),
+        (
+            '<bean id="a" class="a.B"><property name="b"><ref local="c"/></property></bean>',
+            '<bean id="a" class="a.B"><property name="b"><ref bean="c"/></property></bean>',
+        ),
+        ('<bean id="a" class="a.B" singleton="true"/>', '<bean id="a" class="a.B" singleton="true"/>'),
+        ('<bean id="a" class="a.B" factory-beans="b"/>', '<bean id="a" class="a.B" factory-bean="b"/>'),
+    ],
+)
+def test_misspelt_name_of_spring_gets_its_name(wrong: str, right: str) -> None:
+    file = complete('<networkConnector uri="static:(tcp://a:61616)"/>', RELEASE)
+    content, faultless = (file.replace(b"<broker ", text.encode() + b"<broker ", 1) for text in (wrong, right))
+    assert repair_file(content, RELEASE, schema_of=None, select=["V"]).content == faultless
+
+
 def test_finding_about_a_rendered_file_has_no_edits() -> None:
     policy = '<policyEntry queue="a" gcInactiveDestinations="true" inactiveTimoutBeforeGC="9"/>'
     fragment = {"parent": "broker/destinationPolicy/policyMap/policyEntries", "xml": policy}
