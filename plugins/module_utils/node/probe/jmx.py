@@ -68,7 +68,7 @@ class MBeanServer:
     def __init__(self, url: str, timeout: float) -> None:
         match = _URL.search(url)
         if match is None:
-            raise JmxError(f"{url[:80]!r} is no address of a local JMX connector")
+            raise JmxError(f"{url[:80]!r} is not the address of a local JMX connector")
         self._left = _LONGEST
         with _reported_errors():
             server = _remote(ObjectReader(_reader_of(memoryview(base64.b64decode(match[1])))).read_value())

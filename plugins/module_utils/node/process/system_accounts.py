@@ -289,5 +289,5 @@ def _end(child: int) -> int:
 
 def _ending(status: int) -> str:
     if os.WIFSIGNALED(status):
-        return f"its process was ended by signal {os.WTERMSIG(status)} (9 may be for want of memory)"
+        return f"its process was ended by signal {os.WTERMSIG(status)} (9 may mean that memory ran out)"
     return f"its process ended with status {os.WEXITSTATUS(status) if os.WIFEXITED(status) else status}"
