@@ -91,7 +91,7 @@ def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -
         with open_directory(path) as parent:
             if parent.exists(name) and stat.S_ISLNK(parent.status(name).st_mode):
                 return (
-                    f"{store} is a symbolic link, and a store is replaced by a rename: set activemq_store_directory "
+                    f"{store} is a link, and a store is replaced by a rename: set activemq_store_directory "
                     "to the directory itself"
                 )
             if _is_mount_point(parent, name):
