@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: brief
 type: stdout
 short_description: Print results, changes and failures of operations, without tasks that only read
-version_added: 0.1.0
+version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Prints a line for each play that has hosts, for each thing that was changed, and for each failure; what C(debug) and

@@ -22,7 +22,6 @@ options:
       - The account of the broker. As root the store is read as this account; without it as the one to which the
         first directory on the way to the store belongs that is not root's.
     type: str
-    version_added: 0.2.0
 """
     UNCHANGING = r"""
 attributes:

@@ -24,4 +24,5 @@ options:
   parity:
     description: As the variable C(activemq_naming_parity), V(odd-even) or V(even-odd).
     type: str
+    version_added: 0.2.0
 """

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: facts_by_host
 short_description: Return one fact of many hosts as a dictionary by host
-version_added: 0.1.0
+version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Looks a fact or a registered result up on each of these hosts. A host that does not have it is left out.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: hosts_of_play
 short_description: Return the hosts of a play of the playbook site
-version_added: 0.1.0
+version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Returns the hosts of a play by what M(activemq.fleet.compile) and M(activemq.fleet.decide) have returned in earlier

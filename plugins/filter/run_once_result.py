@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: run_once_result
 short_description: Return the result of a task that ran once, from any play
-version_added: 0.1.0
+version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Returns the registered result of a task with C(run_once), which only the hosts of that play have. A later play may

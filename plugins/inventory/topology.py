@@ -45,6 +45,7 @@ options:
         are a pair and 1 is the preferred master, with V(even-odd) 0 and 1.
       - Without it the variable C(activemq_naming_parity) of the host holds. Set here, it becomes that variable.
     type: str
+    version_added: 0.2.0
     choices: [odd-even, even-odd]
   master_node:
     description:

@@ -37,13 +37,16 @@ options:
   required:
     description: Fail, in one line with the broker's own error, when none of O(states) is reached.
     type: bool
+    version_added: 0.2.0
     default: false
   replaces:
     description: With O(required), the process that must not run any more.
     type: int
+    version_added: 0.2.0
   release:
     description: With O(required), the release that must run.
     type: str
+    version_added: 0.2.0
 extends_documentation_fragment:
   - activemq.fleet.broker
   - activemq.fleet.broker.unchanging
@@ -79,6 +82,7 @@ how:
 frozen:
   description: Whether a signal stopped the process.
   type: bool
+  version_added: 0.2.0
   returned: always
 pid:
   description: The process, or null.
@@ -87,6 +91,7 @@ pid:
 guard:
   description: The process of the guard that started it, or null.
   type: int
+  version_added: 0.2.0
   returned: always
 since:
   description: When it was started, RFC 3339 in UTC.
@@ -126,6 +131,7 @@ settled:
     With O(wait), whether the broker stays ready: an active one has loaded its configuration completely, so that no bean
     after its C(<broker>) can still end it. Null without O(wait), and for a broker that is not ready.
   type: bool
+  version_added: 0.2.0
   returned: always
 message_returned:
   description: Whether a message came back. Null where it was not tried or the account may not.
@@ -136,11 +142,13 @@ error:
     Of a broker without a process, the last error of its log, else of what it printed, in one line that ends with the
     deepest cause; else empty.
   type: str
+  version_added: 0.2.0
   returned: always
   sample: "Failed to start: java.net.BindException: Address already in use"
 data:
   description: The directory of the broker's log.
   type: str
+  version_added: 0.2.0
   returned: always
 store:
   description: The directory of the kahaDB store, of a fenced one the parent of its generations, or null.
@@ -151,6 +159,7 @@ persistence:
     - Where the configuration that runs keeps its messages. C(kind) is the element of the store, C(openwire) what
       C(storeOpenWireVersion) says, C(pure) whether it copies to a slave or is one. Empty without a configuration.
   type: dict
+  version_added: 0.2.0
   returned: always
 store_used:
   description: Whether that store was ever used, or null.
@@ -161,28 +170,33 @@ generation:
     - The number of the generation of a fenced store whose files the process has open; V(0) for files of the store's
       own directory, null without any.
   type: int
+  version_added: 0.2.0
   returned: always
 generation_in_force:
   description:
     - The number of the generation that the guards' newest claim names; V(0) where that is the store's own directory,
       null where it is not known. Who can write there is the pair's master, whatever ports say.
   type: int
+  version_added: 0.2.0
   returned: always
 subscriptions_at_risk:
   description: A sentence for each record of a start without a usable index, by which durable subscriptions may have
     lost messages.
   type: list
+  version_added: 0.2.0
   elements: str
   returned: always
 risk_records:
   description: For each such record its time (C(time), in seconds since the epoch), C(path), the number of
     C(subscriptions), and their C(description).
   type: list
+  version_added: 0.2.0
   elements: dict
   returned: always
 generations:
   description: C(number) and time (C(made), in seconds since the epoch) of the newest generations of this host's guard.
   type: list
+  version_added: 0.2.0
   elements: dict
   returned: always
 store_access:
@@ -190,49 +204,60 @@ store_access:
     - Why the account of the process could not open the lock of that store, empty when it can. The log of a
       standby that cannot says that the lock is held, too.
   type: str
+  version_added: 0.2.0
   returned: always
 store_marker:
   description: The lines of the store's marker, or null where there is none.
   type: list
+  version_added: 0.2.0
   elements: str
   returned: always
 release:
   description: The release whose jars the process has open, or null where that cannot be seen.
   type: str
+  version_added: 0.2.0
   returned: always
 release_unseen:
   description: Why no release can be seen, or an empty text. Empty where no process runs, too.
   type: str
+  version_added: 0.2.0
   returned: always
   sample: 5.18.3
 home:
   description: Where the process was told that its release is, or null.
   type: str
+  version_added: 0.2.0
   returned: always
 age:
   description: Seconds since the process was started, by the monotonic clock, or null.
   type: float
+  version_added: 0.2.0
   returned: always
 clock:
   description: The host's time at the end of the look, in seconds since the epoch.
   type: float
+  version_added: 0.2.0
   returned: always
 complete:
   description: Whether a whole version of the configuration is in force.
   type: bool
+  version_added: 0.2.0
   returned: always
 drift:
   description: What was changed in it by hand, one line a file.
   type: list
+  version_added: 0.2.0
   elements: str
   returned: always
 previous_intact:
   description: Whether RV(previous) is still whole, or null where no restart is owed.
   type: bool
+  version_added: 0.2.0
   returned: always
 free:
   description: Bytes that can still be written, by directory.
   type: dict
+  version_added: 0.2.0
   returned: always
 """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: broker_watch
 short_description: Measure which node of a pair serves, and the downtime, during an operation
-version_added: 0.1.0
+version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Makes one round trip after the other against the connectors of a pair, with a new connection each time, as

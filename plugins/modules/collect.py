@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: collect
 short_description: Copy logs, journals and the active configuration to the controller, with secrets masked
-version_added: 0.1.0
+version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - The playbook C(activemq.fleet.collect) runs it for every broker and agent.

@@ -34,12 +34,14 @@ options:
       - Whether to render and check every file. V(false) only computes who is there, needs no secret and fails for no
         finding. It is for playbooks that must work on a fleet that is not well.
     type: bool
+    version_added: 0.2.0
     default: true
   installs:
     description:
       - Whether the play installs what the fleet needs. What it would refuse later because of the inventory, such as
         an archive without a checksum (T030), then is an error.
     type: bool
+    version_added: 0.2.0
     default: false
 attributes:
   check_mode:
@@ -73,6 +75,7 @@ expected:
 by:
   description: The account and the machine that the playbook was started on, for the hosts' records of planned work.
   type: str
+  version_added: 0.2.0
   returned: when O(checked) is true
   sample: ops@controller
 brokers:
@@ -86,10 +89,12 @@ agents:
 balancers:
   description: The same of each load balancer.
   type: dict
+  version_added: 0.2.0
   returned: always
 plays:
   description: For each play of the playbook C(site) the hosts that it is for.
   type: dict
+  version_added: 0.2.0
   returned: when O(checked) is true
 waivers:
   description: The waivers in force, as in C(fleet.json).

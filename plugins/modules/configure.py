@@ -70,6 +70,7 @@ options:
       - Commands, without a shell, that look at the new version before it is put in force, with its directory for
         C(%s). If one ends with another status than 0, nothing is changed. Not run in check mode.
     type: list
+    version_added: 0.2.0
     elements: str
 attributes:
   check_mode:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: decide
 short_description: Decide the next step of a playbook from evidence of its hosts
-version_added: 0.1.0
+version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the playbooks of this collection. It is no interface for other playbooks and may

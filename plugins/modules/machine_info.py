@@ -33,11 +33,13 @@ options:
   ports:
     description: TCP ports that must be free, or the broker's own.
     type: list
+    version_added: 0.2.0
     elements: int
     default: []
   files:
     description: Files that must be there.
     type: list
+    version_added: 0.2.0
     elements: path
     default: []
 extends_documentation_fragment:
@@ -92,33 +94,40 @@ user:
 release:
   description: The release whose jars the broker that runs has open, or null where that cannot be seen.
   type: str
+  version_added: 0.2.0
   returned: always
 pid:
   description: The process of the broker that runs, or null.
   type: int
+  version_added: 0.2.0
   returned: always
 taken_ports:
   description: Those of O(ports) on which another than the broker listens.
   type: list
+  version_added: 0.2.0
   elements: int
   returned: always
 missing_files:
   description: Those of O(files) that are not there.
   type: list
+  version_added: 0.2.0
   elements: str
   returned: always
 home_exists:
   description: Whether there is anything at O(home).
   type: bool
+  version_added: 0.2.0
   returned: always
 home_releases:
   description: The releases of the brokers' jars in C(HOME/lib), by what the jars say. One where all is well.
   type: list
+  version_added: 0.2.0
   elements: str
   returned: always
 home_processes:
   description: The processes that have a file below O(home) open.
   type: list
+  version_added: 0.2.0
   elements: int
   returned: always
 interfaces:
@@ -133,10 +142,12 @@ cloud:
 pair:
   description: What the pair is called in the configuration that is in force, or null where none is.
   type: str
+  version_added: 0.2.0
   returned: always
 boot:
   description: The kernel's id of this boot, by which one machine is told from another. Null in a container.
   type: str
+  version_added: 0.2.0
   returned: always
 """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: operation_record
 short_description: Record on a host that planned work begins or ends
-version_added: 0.1.0
+version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the playbooks of this collection that restart, switch, upgrade, resync, migrate or drill brokers. It is

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: queue_demand
 short_description: Create demand for queues, so that a bridge moves their messages to this broker
-version_added: 0.1.0
+version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A bridge forwards a queue only while a consumer at its far side exists. This subscribes to the queues

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: store_backlog
 short_description: Count the messages that a broker of 5.3 to 5.7 still holds, by destination
-version_added: 0.1.0
+version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Counts on the broker's own host what is not acknowledged yet, by queue and by durable subscription. A broker

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: store_copy
 short_description: Copy the store of a broker from one host to another, and verify the copy
-version_added: 0.1.0
+version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Copies a directory between two hosts through the controller, over nothing but Ansible's own connections.
@@ -57,7 +57,6 @@ options:
         this account. Without it as the one to which the first directory on the way to the store belongs that is not
         root's. Root itself is refused where another account could exchange what lies there.
     type: str
-    version_added: 0.2.0
   source:
     description: The host of the store, for the notes next to the backup.
     type: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: store_info
 short_description: Gather facts about the KahaDB store of a broker and its last runs
-version_added: 0.1.0
+version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the playbook C(activemq.fleet.resync). It is no interface for other playbooks and may change at any

@@ -73,6 +73,7 @@ used:
 fenced:
   description: Whether guards have made generations in the store.
   type: bool
+  version_added: 0.2.0
   returned: for O(state=look)
 marked:
   description: The lines of the marker, or null.

@@ -62,6 +62,8 @@ def _plugins_page(title: str, plugins: Mapping[str, Any]) -> Iterator[str]:
         document = plugin["doc"]
         yield f"\n## {name.removeprefix(f'{COLLECTION}.')}\n\n{markdown(document['short_description'])}.\n\n"
         yield f"{markdown(document.get('description', ''))}\n"
+        if version := document.get("version_added"):
+            yield f"\nAdded in version {version}.\n"
         if options := document.get("options"):
             yield "\n| option | type | default | description |\n|---|---|---|---|\n"
             for option, entry in sorted(options.items()):
@@ -89,6 +91,8 @@ def _facts(option: Mapping[str, Any]) -> str:
     facts.append("Required." if option.get("required") else f"Default: {_default(option)}.")
     if choices := option.get("choices"):
         facts.append(f"One of {', '.join(f'`{choice}`' for choice in choices)}.")
+    if version := option.get("version_added"):
+        facts.append(f"Added in version {version}.")
     return " ".join(facts)
 
 
