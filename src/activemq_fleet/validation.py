@@ -186,8 +186,8 @@ def repair_file(
     >>> repair = repair_file(content, Release.of("5.18.3"), schema_of=None)
     >>> [finding.rule for finding in repair.repaired]
     ['N009']
-    >>> print(repair.content.decode().splitlines()[2].strip())
-    <networkConnector uri="static:(tcp://hub-mq01-a:61616?soTimeout=0&amp;connectionTimeout=9)"/>
+    >>> b"soTimeout=0&amp;connectionTimeout=9" in repair.content
+    True
     """
     selection = select_rules(select, ignore)
 

@@ -98,7 +98,7 @@ def test_a_pair_whose_standby_refuses_can_be_drilled(served: str, refused: str) 
 def test_a_pair_of_which_nobody_listens_is_refused_by_host_and_port(refused: str) -> None:
     said = refusal(spec(refused))
     assert f"cannot open MQTT at {refused} (connection refused)" in said
-    assert "run the playbook from a machine" in said
+    assert "run the playbook on another machine" in said
 
 
 def test_a_node_to_which_the_load_could_not_move_is_refused(served: str) -> None:
@@ -107,7 +107,7 @@ def test_a_node_to_which_the_load_could_not_move_is_refused(served: str) -> None
 
 def test_a_connection_that_is_taken_by_something_else_proves_nothing(taken: str, refused: str) -> None:
     assert f"{taken} (it closes the connection without an answer" in refusal(spec(taken, refused))
-    assert f"{taken} (does not speak TLS: ssl:// needs the broker's TLS port)" in refusal(spec(f"ssl://{taken}"))
+    assert f"{taken} (does not use TLS: ssl:// requires the broker's TLS port)" in refusal(spec(f"ssl://{taken}"))
 
 
 def test_one_that_hangs_up_is_asked_again() -> None:
