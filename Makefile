@@ -72,7 +72,7 @@ golden: ## update the golden files: check `git diff` before you commit them
 	@FLEET_GOLDEN=update $(PY) -m scripts.run_tests molecule
 	@git status --short -- tests/golden molecule
 
-rules: ## write docs/rules.md, docs/topology-errors.md, docs/alerts.md, docs/log-records.md, docs/release-lines.md, docs/glossary.md and the JSON Schemas
+rules: ## write CHANGELOG.md, docs/rules.md, docs/topology-errors.md, docs/alerts.md, docs/log-records.md, docs/release-lines.md, docs/glossary.md and the JSON Schemas
 	@scripts/setup.sh
 	@$(PY) -m scripts.rules_page
 	@$(PY) -m scripts.topology_errors_page
@@ -81,6 +81,7 @@ rules: ## write docs/rules.md, docs/topology-errors.md, docs/alerts.md, docs/log
 	@$(PY) -m scripts.log_records_page
 	@$(PY) -m scripts.release_lines_page
 	@$(PY) -m scripts.glossary
+	@$(PY) -m scripts.changelog_page
 	@$(PY) -m scripts.galaxy_page
 	@$(PY) -m scripts.role_readmes
 	@$(PY) -m scripts.versions_page

@@ -56,11 +56,10 @@ def check_galaxy(scratch: Path) -> None:
     archive = build_collection(scratch, source_date())
     with tarfile.open(archive) as opened:
         names = {name for name in opened.getnames() if not name.endswith("/")}
-    _compare(
-        "the Galaxy archive", names, {*_collection_files(), "tests/config.yml", "README.md", "LICENSE", "MANIFEST.json"}
-    )
+    wanted = {"tests/config.yml", "README.md", "LICENSE", "MANIFEST.json", "CHANGELOG.md", "changelogs/changelog.yaml"}
+    _compare("the Galaxy archive", names, _collection_files() | wanted)
     others = {name for name in names if not name.startswith(SANITY)}
-    _refuse("the Galaxy archive", others, (*FOREIGN, "src/", "templates/"))
+    _refuse("the Galaxy archive", others, (*FOREIGN, "src/", "templates/", "changelogs/fragments/"))
     # Galaxy's importer refuses these names of plugins and module_utils.
     _refuse("the Galaxy archive", {name for name in names if name.endswith("/__main__.py")}, ("plugins/",))
     place = ("--collections-path", str(scratch / "collections"))

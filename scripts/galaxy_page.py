@@ -112,7 +112,8 @@ project describes how to report a vulnerability.
 
 ## Release notes
 
-The file CHANGELOG.md of the project lists the changes of each version.
+The file CHANGELOG.md of the collection lists the changes of each version. `changelogs/changelog.yaml` contains the same
+for programs.
 
 ## License
 

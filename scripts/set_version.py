@@ -5,7 +5,7 @@
 
 The source is src/activemq_fleet/_version.py. galaxy.yml, the plugins of the collection, and the names of
 built files in the documentation repeat it. ``--tag`` also requires that the tag of a release is ``v`` and the version,
-and that the changelog has a section for it.
+and that the changelog has a release of it, with no fragment left.
 """
 
 from __future__ import annotations
@@ -100,8 +100,13 @@ def find_release_problems(root: Path, tag: str) -> Iterator[str]:
     version = source_version(root)
     if tag != f"v{version}":
         yield f"the tag {tag} is not v{version}: set the version, commit, and tag that commit with v and the version"
-    if not re.search(rf"^#+ \[?v?{re.escape(version)}\b", (root / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE):
-        yield f"CHANGELOG.md has no section for {version}: users read there what changes; add it before the tag"
+    changelogs = root / "changelogs"
+    # A release workflow runs this before it installs any package, so that no YAML parser is available.
+    if not re.search(rf"^  {re.escape(version)}:", (changelogs / "changelog.yaml").read_text("utf-8"), re.MULTILINE):
+        yield f"changelogs/changelog.yaml has no release {version}: run `antsibull-changelog release` before the tag"
+    elif left := sorted(path.name for path in (changelogs / "fragments").glob("*.y*ml")):
+        command = "antsibull-changelog release --update-existing"
+        yield f"the release {version} lacks the fragment {left[0]} ({len(left)} in all): run `{command}` before the tag"
 
 
 def _repeating_files(root: Path) -> Iterator[tuple[str, re.Pattern[str]]]:

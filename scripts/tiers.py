@@ -65,6 +65,17 @@ CHECKS = (
     Check("docs/alerts.md", [PYTHON, "-m", "scripts.alerts_page", "--check"]),
     Check("docs/release-lines.md", [PYTHON, "-m", "scripts.release_lines_page", "--check"]),
     Check("docs/log-records.md", [PYTHON, "-m", "scripts.log_records_page", "--check"]),
+    Check("changelog fragments", [str(Path(PYTHON).parent / "antsibull-changelog"), "lint"]),
+    Check(
+        "changelog releases",
+        [
+            str(Path(PYTHON).parent / "antsibull-changelog"),
+            "lint-changelog-yaml",
+            "--strict",
+            "changelogs/changelog.yaml",
+        ],
+    ),
+    Check("CHANGELOG.md", [PYTHON, "-m", "scripts.changelog_page", "--check"]),
     Check("GALAXY.md", [PYTHON, "-m", "scripts.galaxy_page", "--check"]),
     Check("role READMEs", [PYTHON, "-m", "scripts.role_readmes", "--check"]),
     Check("docs/versions.md", [PYTHON, "-m", "scripts.versions_page", "--check"]),

@@ -91,7 +91,7 @@ def test_pages_count_the_variables_of_broker_settings() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_page_names_no_version_that_was_never_released(page: Path) -> None:
-    released = set(re.findall(r"(?m)^## \[(\d+\.\d+\.\d+)\]", (ROOT / "CHANGELOG.md").read_text("utf-8")))
+    released = set(re.findall(r"(?m)^## v(\d+\.\d+\.\d+)$", (ROOT / "CHANGELOG.md").read_text("utf-8")))
 
     assert sorted(set(_SINCE.findall(page.read_text("utf-8"))) - released) == []
 

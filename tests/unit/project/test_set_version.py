@@ -26,7 +26,8 @@ def project(tmp_path: Path) -> Path:
         SOURCE: '__version__ = "0.1.0"\n',
         "galaxy.yml": "namespace: activemq\nversion: 0.1.0\n",
         "plugins/plugin_utils/library.py": 'COLLECTION_VERSION = "0.1.0"\n',
-        "CHANGELOG.md": "# Changelog\n\n## [0.1.0]\n\nactivemq_fleet-0.0.9-py3-none-any.whl\n",
+        "CHANGELOG.md": "# Changelog\n\nactivemq_fleet-0.0.9-py3-none-any.whl\n",
+        "changelogs/changelog.yaml": "releases:\n  0.1.0: {}\n",
         "docs/install.md": (
             "pip install 'dist/activemq_fleet-0.1.0-py3-none-any.whl[lab]' dist/activemq_agent-0.1.0-py3-none-any.whl\n"
             "ansible-galaxy collection install activemq-fleet-0.1.0.tar.gz\nactivemq-agent==0.1.0\nRelease 6.3.1\n"
@@ -75,7 +76,15 @@ def test_tag_of_a_release_must_be_that_of_the_version(project: Path, tag: str, c
     assert len(list(find_release_problems(project, tag))) == count
 
 
-def test_release_without_section_in_the_changelog_is_refused(project: Path) -> None:
+def test_release_that_the_changelog_lacks_is_refused(project: Path) -> None:
     set_version(project, "0.2.0")
     (problem,) = find_release_problems(project, "v0.2.0")
-    assert problem.startswith("CHANGELOG.md has no section for 0.2.0")
+    assert problem.startswith("changelogs/changelog.yaml has no release 0.2.0")
+
+
+def test_release_with_a_fragment_left_is_refused(project: Path) -> None:
+    fragment = project / "changelogs" / "fragments" / "status.yml"
+    fragment.parent.mkdir()
+    fragment.write_text("bugfixes: [status - a fix.]\n")
+    (problem,) = find_release_problems(project, "v0.1.0")
+    assert problem.startswith("the release 0.1.0 lacks the fragment status.yml (1 in all)")
