@@ -49,10 +49,10 @@ def command(inventory: InventoryOptions, output: Path) -> int:
         return 1
     files = render_fleet(checked, trees)  # fleet.json lists what is known, and what was waived
     write_tree(output, {**files, "fleet.svg": to_svg(checked).encode()}, check_target=check_directory)
-    echo(
-        f"{output}: {counted(len(fleet.brokers), 'broker')}, {counted(len(fleet.agents), 'agent')}, "
-        f"{counted(len(files) + 1, 'file')}"
-    )
+    numbers = [counted(len(fleet.brokers), "broker"), counted(len(fleet.agents), "agent")]
+    if fleet.balancers:
+        numbers.append(counted(len(fleet.balancers), "load balancer"))
+    echo(f"{output}: {', '.join(numbers)}, {counted(len(files) + 1, 'file')}")
     return 0
 
 

@@ -76,6 +76,18 @@ class TestRender:
         assert "clients/a/jndi.properties" in files
         assert asked == ["6.3.1"]
 
+    def test_it_counts_load_balancers_of_a_fleet_that_has_any(
+        self, inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        run("render", "-i", inventory, "-o", tmp_path / "out")
+        assert ": 4 brokers, 0 agents, " in capsys.readouterr().out
+
+        balancers = tmp_path / "balancers.yml"
+        balancers.write_text("activemq_loadbalancers: {hosts: {lb01.example.com: {activemq_address: 10.0.0.41}}}\n")
+        address = "activemq_vip=10.0.0.100 activemq_vip_interface=eth0"
+        assert run("render", "-i", inventory, "-i", balancers, "-e", address, "-o", tmp_path / "balanced") == 0
+        assert ": 4 brokers, 0 agents, 1 load balancer, " in capsys.readouterr().out
+
     def test_fleet_json_has_the_checksum_of_every_other_file(self, inventory: Path, tmp_path: Path) -> None:
         run("render", "-i", inventory, "-o", tmp_path / "out")
         files = snapshot(tmp_path / "out")
