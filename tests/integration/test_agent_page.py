@@ -11,7 +11,7 @@ import pytest
 from activemq_fleet.lab.lab import Lab
 from tests.integration.conftest import LabOf
 from tests.situations import in_every_situation
-from tests.support.command_blocks import Command, Page, read_page, run_page
+from tests.support.command_blocks import read_page, replace_values, run_page
 from tests.support.documentation_pages import REPOSITORY, write_inventory
 
 HOSTS = ("orders-mq01-a.example.com", "orders-mq01-b.example.com")
@@ -31,17 +31,9 @@ def lab(lab_of: LabOf, tmp_path: Path) -> Lab:
 def test_commands_of_the_page_publish_an_event(lab: Lab, tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="agent-") as directory:  # the path of a socket has at most 107 bytes
         shutil.copy(tmp_path / "inventory/.secrets/app", Path(directory) / "password")
-        steps = read_page(REPOSITORY / "docs/agent.md").steps
+        values = {}
+        for host in HOSTS:
+            ((address, port),) = lab.addresses(host, "mqtt")
+            values[f"{host}:1883"] = f"{address}:{port}"
 
-        run_page(Page(tuple(with_addresses(step, lab) for step in steps), ()), Path(directory))
-
-
-def with_addresses(step: Command | tuple[str, str], lab: Lab) -> Command | tuple[str, str]:
-    """Return a step of the page with the addresses of the lab in ``agent.conf``."""
-    if isinstance(step, Command):
-        return step
-    name, text = step
-    for host in HOSTS:
-        ((address, port),) = lab.addresses(host, "mqtt")
-        text = text.replace(f"{host}:1883", f"{address}:{port}")
-    return name, text
+        run_page(replace_values(read_page(REPOSITORY / "docs/agent.md"), values), Path(directory))

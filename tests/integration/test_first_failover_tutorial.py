@@ -12,10 +12,10 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "first-failover.md"
 
 
 @pytest.mark.timeout(3000)
-def test_first_failover_tutorial_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_failover_tutorial_works_as_written(tmp_path: Path) -> None:
     page = read_page(PAGE)
 
-    run_lab_page(page, tmp_path, monkeypatch)
+    run_lab_page(page, tmp_path)
 
     assert page.excluded == ()
     assert (tmp_path / "out" / "fleet.svg").is_file()

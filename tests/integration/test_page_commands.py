@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_blocks import read_page, run_page
+from tests.support.command_blocks import read_page, run_lab_page
 from tests.support.documentation_pages import PAGES, REPOSITORY, WITH_SCHEMAS, pages_of
 
 
@@ -14,4 +14,4 @@ from tests.support.documentation_pages import PAGES, REPOSITORY, WITH_SCHEMAS, p
 def test_commands_of_page_print_what_it_shows(page: str, tmp_path: Path) -> None:
     PAGES[page].prepare(tmp_path)
 
-    run_page(read_page(REPOSITORY / page), tmp_path)
+    run_lab_page(read_page(REPOSITORY / page), tmp_path)

@@ -20,16 +20,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pytest
-
-from activemq_fleet.cli.main import main
-
 _BLOCK = re.compile(
     r"(?:<!-- not executed: (?P<reason>[^>]+?) -->\n+)?"
     r"(?:<!-- exit code: (?P<code>\d+) -->\n+)?"
     r"^(?P<indent> *)```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<text>.*?)^ *```$",
     re.MULTILINE | re.DOTALL,
 )
+_LAB_START = re.compile(r"^activemq-fleet lab up [^#\n]*", re.MULTILINE)
 SHELL = ("bash", "-ec")
 COMMANDS = ("console", "sh")
 """The languages of blocks that list commands."""
@@ -105,6 +102,30 @@ def read_page(path: Path) -> Page:
     return Page(tuple(steps), tuple(excluded))
 
 
+def select_commands(page: Page, start: str) -> Page:
+    """Return only those commands of a page that begin with ``start``."""
+    commands = tuple(step for step in page.steps if isinstance(step, Command) and step.line.startswith(start))
+    return replace(page, steps=commands)
+
+
+def replace_values(page: Page, values: Mapping[str, str]) -> Page:
+    """Return a page with the values of a test in place of its examples, in commands, outputs and files."""
+
+    def replaced(text: str) -> str:
+        for example, value in values.items():
+            text = text.replace(example, value)
+        return text
+
+    steps: list[Command | tuple[str, str]] = []
+    for step in page.steps:
+        if isinstance(step, Command):
+            output = None if step.output is None else tuple(map(replaced, step.output))
+            steps.append(replace(step, line=replaced(step.line), output=output))
+        else:
+            steps.append((step[0], replaced(step[1])))
+    return replace(page, steps=tuple(steps))
+
+
 def run_page(
     page: Page, directory: Path, variables: Mapping[str, str] | None = None, shell: Sequence[str] = SHELL
 ) -> None:
@@ -121,13 +142,15 @@ def run_page(
             file.write_text(content, encoding="utf-8")
 
 
-def run_lab_page(page: Page, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a page that starts a lab of ``hosts.yml``, in ``directory`` as the working directory; the lab is stopped."""
-    monkeypatch.chdir(directory)
+def run_lab_page(page: Page, directory: Path) -> None:
+    """Run a page in ``directory``; stop every lab that it starts, also if a command fails."""
+    starts = [start for step in page.steps if isinstance(step, Command) for start in _LAB_START.findall(step.line)]
     try:
         run_page(page, directory)
     finally:
-        main(["lab", "down", "-i", "hosts.yml"])
+        for start in starts:
+            stop = Command(start.replace("lab up", "lab down"), None)
+            run_page(Page((stop,), ()), directory)
 
 
 def run_command(

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_blocks import Command, matches, read_page, run_command, run_page
+from tests.support.command_blocks import (
+    Command,
+    Page,
+    matches,
+    read_page,
+    replace_values,
+    run_command,
+    run_page,
+    select_commands,
+)
 
 PAGE = """\
 ```yaml title="hosts.yml"
@@ -106,3 +115,12 @@ def test_command_that_fails_names_its_exit_code(tmp_path: Path) -> None:
 def test_output_that_differs_from_the_page_is_shown(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="printed\nb\nand the page shows\na"):
         run_command(Command("echo b", ("a",)), tmp_path, os.environ)
+
+
+def test_values_of_a_test_replace_the_examples_of_a_page(tmp_path: Path) -> None:
+    page = Page((Command("echo a-host", ("a-host",)), ("file", "a-host"), Command("false", None)), ())
+
+    replaced = replace_values(page, {"a-host": "127.0.0.1"})
+
+    assert replaced.steps[:2] == (Command("echo 127.0.0.1", ("127.0.0.1",)), ("file", "127.0.0.1"))
+    run_page(select_commands(replaced, "echo "), tmp_path)
