@@ -26,6 +26,8 @@ from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.waiting import PATIENCE, until
 from tests.situations import further
 from tests.stomp_clients import stomp_drain
+from tests.support.command_blocks import read_page, replace_values, run_page, select_commands
+from tests.support.documentation_pages import REPOSITORY
 
 A, B = pair("orders")
 PAIR = "orders-mq01"
@@ -160,7 +162,7 @@ def test_messages_behind_the_fences_point_are_named_and_can_be_sent_to_the_pair(
     with sending(lab, frozen) as senders:
         lab.pause(frozen)
         replace_lock(store)
-        successor = lab.wait_active(PAIR)
+        lab.wait_active(PAIR)
         before = [len(sender.accepted) for sender in senders[1:]]
         broker.resume()
         until(
@@ -177,15 +179,22 @@ def test_messages_behind_the_fences_point_are_named_and_can_be_sent_to_the_pair(
     late = [body for sender, number in zip(senders[1:], before, strict=True) for body in sender.accepted[number + 1 :]]
     assert len(late) > 150
     assert events(late) <= named
-    password = tmp_path / "password"
     credentials = lab.credentials(PAIR)
     assert credentials
-    password.write_text(credentials.password)
-    (host, port), *_ = lab.addresses(successor, "openwire")
-    account = ("--username", credentials.username, "--password-file", str(password))
-    said = fleet("store", "replay", store, "--to", f"{host}:{port}", *account)
-    assert f"generation 1: {len(named)} messages were sent" in said
-    assert "generation 1 is removed" in said
+    (tmp_path / "replayer.password").write_text(credentials.password)
+    values = {"/srv/activemq/orders-mq01": store, "replayer ": f"{credentials.username} "}
+    for host in (A, B):
+        ((address, port),) = lab.addresses(host, "openwire")
+        values[f"{host.partition('.')[0]}:61616"] = f"{address}:{port}"
+    message = json.loads(fleet("store", "behind", store, "--format", "json"))[0]
+    values |= {
+        "queue://orders": message["destination"],
+        "ID:client-1:1:1:1:57": message["message"],
+        "agent-7:6f0c…:57": message["event"],
+        "N messages": f"{len(named)} messages",
+    }
+    page = select_commands(read_page(REPOSITORY / "docs/fencing.md"), "activemq-fleet store ")
+    run_page(replace_values(page, values), tmp_path)
     assert not list((Path(store) / "generations").glob("1-*"))
     assert events_missing_after_restart(lab, senders) == {sender.name: set() for sender in senders}
 
