@@ -8,7 +8,7 @@ import click
 
 from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.completion_values import complete_releases, complete_rule_list
-from activemq_fleet.cli.configuration import CheckConfiguration, find_configuration
+from activemq_fleet.cli.configuration import CheckConfiguration, find_configuration, position_of_setting
 from activemq_fleet.cli.formats import FORMATS, formatter
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
 
@@ -153,10 +153,13 @@ def command(
 
 
 def _check_configured_rules(configuration: CheckConfiguration) -> None:
-    """Raise InputError that names the file of the settings where these name an unknown rule."""
+    """Raise InputError that names file and line of the settings where these name an unknown rule."""
     from activemq_fleet.validation import select_rules
 
     try:
         select_rules(configuration.select, configuration.ignore)
     except InputError as error:
-        raise InputError(f"{configuration.path}: {str(error).removeprefix('--')}") from None
+        message = str(error).removeprefix("--")
+        assert configuration.path is not None  # noqa: S101 -- without a file no rules are selected
+        place = position_of_setting(configuration.path, message.partition(" ")[0])
+        raise InputError(f"{place}: {message}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet import InputError
+from activemq_fleet.cli.printing import split_lines
 
 FILE = "activemq-fleet.toml"
 _PYPROJECT, _TABLE = "pyproject.toml", "activemq-fleet"
 _KEYS = ("select", "ignore", "baseline", "releases")
+_TOML_LINE = re.compile(r"at line (\d+)")
 _FORMS = {
     "select": 'a list of rules or families: ["N", "L003"]',
     "ignore": 'a list of rules or families: ["N", "L003"]',
@@ -60,9 +63,9 @@ def read_configuration(path: Path) -> CheckConfiguration:
         if key not in _KEYS:
             near = difflib.get_close_matches(key, _KEYS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(_KEYS)}"
-            raise InputError(f"{path}: {key} is not a setting: {hint}")
+            raise InputError(f"{position_of_setting(path, key)}: {key} is not a setting: {hint}")
         if not _has_its_form(key, table[key]):
-            raise InputError(f"{path}: {key} must be {_FORMS[key]}")
+            raise InputError(f"{position_of_setting(path, key)}: {key} must be {_FORMS[key]}")
     return CheckConfiguration(
         tuple(table.get("select", ())),
         tuple(table.get("ignore", ())),
@@ -78,13 +81,30 @@ def _table_of(path: Path) -> Mapping[str, Any] | None:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeError) as error:
-        raise InputError(f"{path}: is not TOML: {error}") from None
+    except UnicodeError as error:
+        raise InputError(f"{path}: is not UTF-8: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        match = _TOML_LINE.search(str(error))
+        line = match[1] if match else len(split_lines(path.read_text(encoding="utf-8")))
+        raise InputError(f"{path}:{line}: is not TOML: {error}") from None
     if path.name != _PYPROJECT:
         return content
     tools = content.get("tool")
     table = tools.get(_TABLE) if isinstance(tools, dict) else None
-    return table if isinstance(table, dict) else None
+    if table is not None and not isinstance(table, dict):
+        raise InputError(f"{position_of_setting(path, _TABLE)}: {_TABLE} must be a table: [tool.{_TABLE}]")
+    return table
+
+
+def position_of_setting(path: Path, key: str) -> str:
+    """Return ``FILE:LINE`` of the line that defines a key, in pyproject.toml below its table; the file without one."""
+    names_key = re.compile(rf"""\s*(?:\[[^#]*)?["']?{re.escape(key)}["']?\s*[]=.]""")
+    is_below = path.name != _PYPROJECT or key == _TABLE
+    for number, line in enumerate(split_lines(path.read_text(encoding="utf-8")), 1):
+        is_below = is_below or _TABLE in line
+        if is_below and names_key.match(line):
+            return f"{path}:{number}"
+    return str(path)
 
 
 def _has_its_form(key: str, value: object) -> bool:

@@ -136,7 +136,7 @@ def test_baseline_of_the_project_is_used_and_can_be_written_anew(
         ("releases = {'*' = 5.18}", "releases must be a table"),
         ("baseline = ''", "baseline must be the path of a file"),
         ("select = [", "is not TOML: "),
-        ("select = ['Q']", "activemq-fleet.toml: select Q: no rule is called so"),
+        ("select = ['Q']", "activemq-fleet.toml:1: select Q: no rule is called so"),
     ],
 )
 def test_wrong_setting_is_one_error_that_names_the_file(
@@ -147,7 +147,26 @@ def test_wrong_setting_is_one_error_that_names_the_file(
     error = capsys.readouterr().err
     assert reason in error
     assert error.count("\n") == 1
-    assert "activemq-fleet.toml: " in error
+    assert "activemq-fleet.toml:1: " in error
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "place"),
+    [
+        ("activemq-fleet.toml", "# rules\n\nselect = ['N']\nignore = 3\n", "activemq-fleet.toml:4: ignore must be"),
+        ("activemq-fleet.toml", "select = ['N']\nignore = [\n", "activemq-fleet.toml:2: is not TOML"),
+        ("activemq-fleet.toml", "\n[check]\nselect = []\n", "activemq-fleet.toml:2: check is not a setting"),
+        ("activemq-fleet.toml", "[releases]\n'*' = 5.18\n", "activemq-fleet.toml:1: releases must be"),
+        ("pyproject.toml", "[tool.a]\nselect = 1\n[tool.activemq-fleet]\nselect = 2\n", "pyproject.toml:4: select"),
+        ("pyproject.toml", "[tool]\nactivemq-fleet = 1\n", "pyproject.toml:2: activemq-fleet must be a table"),
+    ],
+)
+def test_wrong_setting_names_its_line(
+    name: str, content: str, place: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / name).write_text(content)
+    assert main(["check", "--file", "conf/activemq.xml", "--release", "5.18.3"]) == 2
+    assert place in capsys.readouterr().err
 
 
 def test_pyproject_without_the_table_is_passed_over(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
