@@ -5,9 +5,11 @@ from __future__ import annotations
 import difflib
 import gc
 import importlib
+import locale
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
@@ -15,6 +17,8 @@ from activemq_fleet import __version__
 from activemq_fleet.cli.completion import COMPLETE_VARIABLE, complete_line
 from activemq_fleet.cli.error_lines import PROGRAM, run
 from activemq_fleet.cli.terminal import add_output_options, color_of_environment
+
+_UTF8_LOCALE = "C.UTF-8"
 
 # In the order of use.
 COMMANDS = (
@@ -76,7 +80,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is None:
         collect_garbage_rarely()
+        _use_utf8_locale()
     return run(lambda: _invoke(arguments))
+
+
+def _use_utf8_locale() -> None:
+    """Replace a locale without UTF-8, such as C in jobs of cron: Ansible refuses it."""
+    try:
+        locale.setlocale(locale.LC_ALL, "")
+        encoding = locale.getlocale()[1] or ""
+    except (locale.Error, ValueError):
+        encoding = ""
+    if encoding.lower() not in ("utf-8", "utf8"):
+        with suppress(locale.Error):
+            locale.setlocale(locale.LC_ALL, _UTF8_LOCALE)
+            os.environ["LC_ALL"] = _UTF8_LOCALE
 
 
 def _invoke(arguments: Sequence[str] | None) -> int:

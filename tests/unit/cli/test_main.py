@@ -58,6 +58,16 @@ def test_version_loads_neither_ansible_nor_lxml() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
 
 
+@pytest.mark.parametrize("name", ["C", "POSIX"])
+def test_command_reads_inventory_in_locale_without_utf8(name: str) -> None:
+    environment = {**os.environ, "LC_ALL": name}
+    words = ["names", "-i", "orders-mq01-a,orders-mq01-b,"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "activemq_fleet", *words], check=False, capture_output=True, env=environment
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
 def test_an_unknown_command_is_one_line_and_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["frobnicate"]) == 2
     assert capsys.readouterr().err == (
