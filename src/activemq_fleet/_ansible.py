@@ -39,6 +39,7 @@ from activemq_fleet._collection import collections_path
 from activemq_fleet._inventory_groups import group_brokers
 from activemq_fleet._inventory_variables import InventoryVariables
 from activemq_fleet.errors import InputError
+from activemq_fleet.naming import PREFIX
 
 __all__ = ["AnsibleError", "LoadedInventory", "loaded_inventory", "message_of"]
 
@@ -49,6 +50,7 @@ _OUR_OWN = re.compile(r".*\.activemq\.ya?ml: ")
 _POSITION = re.compile(r"^Origin: (/.*:\d+):\d+$", re.MULTILINE)
 _STATED_POSITION = re.compile(r" \((/[^()]*:\d+)\)$")
 _FAILED_PLUGIN = re.compile(r"Failed to parse inventory with '([^']+)' plugin")
+_WITHOUT_PASSWORD = ("no vault secrets found", "no vault secrets were found")
 _NO_HOSTS = "Plugin configuration YAML file"
 
 
@@ -58,10 +60,24 @@ def origin_of(name: object, value: object) -> tuple[str, int] | None:
     Ansible records the origin of texts, numbers, lists and mappings. For other values the origin of the name is
     returned, which can be that of a definition with lower precedence.
     """
+    if not Origin.is_tagged_on(value) and not isinstance(value, bool | None):
+        # The value is of -e or of a program; the name can be that of a file with lower precedence.
+        return None
     # A list or a mapping begins at its first part, often below the name.
     tags = (Origin.get_tag(tagged) for tagged in (value, name))
     places = [(tag.path, tag.line_num) for tag in tags if tag is not None and tag.path and tag.line_num is not None]
     return min((place for place in places if place[0] == places[0][0]), default=None)
+
+
+def origins_of(variables: Mapping[Any, Any], extra: Mapping[Any, Any]) -> dict[str, tuple[str, int]]:
+    """Return the origins of a host's variables ``activemq_…``; ``extra`` are the extra variables, which outrank all."""
+    tagged_extra = {name: (name, value) for name, value in extra.items()}
+    origins = {
+        str(name): origin_of(*tagged_extra.get(name, (name, value)))
+        for name, value in variables.items()
+        if isinstance(name, str) and name.startswith(PREFIX)
+    }
+    return {name: origin for name, origin in origins.items() if origin is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +87,7 @@ class LoadedInventory:
     loader: Any
     inventory: Any
     stated: InventoryVariables
+    extra: Mapping[Any, Any]
     _warnings: DeferredWarningContext
 
     def warnings(self) -> tuple[str, ...]:
@@ -112,21 +129,22 @@ def loaded_inventory(
         )
         loader.set_vault_secrets(secrets)
         VaultSecretsContext._current = VaultSecretsContext(secrets)
-        _check_extra_vars(loader)
+        extra = _read_extra_vars(loader)
         inventory = _Manager(loader, sources, warnings)
         variables = VariableManager(loader=loader, inventory=inventory, version_info=CLI.version_info())
         stated = InventoryVariables(HostVars(inventory, variables, loader))
-        yield LoadedInventory(loader, inventory, stated, warnings)
+        yield LoadedInventory(loader, inventory, stated, extra, warnings)
 
 
-def _check_extra_vars(loader: Any) -> None:
-    """Load the extra variables before anything else does; raises InputError that names ``-e`` for invalid ones."""
+def _read_extra_vars(loader: Any) -> Mapping[Any, Any]:
+    """Return the extra variables. Raises InputError that names ``-e`` for invalid ones."""
     try:
-        extra = load_extra_vars(loader)
+        extra: Mapping[Any, Any] = load_extra_vars(loader)
     except AnsibleError as error:
         raise InputError(f"extra variables (-e): {message_of(error)}") from error
     if "_raw_params" in extra:
         raise InputError(f"extra variables (-e): {str(extra['_raw_params'])!r} is not key=value, JSON, YAML or @FILE")
+    return extra
 
 
 @contextmanager
@@ -223,6 +241,8 @@ def _reads_plugin_files() -> bool:
 def message_of(error: BaseException) -> str:
     """Return the message of an Ansible error in one line, with file and line of its cause where known."""
     message = " ".join(str(error).split()).rstrip(".")
+    if any(text in message for text in _WITHOUT_PASSWORD):
+        message += ": set --vault-password-file or --vault-id, or ANSIBLE_VAULT_PASSWORD_FILE"
     cause: BaseException | None = error
     while cause is not None:
         obj = cause.obj if isinstance(cause, AnsibleError) else None

@@ -27,6 +27,7 @@ _BEYOND_BROKERS = ("activemq_agent_", "activemq_vip", "activemq_naming_pattern")
 _VARIABLE = re.compile(rf"\b{PREFIX}\w+")
 _WORD = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 _PLAIN = frozenset(PREFIX + part for part in STATED_PARTS)
+_OriginReader = Callable[[Mapping[Any, Any], Mapping[Any, Any]], dict[str, tuple[str, int]]]
 _NO_TEMPLATE = "is a template: write the text itself, since hosts are put into groups before templates are evaluated"
 
 
@@ -83,7 +84,7 @@ def read_inventory(
     with _ansible_module() as ansible:
         options = {"extra_vars": extra_vars, "vault_ids": vault_ids, "vault_password_files": vault_password_files}
         with ansible.loaded_inventory(sources, **options) as loaded:
-            reader = _PositionReader(ansible.origin_of) if with_positions else None
+            reader = _PositionReader(ansible.origins_of, loaded.extra) if with_positions else None
             return _inventory_data_of(loaded, ", ".join(sources), reader)
 
 
@@ -251,22 +252,20 @@ def position_of_variable(positions: Mapping[str, Position], text: str) -> Positi
 class _PositionReader:
     """Collects where an inventory defines the variables of its hosts, while these are read.
 
-    ``origin_of`` returns the origin of a variable. Each file is read once for the lines of all its hosts.
+    ``origins_of`` returns the origins of a host's variables by name, ``extra`` are the extra variables. Each file is
+    read once for the lines of all its hosts.
     """
 
-    def __init__(self, origin_of: Callable[[object, object], tuple[str, int] | None]) -> None:
-        self._origin_of = origin_of
+    def __init__(self, origins_of: _OriginReader, extra: Mapping[Any, Any]) -> None:
+        self._origins_of = origins_of
+        self._extra = extra
         self._lines: dict[str, Mapping[str, int]] = {}
         self.positions: dict[str, dict[str, Position]] = {}
 
     def add(self, host: str, variables: Mapping[Any, Any]) -> None:
         """Add the positions of a host's variables, and by the name "" that of the host itself."""
-        origins = {
-            str(name): self._origin_of(name, value)
-            for name, value in variables.items()
-            if isinstance(name, str) and name.startswith(PREFIX)
-        }
-        self.positions[host] = {name: Position(*origin) for name, origin in origins.items() if origin is not None}
+        origins = self._origins_of(variables, self._extra)
+        self.positions[host] = {name: Position(*origin) for name, origin in origins.items()}
         file = variables.get("inventory_file")
         if isinstance(file, str) and os.path.isfile(file):
             if file not in self._lines:

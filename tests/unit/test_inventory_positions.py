@@ -63,6 +63,37 @@ def test_variable_of_command_line_has_no_position(inventory: Path) -> None:
     assert "activemq_heap" not in positions(inventory, "activemq_heap=1g")[A]
 
 
+@pytest.mark.parametrize(
+    ("extra", "variable"),
+    [("activemq_release=5.18.3", "activemq_release"), ('{"activemq_console": true}', "activemq_console")],
+)
+def test_extra_variable_has_no_position_of_what_it_outranks(extra: str, variable: str, inventory: Path) -> None:
+    assert variable in positions(inventory)[A]
+    assert variable not in positions(inventory, extra)[A]
+
+
+def test_extra_variable_of_file_has_position_in_it(inventory: Path) -> None:
+    extra = inventory.parent / "extra.yml"
+    extra.write_text("---\nactivemq_console: true\nactivemq_heap: 1g\n")
+    extra_positions = positions(inventory, f"@{extra}")[A]
+    assert extra_positions["activemq_console"] == Position(str(extra), 2)
+    assert extra_positions["activemq_heap"] == Position(str(extra), 3)
+
+
+@pytest.mark.parametrize(
+    ("form", "pattern"), [("github", "file={}"), ("sarif", '"uri": "{}"'), ("codeclimate", '"path": "{}"')]
+)
+def test_annotation_below_repository_is_relative_to_its_root(
+    form: str, pattern: str, inventory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (inventory.parent / ".git").mkdir()
+    monkeypatch.chdir(inventory)
+
+    main(["check", "-i", ".", "--format", form])
+
+    assert pattern.format("inventory/hosts.yml") in capsys.readouterr().out
+
+
 def test_host_has_line_of_its_name(inventory: Path) -> None:
     assert positions(inventory)[B][""] == Position(str(inventory / "hosts.yml"), 6)
 

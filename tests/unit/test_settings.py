@@ -80,7 +80,10 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
         ({"activemq_connectors": [{"name": "console", "scheme": "tcp", "port": 1}]}, "the name of another port"),
         ({"activemq_broker_attributes": {"brokerName": "x"}}, "use activemq_broker_name"),
         ({"activemq_java_options": "-Dx=y"}, "activemq_java_options must be a list"),
-        ({"activemq_network_username": EncryptedValue("$ANSIBLE_VAULT")}, "is encrypted and cannot be opened"),
+        (
+            {"activemq_network_username": EncryptedValue("$ANSIBLE_VAULT")},
+            "is encrypted, and no vault password opens it",
+        ),
         ({"activemq_network_password": 1234}, "activemq_network_password must be text: write it in quotes"),
         ({"activemq_users": [{"name": "admin", "password": "admin"}]}, "has the password that the releases ship"),
         ({"activemq_network_username": "system", "activemq_network_password": "manager"}, "the releases ship"),

@@ -53,7 +53,7 @@ def _explain_error(host: str, detail: ErrorDetails) -> str:
     place = _variable_path(detail["loc"])
     value = detail["input"]
     if isinstance(value, EncryptedValue):
-        reason = "is encrypted and cannot be opened; only secrets may stay closed"
+        reason = "is encrypted, and no vault password opens it: set --vault-password-file or --vault-id"
     elif detail["type"] == "value_error":
         reason = str(detail["ctx"]["error"])
     elif detail["type"] == "extra_forbidden":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter, defaultdict
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -119,13 +121,26 @@ def _sarif_uri(path: str) -> str:
 
 def _sarif_location(report: Report, finding: Finding) -> dict[str, Any]:
     location: dict[str, Any] = {"logicalLocations": [{"name": subject_of(finding), "kind": "resource"}]}
-    path, line, column = report.place_of(finding)
+    path, line, column = _place_in_repository(report, finding)
     if path is not None:
         place: dict[str, Any] = {"artifactLocation": {"uri": _sarif_uri(path)}}
         if line is not None:
             place["region"] = {"startLine": line, "startColumn": column or 1}
         location["physicalLocation"] = place
     return location
+
+
+def _place_in_repository(report: Report, finding: Finding) -> tuple[str | None, int | None, int | None]:
+    """Return path, line and column of a finding; a file in a Git repository has its path from the repository's root.
+
+    Services that annotate files resolve paths from there, wherever the check runs.
+    """
+    path, line, column = report.place_of(finding)
+    if path is not None and os.path.exists(path):
+        absolute = Path(os.path.abspath(path))
+        root = next((parent for parent in absolute.parents if (parent / ".git").exists()), None)
+        path = path if root is None else str(absolute.relative_to(root))
+    return path, line, column
 
 
 _GITHUB_COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
@@ -139,7 +154,7 @@ def to_github(report: Report) -> str:
 def _github_command(report: Report, finding: Finding) -> str:
     # The annotation stands at the file; its title need not repeat the path.
     properties = {"title": f"{finding.rule} {finding.host}".rstrip()}
-    path, line, column = report.place_of(finding)
+    path, line, column = _place_in_repository(report, finding)
     if path is not None:
         place = {"line": line, "col": column}
         properties = {"file": path, **{n: str(v) for n, v in place.items() if v is not None}, **properties}
@@ -169,7 +184,7 @@ def to_codeclimate(report: Report) -> str:
     for finding in report.findings:
         if finding.waived is not None:
             continue
-        path, line, _ = report.place_of(finding)
+        path, line, _ = _place_in_repository(report, finding)
         path = path or subject_of(finding)
         identity = "\0".join((finding.rule, path, finding.host, finding.message))
         seen[identity] += 1
