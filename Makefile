@@ -54,7 +54,7 @@ test-full: ## run all tests with more repetitions, and fail if a tier is skipped
 	@$(if $(TIERS),,$(PY) -m scripts.fuzz --minutes $(or $(MINUTES),1))
 	@$(if $(TIERS),,$(PY) -m scripts.sanity)
 
-sanity: ## run ansible-test sanity on the built collection with each ansible-core; CORE=2.21: only this one
+sanity: ## run ansible-test sanity on the built collection with each ansible-core, antsibull-docs and ansible-builder; CORE=2.21: only this one
 	@scripts/setup.sh
 	@$(PY) -m scripts.sanity $(addprefix --core ,$(CORE))
 

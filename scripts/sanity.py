@@ -1,11 +1,11 @@
-"""Run ansible-test sanity, with each ansible-core that the collection supports, and antsibull-docs on the collection.
+"""Run ansible-test sanity with each supported ansible-core, antsibull-docs, and the steps of an execution environment.
 
     python -m scripts.sanity [--core LINE ...] [--test NAME ...]
 
-build/sanity contains one environment per line of ansible-core and the home directory of ansible-test. The collection is
-installed from its archive in a temporary directory, because ansible-test tests no file that git ignores. ansible-test
-runs with every Python of controllers and hosts that this machine has, and prints a warning for the others. The last
-lines are a table of the results.
+build/sanity contains the home directory of ansible-test, and one environment per line of ansible-core and per tool. The
+collection is installed from its archive in a temporary directory, because ansible-test tests no file that git ignores.
+ansible-test runs with every Python of controllers and hosts that this machine has, and prints a warning for the others.
+The last lines are a table of the results.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.build_packages import BuildError, build_collection, source_date
+import yaml
+
+from scripts.build_packages import BuildError, build_collection, build_library, source_date
 
 ROOT = Path(__file__).resolve().parents[1]
 SANITY = ROOT / "build" / "sanity"
@@ -38,6 +40,7 @@ subprocess.run([sys.executable, "-m", "ensurepip"], check=True, stdout=subproces
 packages = [argument for argument in sys.argv[1:] if not argument.startswith("--no-")]
 sys.exit(subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *packages]).returncode)
 """
+_DEFINITION = re.compile(r'^```yaml title="execution-environment\.yml"\n(.*?)^```', re.MULTILINE | re.DOTALL)
 _PIP_VERSION = re.compile(r"pip='([\d.]+)'")
 
 
@@ -72,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 1
         results = [run_core(core, collection, pythons, options.test) for core in options.core or CORES]
         if not options.test:
-            results.append(lint_documentation(collection, pythons))
+            results += [lint_documentation(collection, pythons), prepare_execution_environment(collection, pythons)]
     print(f"\n{'ansible-core':<14} {'Python':<8} result")
     for result in results:
         outcome = "passed" if result.passed else f"failed {result.problem}".rstrip()
@@ -152,6 +155,70 @@ def lint_documentation(collection: Path, pythons: Mapping[str, str]) -> SanityRe
     except SanityError as error:
         return SanityResult(name, python, False, f"because {error}")
     return SanityResult(name, python, True)
+
+
+def prepare_execution_environment(collection: Path, pythons: Mapping[str, str]) -> SanityResult:
+    """Run the steps of docs/install.md that build an execution environment, as far as they need no base image.
+
+    ansible-builder creates the context and reads the packages of the collection. A new virtual environment stands for
+    the image: pip installs the resulting requirements, and ansible-doc reads the collection with the library.
+    """
+    name = "ansible-builder"
+    python = next((version for version in ("3.13", "3.12", "3.11") if version in pythons), None)
+    if python is None:
+        return SanityResult(name, "-", False, "because Python 3.11 to 3.13 is missing: install one")
+    builder = SANITY / name
+    try:
+        if not (builder / "bin" / name).exists():
+            _run([pythons[python], "-m", "venv", "--clear", str(builder)], os.environ)
+            _run([str(builder / "bin" / "pip"), "install", "--quiet", name], os.environ)
+        with tempfile.TemporaryDirectory(prefix="execution-environment-") as scratch:
+            _install_requirements(builder / "bin" / name, collection, Path(scratch), pythons[python])
+    except (SanityError, BuildError) as error:
+        return SanityResult(name, python, False, f"because {error}")
+    return SanityResult(name, python, True)
+
+
+def _install_requirements(builder: Path, collection: Path, place: Path, python: str) -> None:
+    definition = place / "execution-environment.yml"
+    definition.write_text(read_definition(), encoding="utf-8")
+    (place / "dist").mkdir()
+    build_collection(place / "dist", source_date())
+    build_library(place / "dist", source_date())
+    context = place / "context"
+    _run([str(builder), "create", "--file", str(definition), "--context", str(context)], os.environ)
+    packages, requirements = place / "bindep.txt", place / "requirements.txt"
+    _run(
+        [
+            str(builder),
+            "introspect",
+            str(collection.parents[2]),
+            f"--user-pip={context / '_build' / 'requirements.txt'}",
+            f"--write-bindep={packages}",
+            f"--write-pip={requirements}",
+        ],
+        os.environ,
+    )
+    if "openssh-clients" not in (packages.read_text("utf-8") if packages.exists() else ""):
+        raise SanityError("ansible-builder does not list openssh-clients, a package of meta/ee-bindep.txt")
+    # The image has the wheel in the directory of the COPY step.
+    text = requirements.read_text("utf-8").replace("/opt/activemq-fleet/", f"{context / '_build' / 'dist'}/")
+    requirements.write_text(text, encoding="utf-8")
+    image = place / "image"
+    _run([python, "-m", "venv", str(image)], os.environ)
+    core = yaml.safe_load(definition.read_text("utf-8"))["dependencies"]["ansible_core"]["package_pip"]
+    _run([str(image / "bin" / "pip"), "install", "--quiet", core, "--requirement", str(requirements)], os.environ)
+    variables = _test_environment(image / "bin", place) | {"ANSIBLE_COLLECTIONS_PATH": str(collection.parents[2])}
+    _run([str(image / "bin" / "ansible-doc"), "--type", "inventory", "activemq.fleet.topology"], variables)
+    _run([str(image / "bin" / "activemq-fleet"), "--version"], variables)
+
+
+def read_definition() -> str:
+    """Return the definition of an execution environment from docs/install.md."""
+    match = _DEFINITION.search((ROOT / "docs" / "install.md").read_text("utf-8"))
+    if match is None:
+        raise SanityError('docs/install.md has no block with title="execution-environment.yml"')
+    return match[1]
 
 
 def _core_environment(core: str, python: str) -> Path:

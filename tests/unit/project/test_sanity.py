@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from scripts import sanity
 
@@ -51,3 +52,14 @@ def test_core_without_an_interpreter_fails_with_what_to_install(tmp_path: Path) 
     result = sanity.run_core("2.21", tmp_path, {"3.9": "/usr/bin/python3.9"}, [])
     assert not result.passed
     assert result.problem == "because Python 3.12 or 3.13 or 3.14 is missing: install one"
+
+
+def test_definition_of_the_execution_environment_installs_the_files_that_it_copies() -> None:
+    definition = yaml.safe_load(sanity.read_definition())
+    copied = {entry["src"] for entry in definition["additional_build_files"]}
+    (requirement,) = definition["dependencies"]["python"]
+    (step,) = definition["additional_build_steps"]["prepend_base"]
+    directory, _, wheel = requirement.partition("file://")[2].rpartition("/")
+
+    assert copied == {definition["dependencies"]["galaxy"]["collections"][0]["name"], f"dist/{wheel}"}
+    assert step == f"COPY _build/dist {directory}"
