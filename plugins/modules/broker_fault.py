@@ -22,13 +22,13 @@ options:
   act:
     description:
       - V(kill), V(crash), V(pause) and V(stop) are the faults. V(crash) kills the Java process alone and not its guard.
-      - V(resume) lets a frozen broker go on. V(stay) takes the timer away.
-      - V(started) waits until the broker's log says that it is started, and says when that was.
+      - V(resume) continues a frozen broker. V(stay) removes the timer.
+      - V(started) waits until the broker's log reports that the broker is started, and returns the time.
     type: str
     choices: [kill, crash, pause, stop, resume, stay, started]
     required: true
   again:
-    description: Seconds after which systemd brings the broker back.
+    description: Seconds after which systemd starts or continues the broker again.
     type: int
     default: 300
   wait:
@@ -54,7 +54,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 at:
-  description: When, in seconds since the epoch, by the host's clock. Null for a broker that has not started.
+  description: The time in seconds since the epoch, by the host's clock. Null for a broker that has not started.
   type: float
   returned: for all but V(stay)
 pid:

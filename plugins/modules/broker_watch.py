@@ -14,16 +14,16 @@ description:
   - Makes one round trip after the other against the connectors of a pair, with a new connection each time, as
     a client that lost its broker would. Over STOMP and MQTT one message must come back from a topic of the
     module's own; over OpenWire the broker's greeting is enough.
-  - Says who served when, and the gaps, from the last answer before to the first one after.
+  - Returns which broker served when, and each interruption, from the last answer before it to the first one after it.
   - It logs in with the account of probes, C(activemq-probe), from the configuration below O(base). A listener on this
-    host counts only if it belongs to the broker's account. A broker of another host is logged in at over TLS only if
-    its certificate is verified; else the TLS handshake must do. Without TLS no other account is sent there.
+    host counts only if it belongs to the broker's account. At a broker of another host it logs in over TLS only if
+    its certificate is verified; otherwise a completed TLS handshake is enough. Without TLS no other account is sent.
   - Run it with C(async) on a host that reaches all of them. It makes the file O(flag) when the first message
     came back, and ends with the first answer after that file was removed, or after O(seconds).
   - It changes nothing on the brokers.
 options:
   addresses:
-    description: What to ask, such as C(mqtt+nio://orders-mq01-a.example.com:1883).
+    description: The addresses to probe, such as C(mqtt+nio://orders-mq01-a.example.com:1883).
     type: list
     elements: str
     required: true
@@ -31,7 +31,7 @@ options:
     description: The directory of a broker of the same group, from which the account is read.
     type: path
   seconds:
-    description: How long at most.
+    description: The longest duration of the measurement, in seconds.
     type: int
     default: 600
   interval:
@@ -39,7 +39,7 @@ options:
     type: float
     default: 0.1
   timeout:
-    description: Seconds after which an address that says nothing is passed over.
+    description: Seconds without an answer after which the module continues with the next address.
     type: float
     default: 2.0
   ca_file:
@@ -48,11 +48,11 @@ options:
       system are used.
     type: path
   flag:
-    description: A file that must not be there. Without it the module ends after O(seconds).
+    description: A file that must not exist when the module starts. Without it the module ends after O(seconds).
     type: path
 attributes:
   check_mode:
-    description: Does the same as without, but for the file O(flag).
+    description: Measures as without check mode, but does not create the file O(flag).
     support: full
 extends_documentation_fragment:
   - activemq.fleet.broker.no_diff
@@ -70,11 +70,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 trips:
-  description: Round trips that came back.
+  description: The number of completed round trips.
   type: int
   returned: always
 spans:
-  description: Who served, each with C(address), C(began) and C(ended) in RFC 3339, UTC, and C(trips).
+  description: The addresses that served, each with C(address), C(began) and C(ended) in RFC 3339, UTC, and C(trips).
   type: list
   elements: dict
   returned: always
@@ -86,11 +86,11 @@ gaps:
   elements: dict
   returned: always
 longest:
-  description: The longest of the gaps, in seconds; 0 where there was none.
+  description: The longest interruption in seconds; 0 if no interruption occurred.
   type: float
   returned: always
 last:
-  description: What each address said last.
+  description: The last answer or error of each address.
   type: dict
   returned: always
 """

@@ -110,7 +110,7 @@ def parse_name(text: str) -> str:
     if len(text) > 200:
         raise ValueError("must have at most 200 characters")
     if not text.isprintable() or not text.isascii() or any(c in text for c in " /+#\"'"):
-        raise ValueError(f"{text!r} is no name here: ASCII letters, digits and . _ : - are")
+        raise ValueError(f"{text!r} is not a valid name: use only ASCII letters, digits and . _ : -")
     return text
 
 

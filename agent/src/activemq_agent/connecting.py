@@ -2,7 +2,7 @@
 
 One machine looks after one connection at a time. Its caller reports what happens as events, each with
 the time in seconds of a clock that never goes back, and carries out the actions that come back, in
-their order. ``due`` says when a ``Tick`` is wanted next.
+their order. ``due`` returns when the next ``Tick`` is required.
 
 How it goes
 - A *walk* dials the brokers in the order of the list. Whoever accepts (CONNACK, code 0) within
@@ -203,7 +203,7 @@ class Machine:
 
     def __post_init__(self) -> None:
         if self.brokers < 1:
-            raise ValueError("a machine needs at least one broker")
+            raise ValueError("no broker is configured: a connection requires at least one broker in mb.urls")
 
     @property
     def due(self) -> float | None:
@@ -325,7 +325,7 @@ class Machine:
             connection.answer_by = None
             connection.misses += 1
             if connection.misses >= self.policy.canary_misses:
-                reason = f"{connection.misses} canaries in a row not back in {self.policy.canary_timeout:g} s"
+                reason = f"{connection.misses} canaries in a row did not return within {self.policy.canary_timeout:g} s"
                 return self._lost(connection, reason, True, now)
         return (self._canary(connection, now),) if now >= connection.deadline else ()
 

@@ -106,7 +106,7 @@ class Control:
             except OSError as error:
                 if self._closed:
                     return  # type: ignore[unreachable] # another thread closes
-                self._log.warning("a caller could not be taken", reason=str(error))
+                self._log.warning("a connection of a caller cannot be accepted", reason=str(error))
                 threading.Event().wait(0.1)  # out of descriptors: others have to end first
                 continue
             caller.settimeout(SLOW)

@@ -191,7 +191,7 @@ class Worker:
         """Run a message's handlers until it is handled, in quarantine, or the agent stops."""
         config, store, log = self._all.config, self._all.store, self._all.log
         attempt = message.attempts
-        reason = f"its handler ended with the agent {attempt} times"
+        reason = f"the agent stopped during its handler {attempt} times"
         while not self._all.stop.is_set():
             self._turned = self._all.clock()
             if attempt >= config.handler_attempts:
@@ -284,7 +284,7 @@ class Worker:
             except AgentError as error:
                 if event.statements:
                     raise _Failure(f"its statements had no effect: {error}") from error
-                self._all.log.error("what was handled cannot be recorded", event_id=_id(message), reason=str(error))
+                self._all.log.error("a handled message cannot be recorded", event_id=_id(message), reason=str(error))
                 if self._all.stop.wait(IDLE):
                     raise
 

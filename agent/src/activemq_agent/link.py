@@ -236,7 +236,7 @@ class AgentConnection:
             self.acknowledge(item)
             number = self._canaries.get(item.payload) if len(item.payload) <= LARGEST_CANARY else None
             if number is None:
-                self.dropped.note("not a canary of ours", topic=item.topic)
+                self.dropped.note("not a canary of this agent", topic=item.topic)
                 return True
             self._came_back, self._fruitless = True, 0
             self._canary_came_back(number)

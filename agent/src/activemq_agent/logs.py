@@ -91,4 +91,4 @@ class DroppedMessages:
         if now - self._logged_at.get(reason, -LOG_EVERY) >= LOG_EVERY:
             self._logged_at[reason] = now
             short = {name: str(value)[:LONGEST_VALUE] for name, value in fields.items()}
-            self._log.warning("received and dropped", reason=reason, so_far=self.counts[reason], **short)
+            self._log.warning("received data dropped", reason=reason, so_far=self.counts[reason], **short)

@@ -21,12 +21,12 @@ OTHER = "other"
 GAUGES = (
     ("outbox_events", "store", "outbox_rows", "events that wait to be sent"),
     ("outbox_bytes", "store", "outbox_bytes", "their size"),
-    ("outbox_oldest_age_seconds", "store", "oldest_age", "how long the oldest of them has waited"),
-    ("expired_events", "store", "expired", "events that were not sent in time and are kept apart"),
-    ("unconfirmed_events", "store", "unconfirmed", "events acknowledged on a topic that cannot be proved"),
+    ("outbox_oldest_age_seconds", "store", "oldest_age", "age of the oldest event in the outbox, in seconds"),
+    ("expired_events", "store", "expired", "events that expired before they were sent and are kept separately"),
+    ("unconfirmed_events", "store", "unconfirmed", "acknowledged events on topics whose delivery cannot be confirmed"),
     ("inbox_events", "store", "inbox_rows", "messages that wait to be handled"),
     ("inbox_bytes", "store", "inbox_bytes", "their size"),
-    ("quarantined_events", "store", "quarantined", "messages whose handlers failed for good"),
+    ("quarantined_events", "store", "quarantined", "quarantined messages: every attempt of their handlers failed"),
     ("remembered_ids", "store", "remembered", "handled ids that are remembered against duplicates"),
     ("journal_rows", "store", "journal_rows", "rows of the journal that are not in its files yet"),
     ("damaged_rows", "store", "damaged", "rows of the store that failed their checksum"),
@@ -34,12 +34,17 @@ GAUGES = (
 """Name of each gauge without the prefix, the part and the member of the status that it shows, and its description."""
 
 COUNTERS = (
-    ("duplicates", "store", "duplicates", "messages that were there already"),
-    ("unconfirmed_dropped", "store", "unconfirmed_dropped", "unconfirmed events that their bound pushed out"),
-    ("sent", "publisher", "sent", "events put on the wire, copies counted"),
+    ("duplicates", "store", "duplicates", "received messages that were already stored or handled"),
+    (
+        "unconfirmed_dropped",
+        "store",
+        "unconfirmed_dropped",
+        "unconfirmed events that were deleted because their limit was reached",
+    ),
+    ("sent", "publisher", "sent", "events sent to brokers, including copies"),
     ("acknowledged", "publisher", "acknowledged", "events that brokers acknowledged"),
     ("received", "subscriber", "received", "messages stored"),
-    ("handled", "handlers", "handled", "events whose handlers ended well"),
+    ("handled", "handlers", "handled", "events whose handlers succeeded"),
     ("without_handler", "handlers", "without_handler", "events that had no handler"),
     ("handler_failures", "handlers", "failures", "runs of handlers that failed"),
     ("refused", "publisher", "refused", "events refused because the outbox was full"),
@@ -107,12 +112,12 @@ def _of_connections(connections: dict[str, dict[str, Any]]) -> Iterator[Metric]:
     )
     alarm = GaugeMetricFamily(f"{PREFIX}_alarm", "1 while waiting will not help", labels=["connection"])
     trip = GaugeMetricFamily(f"{PREFIX}_canary_seconds", "the last round trip", labels=["connection"])
-    opened = CounterMetricFamily(f"{PREFIX}_connections", "connections that came up", labels=["connection"])
+    opened = CounterMetricFamily(f"{PREFIX}_connections", "established connections", labels=["connection"])
     lost = CounterMetricFamily(
         f"{PREFIX}_failovers", "connections that ended, by reason", labels=["connection", "reason"]
     )
     dropped = CounterMetricFamily(
-        f"{PREFIX}_dropped", "what brokers sent and was thrown away, by reason", labels=["connection", "reason"]
+        f"{PREFIX}_dropped", "data from brokers that the agent discarded, by reason", labels=["connection", "reason"]
     )
     for role, connection in connections.items():
         for broker in connection["brokers"]:

@@ -139,7 +139,7 @@ class PacketFilter:
         else:
             shortest, longest = _LENGTHS.get(kind, (_SHORTEST_PUBLISH, self._limit))
             if not shortest <= length <= longest:
-                raise ViolationError("sent a packet whose length its type cannot have")
+                raise ViolationError("sent a packet with a length that is invalid for its type")
             self._ready, self._body = self._header, length
         self._connected = True
         self._header = bytearray()

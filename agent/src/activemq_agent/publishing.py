@@ -217,7 +217,7 @@ class Publisher:
             self.link.dropped.note("not asked for", topic=message.topic)
             return
         if len(message.payload) > LARGEST_CANARY or message.payload != prefix.canary:
-            self.link.dropped.note("not a canary of ours", topic=message.topic)
+            self.link.dropped.note("not a canary of this agent", topic=message.topic)
             return
         if prefix.state == "unproved":
             self._record(force=True)
@@ -228,7 +228,7 @@ class Publisher:
         prefix = self._prefixes.get(name)
         if prefix is None or prefix.state != "asked":
             return
-        self._log.warning("prefix not proved", prefix=name, broker=self.link.broker, reason=reason)
+        self._log.warning("permission for a prefix not confirmed", prefix=name, broker=self.link.broker, reason=reason)
         self._decide(prefix, "unproved")
 
     def _decide(self, prefix: _Prefix, state: Literal["proved", "unproved"]) -> None:
@@ -284,7 +284,7 @@ class Publisher:
         self._asked_at = now
         for name, prefix in list(self._prefixes.items()):
             if prefix.state == "asked" and now - prefix.asked_at >= ANSWER:
-                self._give_up_on(name, f"its canary is not back in {ANSWER:g} s")
+                self._give_up_on(name, f"its canary did not return within {ANSWER:g} s")
             elif prefix.state == "unproved" and now - prefix.asked_at >= ASK_AGAIN:
                 prefix.asked_at = now
                 self._send_canary(name)
@@ -368,7 +368,7 @@ class Publisher:
             self._disk_since = None
         except AgentError as error:
             if self._disk_since is None:
-                self._log.error("what brokers acknowledged cannot be recorded", reason=str(error))
+                self._log.error("acknowledgements of the broker cannot be recorded", reason=str(error))
             self._disk_since = self._clock()
             if fate != "sent":
                 self._unrecorded[fate] = events + self._unrecorded[fate]

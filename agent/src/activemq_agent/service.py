@@ -74,7 +74,7 @@ class Service:
             self._start()
             self._watch()
             if self._died:
-                self._log.error("the agent ends: a part of it has died", reason="; ".join(self._died))
+                self._log.error("the agent stops because a thread failed", reason="; ".join(self._died))
                 self._notifier.send("STOPPING=1", f"STATUS={self._died[0]}")
                 self.handlers.close(0.0)
                 return 1
@@ -167,7 +167,7 @@ class Service:
                 target()
             except Exception as error:  # noqa: BLE001 -- whatever it is, the process must not go on without it
                 reason = f"{type(error).__name__}: {error}"
-                self._log.error("a part has died", part=name, reason=reason, exc_info=True)
+                self._log.error("a main thread failed", part=name, reason=reason, exc_info=True)
             if not self._is_stopping:
                 self._died.append(f"{name}: {reason}")
                 self._look.set()
@@ -214,7 +214,7 @@ class Service:
 
         def on_death(death: threading.ExceptHookArgs) -> None:
             name = death.thread.name if death.thread else "?"
-            self._log.error("a thread has died", part=name, reason=f"{death.exc_type.__name__}: {death.exc_value}")
+            self._log.error("a worker thread failed", part=name, reason=f"{death.exc_type.__name__}: {death.exc_value}")
             self._look.set()
 
         threading.excepthook = on_death
@@ -232,7 +232,7 @@ class Service:
         return ticks
 
     def _watch(self) -> None:
-        """Check the parts every second and report to systemd, until a part has died or the agent is to stop."""
+        """Check the parts every second and report to systemd, until a main thread failed or the agent is to stop."""
         pulse, is_ready, last_status = StallDetector(), False, ""
         interval = self._notifier.interval or 10.0
         fed_at = time.monotonic() - interval
@@ -247,7 +247,9 @@ class Service:
                 stalled = pulse.stalled_loops(self.last_turns())
                 if stalled:
                     self._log.error(
-                        "loops stand still", loops=",".join(stalled), overdue=",".join(self.handlers.overdue_filters)
+                        "loops make no progress",
+                        loops=",".join(stalled),
+                        overdue=",".join(self.handlers.overdue_filters),
                     )
                 else:
                     self._notifier.send("WATCHDOG=1")
@@ -287,7 +289,9 @@ class Service:
         self.handlers.close(max(0.0, deadline - time.monotonic()))
         left = self.store.counts()
         if left.outbox_rows or left.inbox_rows:
-            self._log.warning("kept for the next start", outbox=left.outbox_rows, inbox=left.inbox_rows)
+            self._log.warning(
+                "events and messages are kept for the next start", outbox=left.outbox_rows, inbox=left.inbox_rows
+            )
         self._publisher_stop.set()
         self.publisher_thread.join(FAREWELL)
         if self.subscriber is not None:

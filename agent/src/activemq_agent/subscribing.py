@@ -124,7 +124,7 @@ class Subscriber:
         if now - self._up_at >= RENEW_AFTER and any(
             lane.has_left and not lane.waiting for lane in self._lanes.values()
         ):
-            self.link.renew("messages that found no room are asked for again")
+            self.link.renew("the agent reconnects to receive the messages that had no room in memory")
 
     def _handle(self, event: object) -> None:
         match event:
@@ -190,12 +190,12 @@ class Subscriber:
         name = lane_of(message.topic, self._config.topics)
         if name not in self._config.topics:
             # Not acknowledged: a subscription that the configuration has no more keeps what it holds at the broker.
-            self.link.dropped.note("not asked for", topic=message.topic)
+            self.link.dropped.note("not subscribed", topic=message.topic)
             return
         lane = self._lanes.setdefault(name, _Lane())
         if lane.has_left or (lane.full and lane.size >= WAITING_BYTES // len(self._config.topics)):
             lane.has_left = True
-            self.link.dropped.note("no room for it now", topic=message.topic)
+            self.link.dropped.note("no room in memory", topic=message.topic)
             return
         lane.size += len(message.payload)
         lane.waiting.append(message)
@@ -205,7 +205,7 @@ class Subscriber:
     def _barrier_arrived(self, message: Message) -> None:
         event_id = event_id_in(message.payload) if len(message.payload) <= LARGEST_BARRIER else None
         if event_id is None or not is_barrier_of(message.topic, event_id.rsplit(":", 2)[0]):
-            self.link.dropped.note("not a barrier of who may send it", topic=message.topic)
+            self.link.dropped.note("a barrier from another sender", topic=message.topic)
             self.link.acknowledge(message)
             return
         noted = self._store.note_later(

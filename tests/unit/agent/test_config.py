@@ -90,7 +90,7 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         "agent.conf:3: mb.publisher.timeout: must be a number",
         "agent.conf:4: mb.publisher.window: must be at least 1",
         "agent.conf:5: topics: 'a/#/b' is not a topic filter: # must be the last level, alone",
-        "agent.conf:6: client.id: 'my agent' is no name here: ASCII letters, digits and . _ : - are",
+        "agent.conf:6: client.id: 'my agent' is not a valid name: use only ASCII letters, digits and . _ : -",
         "agent.conf:7: publisher.envelope: must be true or false",
         "agent.conf:8: ready.when: must be 'outbox' or 'subscription'",
         "agent.conf:9: connecting.cap: must be above 0 and at most 86400",

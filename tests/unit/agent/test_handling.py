@@ -253,7 +253,7 @@ def test_one_that_ends_the_agent_every_time_goes_into_quarantine_unrun(rig: Rig)
         rig.store.begin_attempt(rx)
     rig.start({"E": [lambda _: pytest.fail("ran")]})
     rig.wait_empty()
-    assert rig.journal("quarantined")[0]["reason"] == "its handler ended with the agent 6 times"
+    assert rig.journal("quarantined")[0]["reason"] == "the agent stopped during its handler 6 times"
 
 
 def test_statements_of_a_handler_take_effect_with_the_record_or_not_at_all(rig: Rig, tmp_path: Path) -> None:

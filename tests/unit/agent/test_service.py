@@ -71,7 +71,7 @@ def test_what_cannot_be_sent_is_kept_when_the_time_is_over(running: Callable[...
     publish("a/b", "kept", socket=agent.socket)
     assert agent.stop() == 0
     assert rows(agent.directory)[0] == b"kept"
-    assert "kept for the next start" in agent.log.events("warning")
+    assert "events and messages are kept for the next start" in agent.log.events("warning")
 
 
 def test_systemd_hears_ready_watchdog_and_stopping_in_this_order(running: Callable[..., Running]) -> None:
@@ -106,7 +106,7 @@ def test_the_watchdog_hungers_while_a_loop_stands_still(
     fed = agent.heard.count("WATCHDOG=1")
     time.sleep(2.0)
     assert agent.hear().count("WATCHDOG=1") <= fed + 1
-    assert "loops stand still" in agent.log.events("error")
+    assert "loops make no progress" in agent.log.events("error")
 
 
 def test_a_part_that_dies_ends_the_agent_with_a_line(
@@ -120,7 +120,7 @@ def test_a_part_that_dies_ends_the_agent_with_a_line(
     monkeypatch.setattr(agent.service.publisher, "turn", fail)
     agent.thread.join(60)
     assert agent.code == 1
-    (fields,) = (fields for level, event, fields in agent.log.all if event == "the agent ends: a part of it has died")
+    (fields,) = (fields for level, event, fields in agent.log.all if event == "the agent stops because a thread failed")
     assert fields == {"reason": "publisher: RuntimeError: planted"}
 
 
@@ -136,7 +136,11 @@ def test_a_worker_that_dies_does_so_too(running: Callable[..., Running], monkeyp
         broker.send("t/E", b"{}")
         agent.thread.join(60)
     assert agent.code == 1
-    assert ("error", "a thread has died", {"part": "handler t/#", "reason": "RuntimeError: planted"}) in agent.log.all
+    assert (
+        "error",
+        "a worker thread failed",
+        {"part": "handler t/#", "reason": "RuntimeError: planted"},
+    ) in agent.log.all
 
 
 def test_a_store_whose_writer_dies_ends_the_agent_too(running: Callable[..., Running]) -> None:

@@ -243,7 +243,7 @@ def test_large_messages_for_full_topic_stay_on_broker_until_there_is_room(
     bench.come(30, b"of the other filter", topic="b/E")
     bench.turn()
     assert bench.conn.acked == [1, 30]
-    assert bench.subscriber.link.dropped.counts["no room for it now"] == 24
+    assert bench.subscriber.link.dropped.counts["no room in memory"] == 24
     first = bench.conn
     for _ in range(60):
         if bench.inbox():
@@ -251,7 +251,10 @@ def test_large_messages_for_full_topic_stay_on_broker_until_there_is_room(
         bench.turn(1.0)
     assert bench.conn is not first
     assert first.acked == [1, 30, 2, 3, 4, 5]
-    assert bench.journal("connection_lost")[0]["reason"] == "messages that found no room are asked for again"
+    assert (
+        bench.journal("connection_lost")[0]["reason"]
+        == "the agent reconnects to receive the messages that had no room in memory"
+    )
 
 
 def test_canaries_of_any_agent_are_acknowledged_and_dropped(bench: Bench) -> None:
@@ -276,7 +279,7 @@ def test_the_canary_keeps_a_connection_and_its_silence_ends_it(bench: Bench) -> 
     bench.broker.mute.add(canary_topic("", "host-1-subscriber"))
     for _ in range(15):
         bench.turn(1.0)
-    assert bench.journal("connection_lost")[0]["reason"] == "2 canaries in a row not back in 5 s"
+    assert bench.journal("connection_lost")[0]["reason"] == "2 canaries in a row did not return within 5 s"
 
 
 def test_where_the_canarys_topic_is_refused_acknowledgements_have_to_do(bench_of: Callable[..., Bench]) -> None:

@@ -88,7 +88,7 @@ class _FrameReader:
             self.string()
             self.skip(8 * _STRING_AND_LONGS[kind].count("q"))
         else:
-            raise ValueError(f"an object of kind {kind} is in it")
+            raise ValueError(f"the message contains an object of the unknown kind {kind}")
 
     def array(self) -> None:
         if self.number("B"):

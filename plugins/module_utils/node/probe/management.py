@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads MBeans of a running broker without a JMX port, a restart, a JDK or another JVM.
 
-JMX is local to the process. The JVM is asked over its attach socket to open it for this machine
-(what ``jcmd PID ManagementAgent.start_local`` does), where nobody finds it who has not asked there.
+JMX is local to the process. This module requests over the JVM's attach socket that the JVM opens JMX for
+this machine, as ``jcmd PID ManagementAgent.start_local`` does. Only clients that request the address there learn it.
 """
 
 from __future__ import annotations
