@@ -167,7 +167,7 @@ class Session:
     def _on_socket_open(self, _client: Any, _data: Any, opened: socket.socket) -> None:
         if self._closed:
             opened.close()
-            raise AgentError("given up meanwhile")
+            raise AgentError("the agent canceled this connection attempt")
 
     def _on_connect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         self._answered = True

@@ -197,7 +197,7 @@ class AgentProcess:
         Of a JSON record only event, broker, reason and error.
         """
         lines = split_lines(self._output.read_text(errors="replace")) if self._output.exists() else []
-        return _plain(lines[-1])[-400:] if lines else "it said nothing"
+        return _plain(lines[-1])[-400:] if lines else "it printed nothing"
 
 
 def _plain(line: str) -> str:

@@ -271,7 +271,7 @@ class DrillRun:
                 lines = (self.directory / name).read_text(errors="replace").split("\n")
                 if words := [line.strip() for line in lines if line.strip()]:
                     return words[-1]
-        return "it gave no sign in time"
+        return "the process of the load did not report in time"
 
     def _status(self, pair: str) -> dict[str, Any]:
         with suppress(OSError, ValueError, KeyError):

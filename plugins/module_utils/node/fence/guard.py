@@ -150,7 +150,9 @@ def accept_loss(directory: str) -> Iterator[str]:
     """
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):
-        raise FenceError(f"{directory} has no generations: run the same command with --mend in addition")
+        raise FenceError(
+            f"{directory} contains no generations of a fenced store: run the same command with --mend in addition"
+        )
     number = store.gather_evidence().number
     store.note_accepted_loss(number)
     yield f"the next node may continue from generation {number} without its index"

@@ -286,7 +286,7 @@ class SharedStore:
             claim_record = parse_json(content)
             claim = Claim(number, claim_record["node"], claim_record["directory"])
             if claim_record["number"] != number or not _DIRECTORY.fullmatch(claim.directory):
-                raise ValueError("it is about another generation")
+                raise ValueError("the claim names a different generation or an invalid directory")
         except (ValueError, KeyError, TypeError) as error:
             raise FenceError(f"{path} is no claim of a generation ({error}): restore it from a backup") from None
         return claim, claim_record

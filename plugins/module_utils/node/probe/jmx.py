@@ -80,7 +80,7 @@ class MBeanServer:
                 connection.connect(("127.0.0.1", server.port))
                 self._socket.send(b"JRMI\0\2\x4b")
                 if self._socket.read(1) != b"\x4e":
-                    raise ValueError("the JVM does not speak RMI")
+                    raise ValueError("the JVM does not answer with the RMI protocol")
                 self._socket.read(struct.unpack(">H", self._socket.read(2))[0] + 4)
                 self._socket.send(b"\0\0\0\0\0\0")
                 self._connection = _remote(self._call(server, _NEW_CLIENT, NULL))
@@ -242,7 +242,7 @@ def _reader_of(data: memoryview) -> Any:
         nonlocal position
         position += count
         if position > len(data):
-            raise ValueError("the address is cut off")
+            raise ValueError("the address of the local JMX connector is truncated")
         return bytes(data[position - count : position])
 
     return read

@@ -192,7 +192,9 @@ class Watchdog:
             MetricSample(
                 "activemq_watchdog_kills_total", "counter", "brokers killed by this watchdog", self._kill_count
             ),
-            MetricSample("activemq_watchdog_checked_timestamp_seconds", "gauge", "when it looked last", time.time()),
+            MetricSample(
+                "activemq_watchdog_checked_timestamp_seconds", "gauge", "time of the watchdog's last check", time.time()
+            ),
         ]
         subscriptions = self._risks.count_subscriptions(self._read[1].store if self._read else "", now)
         if subscriptions is not None:
