@@ -54,10 +54,11 @@ def paths_in(directory: Path, *, below: bool = False) -> list[Path]:
 def write_file(path: Path, content: bytes, mode: int | None = None) -> None:
     """Make a file hold ``content``, in one atomic step; its mode follows the umask unless ``mode`` is given.
 
-    Raises OSError when it cannot be written.
+    Missing parent directories are created. Raises OSError when the file cannot be written.
     """
     target = path.resolve()
     with _named_in_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
         replace_file(
             str(target),
             content,

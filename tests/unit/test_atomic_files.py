@@ -133,7 +133,13 @@ def test_a_file_is_replaced_at_once(tmp_path: Path) -> None:
     assert tree(tmp_path) == {"picture.svg": b"new"}
 
 
-def test_a_file_without_its_directory_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        write_file(tmp_path / "nowhere" / "picture.svg", b"")
-    assert os.listdir(tmp_path) == []
+def test_a_file_is_written_with_its_parents(tmp_path: Path) -> None:
+    write_file(tmp_path / "build" / "pictures" / "picture.svg", b"new")
+    assert tree(tmp_path) == {"build/pictures/picture.svg": b"new"}
+
+
+def test_a_file_below_another_file_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "build").write_bytes(b"old")
+    with pytest.raises(OSError, match="build"):
+        write_file(tmp_path / "build" / "picture.svg", b"")
+    assert tree(tmp_path) == {"build": b"old"}
