@@ -15,7 +15,9 @@ from scripts.browser import Browser, BrowserError, Scheme
 DIRECTORY = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 _SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 _SIZE = re.compile(r'<svg [^>]*\bwidth="([\d.]+)" height="([\d.]+)"')
-_FIRST_SCREEN = (1064, 760)
+# Pixels of a page, and dots of its picture for each pixel.
+FIRST_SCREEN = (1064, 760)
+PAGE_SCALE = 1.25
 # Pixels. This width is sharp on a page, and the file is small enough for a repository.
 _DOTS = 2000
 
@@ -37,7 +39,7 @@ def screenshot_svg(browser: Browser, svg: Path, picture: Path, scheme: Scheme) -
 
 def screenshot_page(browser: Browser, page: Path, picture: Path, scheme: Scheme) -> None:
     """Write a screenshot of the first screen of an HTML page to ``picture`` (PNG)."""
-    browser.screenshot(page, picture, _FIRST_SCREEN, scheme, scale=1.25)
+    browser.screenshot(page, picture, FIRST_SCREEN, scheme, scale=PAGE_SCALE)
 
 
 def main() -> int:
