@@ -15,7 +15,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 COLLECTION = "ansible_collections/activemq/fleet"
 SCHEMAS = "build/schemas.zip"
 """The XML schemas of ActiveMQ's releases: `make package` fetches them before it builds the wheel."""
-PARTS = ("galaxy.yml", "meta", "playbooks", "plugins", "roles")
+PARTS = ("extensions/molecule_kit", "galaxy.yml", "meta", "playbooks", "plugins", "roles")
 
 
 class CollectionHook(BuildHookInterface[Any]):

@@ -80,7 +80,7 @@ def build_distributions(output: Path, epoch: int) -> list[Path]:
         agent,
         sbom.write_sbom(agent, sbom.agent(), __version__, epoch),
         collection,
-        sbom.write_collection_sbom(collection, product, __version__, epoch),
+        sbom.write_collection_sbom(collection, library, product, __version__, epoch),
     ]
 
 

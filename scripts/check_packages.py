@@ -26,7 +26,7 @@ from scripts.build_packages import BuildError, build_agent, build_collection, bu
 ROOT = Path(__file__).resolve().parents[1]
 COLLECTION = "ansible_collections/activemq/fleet"
 # What both archives carry of the collection, and the wheel beside it.
-PARTS = ("meta", "playbooks", "plugins", "roles")
+PARTS = ("extensions/molecule_kit", "meta", "playbooks", "plugins", "roles")
 FOREIGN = ("tests/", "scripts/", "build/", ".venv/", ".ansible/", ".git/", "molecule/", "examples/", "agent/")
 SANITY = ("tests/config.yml", "tests/sanity")
 """What ansible-test reads of tests/, also in the installed collection."""

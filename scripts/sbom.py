@@ -92,16 +92,23 @@ def write_sbom(artifact: Path, product: Product, version: str, epoch: int) -> Pa
     return _write(bom, artifact)
 
 
-def write_collection_sbom(artifact: Path, product: Product, version: str, epoch: int) -> Path:
+def write_collection_sbom(artifact: Path, wheel: Path, product: Product, version: str, epoch: int) -> Path:
     """Write the SBOM of the collection's archive next to it and return its path.
 
-    The collection needs the library of its version, which is a component without the hash of a file: its wheel has an
-    SBOM with that hash.
+    The collection needs the library of its version: a component with the hash of ``wheel``.
     """
     root = _root_component(artifact, "activemq.fleet", version, PackageURL("generic", None, "activemq.fleet", version))
     bom = _document(root, epoch)
     url = PackageURL("pypi", None, product.name, version)
-    needed = Component(type=ComponentType.LIBRARY, name=product.name, version=version, purl=url, bom_ref=str(url))
+    needed = Component(
+        type=ComponentType.LIBRARY,
+        name=product.name,
+        version=version,
+        purl=url,
+        bom_ref=str(url),
+        scope=ComponentScope.REQUIRED,
+        hashes=[_hash_of(wheel)],
+    )
     bom.components.add(needed)
     bom.register_dependency(root, [needed])
     _add_requirements(bom, needed, product.required, frozenset(), product.pins)
@@ -135,15 +142,18 @@ def _closure(names: frozenset[str], pins: Mapping[str, Pin]) -> frozenset[str]:
 
 
 def _root_component(artifact: Path, name: str, version: str, url: PackageURL) -> Component:
-    digest = hashlib.sha256(artifact.read_bytes()).hexdigest()
     return Component(
         type=ComponentType.APPLICATION,
         name=name,
         version=version,
         purl=url,
         bom_ref=str(url),
-        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest)],
+        hashes=[_hash_of(artifact)],
     )
+
+
+def _hash_of(file: Path) -> HashType:
+    return HashType(alg=HashAlgorithm.SHA_256, content=hashlib.sha256(file.read_bytes()).hexdigest())
 
 
 def _document(root: Component, epoch: int) -> Bom:

@@ -44,7 +44,8 @@ def project(tmp_path: Path) -> Path:
     home = tmp_path / "home"
     home.mkdir()
     (home / ".ansible").symlink_to(ROOT / ".ansible")
-    run_command(copy, tmp_path, os.environ | {"HOME": str(home)})
+    programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    run_command(copy, tmp_path, os.environ | {"HOME": str(home), "PATH": programs})
     (tmp_path / "inventory").mkdir()
     (tmp_path / "inventory" / "hosts.yml").write_text(INVENTORY)
     return tmp_path

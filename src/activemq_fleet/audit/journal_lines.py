@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.audit.journals import Epoch, EpochKey, EpochPart, JournalLine, epochs_of, id_parts, is_sent_barrier
-from activemq_fleet.logs.chunks import inflated_pieces
+from activemq_fleet.logs.gzip_pieces import inflated_pieces
 
 LARGEST_JOURNAL_FILE = 1 << 30
 """Bytes of a file that is read: it is one value in Spark. Agents begin a new one at 16 MiB."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
 from activemq_fleet.logs.event_batches import begin_of
-
-STEP = 1 << 25
-"""Bytes that are unpacked at once."""
+from activemq_fleet.logs.gzip_pieces import STEP, inflated_pieces
 
 Piece = tuple[memoryview, bool, str]
 """Bytes, whether they are the last of their file, and what was wrong with them."""
@@ -33,31 +30,6 @@ def unpacked_pieces(chunk: memoryview, *, compressed: bool) -> Iterator[Piece]:
         if cut:
             yield memoryview(rest)[:cut], False, ""
             rest = rest[cut:]
-
-
-def inflated_pieces(chunk: memoryview) -> Iterator[tuple[bytes, bool, str]]:
-    """Yield (bytes, is last, problem) while unpacking a gzip file; ``problem`` says where its data are damaged.
-
-    Bytes that belong to no member are left out.
-    """
-    data: bytes | memoryview = chunk
-    while True:
-        inflate = zlib.decompressobj(wbits=31)
-        try:
-            while not inflate.eof:
-                out = inflate.decompress(data, STEP)
-                data = inflate.unconsumed_tail
-                if not out and not data and not inflate.eof:
-                    yield b"", True, "the file is truncated: its gzip data end too early"
-                    return
-                yield out, False, ""
-        except zlib.error as error:
-            yield b"", True, f"the rest cannot be unpacked: {error}"
-            return
-        data = inflate.unused_data.lstrip(b"\0")
-        if not data:
-            yield b"", True, ""
-            return
 
 
 def offset_of_last_record(data: bytes | memoryview) -> int:

@@ -195,7 +195,7 @@ def test_bytes_that_are_no_gzip_after_some_that_are_are_named() -> None:
 
 
 def test_a_large_gzip_file_is_unpacked_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("activemq_fleet.logs.chunks.STEP", 1000)
+    monkeypatch.setattr("activemq_fleet.logs.gzip_pieces.STEP", 1000)
     whole = (LINE + b"\n\tat x\n") * 100
     pieces = list(unpacked_pieces(memoryview(gzip.compress(whole)), compressed=True))
     assert len(pieces) > 5

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from scripts.build_packages import BuildError, normalize_collection, pack_wheelhouse, sign_checksums, write_checksums
-from scripts.sbom import SbomError, agent, library, read_pins, write_sbom
+from scripts.sbom import SbomError, agent, library, read_pins, write_collection_sbom, write_sbom
 
 ROOT = Path(__file__).resolve().parents[3]
 EPOCH = 1_700_000_000
@@ -161,6 +161,19 @@ def test_sbom_of_library_separates_requirements_of_extras(tmp_path: Path) -> Non
     for component in document["components"]:
         digests = {digest["content"] for digest in component["hashes"]}
         assert digests == pinned[f"{component['name']}=={component['version']}"]
+
+
+def test_sbom_of_collection_names_wheel_and_every_dependency_with_hash(tmp_path: Path) -> None:
+    archive, wheel = tmp_path / "fleet.tar.gz", tmp_path / "fleet.whl"
+    archive.write_bytes(b"archive")
+    wheel.write_bytes(b"wheel")
+    document = json.loads(write_collection_sbom(archive, wheel, library(), "1.2.3", EPOCH).read_text())
+    hashes = {
+        component["name"]: [digest["content"] for digest in component.get("hashes", [])]
+        for component in document["components"]
+    }
+    assert hashes["activemq-fleet"] == [hashlib.sha256(b"wheel").hexdigest()]
+    assert [name for name, digests in hashes.items() if not digests] == []
 
 
 def test_pin_without_hash_is_refused() -> None:

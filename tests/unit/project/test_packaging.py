@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -96,3 +98,21 @@ def test_pins_carry_hashes_and_no_address(name: str) -> None:
 def test_the_checkouts_collection_is_found_beside_the_library() -> None:
     (path,) = collections_path()
     assert Path(path, "ansible_collections", "activemq", "fleet").resolve() == ROOT
+
+
+WITHOUT_PIPELINE = """
+import importlib, pkgutil, sys
+for name in ("numpy", "pandas", "pyarrow", "pyspark"):
+    sys.modules[name] = None
+import activemq_fleet
+for package in ("cli", "drills", "lab"):
+    path = [f"{directory}/{package}" for directory in activemq_fleet.__path__]
+    for module in pkgutil.walk_packages(path, f"activemq_fleet.{package}."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+"""
+
+
+def test_drills_and_lab_import_nothing_of_pipeline_extra() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_PIPELINE], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,34 @@
+"""Unpack gzip files as far as they are intact, with the standard library alone: drills do not require pyarrow."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+
+STEP = 1 << 25
+"""Bytes that are unpacked at once."""
+
+
+def inflated_pieces(chunk: memoryview) -> Iterator[tuple[bytes, bool, str]]:
+    """Yield (bytes, is last, problem) while unpacking a gzip file; ``problem`` says where its data are damaged.
+
+    Bytes that belong to no member are left out.
+    """
+    data: bytes | memoryview = chunk
+    while True:
+        inflate = zlib.decompressobj(wbits=31)
+        try:
+            while not inflate.eof:
+                out = inflate.decompress(data, STEP)
+                data = inflate.unconsumed_tail
+                if not out and not data and not inflate.eof:
+                    yield b"", True, "the file is truncated: its gzip data end too early"
+                    return
+                yield out, False, ""
+        except zlib.error as error:
+            yield b"", True, f"the rest cannot be unpacked: {error}"
+            return
+        data = inflate.unused_data.lstrip(b"\0")
+        if not data:
+            yield b"", True, ""
+            return
