@@ -1,7 +1,4 @@
-"""The pages about running brokers, executed in order on one pair of systemd hosts.
-
-The pages install releases from archives; the tests install the same releases from jars.
-"""
+"""The pages about running brokers, executed in order on one pair of systemd hosts."""
 
 from __future__ import annotations
 
@@ -11,46 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.artifacts import jars_for
-from activemq_fleet.releases import Release
 from tests.hosts.brokers import wait_for_pair
 from tests.hosts.machines import Rack
+from tests.hosts.page_pair import HOSTS, inventory_of, prepare_reader, variables_of
 from tests.hosts.reader_shell import ReaderShell
 from tests.situations import in_every_situation
 from tests.support.command_blocks import Command, Page, read_page, run_page
 from tests.support.documentation_pages import ON_HOSTS, pages_of
 
 pytestmark = in_every_situation
-HOSTS = {"orders-mq01-a.example.com": "10.77.0.31", "orders-mq01-b.example.com": "10.77.0.32"}
 RELEASE, NEXT_RELEASE = "5.18.3", "6.3.1"
 COMMANDS_ON_HOSTS = ("systemctl ", "journalctl ")
-USER = {"name": "app", "groups": ["apps"], "password": "made-up-password"}
-
-
-def variables_of(release: str) -> dict[str, object]:
-    """Return the variables that set a release and the jars to install."""
-    return {"activemq_release": release, "activemq_archive": str(jars_for(Release.of(release)))}
-
-
-def inventory_of(release: str) -> str:
-    """Return an inventory of the pair, as the pages describe it, for the hosts of the test."""
-    variables = {
-        "ansible_user": "root",
-        "ansible_python_interpreter": "/usr/bin/python3",
-        "activemq_address": "{{ ansible_host }}",
-        "activemq_install": "jars",
-        "activemq_console": False,
-        "activemq_fence": "guard",
-        "activemq_heap": "256m",
-        "activemq_java_options": ["-XX:TieredStopAtLevel=1"],
-        "activemq_uid": 977,
-        "activemq_gid": 977,
-        "activemq_users": [USER],
-        "activemq_drill_rate": 40,
-        **variables_of(release),
-    }
-    hosts = {host: {"ansible_host": address} for host, address in HOSTS.items()}
-    return json.dumps({"all": {"hosts": hosts, "vars": variables}})
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +26,7 @@ def shell(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory
     """A shell in a directory with ``inventory``, whose pair the playbook ``site`` has installed."""
     directory = tmp_path_factory.mktemp("reader")
     rack.up(HOSTS, shares=["/srv/activemq"], owner=os.getpid())
-    shell = ReaderShell(repository, rack, HOSTS, directory)
-    (directory / "inventory").mkdir()
-    (directory / "inventory/hosts.yml").write_text(inventory_of(RELEASE))
-    (directory / "inventory/zz.activemq.yml").write_text("plugin: activemq.fleet.topology\n")
+    shell = prepare_reader(repository, rack, directory, RELEASE)
     shell("ansible-playbook -i inventory activemq.fleet.site")
     return shell
 

@@ -85,6 +85,7 @@ PAGES: Mapping[str, PageTest] = {
     "docs/ci.md": PageTest(WITH_SCHEMAS),
     "docs/command-line.md": PageTest(WITH_SCHEMAS),
     "docs/describe-a-fleet.md": PageTest(WITH_SCHEMAS),
+    "docs/fencing.md": PageTest("hosts/test_fencing_page.py", only_full=NEEDS_HOSTS),
     "docs/first-failover.md": PageTest("integration/test_first_failover_tutorial.py"),
     "docs/first-pair.md": PageTest("hosts/test_first_pair_tutorial.py"),
     "docs/install.md": PageTest(WITH_SCHEMAS, clone_repository, "it builds and installs all packages"),
@@ -131,10 +132,6 @@ SAMPLES: Mapping[tuple[str, str], str] = {
     ("docs/topology-errors.md", "yaml"): WITHOUT_BROKERS,
 }
 """The test of samples that belong to no file, by page and language."""
-PENDING: Mapping[str, str] = {
-    "docs/fencing.md": "hosts",
-}
-"""Pages whose blocks no test executes yet, and the tier that can execute them."""
 
 
 def pages_of(test: str) -> list[ParameterSet]:

@@ -13,7 +13,6 @@ from activemq_fleet.validation import select_rules
 from tests.support.command_blocks import COMMANDS, read_blocks, read_page, run_page
 from tests.support.documentation_pages import (
     PAGES,
-    PENDING,
     REPOSITORY,
     SAMPLES,
     WITHOUT_BROKERS,
@@ -38,8 +37,7 @@ def test_commands_of_page_print_what_it_shows(page: str, tmp_path: Path) -> None
 def test_every_page_with_commands_or_files_has_a_test() -> None:
     with_steps = {page for page in documentation_pages() if read_page(REPOSITORY / page).steps}
 
-    assert with_steps <= PAGES.keys() | PENDING.keys()
-    assert not PAGES.keys() & PENDING.keys()
+    assert with_steps <= PAGES.keys()
 
 
 def test_test_of_each_page_reads_the_page() -> None:
@@ -60,10 +58,7 @@ def test_every_sample_has_a_file_or_a_test() -> None:
         f"{page}:{block.line}: {block.language or 'no language'}"
         for page, text in documentation_pages().items()
         for block in read_blocks(text)
-        if not block.title
-        and page not in PENDING
-        and block.language not in (*COMMANDS, *TEXT)
-        and (page, block.language) not in SAMPLES
+        if not block.title and block.language not in (*COMMANDS, *TEXT) and (page, block.language) not in SAMPLES
     ]
 
     assert without_test == []
@@ -75,15 +70,12 @@ def test_no_command_is_written_as_text() -> None:
         f"{page}:{block.line}: {found[0]}"
         for page, text in documentation_pages().items()
         for block in read_blocks(text)
-        if page not in PENDING and not block.title and block.language in TEXT
+        if not block.title and block.language in TEXT
         for found in [_TEXT_COMMAND.search(block.text)]
         if found
     ]
     indented = [
-        f"{page}: {found[0]}"
-        for page, text in documentation_pages().items()
-        if page not in PENDING
-        for found in _INDENTED.finditer(text)
+        f"{page}: {found[0]}" for page, text in documentation_pages().items() for found in _INDENTED.finditer(text)
     ]
 
     assert commands == []

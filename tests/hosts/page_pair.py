@@ -1,0 +1,53 @@
+"""The pair of the documentation pages, on systemd hosts.
+
+The pages install releases from archives; the tests install the same releases from jars.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from activemq_fleet.artifacts import jars_for
+from activemq_fleet.releases import Release
+from tests.hosts.machines import Rack
+from tests.hosts.reader_shell import ReaderShell
+
+HOSTS = {"orders-mq01-a.example.com": "10.77.0.31", "orders-mq01-b.example.com": "10.77.0.32"}
+_USER = {"name": "app", "groups": ["apps"], "password": "made-up-password"}
+
+
+def variables_of(release: str) -> dict[str, object]:
+    """Return the variables that set a release and the jars to install."""
+    return {"activemq_release": release, "activemq_archive": str(jars_for(Release.of(release)))}
+
+
+def inventory_of(release: str) -> str:
+    """Return an inventory of the pair, as the pages describe it, for the hosts of the test."""
+    variables = {
+        "ansible_user": "root",
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "activemq_address": "{{ ansible_host }}",
+        "activemq_install": "jars",
+        "activemq_console": False,
+        "activemq_fence": "guard",
+        "activemq_heap": "256m",
+        "activemq_java_options": ["-XX:TieredStopAtLevel=1"],
+        "activemq_uid": 977,
+        "activemq_gid": 977,
+        "activemq_users": [_USER],
+        "activemq_drill_rate": 40,
+        "vault_power_token": "made-up-token",
+        **variables_of(release),
+    }
+    hosts = {host: {"ansible_host": address} for host, address in HOSTS.items()}
+    return json.dumps({"all": {"hosts": hosts, "vars": variables}})
+
+
+def prepare_reader(repository: Path, rack: Rack, directory: Path, release: str) -> ReaderShell:
+    """Return a shell in ``directory``, which gets ``inventory``; its hosts run, and no broker is installed."""
+    shell = ReaderShell(repository, rack, HOSTS, directory)
+    (directory / "inventory").mkdir()
+    (directory / "inventory/hosts.yml").write_text(inventory_of(release))
+    (directory / "inventory/zz.activemq.yml").write_text("plugin: activemq.fleet.topology\n")
+    return shell
