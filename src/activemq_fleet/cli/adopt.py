@@ -14,8 +14,7 @@ from activemq_fleet import InputError
 from activemq_fleet.atomic_files import paths_in, write_tree
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option, output_option
-from activemq_fleet.cli.printing import counted, echo, warn
-from activemq_fleet.errors import shorten_list
+from activemq_fleet.cli.printing import counted, echo, shorten_list, warn
 from activemq_fleet.naming import DEFAULT_PATTERN
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from pathlib import Path, PurePath
 from typing import NoReturn
 
 from activemq_fleet import InputError
-from activemq_fleet.cli.printing import split_lines
-from activemq_fleet.errors import shorten_list
+from activemq_fleet.cli.printing import shorten_list, split_lines
 from activemq_fleet.given_files import read_given_file
 
 _JAR = re.compile(r"activemq-(?:all|broker|client|core|spring)-(\d+\.\d+\.\d+)\.jar")

@@ -8,6 +8,7 @@ import click
 
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.terminal import text_of
+from activemq_fleet.errors import shorten_list
 from activemq_fleet.node.printable import aligned, counted, printable, printable_json
 from activemq_fleet.node.text_lines import split_lines
 
@@ -19,6 +20,7 @@ __all__ = [
     "print_table",
     "printable",
     "printable_json",
+    "shorten_list",
     "split_lines",
     "table_text",
     "warn",

@@ -9,9 +9,8 @@ import click
 
 from activemq_fleet import Finding
 from activemq_fleet.cli.formats.report import Report, subject_of
-from activemq_fleet.cli.printing import printable
+from activemq_fleet.cli.printing import printable, shorten_list
 from activemq_fleet.cli.terminal import output_width, wrapped
-from activemq_fleet.errors import shorten_list
 from activemq_fleet.findings import SEVERITIES
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "bright_black"}
