@@ -89,7 +89,7 @@ def exchange_jars(machine: Machine) -> None:
 
 def test_site_refuses_jars_of_another_release_before_anything_is_touched(controller: Controller) -> None:
     said = refused(controller, "site", NEW, activemq_archive=jars(OLD))
-    assert f"activemq_archive: {jars(OLD)} holds {OLD}, and activemq_release is {NEW}" in said
+    assert f"activemq_archive: {jars(OLD)} contains ActiveMQ {OLD}, but activemq_release is {NEW}" in said
     assert "orders-mq01-a.example.com, orders-mq01-b.example.com: " in said
     assert all("activemq" not in trace for trace in traces(controller))
 
@@ -128,7 +128,7 @@ def test_upgrade_refuses_the_jars_of_another_release(controller: Controller) -> 
     wait_for_pair(controller.rack.machines)
     wait_to_run(controller, OLD)
     said = refused(controller, "upgrade", NEW, activemq_archive=jars(OLD))
-    assert f"activemq_archive: {jars(OLD)} holds {OLD}, and activemq_release is {NEW}" in said
+    assert f"activemq_archive: {jars(OLD)} contains ActiveMQ {OLD}, but activemq_release is {NEW}" in said
 
 
 @in_every_situation
@@ -154,7 +154,8 @@ def test_site_leaves_such_a_directory_to_upgrade_while_brokers_run_from_it(contr
     wait_for_pair(controller.rack.machines)
     wait_to_run(controller, OLD)
     said = refused(controller, "site", NEW)
-    assert f"{HOME} holds {OLD} and not {NEW}, and its broker runs from it: run the playbook upgrade" in said
+    refusal = f"{HOME} contains ActiveMQ {OLD}, but activemq_release is {NEW}, and its broker runs from it"
+    assert f"{refusal}: run the playbook upgrade" in said
     assert holdings(controller) == [[f"activemq-broker-{OLD}.jar"]] * 2
 
 

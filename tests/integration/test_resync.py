@@ -248,7 +248,7 @@ def test_whoever_died_and_wherever_resync_was_killed_it_is_right_or_refuses(twin
             print(f"{story}: refused: {refused.value}")
             assert twins.controller.acts == []
             if "lose m" in story:
-                with pytest.raises(ResyncRefused, match="gone or empty"):
+                with pytest.raises(ResyncRefused, match="is missing or empty"):
                     twins.controller.run(chosen=MASTER)
                 twins.controller.run(chosen=SLAVE)
                 twins.check()
