@@ -165,6 +165,21 @@ def test_sarif_has_the_edits_of_fixable_findings(file: Path, capsys: pytest.Capt
     assert len(results) == 2
 
 
+def test_sarif_names_the_same_file_for_finding_and_repair_below_a_repository(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = file.parent / "conf"
+    directory.mkdir()
+    file.rename(directory / file.name)
+    (file.parent / ".git").mkdir()
+    monkeypatch.chdir(directory)
+    assert main([*CHECK, "activemq.xml", "--format", "sarif"]) == 1
+    (result, *_) = json.loads(capsys.readouterr().out)["runs"][0]["results"]
+    expected = {"uri": "conf/activemq.xml"}
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"] == expected
+    assert result["fixes"][0]["artifactChanges"][0]["artifactLocation"] == expected
+
+
 def test_fix_repairs_only_selected_rules(file: Path) -> None:
     assert main(["check", "--release", "5.18.3", "--select", "N", "--file", "activemq.xml", "--fix"]) == 0
     assert content_of(file.parent) == {"activemq.xml": WRONG}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter, defaultdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -103,7 +104,7 @@ def _sarif_result(report: Report, finding: Finding, rules: list[str]) -> dict[st
 
 def _sarif_fix(report: Report, finding: Finding) -> dict[str, Any]:
     """Return the repair of a finding, whose offsets count characters."""
-    path, _, _ = report.place_of(finding)
+    path, _, _ = _place_in_repository(report, finding)
     replacements = [
         {
             "deletedRegion": {"charOffset": edit.begin, "charLength": edit.end - edit.begin},
@@ -138,9 +139,15 @@ def _place_in_repository(report: Report, finding: Finding) -> tuple[str | None, 
     path, line, column = report.place_of(finding)
     if path is not None and os.path.exists(path):
         absolute = Path(os.path.abspath(path))
-        root = next((parent for parent in absolute.parents if (parent / ".git").exists()), None)
+        root = _repository_of(absolute.parent)
         path = path if root is None else str(absolute.relative_to(root))
     return path, line, column
+
+
+@cache
+def _repository_of(directory: Path) -> Path | None:
+    """Return the root of the Git repository that contains a directory; None where no repository does."""
+    return next((parent for parent in (directory, *directory.parents) if (parent / ".git").exists()), None)
 
 
 _GITHUB_COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
