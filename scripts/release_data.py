@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 
 from activemq_fleet.releases import Release, known_lines, supported_lines
 from activemq_fleet.releases._data import load_release_data, load_schema_spans
-from activemq_fleet.releases._spans import Version, parse_version
+from activemq_fleet.releases._spans import parse_version
 
 DATA = Path(__file__).resolve().parents[1] / "src" / "activemq_fleet" / "releases"
 Facts = Mapping[str, str]
@@ -265,8 +265,7 @@ def _enter(release: Release, lines: Sequence[str], *, write: bool) -> int:
         print(f"{release}: new patch release{', not entered because of the differences above' if lines else ''}")
         return 1
     path = DATA / "releases.toml"
-    version: Version = release.version
-    path.write_text(enter_patch(path.read_text("utf-8"), release.line, version[2]), "utf-8")
+    path.write_text(enter_patch(path.read_text("utf-8"), release.line, release.version[2]), "utf-8")
     print(f"{release}: entered as the newest release of {release.line}")
     return 0
 

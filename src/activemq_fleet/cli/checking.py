@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,8 +70,10 @@ def report_on_files(
         warn(warning)
     read_with_others: set[Path] = set()
     xml_files = {str(path): content for path, content in contents.items()}
+    companions: dict[Path, Mapping[str, bytes]] = {}
     for path, content in contents.items():
         other_files, missing = companions_of(path, content)
+        companions[path] = other_files
         read_with_others |= {path.parent / name for name in other_files}
         xml_files |= {str(path.parent / name): data for name, data in other_files.items() if name.endswith(".xml")}
         findings += (finding for finding in missing if finding not in findings)
@@ -104,8 +106,8 @@ def report_on_files(
                     content,
                     Release.of(texts[path]),
                     file=str(path),
-                    other_files=companions_of(path, content)[0],
-                    schema_of=schema_of,
+                    other_files=companions[path],
+                    schema_of=schemas.__getitem__,
                     select=select,
                     ignore=ignore,
                 )

@@ -56,14 +56,14 @@ def repair_content(content: bytes, check: Check, is_selected: Callable[[Finding]
     candidates = [finding for finding in findings if finding.edits and is_selected(finding)]
     if not candidates or not _is_written_back_exactly(content):
         return FileRepair(content, content)
-    repaired = _applied(content, check, is_selected, frozenset())
-    if _new_error(findings, candidates, check(repaired)) is None:
+    repaired, left = _applied(content, findings, check, is_selected, frozenset())
+    if _new_error(findings, candidates, left) is None:
         return FileRepair(content, repaired, tuple(candidates))
     withheld = tuple(_withheld(content, findings, candidates, check, is_selected))
     excluded = frozenset(_identity(refused.finding) for refused in withheld)
     remaining = [finding for finding in candidates if _identity(finding) not in excluded]
-    repaired = _applied(content, check, is_selected, excluded)
-    error = _new_error(findings, remaining, check(repaired))
+    repaired, left = _applied(content, findings, check, is_selected, excluded)
+    error = _new_error(findings, remaining, left)
     if error is not None:
         return FileRepair(content, content, (), tuple(WithheldRepair(finding, error) for finding in candidates))
     return FileRepair(content, repaired, tuple(remaining), withheld)
@@ -80,23 +80,31 @@ def _withheld(
     identities = frozenset(map(_identity, candidates))
     for identity in dict.fromkeys(map(_identity, candidates)):
         same = [finding for finding in candidates if _identity(finding) == identity]
-        alone = _applied(content, check, is_selected, identities - {identity})
-        error = _new_error(findings, same, check(alone))
+        _, left = _applied(content, findings, check, is_selected, identities - {identity})
+        error = _new_error(findings, same, left)
         if error is not None:
             yield from (WithheldRepair(finding, error) for finding in same)
 
 
 def _applied(
-    content: bytes, check: Check, is_selected: Callable[[Finding], bool], excluded: frozenset[tuple[str, str]]
-) -> bytes:
-    """Return a content with its repairs, and with those of the mistakes that show only after the first repairs."""
+    content: bytes,
+    findings: Sequence[Finding],
+    check: Check,
+    is_selected: Callable[[Finding], bool],
+    excluded: frozenset[tuple[str, str]],
+) -> tuple[bytes, Sequence[Finding]]:
+    """Return a content with its repairs, and with those of the mistakes that show only after the first repairs.
+
+    ``findings`` are those about the content; the second result are those about the repaired content.
+    """
     for _ in range(_ROUNDS):
-        findings = [finding for finding in check(content) if finding.edits and is_selected(finding)]
-        edits = list(_apart(finding.edits for finding in findings if _identity(finding) not in excluded))
+        selected = [finding for finding in findings if finding.edits and is_selected(finding)]
+        edits = list(_apart(finding.edits for finding in selected if _identity(finding) not in excluded))
         if not edits:
             break
         content = _edited(content, edits)
-    return content
+        findings = check(content)
+    return content, findings
 
 
 def _identity(finding: Finding) -> tuple[str, str]:
@@ -139,7 +147,7 @@ def _decoded(content: bytes) -> str:
 
 def _edited(content: bytes, edits: Iterable[TextEdit]) -> bytes:
     mark, encoding = _encoding_of(content)
-    text = _decoded(content)
+    text = content[len(mark) :].decode(encoding)
     for edit in sorted(edits, reverse=True):
         text = text[: edit.begin] + edit.text + text[edit.end :]
     return mark + text.encode(encoding)

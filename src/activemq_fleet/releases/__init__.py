@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from activemq_fleet.releases._data import Advisory, BeanClass, bean_class
 from activemq_fleet.releases._release import (
+    MISSPELT_ATTRIBUTES,
     Release,
     every_scheme,
     known_lines,
@@ -21,6 +22,7 @@ from activemq_fleet.releases._schemas import BEANS, CORE, XBEAN
 __all__ = [
     "BEANS",
     "CORE",
+    "MISSPELT_ATTRIBUTES",
     "XBEAN",
     "Advisory",
     "BeanClass",

@@ -280,20 +280,20 @@ def every_scheme() -> frozenset[str]:
     return frozenset({*sets["schemes"], *sets["discovery_schemes"], "failover", "fanout", "discovery", "mock", "peer"})
 
 
-# What releases called an attribute until its name was put right.
-_MISSPELT = {
+MISSPELT_ATTRIBUTES: Mapping[str, str] = {
     "advisdoryForFastProducers": "advisoryForFastProducers",
     "doOptimzeMessageStorage": "optimizeMessageStorage",
     "inactiveTimoutBeforeGC": "inactiveTimeoutBeforeGC",
 }
+"""The correct name of each attribute that earlier releases misspelt."""
 
 
 @cache
 def _spellings(element: str) -> dict[str, list[str]]:
     """Return the attributes of an element by their names in small letters, the right spelling of each first."""
     spellings_by_name: dict[str, list[str]] = {}
-    for name in sorted(load_schema_spans().attributes.get(element, ()), key=lambda name: name in _MISSPELT):
-        spellings_by_name.setdefault(_MISSPELT.get(name, name).lower(), []).append(name)
+    for name in sorted(load_schema_spans().attributes.get(element, ()), key=lambda name: name in MISSPELT_ATTRIBUTES):
+        spellings_by_name.setdefault(MISSPELT_ATTRIBUTES.get(name, name).lower(), []).append(name)
     return spellings_by_name
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Set
 
-from activemq_fleet.releases import was_element
+from activemq_fleet.releases import MISSPELT_ATTRIBUTES, was_element
 
 # Names that releases corrected, or misspelt later; both names set the same property (the setters of the release tags).
 _RENAMED = {
-    "advisdoryForFastProducers": "advisoryForFastProducers",
+    **MISSPELT_ATTRIBUTES,
     "batchStatements": "batchStatments",
-    "doOptimzeMessageStorage": "optimizeMessageStorage",
-    "inactiveTimoutBeforeGC": "inactiveTimeoutBeforeGC",
     "zkSessionTmeout": "zkSessionTimeout",
 }
 _OTHER_NAME = {**_RENAMED, **{new: old for old, new in _RENAMED.items()}}
