@@ -10,17 +10,17 @@ import json
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import nox
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from scripts.ansible_cores import CORES
+
 ROOT = Path(__file__).resolve().parent
 RESULTS = ROOT / "build" / "versions"
-CONTROLLERS = {
-    "2.19": ("3.11", "3.12", "3.13"),
-    "2.20": ("3.12", "3.13", "3.14"),
-    "2.21": ("3.12", "3.13", "3.14"),
-}
 REFUSED = ("2.16", "2.17", "2.18")
 HOSTS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 PLUGIN_TESTS = ("ansible_release", "inventory", "plugins_inventory", "plugins_filters")
@@ -59,7 +59,7 @@ os.environ["PATH"] = os.pathsep.join(
 @nox.session
 @nox.parametrize(
     "python,core",
-    [nox.param(python, core, id=f"{core}-py{python}") for core, pythons in CONTROLLERS.items() for python in pythons],
+    [nox.param(python, core, id=f"{core}-py{python}") for core, pythons in CORES.items() for python in pythons],
 )
 def controller(session: nox.Session, core: str) -> None:
     """Use the collection with an ansible-core: plugins, documentation, playbooks, the check of an example."""
@@ -104,7 +104,7 @@ def refused(session: nox.Session, core: str) -> None:
 
 
 @nox.session
-@nox.parametrize("python,core", [nox.param(pythons[0], core, id=core) for core, pythons in CONTROLLERS.items()])
+@nox.parametrize("python,core", [nox.param(pythons[0], core, id=core) for core, pythons in CORES.items()])
 def modules(session: nox.Session, core: str) -> None:
     """Run a module on this machine as a host of each Python, by way of an ansible-core."""
     record = begin(session, "modules", core)

@@ -97,7 +97,7 @@ def build_agent(output: Path, epoch: int) -> Path:
 def build_collection(output: Path, epoch: int) -> Path:
     """Build the archive of the collection, make it reproducible, and return its path."""
     galaxy = str(Path(sys.executable).with_name("ansible-galaxy"))
-    _run([galaxy, "collection", "build", "--force", "--output-path", str(output), str(ROOT)], {})
+    run_program([galaxy, "collection", "build", "--force", "--output-path", str(output), str(ROOT)])
     archive = output / f"activemq-fleet-{__version__}.tar.gz"
     if not archive.is_file():
         raise BuildError(f"ansible-galaxy did not make {archive.name}: run `python -m scripts.set_version --check`")
@@ -160,7 +160,7 @@ def sign_checksums(checksums: Path, key: Path) -> Path:
     """Sign the file of checksums with a key of ssh-keygen and return the path of the signature."""
     signature = checksums.with_name(checksums.name + ".sig")
     signature.unlink(missing_ok=True)
-    _run(["ssh-keygen", "-q", "-Y", "sign", "-n", _SIGNATURE_NAMESPACE, "-f", str(key), str(checksums)], {})
+    run_program(["ssh-keygen", "-q", "-Y", "sign", "-n", _SIGNATURE_NAMESPACE, "-f", str(key), str(checksums)])
     return signature
 
 
@@ -169,9 +169,9 @@ def _wheel_name(distribution: str) -> str:
 
 
 def _build_wheel(project: Path, wheel: Path, epoch: int) -> Path:
-    _run(
+    run_program(
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(wheel.parent), str(project)],
-        {"SOURCE_DATE_EPOCH": str(epoch)},
+        os.environ | {"SOURCE_DATE_EPOCH": str(epoch)},
     )
     if not wheel.is_file():
         raise BuildError(f"the build of {project} did not make {wheel.name}")
@@ -209,12 +209,13 @@ def _last_commit_time() -> str:
     return ended.stdout.strip()
 
 
-def _run(command: Sequence[str], variables: Mapping[str, str]) -> None:
+def run_program(command: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
+    """Run a program in a UTF-8 locale. Raises BuildError with the end of its output if it fails or is missing."""
     try:
         ended = subprocess.run(
             command,
             # ansible-galaxy refuses a locale that is not UTF-8, and one that the machine does not have.
-            env={**os.environ, "LC_ALL": "C.UTF-8", **variables},
+            env={**environment, "LC_ALL": "C.UTF-8"},
             check=False,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -6,8 +6,6 @@ fragments of the next release, so that users can read changes that are not relea
 
 from __future__ import annotations
 
-import html
-import re
 import sys
 from pathlib import Path
 
@@ -17,14 +15,10 @@ from antsibull_changelog.config import ChangelogConfig, CollectionDetails, Paths
 from antsibull_changelog.fragment import ChangelogFragment, load_fragments
 from antsibull_changelog.rendering.changelog import ChangelogGenerator, create_document_renderer
 
-from scripts.generated_page import write_or_check
+from scripts.generated_page import simplify_markdown, write_or_check
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "CHANGELOG.md"
-_CODE = re.compile(r"<code>((?:\\.|[^\\<`])*)</code>")
-_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
-# The renderer escapes each punctuation mark. These have no meaning within a line.
-_PLAIN = re.compile(r"\\([,.'\"?!:;()=/%+-])|(?<=\w)\\([#_])(?=\w)")
 
 
 def main(arguments: list[str]) -> int:
@@ -51,16 +45,6 @@ def render_changelog(root: Path) -> str:
     if warnings := renderer.get_warnings():
         sys.exit(f"changelog_page: error: {'; '.join(warnings)}")
     return page
-
-
-def simplify_markdown(page: str) -> str:
-    """Return a page of the renderer with code spans in backticks, and without escapes that change nothing."""
-    return _CODE.sub(_code_span, _PLAIN.sub(r"\1\2", page))
-
-
-def _code_span(match: re.Match[str]) -> str:
-    text = html.unescape(_ESCAPED.sub(r"\1", match[1]))
-    return f"`{text}`"
 
 
 if __name__ == "__main__":

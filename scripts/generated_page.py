@@ -1,11 +1,17 @@
-"""Writes a page of docs/ that is generated, or says whether it is up to date."""
+"""Write a page that is generated, or report whether it is up to date; simplify the Markdown of renderers."""
 
 from __future__ import annotations
 
+import html
+import re
 import sys
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+_CODE = re.compile(r"<code>((?:\\.|[^\\<`])*)</code>")
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
+# The renderers of antsibull escape each punctuation mark. These have no meaning within a line.
+_PLAIN = re.compile(r"\\([,.'\"?!:;()=/%+-])|(?<=\w)\\([#_])(?=\w)")
 
 
 def write_or_check(path: Path, page: str, source: str, arguments: list[str]) -> int:
@@ -20,3 +26,14 @@ def write_or_check(path: Path, page: str, source: str, arguments: list[str]) -> 
         return 0
     print(f"{path.name} is not what {source}: run `make rules`", file=sys.stderr)
     return 1
+
+
+def simplify_markdown(page: str) -> str:
+    """Return Markdown of antsibull with code spans in backticks, and without escapes that change nothing."""
+    return _CODE.sub(_code_span, _PLAIN.sub(r"\1\2", page))
+
+
+def _code_span(match: re.Match[str]) -> str:
+    text = html.unescape(_ESCAPED.sub(r"\1", match[1]))
+    # A bar would end the cell of a table.
+    return match[0] if "|" in text else f"`{text}`"

@@ -17,19 +17,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
-from scripts.build_packages import BuildError, build_collection, build_library, source_date
+from scripts.ansible_cores import CORES
+from scripts.build_packages import BuildError, build_collection, build_library, run_program, source_date
 
 ROOT = Path(__file__).resolve().parents[1]
 SANITY = ROOT / "build" / "sanity"
 HOME = SANITY / "home"
-CORES = {"2.19": ("3.11", "3.12", "3.13"), "2.20": ("3.12", "3.13", "3.14"), "2.21": ("3.12", "3.13", "3.14")}
-"""Lines of ansible-core, each with the Python versions that it supports on controllers."""
+TOOL_PYTHONS = ("3.13", "3.12", "3.11")
+"""The Python versions that run antsibull-docs and ansible-builder, the preferred one first."""
 HOST_PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 # ansible-test downloads get-pip.py from a server of its own. ensurepip has the same effect without that server.
 _BOOTSTRAP = """\
@@ -103,7 +104,7 @@ def install_collection(place: Path) -> Path:
     galaxy = str(Path(sys.executable).with_name("ansible-galaxy"))
     # The checkout is on sys.path, and without --force ansible-galaxy installs nothing next to it.
     command = [galaxy, "collection", "install", "--offline", "--force", "--collections-path", str(place), str(archive)]
-    _run(command, os.environ)
+    run_program(command)
     return place / "ansible_collections" / "activemq" / "fleet"
 
 
@@ -113,9 +114,11 @@ def run_core(core: str, collection: Path, pythons: Mapping[str, str], tests: Seq
     if controller is None:
         return SanityResult(core, "-", False, f"because Python {' or '.join(CORES[core])} is missing: install one")
     try:
-        environment = _core_environment(core, pythons[controller])
+        environment = _environment(
+            f"ansible-core-{core}", "ansible-test", pythons[controller], [f"ansible-core=={core}.*"]
+        )
         _store_pip_bootstrap(environment)
-    except SanityError as error:
+    except (SanityError, BuildError) as error:
         return SanityResult(core, controller, False, f"because {error}")
     print(f"==> ansible-core {core} on Python {controller}", flush=True)
     command = [str(environment / "bin" / "ansible-test"), "sanity", "--requirements"]
@@ -141,20 +144,13 @@ def run_core(core: str, collection: Path, pythons: Mapping[str, str], tests: Seq
 
 def lint_documentation(collection: Path, pythons: Mapping[str, str]) -> SanityResult:
     """Run antsibull-docs on the documentation of the collection's plugins and roles."""
-    name = "antsibull-docs"
-    python = next((version for version in ("3.13", "3.12", "3.11") if version in pythons), None)
-    if python is None:
-        return SanityResult(name, "-", False, "because Python 3.11 to 3.13 is missing: install one")
-    place = SANITY / name
-    try:
-        if not (place / "bin" / name).exists():
-            _run([pythons[python], "-m", "venv", "--clear", str(place)], os.environ)
-            _run([str(place / "bin" / "pip"), "install", "--quiet", name, "ansible-core"], os.environ)
-        variables = _test_environment(place / "bin", _linked_pythons(pythons))
-        _run([str(place / "bin" / name), "lint-collection-docs", "--plugin-docs", str(collection)], variables)
-    except SanityError as error:
-        return SanityResult(name, python, False, f"because {error}")
-    return SanityResult(name, python, True)
+
+    def lint(programs: Path, _python: str) -> None:
+        variables = _test_environment(programs, _linked_pythons(pythons))
+        command = [str(programs / "antsibull-docs"), "lint-collection-docs", "--plugin-docs", str(collection)]
+        run_program(command, variables)
+
+    return _run_tool("antsibull-docs", ("antsibull-docs", "ansible-core"), pythons, lint)
 
 
 def prepare_execution_environment(collection: Path, pythons: Mapping[str, str]) -> SanityResult:
@@ -163,20 +159,26 @@ def prepare_execution_environment(collection: Path, pythons: Mapping[str, str]) 
     ansible-builder creates the context and reads the packages of the collection. A new virtual environment stands for
     the image: pip installs the resulting requirements, and ansible-doc reads the collection with the library.
     """
-    name = "ansible-builder"
-    python = next((version for version in ("3.13", "3.12", "3.11") if version in pythons), None)
-    if python is None:
-        return SanityResult(name, "-", False, "because Python 3.11 to 3.13 is missing: install one")
-    builder = SANITY / name
-    try:
-        if not (builder / "bin" / name).exists():
-            _run([pythons[python], "-m", "venv", "--clear", str(builder)], os.environ)
-            _run([str(builder / "bin" / "pip"), "install", "--quiet", name], os.environ)
+
+    def prepare(programs: Path, python: str) -> None:
         with tempfile.TemporaryDirectory(prefix="execution-environment-") as scratch:
-            _install_requirements(builder / "bin" / name, collection, Path(scratch), pythons[python])
+            _install_requirements(programs / "ansible-builder", collection, Path(scratch), python)
+
+    return _run_tool("ansible-builder", ("ansible-builder",), pythons, prepare)
+
+
+def _run_tool(
+    name: str, packages: Sequence[str], pythons: Mapping[str, str], use: Callable[[Path, str], None]
+) -> SanityResult:
+    """Call ``use`` with the programs of an environment that has a tool, and its Python; return the outcome."""
+    version = next((version for version in TOOL_PYTHONS if version in pythons), None)
+    if version is None:
+        return SanityResult(name, "-", False, "because Python 3.11 to 3.13 is missing: install one")
+    try:
+        use(_environment(name, name, pythons[version], packages) / "bin", pythons[version])
     except (SanityError, BuildError) as error:
-        return SanityResult(name, python, False, f"because {error}")
-    return SanityResult(name, python, True)
+        return SanityResult(name, version, False, f"because {error}")
+    return SanityResult(name, version, True)
 
 
 def _install_requirements(builder: Path, collection: Path, place: Path, python: str) -> None:
@@ -186,9 +188,9 @@ def _install_requirements(builder: Path, collection: Path, place: Path, python: 
     build_collection(place / "dist", source_date())
     build_library(place / "dist", source_date())
     context = place / "context"
-    _run([str(builder), "create", "--file", str(definition), "--context", str(context)], os.environ)
+    run_program([str(builder), "create", "--file", str(definition), "--context", str(context)])
     packages, requirements = place / "bindep.txt", place / "requirements.txt"
-    _run(
+    run_program(
         [
             str(builder),
             "introspect",
@@ -197,7 +199,6 @@ def _install_requirements(builder: Path, collection: Path, place: Path, python: 
             f"--write-bindep={packages}",
             f"--write-pip={requirements}",
         ],
-        os.environ,
     )
     if "openssh-clients" not in (packages.read_text("utf-8") if packages.exists() else ""):
         raise SanityError("ansible-builder does not list openssh-clients, a package of meta/ee-bindep.txt")
@@ -205,12 +206,12 @@ def _install_requirements(builder: Path, collection: Path, place: Path, python: 
     text = requirements.read_text("utf-8").replace("/opt/activemq-fleet/", f"{context / '_build' / 'dist'}/")
     requirements.write_text(text, encoding="utf-8")
     image = place / "image"
-    _run([python, "-m", "venv", str(image)], os.environ)
+    run_program([python, "-m", "venv", str(image)])
     core = yaml.safe_load(definition.read_text("utf-8"))["dependencies"]["ansible_core"]["package_pip"]
-    _run([str(image / "bin" / "pip"), "install", "--quiet", core, "--requirement", str(requirements)], os.environ)
+    run_program([str(image / "bin" / "pip"), "install", "--quiet", core, "--requirement", str(requirements)])
     variables = _test_environment(image / "bin", place) | {"ANSIBLE_COLLECTIONS_PATH": str(collection.parents[2])}
-    _run([str(image / "bin" / "ansible-doc"), "--type", "inventory", "activemq.fleet.topology"], variables)
-    _run([str(image / "bin" / "activemq-fleet"), "--version"], variables)
+    run_program([str(image / "bin" / "ansible-doc"), "--type", "inventory", "activemq.fleet.topology"], variables)
+    run_program([str(image / "bin" / "activemq-fleet"), "--version"], variables)
 
 
 def read_definition() -> str:
@@ -221,12 +222,12 @@ def read_definition() -> str:
     return match[1]
 
 
-def _core_environment(core: str, python: str) -> Path:
-    """Return an environment with the newest ansible-core of a line; the first call makes it."""
-    place = SANITY / f"ansible-core-{core}"
-    if not (place / "bin" / "ansible-test").exists():
-        _run([python, "-m", "venv", "--clear", str(place)], os.environ)
-        _run([str(place / "bin" / "pip"), "install", "--quiet", f"ansible-core=={core}.*"], os.environ)
+def _environment(name: str, program: str, python: str, packages: Sequence[str]) -> Path:
+    """Return an environment in build/sanity with packages, one of which has ``program``; the first call makes it."""
+    place = SANITY / name
+    if not (place / "bin" / program).exists():
+        run_program([python, "-m", "venv", "--clear", str(place)])
+        run_program([str(place / "bin" / "pip"), "install", "--quiet", *packages])
     return place
 
 
@@ -267,20 +268,6 @@ def _started_interpreter(candidate: str) -> str | None:
     except OSError:
         return None
     return ended.stdout.strip() if ended.returncode == 0 else None
-
-
-def _run(command: Sequence[str], environment: Mapping[str, str]) -> None:
-    ended = subprocess.run(
-        command,
-        env=dict(environment) | {"LC_ALL": "C.UTF-8"},
-        check=False,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    if ended.returncode:
-        raise SanityError(f"{' '.join(command[:3])} … ended with {ended.returncode}: {ended.stdout[-1000:].strip()}")
 
 
 if __name__ == "__main__":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
 import yaml
 from antsibull_docs_parser import md, parser
+
+from scripts.generated_page import simplify_markdown
 
 COLLECTION = "activemq.fleet"
 _ROLE_TITLES = {
@@ -111,5 +112,4 @@ def _default(option: Mapping[str, Any]) -> str:
 def markdown(text: str | Sequence[str], separator: str = "\n\n") -> str:
     """Return text with Ansible's markup as Markdown, its paragraphs joined by ``separator``."""
     paragraphs = parser.parse(text, parser.Context(), errors="exception")
-    # The library escapes each punctuation mark. These have no meaning within a line.
-    return re.sub(r"\\([,.'?!:;()=/-])", r"\1", md.to_md(paragraphs, par_sep=separator))
+    return simplify_markdown(md.to_md(paragraphs, par_sep=separator))

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from scripts.changelog_page import ROOT, render_changelog, simplify_markdown
+from scripts.changelog_page import ROOT, render_changelog
+from scripts.generated_page import simplify_markdown
 
 PROGRAM = str(Path(sys.executable).with_name("antsibull-changelog"))
 
