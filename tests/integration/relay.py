@@ -13,7 +13,9 @@ _CHUNK = 65536
 
 
 class Relay:
-    """Forwards connections to ``target`` from ``address``, a free port beside it or ``port``, while it is a context.
+    """A context manager that forwards connections from ``address`` to ``target``.
+
+    ``address`` is on the host of the target, with the port ``port``, or a free one.
 
     Between ``cut`` and ``heal`` it forwards nothing, neither bytes nor ends of connections, and closes none: what was
     sent meanwhile arrives when it heals, as what TCP sends again. ``rate`` is the most bytes a second that each

@@ -20,7 +20,7 @@ from tests.situations import in_every_situation
 
 AFFECTED, REPAIRED = "5.18.3", "6.3.1"
 SHORT = 5.0  # seconds after the end of the inactivity monitor's patience
-NOBODY = 21999  # a port of the broker's address at which nothing listens
+UNUSED_PORT = 21999  # no process listens on this port of the address
 JAXB_OPTIONS = ("--add-opens=java.base/java.lang=ALL-UNNAMED",)
 OF_PLUGIN = ("activemq-runtime-config", "jaxb", "istack", "javax.activation")
 """The jars that runtimeConfigurationPlugin needs and that the set of jars lacks, by the beginnings of their names."""
@@ -94,11 +94,11 @@ def rules_of(text: str, release: str, rule: str) -> list[str]:
     return [finding.rule for finding in findings]
 
 
-def linked(ground: Ground, release: str, uri: str) -> Planted:
-    """Return a broker with a link, and a link to a port at which nothing listens, not started yet."""
+def plant_with_links(ground: Ground, release: str, uri: str) -> Planted:
+    """Return a broker, not started yet, with a link and a second link to a port without a listener."""
     links = (
         "<networkConnectors>"
-        f'<networkConnector name="nobody" uri="static:(tcp://{ground.address(1)}:{NOBODY})"/>'
+        f'<networkConnector name="unused" uri="static:(tcp://{ground.address(1)}:{UNUSED_PORT})"/>'
         f'<networkConnector name="south" uri="static:({uri})"/>'
         "</networkConnectors>"
     )
@@ -130,14 +130,15 @@ def test_link_without_monitor_waits_without_limit_for_a_silent_peer(
     """V035."""
     with SilentPeer(ground.address(2), negotiates=True).listening() as peer:
         address = f"tcp://{ground.address(2)}:{OPENWIRE}?connectionTimeout=2000{option}"
-        broker = linked(ground, release, address)
+        broker = plant_with_links(ground, release, address)
         assert broker.boot().fate == "started", broker.said
         assert until(lambda: peer.accepted > 0, PATIENCE), broker.said
         if reconnects:
             assert until(lambda: peer.accepted > 2, PATIENCE), broker.said
         else:
             # The other link shows that the broker has had time for several attempts.
-            assert broker.await_said(f":{NOBODY}", PATIENCE, times=broker.said.count(f":{NOBODY}") + 6), broker.said
+            attempts = broker.said.count(f":{UNUSED_PORT}")
+            assert broker.await_said(f":{UNUSED_PORT}", PATIENCE, times=attempts + 6), broker.said
             assert peer.accepted == 1, broker.said
     assert fires(ground, "V035", release) != reconnects
 
@@ -148,7 +149,7 @@ def test_write_timeout_of_link_ends_a_handshake_on_repaired_releases_only(
 ) -> None:
     """V036."""
     with SilentPeer(ground.address(2), negotiates=False).listening() as peer:
-        broker = linked(ground, release, f"ssl://{ground.address(2)}:{OPENWIRE}?soWriteTimeout=1000")
+        broker = plant_with_links(ground, release, f"ssl://{ground.address(2)}:{OPENWIRE}?soWriteTimeout=1000")
         broker.launch()
         if starts:
             assert broker.await_phase("started"), broker.said
@@ -173,7 +174,7 @@ def test_reload_removes_link_with_reference_on_repaired_releases_only(
 ) -> None:
     """V032."""
     south, north = (
-        f'<networkConnector name="{name}" uri="static:(tcp://{ground.address(1)}:{NOBODY})" password="{secret}"/>'
+        f'<networkConnector name="{name}" uri="static:(tcp://{ground.address(1)}:{UNUSED_PORT})" password="{secret}"/>'
         for name, secret in (("south", password), ("north", "changed"))
     )
 

@@ -73,14 +73,14 @@ def read_blocks(text: str) -> tuple[Block, ...]:
     """Return the fenced blocks of a Markdown text."""
     return tuple(
         Block(
-            found["language"],
-            found["title"],
-            textwrap.dedent(found["text"]),
-            found["reason"],
-            int(found["code"] or 0),
-            text.count("\n", 0, found.start("indent")) + 1,
+            match["language"],
+            match["title"],
+            textwrap.dedent(match["text"]),
+            match["reason"],
+            int(match["code"] or 0),
+            text.count("\n", 0, match.start("indent")) + 1,
         )
-        for found in _BLOCK.finditer(text)
+        for match in _BLOCK.finditer(text)
     )
 
 

@@ -215,8 +215,9 @@ def findings_of(
 ) -> Iterator[Finding]:
     """Yield the problems that one lint rule reports as findings about a host, or about a file that belongs to no fleet.
 
-    ``file`` is the path of the activemq.xml. A problem at an element of another document is about the document's own
-    file beside it, and in a fleet about the document's broker. The file of a host is rendered, so that it has no edits.
+    ``file`` is the path of the activemq.xml. The finding of a problem at an element of another document names the file
+    of that document, in the same directory, and in a fleet its broker. Findings about a host have no edits, because its
+    file is rendered.
     """
     directory, slash, _ = (file or "").rpartition("/")
     for problem in problems:

@@ -177,8 +177,7 @@ def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
     if highest != number:
         raise FenceError(
             f"claim {number} is not the newest claim of {directory}, which is {highest}: use the number in "
-            f"the message of "
-            "the guard that waits"
+            "the message of the guard that waits"
         )
     store.note_end(number)
     yield f"the broker of claim {number} is recorded as dead: the other node may serve"
