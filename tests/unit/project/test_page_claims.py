@@ -57,6 +57,17 @@ def test_readme_counts_the_example_inventories_it_links() -> None:
     assert [name for name in EXAMPLES if f"(examples/{name}/README.md)" not in text] == []
 
 
+def test_readme_has_at_most_150_lines() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
+
+
+def test_readme_shows_each_report_in_light_and_dark() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    for name in ("drill", "audit"):
+        dark = rf'<source media="\(prefers-color-scheme: dark\)" srcset="docs/pictures/{name}-dark\.png">'
+        assert re.search(rf'<picture>\s*{dark}\s*<img alt="[^"]+" src="docs/pictures/{name}\.png"', text), name
+
+
 def test_readme_promises_only_commands_that_accept_every_example() -> None:
     text = " ".join((ROOT / "README.md").read_text("utf-8").split())
     sentence = _LINKED_EXAMPLES.search(text)
