@@ -1,10 +1,10 @@
-"""Print how much of other people's activemq.xml files ``adopt`` expresses by variables, and what keeps the rest raw.
+"""Print the share of existing activemq.xml files that ``adopt`` expresses by variables, and the reasons for the rest.
 
 ``python -m scripts.adoption_ratio DIRECTORY`` reads ``DIRECTORY/manifest.json``, a list of ``{file, repo, path,
-release, template}``, and the files in ``DIRECTORY/files``. Files of one repository that lie beside each other are one
-fleet, and two whose names end in a and b are a pair; each pair is a group of its own. An element counts as expressed
-when the document that is rendered without ``activemq_xml_fragments`` has it, with all its attributes or what means the
-same; a networkConnector when a link stands for it.
+release, template}``, and the files in ``DIRECTORY/files``. Files of one directory of a repository are one fleet, and
+two whose names end in a and b are a pair; each pair is a separate group. An element counts as expressed when the
+document that is rendered without ``activemq_xml_fragments`` has it, with all its attributes or equivalent ones; a
+networkConnector counts if a link replaces it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes docs/alerts.md from the table of alerts; with --check says whether it is up to date."""
+"""Write docs/alerts.md from the table of alerts; with --check, report whether it is up to date."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _SECONDS = 500  # only ends a browser that hangs: a page takes some seconds, on 
 
 
 class BrowserError(Exception):
-    """There is no browser, or it did not do what it was asked to."""
+    """An error for a missing browser, or for a browser that failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CHECKED = ("src", "plugins", "agent/src", "scripts")
 """Directories whose Python files are checked."""
 EMPTY_NAMES = frozenset({"found", "mine", "one", "own", "said", "told"})
-"""Names that say nothing of what a variable holds."""
+"""Names that do not describe the content of a variable."""
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 

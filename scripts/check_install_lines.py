@@ -1,4 +1,4 @@
-"""Find text that tells a user to install one of this project's names from an index.
+"""Report text that instructs a user to install one of this project's names from an index.
 
     python -m scripts.check_install_lines
 

@@ -1,9 +1,9 @@
-"""Find names that do not tell which module or class of the project is meant.
+"""Report names of modules and classes that are ambiguous in the project.
 
     python -m scripts.check_names
 
-No more than two modules have one name, and each class has a name of its own. Ansible decides the names of modules and
-action plugins, which are the same, and of the class in a plugin.
+At most two modules have one name, and the name of each class is unique. Ansible decides the names of modules and action
+plugins, which are the same, and of the class in a plugin.
 """
 
 from __future__ import annotations

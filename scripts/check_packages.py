@@ -39,7 +39,7 @@ class Broken(Exception):
 
 
 def main() -> int:
-    """Check both archives and say on one line what is wrong with the first that is broken."""
+    """Check both archives, and print one line about the first broken one."""
     with tempfile.TemporaryDirectory(prefix="packages-") as scratch:
         try:
             check_galaxy(Path(scratch))

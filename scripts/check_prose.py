@@ -20,7 +20,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_WORDS = 45
-"""The style asks for about 25 words per sentence; a sentence above this limit is an error."""
+"""The style recommends about 25 words per sentence; a sentence above this limit is an error."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Writes docs/log-records.md from the kinds of log records; with --check says whether it is up to date."""
+"""Write docs/log-records.md from the kinds of log records; with --check, report whether it is up to date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the tiers one after the other, stops at the first that fails, and says what happened.
+"""Run the tiers one after the other, stop at the first that fails, and print the results.
 
     python -m scripts.run_tests [TIER ...] [--keep-going]
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a tier. ``problem`` is a failure that no single test stands for."""
+    """The result of a tier. ``problem`` is a failure that is not the failure of a single test."""
 
     tier: str
     passed: int = 0
@@ -154,7 +154,7 @@ def _fetch_artifacts() -> str:
 
 
 def table(results: Sequence[Result]) -> list[str]:
-    """The closing table, a row a tier, with a line below for each reason to look closer."""
+    """Return the final table with one row per tier, and below it one line for each result that needs a check."""
     lines = [f"{'tier':<12} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}"]
     for result in results:
         if not result.ran:
@@ -172,7 +172,7 @@ def table(results: Sequence[Result]) -> list[str]:
 
 
 def total(results: Sequence[Result]) -> str:
-    """The tests of all tiers, on a line of its own."""
+    """Return the last line, with the number of tests of all tiers."""
     passed, failed, skipped = (
         sum(getattr(result, name) for result in results) for name in ("passed", "failed", "skipped")
     )

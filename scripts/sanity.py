@@ -156,7 +156,7 @@ def lint_documentation(collection: Path, pythons: Mapping[str, str]) -> SanityRe
 def prepare_execution_environment(collection: Path, pythons: Mapping[str, str]) -> SanityResult:
     """Run the steps of docs/install.md that build an execution environment, as far as they need no base image.
 
-    ansible-builder creates the context and reads the packages of the collection. A new virtual environment stands for
+    ansible-builder creates the context and reads the packages of the collection. A new virtual environment represents
     the image: pip installs the resulting requirements, and ansible-doc reads the collection with the library.
     """
 

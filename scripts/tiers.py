@@ -25,8 +25,8 @@ class Check:
 class Tier:
     """One row of the table. ``command`` is what a tier of that kind runs.
 
-    A pytest tier counts its tests; a command counts as one. ``artifacts`` says that the releases' jars and schemas are
-    wanted in the cache first: a download is no part of a test.
+    A pytest tier counts its tests; a command counts as one. ``artifacts``: the jars and schemas of the releases are
+    downloaded to the cache first, because a download is no part of a test.
     """
 
     name: str

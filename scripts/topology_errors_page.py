@@ -1,4 +1,4 @@
-"""Writes docs/topology-errors.md from the rules about an inventory; with --check says whether it is up to date."""
+"""Write docs/topology-errors.md from the rules about an inventory; with --check, report whether it is up to date."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def download_requirements(directory: Path) -> None:
 
 
 def refuse_native_code(directory: Path) -> None:
-    """Raise WheelhouseError for a wheel whose tags say one Python or one kind of machine."""
+    """Raise WheelhouseError for a wheel whose tags require one Python version or one kind of machine."""
     for wheel in sorted(directory.glob("*.whl")):
         python, abi, platform = wheel.stem.split("-")[-3:]
         if "py3" not in python.split(".") or (abi, platform) != ("none", "any"):

@@ -1,7 +1,7 @@
-"""Attacks on the shared store of a pair of real brokers: its active node freezes, or loses its lock, under load.
+"""Attack the shared store of a pair of real brokers: its active node freezes, or loses its lock, under load.
 
 python -m scripts.attacks --results FILE
 
-Each attack has a lab of its own, and is one line of FILE. A run that was interrupted goes on where it stopped: what is
-in FILE is not tried again.
+Each attack has a separate lab, and is one line of FILE. An interrupted run continues: attacks that FILE contains are
+not repeated.
 """

@@ -1,6 +1,6 @@
-"""Runs attacks, each once, and prints what became of the stores. ``--help`` lists the options.
+"""Run attacks, each once, and print the state of the stores afterwards. ``--help`` lists the options.
 
-Exit 0 when every guarded store is sound; 1 when messages are gone that nobody names.
+Exit 0 if every guarded store is sound; 1 if messages are lost that no report lists.
 """
 
 from __future__ import annotations

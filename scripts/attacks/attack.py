@@ -1,4 +1,4 @@
-"""One attack on a pair of its own, from its start to the count of what is left in its store."""
+"""Run one attack on a separate pair, from its start to the count of the messages that remain in its store."""
 
 from __future__ import annotations
 
@@ -62,16 +62,15 @@ class Attack:
 
 @dataclass
 class Result:
-    """What an attack left. ``lost`` messages were acknowledged, are not in the store, and nobody names them.
+    """The result of an attack. ``lost`` messages were acknowledged, are not in the store, and no report lists them.
 
-    ``delivered_after_restart`` ones came to a consumer of the broker that served next only: they were in the store,
-    and the first broker gave its consumer nothing for 30 s.
-    ``first_and_last_lost`` are their numbers, by queue. ``behind`` were acknowledged by a node that did not
-    know of its successor: an old generation held and named them, and they were sent to the pair again before the count.
-    ``two_masters`` names both nodes if they ever could both write to the store in force. ``moment`` is what the broker
-    did to its store when the attack began. ``room`` are the bytes that the store took before a loop of crashes,
-    ``most_room`` the most in it.
-    ``problem`` is why the attack could not be carried out, or the pair does not serve afterwards.
+    ``delivered_after_restart`` ones came to a consumer of the broker that served next only: they were in the store, and
+    the first broker gave its consumer nothing for 30 s. ``first_and_last_lost`` are their numbers, by queue. ``behind``
+    were acknowledged by a node after its successor served: an old generation contained and listed them, and they were
+    sent to the pair again before the count. ``two_masters`` names both nodes if they ever could both write to the store
+    in force. ``moment`` is the operation of the broker on its store when the attack began. ``room`` is the size of the
+    store in bytes before a loop of crashes, ``most_room`` the maximum during the loop. ``problem`` is the reason why
+    the attack was not possible, or why the pair does not serve afterwards.
     """
 
     accepted: int = 0

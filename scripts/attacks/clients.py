@@ -33,7 +33,7 @@ _ACKNOWLEDGED = 100  # messages at once
 
 @dataclass
 class Sender:
-    """A client that publishes numbered messages to a queue of its own, one after the other, until it is stopped.
+    """A client that publishes numbered messages to a separate queue, one after the other, until it is stopped.
 
     ``queue`` can be the topic with a durable subscription, too.
 

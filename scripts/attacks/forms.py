@@ -1,8 +1,8 @@
-"""The forms of an attack: how the active node of a pair freezes, and how its lock comes free while it lives.
+"""Define the forms of an attack: how the active node of a pair freezes, or loses its lock while it runs.
 
-A form is a function of a ``Target``. It begins with an active node under load, and ends when a node serves that may.
-SIGSTOP stands for a machine that is paused, another file where the lock's was for a network file system that forgot who
-locked it, and a lock that is cleared behind its holder for GlusterFS' ``clear-locks``.
+A form is a function of a ``Target``. It begins with an active node under load, and ends when a permitted node serves.
+SIGSTOP simulates a paused machine. A replaced lock file simulates a network file system that lost its locks. A lock
+that is cleared while it is held simulates ``clear-locks`` of GlusterFS.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Target:
         return node_processes.get(True), node_processes[False]
 
     def replace_lock(self) -> None:
-        """Put another file where the lock is: whoever locked the old one keeps that, and nobody looks at it."""
+        """Replace the lock file: the holder keeps the lock of the old file, which no process checks any more."""
         replace_file(self.lock)
 
     def clear_lock(self) -> None:
@@ -163,7 +163,7 @@ def _serve_beside(target: Target, free_lock: Callable[[], None]) -> None:
 
 
 def whole_node(target: Target) -> None:
-    """Freeze guard and Java, replace the lock's file, thaw both beside the node that serves now."""
+    """Freeze guard and Java, replace the lock file, and thaw both while the other node serves."""
     target.wait_for_moment()
     with _frozen(*target.processes(target.active)):
         _serve_beside(target, target.replace_lock)
@@ -210,7 +210,7 @@ def lock_cleared(target: Target) -> None:
 
 
 def lock_replaced_unfrozen(target: Target) -> None:
-    """Replace the lock's file under load; nobody freezes."""
+    """Replace the lock file under load; no process is frozen."""
     target.wait_for_moment()
     target.replace_lock()
     wait_until(lambda: _serves(target), "a node serves")
@@ -218,7 +218,7 @@ def lock_replaced_unfrozen(target: Target) -> None:
 
 
 def lock_cleared_unfrozen(target: Target) -> None:
-    """Clear the lock under load; nobody freezes."""
+    """Clear the lock under load; no process is frozen."""
     target.wait_for_moment()
     target.clear_lock()
     wait_until(lambda: _serves(target), "a node serves")
@@ -245,7 +245,7 @@ def killed(target: Target) -> None:
 
 
 def guard_killed(target: Target) -> None:
-    """Kill the guard alone: its Java ends with it, before anybody else can serve."""
+    """Kill the guard alone: its Java process stops with it, before the other node can serve."""
     target.wait_for_moment()
     guard, java = _guard_and_java(target)
     guard.kill()
@@ -289,7 +289,7 @@ def power_cut(target: Target) -> None:
         target.image.copy()
         for host in living:
             target.lab.kill(host)
-    target.image.put_back()
+    target.image.restore()
     for host in (target.active, target.other):
         target.lab.start(host, wait=False)
     wait_until(lambda: _serves(target), "a node serves")
@@ -385,6 +385,6 @@ FORMS: dict[str, Form] = {
     )
 }
 ON_AN_IMAGE = ("power-cut", "full-volume")
-"""The forms that need a file system of their own below the store."""
+"""The forms that require a separate file system for the store."""
 WITHOUT_GUARD = ("whole-node", "lock-replaced-unfrozen", "killed")
 """The forms that a pair without guards can meet."""

@@ -1,7 +1,7 @@
-"""A file system of its own for a store, in a file: what a power cut leaves of it, and what a full volume is.
+"""Provide a separate file system for a store, in an image file, to simulate power cuts and full volumes.
 
-What the file holds while all that write stand still is what a power cut leaves: the kernel keeps in memory, for
-minutes, what nobody has synced. Needs root.
+While all writers are frozen, the image contains the data that survive a power cut: the kernel keeps unsynced data in
+memory for minutes. Requires root.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class StoreImage:
         self._copy = image.with_suffix(".copy")
 
     def sync(self) -> None:
-        """Write all that there is, as the kernel does by itself within minutes."""
+        """Write all data to the image, as the kernel does automatically within minutes."""
         subprocess.run(["sync", "--file-system", str(self.directory)], check=True)
 
     def copy(self) -> None:
         """Keep what a power cut would leave now."""
         shutil.copyfile(self._image, self._copy)
 
-    def put_back(self) -> None:
-        """Mount what was kept, in place of what there is. Nobody may use the file system."""
+    def restore(self) -> None:
+        """Mount the saved image in place of the current one. No process may use the file system."""
         self.unmount()
         self._copy.replace(self._image)
         self.mount()

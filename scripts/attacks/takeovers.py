@@ -1,9 +1,9 @@
-"""Times the take-overs of a pair with a shared store, with a fence and without, by release, size and fault.
+"""Measure the takeovers of a pair with a shared store, with and without a fence, by release, size and fault.
 
 python -m scripts.attacks.takeovers --results FILE
 
-Each combination is a drill of its own lab under load (``lab drill``), and one line of FILE: what is there is not
-measured again, so a run that was interrupted goes on.
+Each combination is a drill of a separate lab under load (``lab drill``), and one line of FILE. An interrupted run
+continues: combinations that FILE contains are not measured again.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def drills(options: argparse.Namespace) -> Iterator[Drill]:
 
 
 def table(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the results as a Markdown table: seconds from the fault until the other node's log says it is started."""
+    """Return the results as a Markdown table: seconds from the fault until the other node's log reports its start."""
     lines = [
         "| release | store | fault | fence | times | take-over, median | longest | silence, median | accepted | lost |",
         "|---|---|---|---|---|---|---|---|---|---|",

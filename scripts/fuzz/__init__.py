@@ -1,1 +1,1 @@
-"""Fuzzing: each module below, but for the three of the runner, is one target with inputs that nobody should write."""
+"""Fuzzing: each module below, except the three of the runner, is one target with invalid and hostile inputs."""

@@ -27,7 +27,7 @@ def target_names() -> list[str]:
 
 
 def main() -> int:
-    """Run the targets, each in a process of its own; exit 1 for any crash, hang or wrong answer."""
+    """Run the targets, each in a separate process; exit 1 for any crash, hang or wrong answer."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "targets", nargs="*", choices=[*target_names(), []], metavar="TARGET", help=", ".join(target_names())

@@ -26,7 +26,7 @@ from .target import Target
 LARGEST = 4096
 MOST_SENT = 100_000
 CANARY = b"@" * 32
-"""Stands for the payload of the connection's own canary, which nobody can know before."""
+"""The placeholder for the payload of the connection's canary, which is not known in advance."""
 TOPICS = [
     b"a/E", b"a", b"b/c", b"no/E", b"", b"a/" * 200, b"/" * 1000, b"a/\xff\xfe", b"a/\0", b"a/#", b"+/+",
     b"__canary__/h-subscriber", b"a/__canary__/x", b"a/__barrier__/h", b"a/__barrier__", b"__barrier__",
@@ -54,7 +54,7 @@ def _packet(random: Random) -> bytes:
 
 
 def generate(random: Random, samples: Sequence[bytes]) -> bytes:
-    """A byte that says whether CONNACK comes first, then packets, some of them damaged."""
+    """Return a byte that decides whether CONNACK is sent first, then packets, some of them damaged."""
     data = bytearray(b"".join(_packet(random) for _ in range(random.choice((1, 2, 5, 20)))))
     for _ in range(random.choice((0, 0, 1, 4)) if data else 0):
         data[random.randrange(len(data))] = random.randrange(256)

@@ -1,7 +1,7 @@
 """Fuzz target: secrets in generated forms through the masker; none may survive, and masking twice is masking once.
 
-The second is not asked of texts that repeat a form hundreds of times: secrets that span lines may still go on changing
-there after the masker's last round. Their time and the known secrets in them are judged.
+Texts that repeat a form hundreds of times are masked only once, because secrets that span lines may still change after
+the masker's last round. Their time, and the known secrets in them, are checked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The MQTT topics of agents themselves: canaries, which an agent sends to itself, and barriers.
 
-Imports nothing of the project. Every topic ends in the name of the agent that sends on it, so that brokers can let
-nobody else do so. Received topics are compared, and never taken apart.
+Imports nothing of the project. Every topic ends in the name of the agent that sends on it, so that brokers can reject
+all other senders. Received topics are compared, and never taken apart.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def canary_topic(prefix: str, agent: str) -> str:
 def concrete_topic(topic_filter: str, agent: str) -> str | None:
     """Return a canary topic that an MQTT filter with wildcards matches (``a/#``: ``a/__canary__/AGENT``), or None.
 
-    ActiveMQ writes a durable subscription to the store of each topic that the filter matches. Where there is no such
-    topic yet, the broker that takes over knows nothing of the subscription, and what is published before the subscriber
-    is back goes to nobody (all of 20 events on 5.18.3 and 6.3.1, ``tests/integration/test_agent_first_event.py``).
+    ActiveMQ writes a durable subscription to the store of each topic that the filter matches. Without such a topic, the
+    broker that takes over does not have the subscription, and all events that are published before the subscriber
+    connects are lost (20 of 20 on 5.18.3 and 6.3.1, ``tests/integration/test_agent_first_event.py``).
     """
     topic = topic_filter.replace("+", CANARY)  # which is a level by itself, as # is (``config.check_filter``)
     if topic.endswith("#"):

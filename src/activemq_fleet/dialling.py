@@ -125,7 +125,7 @@ def dialler_of_broker(broker: Broker) -> Dialler:
 
 
 def dialler_of_agent(agent: Agent) -> Dialler:
-    """Return the TLS settings with which an agent dials: whether it has an authority of its own and a certificate."""
+    """Return the TLS settings with which an agent connects: whether it has a separate authority, and a certificate."""
     return Dialler(agent.settings.agent_tls_ca is not None, agent.settings.agent_tls_certificate is not None)
 
 

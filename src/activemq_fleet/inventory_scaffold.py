@@ -38,11 +38,11 @@ _PASSWORD = "not-the-password"  # noqa: S105 -- stands for those that Ansible ma
 
 @dataclass(frozen=True, slots=True)
 class InventoryRequest:
-    """What a first inventory is to be made for: hosts, release and what is known of the installation.
+    """The input of a first inventory: hosts, release and properties of the installation.
 
-    A host is a name or an address; two with a comma between them are a pair whose names need not say so. ``archive``
-    is the path of the release's archive and ``sha512`` its checksum, or both are None where the release is installed
-    already. ``tls``: connectors and links encrypt.
+    A host is a name or an address; two with a comma between them are a pair, whatever their names are. ``archive`` is
+    the path of the release's archive and ``sha512`` its checksum; both are None if the release is already installed.
+    ``tls``: connectors and links encrypt.
     """
 
     hosts: tuple[str, ...]
@@ -62,7 +62,7 @@ class _NamedHosts:
 
     @property
     def pairs(self) -> dict[str, list[Identity]]:
-        """The hosts of each pair, and of each broker that stands alone."""
+        """The hosts of each pair, and of each broker without a peer."""
         members: dict[str, list[Identity]] = defaultdict(list)
         for identity in self.identities:
             members[identity.pair].append(identity)

@@ -40,7 +40,7 @@ class NameTemplate:
 
 
 def quote_for_jinja(text: str) -> str:
-    """Return a Jinja template of the given text, which may stand directly before an expression."""
+    """Return a Jinja template of the given text, which an expression may directly follow."""
     return _OPENS.sub(lambda mark: f"{{{{ '{mark[0]}' }}}}", text)
 
 

@@ -26,7 +26,7 @@ NAMING_VARIABLES = (
     "activemq_master_node",
     *(PREFIX + part for part in STATED_PARTS),
 )
-"""The variables of one host by which its name is read, beside the pattern, which is one for all hosts."""
+"""The variables of one host by which its name is read, in addition to the pattern, which is the same for all hosts."""
 PLAIN_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 NODE_MARK = "[A-Za-z0-9]+"
 
@@ -74,9 +74,9 @@ class Identity:
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
     """By part (group, pair, node) what decides it: ``name``, ``parity`` or the name of a variable."""
     disagreements: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """By part what the name says, where a variable says otherwise."""
+    """The value in the name, by part, if a variable sets a different one."""
     other_node: str = field(default="", compare=False)
-    """The mark of the pair's other node, and below the name of its host; empty where they cannot be told."""
+    """The mark of the pair's other node, and below the name of its host; empty if they are not known."""
     other_name: str = field(default="", compare=False)
 
     @property
@@ -105,10 +105,10 @@ class _ParsedName:
 class Naming:
     """The convention by which one host's name is split into group, number, node and domain.
 
-    ``pattern`` is a regular expression with named groups: group, number, node, and pair where the pattern itself says
-    what a pair is called. ``master_node`` is the mark of preferred masters (None: ``a``, or the first of ``parity``).
-    ``parity``: odd and even numbers are the nodes; ``odd-even`` pairs 1 with 2, ``even-odd`` 0 with 1. ``stated`` holds
-    the parts that the host's variables state; they win over the name.
+    ``pattern`` is a regular expression with named groups: group, number, node, and pair if the name contains the name
+    of the pair. ``master_node`` is the mark of preferred masters (None: ``a``, or the first of ``parity``). ``parity``:
+    odd and even numbers are the nodes; ``odd-even`` pairs 1 with 2, ``even-odd`` 0 with 1. ``stated`` holds the parts
+    that the host's variables state; they win over the name.
     """
 
     pattern: str = DEFAULT_PATTERN

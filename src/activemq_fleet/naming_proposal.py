@@ -114,7 +114,7 @@ class _Label:
     def number(self) -> int | None:
         """The index, among the parts of a host name's first label, of the pair's number.
 
-        That is the last group of digits that does not tell the two nodes of a pair apart.
+        That is the last group of digits that does not distinguish the two nodes of a pair.
         """
         return next((at for at in reversed(range(len(self.runs))) if self.runs[at].isdigit() and at != self.mark), None)
 
@@ -143,7 +143,7 @@ def _names_read_by(proposal: NamingProposal) -> tuple[int, int]:
 def propose_single_naming(
     names: Sequence[str], pairs: NamingProposal | None, *, are_brokers: bool = False
 ) -> NamingProposal | None:
-    """Return the convention that reads most names as single brokers, each of which is node a of its own pair.
+    """Return the convention that reads most names as single brokers, each of which is node a of a separate pair.
 
     None where ``pairs``, the proposal of pairs, reads as many names and does not depend on odd and even numbers.
     ``are_brokers``: all names are those of brokers, so that a convention that reads any name counts.
@@ -163,7 +163,7 @@ def propose_single_naming(
 
 
 def _label(name: str) -> _Label:
-    """Return the runs of a name's first label; a role at the end of letters is one of its own, as in ``amqmaster``."""
+    """Return the runs of a name's first label; a role at the end of letters is a separate run, as in ``amqmaster``."""
     runs = _RUNS.findall(name.partition(".")[0])
     split = ((match[1], match[2]) if (match := _ROLE_AT_END.fullmatch(run)) else (run,) for run in runs)
     return _Label(tuple(part for parts in split for part in parts))

@@ -68,7 +68,7 @@ def _other_hosts_text(hosts: list[str]) -> str:
 
 
 def is_refused(finding: Finding) -> bool:
-    """Return whether a finding says that playbook ``site`` refuses hosts (T030), and no waiver covers it."""
+    """Return whether a finding reports that the playbook ``site`` refuses hosts (T030), and no waiver covers it."""
     return finding.rule == RULE and finding.waived is None
 
 

@@ -49,15 +49,13 @@ def bridge(
 ) -> str:
     """Return the URI of a networkConnector that dials one broker or a pair, preferred master first.
 
-    ``kind`` is masterslave (from 5.6; the default there), failover or static. A failover
-    transport must give up after one round, else it reconnects beneath the bridge, which keeps
-    the identity of the dead peer (AMQ-3542); the number that says so changed in 5.6. To 5.7 a
-    bridge is noted only after it was started (source: DiscoveryNetworkConnector.onServiceAdd), so
-    that one which fails in the milliseconds before is never tried again: there the very first
-    connection makes two rounds, half a second apart. Measured on 5.5.1: without it 5 of 20
-    bridges did not come back after a take-over. A single broker needs none of this. ``options`` are those of the
-    discovery agent.
-    Raises InputError for no address, an unknown kind, or masterslave before 5.6 (AMQ-3564).
+    ``kind`` is masterslave (from 5.6; the default there), failover or static. A failover transport must give up after
+    one round, else it reconnects beneath the bridge, which keeps the identity of the dead peer (AMQ-3542); the number
+    for this changed in 5.6. To 5.7 a bridge is noted only after it was started (source:
+    DiscoveryNetworkConnector.onServiceAdd), so that one which fails in the milliseconds before is never tried again:
+    there the very first connection makes two rounds, half a second apart. Measured on 5.5.1: without it 5 of 20 bridges
+    did not come back after a take-over. A single broker needs none of this. ``options`` are those of the discovery
+    agent. Raises InputError for no address, an unknown kind, or masterslave before 5.6 (AMQ-3564).
     """
     kind = kind or ("masterslave" if release.has_masterslave_discovery else "failover")
     if not addresses:

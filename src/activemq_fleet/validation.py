@@ -281,10 +281,9 @@ def check_rendered_fleet(
     """Return the fleet with all findings about topology, schema, rules and routes, in the order of a report.
 
     ``documents`` are rendered activemq.xml by inventory name, each of which is parsed once; their trees are forgotten.
-    ``schema_of`` is asked once a release, and None leaves out what only a schema shows. Lines and columns are 1-based,
-    in those documents. ``for_site`` adds what the playbook ``site`` refuses (T030, warnings), ``files_here``
-    archives that are not on this machine (T031, warnings). Waivers are applied. Raises what
-    ``schema_of`` raises.
+    ``schema_of`` is called once per release; None omits the checks that require a schema. Lines and columns are
+    1-based, in those documents. ``for_site`` adds what the playbook ``site`` refuses (T030, warnings), ``files_here``
+    archives that are not on this machine (T031, warnings). Waivers are applied. Raises what ``schema_of`` raises.
     """
     _refuse_unknown_waivers(fleet)
     schemas = cache(schema_of) if schema_of else None

@@ -130,11 +130,11 @@ def adopt(
     """Return an inventory that renders the given activemq.xml files again, including the agents of given agent.conf
     files.
 
-    ``addresses`` maps hosts to the addresses by which they are dialled, for hosts whose address no file tells;
-    ``shared`` names pairs whose nodes share a KahaDB store that no file shows to be shared.
-    ``findings`` returns a fleet's findings with the given documents. Errors that the originals have too are waived in
-    the inventory with a note, because a configuration in force cannot be refused. What would cause any other error is
-    left out, with a note; raises InputError where that is not possible.
+    ``addresses`` maps hosts to the addresses that others connect to, for hosts whose address is in no file. ``shared``
+    names pairs whose nodes share a KahaDB store although no file shows it. ``findings`` returns a fleet's findings with
+    the given documents. Errors that the originals have too are waived in the inventory with a note, because a
+    configuration in force cannot be refused. What would cause any other error is left out, with a note; raises
+    InputError where that is not possible.
     """
     proposal = Proposal.from_documents(documents, naming)
     for document in proposal.documents:

@@ -1,4 +1,4 @@
-"""Propose heap, directories, user, console and Java options from the files beside an activemq.xml."""
+"""Propose heap, directories, user, console and Java options from the files next to an activemq.xml."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def propose_java_options(proposal: Proposal, fleet: Fleet) -> None:
 
 
 def is_heap_known(proposal: Proposal) -> bool:
-    """Return whether the files beside each host's activemq.xml show the heap, for all hosts."""
+    """Return whether the files next to each host's activemq.xml show the heap, for all hosts."""
     return all(_heap_in(_environment(document)) for document in proposal.documents)
 
 

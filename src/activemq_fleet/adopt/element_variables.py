@@ -1,4 +1,4 @@
-"""Propose the variables that stand for whole elements: policies, usage, virtual destinations, store, plugins.
+"""Propose the variables that represent whole elements: policies, usage, virtual destinations, store, plugins.
 
 The keys of those variables are attributes and properties of the broker's schema, so one function reads all of them from
 the models of ``settings.elements``. What a model does not take stays in the file, and becomes a fragment.

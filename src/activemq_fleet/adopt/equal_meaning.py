@@ -13,7 +13,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.spring_values import boolean_of
 
 MULTICAST_ADDRESS, MULTICAST_PORT, MULTICAST_GROUP = "239.255.2.3", 6155, "default"
-"""What ``multicast://default`` stands for (MulticastDiscoveryAgent of the release tags)."""
+"""The address that ``multicast://default`` represents (MulticastDiscoveryAgent of the release tags)."""
 _MULTICAST = re.compile(r"multicast://([^:/?]+)(?::([0-9]+))?/?(?:\?(.*))?")
 _DIRECTORY = re.compile(r"\$\{activemq\.(base|data)\}")
 _SAME_CLIENT = re.compile(r"\bnio(\+ssl)?://")
@@ -104,7 +104,7 @@ def opens_jmx(context: ComparedElement, release: Release) -> bool:
 
 
 def has_no_meaning(node: ComparedElement, name: str, release: Release, rendered: ComparedElement | None = None) -> bool:
-    """Return whether an XML attribute may be missing in the rendered file because it has no effect of its own."""
+    """Return whether an XML attribute may be missing in the rendered file because it alone has no effect."""
     if node.name.endswith("Usage") and name == "name":
         return True  # a label: the broker gives each usage one
     if name == "inactiveTimoutBeforeGC" and rendered is not None:

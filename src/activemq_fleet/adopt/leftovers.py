@@ -1,7 +1,7 @@
 """Propose ``activemq_broker_attributes`` and ``activemq_xml_fragments`` for what no variable expresses.
 
-Follows the merge of ``render.fragments``: below a bean stand properties, below a property beans, and a bean is merged
-into an existing bean beside which it cannot stand. What merging cannot express stays a difference.
+Follows the merge of ``render.fragments``: a bean contains properties, a property contains beans, and a bean is merged
+into an existing bean if only one of the two may exist. What merging cannot express remains a difference.
 """
 
 from __future__ import annotations

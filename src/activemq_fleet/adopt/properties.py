@@ -19,7 +19,7 @@ from activemq_fleet.schema import LONGEST_VALUE
 PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9][A-Za-z0-9._-]*)\}")
 """A reference to a property: ``${name}``; one with a default, ``${name:default}``, is none."""
 UNKNOWN_HOST = ".invalid"
-"""The end of host names that stand for what no file tells; nobody ever resolves them (RFC 2606)."""
+"""The domain of host names that represent unknown hosts; it never resolves (RFC 2606)."""
 _DEFAULT = re.compile(r"\$\{[A-Za-z0-9][A-Za-z0-9._-]*:([^${}]*)\}")
 _STANDS_FOR = tuple(
     (re.compile(before + PLACEHOLDER.pattern + after), form)
@@ -56,8 +56,9 @@ def read_properties(arguments: Sequence[str], hosts: Collection[str]) -> dict[st
     return {host: common | values for host, values in properties_by_host.items()}
 
 
-def credentials_beside(document: Path, companions: CompanionFiles) -> dict[str, str]:
-    """Return the properties of the credentials.properties beside an activemq.xml; none where we rendered that file.
+def read_credentials(document: Path, companions: CompanionFiles) -> dict[str, str]:
+    """Return the properties of the credentials.properties next to an activemq.xml; none if this project rendered that
+    file.
 
     Lines and values in forms that only a broker understands are left out, such as ``ENC(…)``.
     """
@@ -95,8 +96,8 @@ def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], fi
 def with_placeholder_defaults(node: ComparedElement) -> ComparedElement:
     """Return an element whose networkConnectors and transportConnectors, at any depth, have placeholders' own defaults.
 
-    Without one a host name made of the placeholder's stands in a networkConnector's URI, below ``UNKNOWN_HOST``, for
-    the operator to replace.
+    A placeholder without a default in a networkConnector's URI becomes a host name below ``UNKNOWN_HOST``, which is
+    derived from its name. The operator must replace it.
     """
     attributes = node.attributes
     if node.name in ("networkConnector", "transportConnector"):

@@ -1,7 +1,7 @@
 """Find passwords in existing files and replace each by a reference, so that none is written to the inventory.
 
-An adopted inventory refers to each password by the lookup that the examples use: a file below ``.secrets`` beside the
-inventory, created at first use, into which the operator puts the password in force.
+An adopted inventory refers to each password by the lookup that the examples use: a file below ``.secrets`` next to the
+inventory, created at first use. The operator writes the current password to it.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _MARKED = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A reference to a password whose value stands in the file ``.secrets/LABEL``."""
+    """A reference to a password whose value is in the file ``.secrets/LABEL``."""
 
     label: str
 
     @property
     def lookup(self) -> str:
-        """The Jinja expression that looks up the password, without braces."""
+        """The Jinja expression that reads the password from its file, without braces."""
         return (
             f"lookup('ansible.builtin.password', secrets ~ '/{self.label}', length=24, "
             "chars=['ascii_letters', 'digits'])"
@@ -81,7 +81,7 @@ class TemplatedText:
 
 @dataclass
 class FoundPasswords:
-    """The passwords found in existing files by label: each different value of a name has a label of its own."""
+    """The passwords found in existing files by label: each different value of a name has a separate label."""
 
     _labels: dict[tuple[str, str], str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
@@ -90,7 +90,7 @@ class FoundPasswords:
     """A description of each label's password."""
 
     def secret_for(self, name: str, value: str, what: str) -> Secret:
-        """Return the lookup of ``.secrets/LABEL`` that stands for a password: the same one for the same name and value.
+        """Return the lookup of ``.secrets/LABEL`` that replaces a password: the same one for the same name and value.
 
         ``what``, the password's use, is noted the first time.
         """

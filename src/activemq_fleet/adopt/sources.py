@@ -13,7 +13,7 @@ from activemq_fleet.addresses import check_host
 from activemq_fleet.adopt.companion_reader import CompanionFiles, files_below, read_document
 from activemq_fleet.adopt.equal_meaning import with_names
 from activemq_fleet.adopt.properties import (
-    credentials_beside,
+    read_credentials,
     read_properties,
     resolve_placeholders,
     with_placeholder_defaults,
@@ -61,7 +61,7 @@ class AdoptedDocument:
     original: ComparedElement
     """The document as it is, where ``root`` has names for connectors that have none, and hosts for placeholders."""
     preferred: bool | None = None
-    """True for the preferred master where the file says so; None where it says nothing."""
+    """True for the preferred master, False for the preferred slave; None if the file does not show the role."""
     other_files: Mapping[str, str] = field(default_factory=dict)
     """The host's other configuration files, content by path in its tree."""
     files_read: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ def read_sources(
     """Return the activemq.xml files that ``HOST=FILE``, file and directory arguments name, sorted by host.
 
     ``releases`` are ``X`` (for all hosts) or ``HOST=X``; a host without one has the release that the comment of a file
-    rendered by activemq.fleet names. ``properties`` are ``FILE`` or ``HOST=FILE``, with what placeholders stand for.
+    rendered by activemq.fleet names. ``properties`` are ``FILE`` or ``HOST=FILE``, with the values of placeholders.
     Raises InputError or ReleaseError, naming file or host.
     """
     files = list(_source_files(arguments, naming))
@@ -242,7 +242,7 @@ def _document(
             f"name the host, HOST={path}"
         )
     companions = CompanionFiles(root or _tree_of(path))
-    content, root_element, remarks = _read(path, root, {**credentials_beside(path, companions), **properties})
+    content, root_element, remarks = _read(path, root, {**read_credentials(path, companions), **properties})
     original = xml_element_of(root_element)
     tree = with_placeholder_defaults(with_names(original))
     rendered_mark = _OURS.search(content)
@@ -320,7 +320,8 @@ def _put_in_beans(broker: etree._Element) -> etree._Element:
 
 
 def imported_names(root: ComparedElement) -> list[str]:
-    """Return what an activemq.xml imports: paths below its directory, without the forms that stand for the directory.
+    """Return the imports of an activemq.xml: paths below its directory, without the prefixes that represent the
+    directory.
 
     Resources elsewhere are returned as they are.
     """

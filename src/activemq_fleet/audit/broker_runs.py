@@ -38,9 +38,9 @@ _AT_ONCE = 0.9
 class ObservedRun:
     """One run of a broker as its log shows it, from the choice of its store to its end.
 
-    ``chosen`` is None for a run whose beginning the log does not have. ``waited``: when it began to stand by;
-    ``locked``: when it got the lock; ``started``: when it became active; each None when the log does not tell.
-    ``saw_loss``: when a pure slave lost its master. ``ended``: the record that ends the run.
+    ``chosen`` is None for a run whose beginning is not in the log. ``waited``: when it became standby; ``locked``: when
+    it acquired the lock; ``started``: when it became active; each None if the log does not show it. ``saw_loss``: when
+    a pure slave lost its master. ``ended``: the record that ends the run.
     """
 
     host: str

@@ -1,4 +1,4 @@
-"""Tell which result rows are final, so that logs and journals that still grow are not expected to change them.
+"""Determine which result rows are final: logs and journals that still grow are not expected to change them.
 
 Times are those of the evidence, never of this machine: the same files give the same answers whenever they are read.
 """

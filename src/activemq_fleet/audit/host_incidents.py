@@ -51,7 +51,7 @@ _BREAKS_WITHIN = timedelta(seconds=10)
 _BREAKS_APART = timedelta(minutes=5)
 """Breaks that are further apart than this are not in a row."""
 REFUSALS = ("SecurityException", "already connected")
-"""Errors of a bridge that have an incident of their own."""
+"""Errors of a bridge that have a separate incident."""
 _BROKEN = ("NET-LOCAL-ERR", "NET-REMOTE-ERR", "NET-DOWN")
 _OPEN = datetime.max.replace(tzinfo=UTC)
 """The end of a bridge that is still up."""

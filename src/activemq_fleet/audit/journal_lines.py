@@ -162,9 +162,9 @@ def _parse_time(value: Any) -> datetime | None:
 class JournalFileSummary:
     """A summary of one file of a journal: which parts of agents' epochs it holds, and the problems of its lines.
 
-    ``parts``: what it holds of each agent's epoch, and at (None, None) of nobody knows whose. ``received``: the highest
-    SEQ that another agent received, by the agent and epoch in events' ids, 0 for none. ``problems``: the number of
-    lines with each problem, and the first of them. ``first`` and ``last`` are times.
+    ``parts``: its content by agent and epoch; (None, None) is the key of lines without a known agent. ``received``: the
+    highest SEQ that another agent received, by the agent and epoch in events' ids, 0 for none. ``problems``: the number
+    of lines with each problem, and the first of them. ``first`` and ``last`` are times.
     """
 
     host: str

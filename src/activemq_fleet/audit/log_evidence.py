@@ -13,7 +13,7 @@ from activemq_fleet.audit.evidence import LogEvidence
 from activemq_fleet.audit.record_signs import READ, STARTS_FAILED, sign_of, start_error_text
 
 TEXT = 2000
-"""Characters of message and stack trace that are looked at."""
+"""Maximum number of characters of message and stack trace that are searched."""
 
 LOCKS = frozenset(
     {"LOCK-FILE-GONE", "LOCK-FILE-MODIFIED", "LOCK-LEASE-UPD-ERR", "LOCK-DB-UPDATE-ERR", "LOCK-OWNER-LOST"}

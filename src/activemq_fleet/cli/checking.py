@@ -53,7 +53,7 @@ def report_on_files(
 ) -> Report:
     """Return a check's report on the given files by lint rules; a file that cannot be read becomes a finding.
 
-    ``configured_releases`` say by patterns of file names which release reads a file, where no option says it.
+    ``configured_releases`` map patterns of file names to the release that reads a file, if no option sets it.
 
     A file that another one of them reads needs no broker, nor does one that the operator does not name itself. Raises
     InputError where no file can be read.

@@ -1,4 +1,4 @@
-"""Define ``activemq-fleet status``, which shows how every broker, agent and load balancer stands."""
+"""Define ``activemq-fleet status``, which shows the state of every broker, agent and load balancer."""
 
 from __future__ import annotations
 

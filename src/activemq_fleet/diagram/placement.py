@@ -72,7 +72,7 @@ class Placement:
         return {box.name: area for box, area in self.boxes}
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
-        """Draw all boxes, lines and captions from (x, y); a caption has a background of its own."""
+        """Draw all boxes, lines and captions from (x, y); a caption has a background."""
         with canvas.group(at=(x, y)):
             for connection, points in self.lines:
                 draw_connection(canvas, connection, points)

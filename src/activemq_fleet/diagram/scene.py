@@ -130,7 +130,7 @@ class PairView:
 
 @dataclass(frozen=True, slots=True)
 class BalancerView:
-    """A load balancer, and a virtual address that it holds or stands by for, on behalf of a group.
+    """A load balancer, and a group's virtual address that it holds or can take over.
 
     ``ports`` are texts such as ``openwire 61616``.
     """
@@ -166,8 +166,8 @@ class GroupView:
 class GroupedFinding:
     """A finding with all hosts that have it; ``everywhere``: every broker of a fleet of more than two brokers has it.
 
-    ``marked`` says whether the picture marks each of the hosts; it does not where every broker of a fleet of more than
-    two has a finding of the rule.
+    ``marked``: the picture marks each of the hosts. It does not if every broker of a fleet of more than two brokers has
+    a finding of the rule.
     """
 
     finding: Finding

@@ -1,7 +1,7 @@
 """Define the colours of a picture and write its style sheet.
 
 Plain classes and no CSS variables, so that renderers other than browsers apply them. Print uses the light colours;
-links also differ by dash, so that a print without colour tells them apart.
+links also differ by dash, so that they can be distinguished without colour.
 """
 
 from __future__ import annotations

@@ -50,13 +50,13 @@ class DeliveryAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """The record of one injected fault and its measured effects on the pair, such as takeover and silence, in seconds.
+    """The record of one injected fault and its measured effects on the pair, such as takeover and downtime, in seconds.
 
-    ``takeover``: until the log of the successor said that it is started. ``silence`` and ``publish_gap``: the longest
-    time around the fault without a handled event, and without an acknowledged event, both from the agents' journals;
-    the silence begins at ``silent_from``. ``unserved``: the longest time around the fault in which scrapes of the
-    brokers' metrics showed no active node, None without metrics. ``back``: until the faulted node was standby again.
-    ``void``: why the fault proves nothing and was repeated. ``problem``: what went wrong.
+    ``takeover``: until the log of the successor reported that it is started. ``silence`` and ``publish_gap``: the
+    longest time around the fault without a handled event, and without an acknowledged event, both from the agents'
+    journals; the silence begins at ``silent_from``. ``unserved``: the longest time around the fault in which scrapes of
+    the brokers' metrics showed no active node, None without metrics. ``back``: until the faulted node was standby
+    again. ``void``: why the fault proves nothing and was repeated. ``problem``: what went wrong.
     """
 
     number: int
@@ -111,7 +111,7 @@ class Conditions:
 class DrillResult:
     """The result of a whole drill; ``reasons`` are the sentences behind the verdict, the gravest first.
 
-    ``scraped``: what Prometheus saw of it, None where none ran beside the drill.
+    ``scraped``: the times without an active node by Prometheus; None if no Prometheus ran during the drill.
     """
 
     verdict: DrillVerdict

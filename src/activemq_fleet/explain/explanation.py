@@ -17,7 +17,7 @@ class Entry:
     """A statement about a host in its explanation, with the reason and the variable that decides the value.
 
     ``why`` is its reason in a few words; ``details`` are further lines, such as a URI. ``variable`` is the variable
-    that decides the value; ``origin`` says whether the inventory or a default sets the variable. ``data`` holds the
+    that decides the value; ``origin``: whether the inventory or a default sets the variable. ``data`` holds the
     statement's values for programs.
     """
 
@@ -41,7 +41,7 @@ class Section:
     """A titled list of statements in the explanation of a host.
 
     ``name`` is for programs and never changes, ``title`` is for people; ``intro`` precedes the entries. ``stacked``
-    entries have their label on a line of its own, for long names and URIs.
+    entries have their label on a separate line, for long names and URIs.
     """
 
     name: str

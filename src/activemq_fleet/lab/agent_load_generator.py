@@ -1,4 +1,4 @@
-"""A load generator over MQTT: a publishing and a subscribing agent, each a process of its own, under steady load."""
+"""A load generator over MQTT: a publishing and a subscribing agent, each a separate process, under steady load."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class AgentLoadGenerator(LoadGenerator):
             self._start_thread(self._publish)
 
     def raise_if_ended(self) -> None:
-        """Raise AgentError when an agent or a publishing thread has ended by itself."""
+        """Raise AgentError if an agent or a publishing thread has ended unexpectedly."""
         for agent in (self.publisher, self.subscriber):
             agent.raise_if_ended()
         super().raise_if_ended()

@@ -1,4 +1,4 @@
-"""Run an agent as a process in a directory of its own, and read its journal as it grows."""
+"""Run an agent as a process in a separate directory, and read its journal as it grows."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class JournalTail:
 
 
 class AgentProcess:
-    """An ``activemq-agent run`` process with a directory, configuration and socket of its own; started by ``start``.
+    """An ``activemq-agent run`` process with a separate directory, configuration and socket; ``start`` starts it.
 
     ``keys`` are keys of agent.conf with their values; ``topics`` are the filters to subscribe to.
     """
@@ -153,7 +153,7 @@ class AgentProcess:
             process.wait(10)
 
     def raise_if_ended(self) -> None:
-        """Raise AgentError when the agent's process has ended by itself."""
+        """Raise AgentError if the agent's process has ended unexpectedly."""
         if self._process is not None and self._process.poll() is not None:
             raise AgentError(
                 f"{self.name} stopped unexpectedly with exit code {self._process.returncode}: {self.last_line}"

@@ -1,4 +1,4 @@
-"""Run the audit of the demo in a process of its own, whose Spark starts while the brokers do.
+"""Run the audit of the demo in a separate process, whose Spark starts while the brokers do.
 
 ``python -m activemq_fleet.lab.audit_process LOGS OUT`` waits for the word ``audit`` on its standard input, and then
 audits logs and journals as the command ``audit`` does. It ends without an audit when its input ends.
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start Spark, wait for the word ``audit`` on standard input, audit LOGS into OUT; return the exit code.
-
-    Returns the exit code: 0 when the audit was done or not asked for, 130 when interrupted, else that of the error.
+    """Start Spark, wait for the word ``audit`` on standard input, audit LOGS into OUT; return the exit code. It is 0 if
+    the audit was done or not requested, 130 when interrupted, else that of the error.
     """
     from activemq_fleet.spark.session import SessionOptions, session
 

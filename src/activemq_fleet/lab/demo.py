@@ -1,8 +1,8 @@
-"""``make demo``: an inventory becomes real brokers, a master dies under load, nothing is lost.
+"""Run ``make demo``: start real brokers from an inventory, kill a master under load, and audit every event.
 
-Ansible and the collection check and install the fleet, as they would on real hosts; the lab only
-says where the hosts are and starts them. The events over MQTT go through real agents. In the end
-``audit`` is asked what happened: it knows nothing but the logs and journals.
+Ansible and the collection check and install the fleet as on real hosts; the lab only defines the hosts and starts them.
+The events over MQTT go through real agents. At the end, ``audit`` reconstructs the events from the logs and journals
+alone.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _ROLES = ("publisher", "subscriber")
 class Takeover:
     """The kill of an active broker and the takeover by its peer; times are in seconds.
 
-    ``seconds`` counts from the kill until the other node answered a round trip, ``started`` until its log said that it
-    is started. ``silences`` holds, for each account, the longest time between two acknowledgements.
+    ``seconds`` counts from the kill until the other node answered a round trip, ``started`` until its log reported that
+    it is started. ``silences`` holds, for each account, the longest time between two acknowledgements.
     """
 
     pair: str

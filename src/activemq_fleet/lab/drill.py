@@ -30,11 +30,11 @@ class DrillOptions:
     """The options of a drill in a lab; times are in seconds.
 
     ``faults`` is the number of faults that must count. ``target`` is a pair, group or host; empty means the whole
-    fleet. ``rate`` is events a second for each pair. ``seed`` decides the order of the pairs. ``hung`` is how long a
-    node is frozen, ``patience`` how long each awaited change may take. With ``prometheus`` the lab's
-    Prometheus runs beside it and is asked what it saw; one that runs already is asked anyway. ``resync`` makes the pure
-    pair of the given name whole again after a fault, as the playbook ``resync`` does; without it a pure pair gets one
-    fault at most.
+    fleet. ``rate`` is events per second for each pair. ``seed`` decides the order of the pairs. ``hung`` is how long a
+    node is frozen, ``patience`` how long each awaited change may take. With ``prometheus`` the lab's Prometheus is
+    started, and its scrapes become part of the result. A Prometheus that already runs is always used. ``resync``
+    repairs the pure pair of the given name after a fault, as the playbook ``resync`` does. Without it a pure pair gets
+    at most one fault.
     """
 
     faults: int = 5

@@ -80,7 +80,7 @@ def _read(options: Mapping[str, Any]) -> tuple[FaultKind, int, float, int]:
 
 
 def write_report(result: DrillResult, report: Path) -> None:
-    """Write a drill's report as HTML to the path ``report``, and its data as JSON beside it (suffix ``.json``)."""
+    """Write a drill's report as HTML to the path ``report``, and its data as JSON next to it (suffix ``.json``)."""
     report.parent.mkdir(parents=True, exist_ok=True)
     report.write_text(drill_report(result), encoding="utf-8")
     report.with_suffix(".json").write_text(json.dumps(result.to_dict(), indent=2), encoding="utf-8")

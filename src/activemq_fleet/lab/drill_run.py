@@ -205,8 +205,8 @@ class DrillRun:
         """End the load, account for every event, and return the result with its verdict.
 
         ``skew`` is the number of seconds by which the clocks of the brokers' hosts and of this machine may differ.
-        ``scrapes`` returns what Prometheus saw between two times, as ``read_scrapes`` takes it: it is kept beside the
-        drill's files as ``metrics.json``.
+        ``scrapes`` returns the scrapes of Prometheus between two times, in the form that ``read_scrapes`` accepts. They
+        are stored with the drill's files as ``metrics.json``.
         """
         (self.directory / "stop").touch()
         poll(lambda: any((self.directory / name).exists() for name in ("done", "failed")), _END, _POLL)

@@ -1,7 +1,7 @@
-"""Freeze the active node of a pair and give its lock away, as a paused virtual machine or a lost lease does.
+"""Freeze the active node of a pair and release its lock, as a paused virtual machine or a lost lease does.
 
-The frozen broker does not know that it lost the lock. Without a fence it writes into the store of its successor when it
-thaws, before it looks at its lock.
+The frozen broker does not notice that it lost the lock. Without a fence it writes into the store of its successor when
+it thaws, before it checks its lock.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _LOOKS_AT_LOCK = 20.0  # a broker without a guard looks every 2 s by itself, and
 class Freeze:
     """The outcome of freezing an active broker and thawing it after its peer took over; times are in seconds.
 
-    ``served_after``: from the theft until ``successor`` served; None where no lock was stolen, or nobody took over.
-    ``ended_after``: from the thaw until the frozen broker was gone; None where it still ran after 20 s, with ``serves``
-    if it also answered then. ``two_masters``: the sentence that names both nodes if both could write to the store in
-    force after the thaw.
+    ``served_after``: from the theft of the lock until ``successor`` served; None if no lock was stolen, or the other
+    node did not take over. ``ended_after``: from the thaw until the frozen broker was gone; None where it still ran
+    after 20 s, with ``serves`` if it also answered then. ``two_masters``: the sentence that names both nodes if both
+    could write to the store in force after the thaw.
     """
 
     host: str
@@ -41,7 +41,7 @@ class Freeze:
     two_masters: str = ""
 
     def sentences(self) -> tuple[str, ...]:
-        """Return sentences for the operator that say what the freeze and the thaw of the broker did."""
+        """Return sentences for the operator about the effects of the freeze and the thaw of the broker."""
         taken = (
             f"no node took over while {self.host} was frozen"
             if self.served_after is None
@@ -61,8 +61,8 @@ def freeze(
 ) -> Freeze:
     """Freeze an active broker and its guard, thaw them ``thaw_after`` s after the takeover, return the outcome.
 
-    Without ``steal_lock`` the frozen broker keeps its lock, and nobody takes over. Raises LabError for a broker that
-    shares no store, or does not serve.
+    Without ``steal_lock`` the frozen broker keeps its lock, and the other node does not take over. Raises LabError for
+    a broker that shares no store, or does not serve.
     """
     broker = lab.fleet.broker(host)
     if broker.shared_directory is None or broker.peer is None:
@@ -106,6 +106,6 @@ def lock_path(broker: Broker) -> str:
 
 
 def replace_file(path: str) -> None:
-    """Replace a lock file by a new, empty file, which nobody has locked."""
+    """Replace a lock file by a new, empty file, which no process has locked."""
     os.unlink(path)
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640))

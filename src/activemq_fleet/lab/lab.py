@@ -83,8 +83,8 @@ class Lab(ReadOnlyLab):
         """Return the lab of an inventory, without reading or writing files.
 
         ``directory`` is by default one below the user's state directory, always the same for the same inventory.
-        ``progress`` is called with one line for each step. ``heap`` is that of each broker: the inventory's is for a
-        machine of its own.
+        ``progress`` is called with one line for each step. ``heap`` is that of each broker: the inventory's value is
+        for one broker per machine.
         """
         named = [sources] if isinstance(sources, str | Path) else list(sources)
         texts = [str(source) for source in named]
@@ -153,8 +153,8 @@ class Lab(ReadOnlyLab):
 
         Brokers that run with another configuration are restarted. ``fresh`` begins with empty stores; ``timeout`` is
         for each broker, and for all links together. If anything fails while brokers start, the whole lab is taken down.
-        With ``prometheus`` all brokers have metrics, and Prometheus and Alertmanager run beside them.
-        Raises LinksDownError for links that are not up, with the reasons from the brokers' logs.
+        With ``prometheus`` all brokers have metrics, and Prometheus and Alertmanager run as well. Raises LinksDownError
+        for links that are not up, with the reasons from the brokers' logs.
         """
         if prometheus:
             find_programs()
@@ -264,7 +264,7 @@ class Lab(ReadOnlyLab):
         return at
 
     def pause(self, host: str) -> None:
-        """Freeze a broker by SIGSTOP: it keeps its lock and connections, and answers nobody."""
+        """Freeze a broker by SIGSTOP: it keeps its lock and connections, and does not answer."""
         processes.set_frozen(self._living_process(host), True)
 
     def resume(self, host: str) -> None:

@@ -52,7 +52,7 @@ class LoadGenerator(ABC):
         """
 
     def raise_if_ended(self) -> None:
-        """Raise AgentError or LabError when a part of the load has ended by itself."""
+        """Raise AgentError or LabError if a part of the load has ended unexpectedly."""
         if self._errors:
             raise self._errors[0]
 

@@ -1,9 +1,9 @@
-"""Run load generators of a drill in a process of their own, which outlives the task that started it.
+"""Run load generators of a drill in a separate process, which outlives the task that started it.
 
 ``python -m activemq_fleet.lab.load_process DIRECTORY`` starts the generators of ``DIRECTORY/load.json`` and keeps their
-pairs under load until a file ``stop`` appears in the directory. A file ``burst-NAME`` asks the generator NAME for many
-events at once. Left behind are journals, ``NAME/publisher/agent/*.jsonl`` and ``NAME/subscriber/agent/*.jsonl``, and
-the event ids that agents returned, ``NAME/promised``.
+pairs under load until a file ``stop`` appears in the directory. A file ``burst-NAME`` requests many events at once from
+the generator NAME. The results are journals, ``NAME/publisher/agent/*.jsonl`` and ``NAME/subscriber/agent/*.jsonl``,
+and the event ids that agents returned, ``NAME/promised``.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def records_of(data: Path, run: ProcessRun) -> list[Record]:
 
 
 def explain_failed_run(data: Path, run: ProcessRun) -> str:
-    """Return one line that says why a broker's run failed: its log's last error, else the error that it printed.
+    """Return one line with the reason why a broker's run failed: its log's last error, else the error that it printed.
 
     5.5 only prints why its configuration could not be loaded. Without an error it is the log's last warning, else the
     last line that was printed; empty where neither the log nor the output shows anything.

@@ -51,7 +51,7 @@ _ROWS, _NODES_A_ROW = 250, 240
 _AGENT_METRICS_PORT = 9464
 
 DATABASE_PORT, DATABASE_USER = 15432, "activemq"
-"""Where the lab's database listens, beside one on the port of its kind, and the account of the brokers."""
+"""The port of the lab's database, which differs from the default port, and the account of the brokers."""
 
 LAB_USER = "fleet-lab"
 """The account of load generators, where ACLs would keep others out."""
@@ -110,7 +110,7 @@ def overlay(
 ) -> dict[str, dict[str, Any]]:
     """Return the variables that the lab sets in place of the inventory's, for each broker and agent, by host.
 
-    ``metrics``: whether all of them have metrics, whatever the inventory says.
+    ``metrics``: whether all of them have metrics, regardless of the inventory.
     """
     ports = _multicast_ports(fleet, state.block)
     overlays = {
@@ -154,7 +154,8 @@ def list_substitutions(hosts: Variables, over: Variables) -> tuple[Substitution,
 def jvm_hosts_file(fleet: Fleet, addresses: Mapping[str, str]) -> str:
     """Return a hosts file for ``-Djdk.net.hosts.file``; a JVM with this option resolves only the names in it.
 
-    The name that peers dial stands first, because the broker announces that name by multicast (measured on 5.5.1).
+    The name that peers connect to is the first one, because the broker announces that name by multicast (measured on
+    5.5.1).
     """
     lines = {"127.0.0.1": dict.fromkeys(["localhost", socket.gethostname()])}
     for broker in fleet.brokers:

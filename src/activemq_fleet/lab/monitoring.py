@@ -1,4 +1,4 @@
-"""Prometheus, Alertmanager and a node exporter beside a lab, on a loopback address of it, with the fleet's rules."""
+"""Run Prometheus, Alertmanager and a node exporter for a lab on one of its loopback addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wait for something that comes about by itself, such as the state of a broker or a file of another process."""
+"""Wait for an asynchronous change, such as the state of a broker or a file of another process."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Claim one block of loopback addresses, 127.N.0.0/16, for each lab, among all users of a machine.
 
-A block is claimed by a file in a directory that everyone may write to, and where nobody may remove the file of another:
-the same for all labs, whatever TMPDIR says.
-A claim expires when nobody listens in its block and the lab's directory is gone.
+A block is claimed by a file in a directory with the sticky bit, to which all users can write. It is the same directory
+for all labs, regardless of TMPDIR. A claim expires when no process listens in its block and the lab's directory does
+not exist.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def prepare(
 
     Returns the lab's state and the variables that were substituted. Raises LabError for a fleet whose topology has
     errors or that a lab cannot run, ArtifactError when software cannot be fetched. Blocking findings of the rules are
-    reported to ``progress``. ``metrics``: whether all brokers and agents have metrics, whatever the inventory says.
+    reported to ``progress``. ``metrics``: whether all brokers and agents have metrics, regardless of the inventory.
     """
     fleet = build_fleet(data.hosts, data.groups)
     _refuse_findings(fleet)

@@ -1,4 +1,4 @@
-"""Start, find and end the processes of brokers, each of which leads a session of its own.
+"""Start, find and end the processes of brokers, each of which leads a separate session.
 
 A signal is only sent to a process that belongs to the lab, by its id, its start time and the lab's mark on its command
 line; a process that reuses an id is left alone.
@@ -52,7 +52,7 @@ class ProcessRun:
 def launch(
     layout: LabLayout, host: str, command: Sequence[str], variables: Mapping[str, str], data: Path, version: str
 ) -> ProcessRun:
-    """Start a broker in a process session of its own, record the process in a file, and return the record.
+    """Start a broker in a separate process session, record the process in a file, and return the record.
 
     ``variables`` are those of the broker's environment file. The output of the process goes to ``data/console.log``.
     Raises LabError if it cannot be started.

@@ -76,8 +76,8 @@ class ReadOnlyLab:
     def describe_two_masters(self, pair: str) -> str:
         """Return a sentence that names both nodes of a pair if both can write to the store's newest copy; else empty.
 
-        Always empty for a pair that shares no directory. A node that ends while the other one is looked at is no second
-        master: both are looked at twice.
+        Always empty for a pair that shares no directory. Both nodes are checked twice, because a node that ends while
+        the other one is checked is no second master.
         """
         brokers = self._pair(pair).brokers
         if brokers[0].shared_directory is None:
@@ -103,7 +103,9 @@ class ReadOnlyLab:
         return self._hosts.broker_run(self.fleet.broker(host)).half_links
 
     def started_at(self, host: str) -> float | None:
-        """Return when the broker's log says that it started, in epoch seconds; None if it is not started."""
+        """Return the time at which the broker started according to its log, in epoch seconds; None if it is not
+        started.
+        """
         story = self._hosts.broker_run(self.fleet.broker(host))
         return story.since.timestamp() if story.phase == "started" and story.since else None
 

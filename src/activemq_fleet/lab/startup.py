@@ -191,7 +191,7 @@ def check_pair(hosts: Hosts, pair: Pair) -> None:
 
 
 def check_start(hosts: Hosts, broker: Broker) -> None:
-    """Raise LabError for starting a pure master beside its running slave, or a slave without its master."""
+    """Raise LabError for starting a pure master while its slave runs, or a slave without its master."""
     if not broker.profile.replicates or broker.peer is None:
         return
     peer = hosts.fleet.broker(broker.peer)

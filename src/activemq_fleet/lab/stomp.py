@@ -60,7 +60,7 @@ class StompConnection:
         """Connect and log in. Raises StompTimeout, StompError, or OSError where no process listens.
 
         A listener on this machine gets the login only if it belongs to the account ``listener_uid``, by default the
-        caller's, as the brokers of a lab do. A load balancer may have an account of its own.
+        caller's, as the brokers of a lab do. A load balancer may have a different account.
         """
         self._timeout = timeout
         self._receipts = 0

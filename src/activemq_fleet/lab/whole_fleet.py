@@ -52,7 +52,8 @@ def _remove_fence(hosts: Hosts, pair: Pair) -> None:
 def stop_outdated_brokers(
     hosts: Hosts, versions: Mapping[str, str], database: Database | None, kept: Iterable[int], progress: Progress
 ) -> None:
-    """End brokers whose configuration is not the installed one, with a pure one its peer, and processes of nobody.
+    """Stop brokers whose configuration is not the installed one, the peers of pure ones, and processes of unknown
+    brokers.
 
     ``versions`` are the installed configurations by host, ``kept`` the pids of other processes that stay.
     """

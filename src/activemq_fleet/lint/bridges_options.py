@@ -34,7 +34,7 @@ _FORMATS = re.compile(r"wireFormat\.(?:default|stomp|amqp|mqtt)\.")
 def text_from_option(node: Element, attribute: str, uri: Uri, option: str) -> str:
     """Return the end of a URI attribute's value, from one of its options on, to locate a problem there.
 
-    The whole rest, because the same option may stand in an earlier URI of the value too.
+    The result is the whole rest, because an earlier URI of the value may contain the same option.
     """
     value = node.get(attribute)
     begin = max(value.find(uri.text), 0)

@@ -182,9 +182,9 @@ class Element:
 class Problem:
     """A problem that a lint rule reports: at an XML element, at a position of a file, or about the inventory.
 
-    With ``node``, and an attribute or a part of its value, position, file and host are those of the element. Without
-    it ``file`` is a file beside activemq.xml, with ``line`` and ``column``, and fleet rules set ``host``.
-    ``severity`` and ``fix`` replace the rule's own. ``edits`` repair the file of the position.
+    With ``node``, and an attribute or a part of its value, position, file and host are those of the element. Without it
+    ``file`` is a file next to activemq.xml, with ``line`` and ``column``, and fleet rules set ``host``. ``severity``
+    and ``fix`` replace the rule's own. ``edits`` repair the file of the position.
     """
 
     message: str
@@ -230,8 +230,8 @@ class Document:
     """A parsed activemq.xml of one release. Raises UnreadableError for a file that is not XML or has a DOCTYPE.
 
     ``broker`` is the fleet's broker that the file was rendered for, None for any other file. ``other_files`` are the
-    readable files of its directory, content by name. ``file`` is the name of a file beside activemq.xml that was parsed
-    likewise, such as jetty.xml; "" for the activemq.xml itself.
+    readable files of its directory, content by name. ``file`` is the name of a file next to activemq.xml that was
+    parsed in the same way, such as jetty.xml; "" for the activemq.xml itself.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class Document:
         """Every XML element of the file, in its order."""
 
     def other_document(self, name: str) -> Document | None:
-        """Return an XML file beside activemq.xml, such as ``jetty.xml``, parsed; None where it is absent or no XML."""
+        """Return an XML file next to activemq.xml, such as ``jetty.xml``, parsed; None if it is absent or not XML."""
         try:
             return Document(XmlDocument(self.other_files[name]), self.release, file=name)
         except (KeyError, UnreadableError):

@@ -74,8 +74,8 @@ class Example:
 class Rule:
     """A lint rule: its id such as ``N010``, its severity, and the function ``check`` that reports problems.
 
-    ``releases`` is a span of releases, as ``Release.within`` takes it; ``refuses`` says that a broker with the mistake
-    does not start, which an integration test shows on a real broker.
+    ``releases`` is a span of releases, as ``Release.within`` takes it; ``refuses``: a broker with the mistake does not
+    start, which an integration test shows on a real broker.
     """
 
     id: str

@@ -126,7 +126,7 @@ def one_broker_name_on_two_brokers(view: FleetView) -> Iterator[Problem]:
         duplicates. A third broker repeatedly disconnects bridges from both. The two nodes of a pair count as one
         broker.
     Fix: leave activemq_broker_name at its default, or set a unique name for each pair.
-    Source: measured on 5.17.2, which says nothing; DemandForwardingBridgeSupport
+    Source: measured on 5.17.2, which logs nothing; DemandForwardingBridgeSupport
 
     Fires on 5.18.3::
 

@@ -90,7 +90,7 @@ def nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
 
     Why: after a failover the network has a different topology: a bridge is missing, or forwards one direction only.
     Fix: set activemq_links, activemq_network_ttl and fragments with links for the pair or the group, not for a host.
-    Source: design: whichever node is active, the network looks the same
+    Source: design: the network has the same topology whichever node is active
 
     Fires on 5.18.3::
 

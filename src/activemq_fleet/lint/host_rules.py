@@ -111,7 +111,7 @@ def store_on_nfs_3(host: HostView) -> Iterator[Problem]:
 
     Why: the server keeps the lock of a failed master, so that the standby waits indefinitely.
     Fix: mount the share with vers=4.1 or later and a short lease, or use a cluster file system or block storage.
-    Source: NFSv3: locks live in a server of their own and outlive the host that died
+    Source: NFSv3: a separate lock server keeps the locks of a host that died
 
     Fires on 5.18.3::
 
@@ -300,7 +300,7 @@ def multicast_in_a_cloud(host: HostView) -> Iterator[Problem]:
     Why: the cloud's network does not forward multicast, so that no broker discovers another and no bridge is
         established.
     Fix: set activemq_discovery to static or masterslave, or waive the finding if the network forwards multicast.
-    Source: networks of clouds forward no multicast: their own documentation
+    Source: the documentation of clouds: their networks forward no multicast
 
     Fires on 5.18.3::
 

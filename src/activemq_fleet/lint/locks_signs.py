@@ -1,8 +1,8 @@
 """Decide from one activemq.xml whether another broker shares its store, and what protects the lock.
 
-A file names a directory or a database, and not the other brokers that use it. So a store counts as shared only where
-the file shows it (by a locker, by settings that only a waiting broker needs, by the name of its directory), or where
-the fleet's profile says so.
+A file names a directory or a database, and not the other brokers that use it. So a store counts as shared only if the
+file shows it (by a locker, by settings that only a waiting broker needs, by the name of its directory), or if the
+fleet's profile shares a store.
 """
 
 from __future__ import annotations

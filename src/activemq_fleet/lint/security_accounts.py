@@ -1,4 +1,4 @@
-"""Rules S about default accounts, in activemq.xml and in the files beside it."""
+"""Rules S about default accounts, in activemq.xml and in the files next to it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CONSOLE_ACCOUNT = ("activemq.username", "activemq.password")
 
 
 class PropertyEntry(NamedTuple):
-    """One line of a properties file beside activemq.xml: the position of its name, and its value in clear text."""
+    """One line of a properties file next to activemq.xml: the position of its name, and its value in clear text."""
 
     file: str
     line: int
@@ -46,7 +46,9 @@ class PropertyEntry(NamedTuple):
 
 
 def properties_entries(document: Document, file: str) -> list[PropertyEntry]:
-    """Return the ``name=value`` lines (or with ``:`` or a space) of a file beside activemq.xml; [] without the file."""
+    """Return the ``name=value`` lines (or with ``:`` or a space) of a file next to activemq.xml; [] without the
+    file.
+    """
     entries = []
     for number, line in enumerate(document.other_files.get(file, b"").decode(errors="replace").split("\n"), 1):
         match = _LINE.fullmatch(line)

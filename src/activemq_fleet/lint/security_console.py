@@ -1,4 +1,4 @@
-"""Rules S about the web console and Jolokia, as the files beside activemq.xml show them."""
+"""Rules S about the web console and Jolokia, by the files next to activemq.xml."""
 
 from __future__ import annotations
 

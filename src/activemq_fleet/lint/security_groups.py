@@ -30,7 +30,7 @@ def group_without_account(document: Document) -> Iterator[Problem]:
     """An authorization entry gives rights to a group that no account has.
 
     Why: clients get no rights from such a group. A group that accounts have with a different name ("admin" for
-        "admins") has no rights. "all" and "everyone" are ordinary names; "*" stands for each group, from 5.9 on.
+        "admins") has no rights. "all" and "everyone" are ordinary names; "*" matches every group, from 5.9 on.
     Fix: write a group that accounts have, or give the group to an account. Write * for every account.
     Cannot see: groups of other login modules (LDAP, a custom plugin). The rule is silent then, and for JAAS it reads
         groups.properties next to the file.

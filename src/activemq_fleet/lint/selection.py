@@ -29,7 +29,7 @@ class Selection:
     ) -> Selection:
         """Return the selection for words such as ``N,L010``. Raises InputError for a word that begins no rule's id.
 
-        ``groups`` are names that stand for several rules.
+        ``groups`` maps names to several rules each.
         """
         chosen, ignored = _words(select, groups), _words(ignore, groups)
         for option, words in (("--select", chosen), ("--ignore", ignored)):

@@ -260,9 +260,9 @@ def locker_before_its_time(document: Document) -> Iterator[Problem]:
 def uncommitted_limit_refuses_messages(document: Document) -> Iterator[Problem]:
     """A maxUncommittedCount above 0 makes the broker reject every message outside of a transaction.
 
-    Why: these releases look up the transaction of each message, and fail with a NullPointerException for a message
-        without a transaction, as from bridges, MQTT clients and most other clients. The broker accepts connections
-        but delivers none of these messages.
+    Why: these releases search for the transaction of each message, and fail with a NullPointerException for a message
+        without a transaction, as from bridges, MQTT clients and most other clients. The broker accepts connections but
+        delivers none of these messages.
     Fix: remove maxUncommittedCount, or install 5.19.8, 6.2.7, 6.3.0 or later.
     Cannot see: the value of a reference such as ${broker.uncommitted}; the finding is a warning then.
     Source: apache/activemq#2137, TransactionBroker of the release tags; measured on 6.1.8

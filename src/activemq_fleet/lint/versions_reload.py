@@ -14,8 +14,8 @@ _PLUGIN_CLASS = "org.apache.activemq.plugin.RuntimeConfigurationPlugin"
 def reload_that_never_happens(document: Document) -> Iterator[Problem]:
     """The runtimeConfigurationPlugin never reloads the file, because Spring starts the broker.
 
-    Why: Spring starts a broker before the broker knows the location of its file. The plugin looks for the file only at
-        that start, logs "Null BrokerContext", and watches nothing: changes of activemq.xml have no effect until a
+    Why: Spring starts a broker before the broker knows the location of its file. The plugin searches for the file only
+        at that start, logs "Null BrokerContext", and watches nothing: changes of activemq.xml have no effect until a
         restart, and the JMX operation updateNow() does nothing.
     Fix: write start="false" on <broker>, so that the start command starts the broker. In a fleet, set
         activemq_runtime_configuration.
@@ -45,7 +45,7 @@ def reload_that_never_happens(document: Document) -> Iterator[Problem]:
 def reload_that_keeps_the_old_link(document: Document) -> Iterator[Problem]:
     """A link with placeholders that the runtimeConfigurationPlugin cannot remove or change.
 
-    Why: the plugin looks for the running link by its attributes, and compares the text ${name} with the value of the
+    Why: the plugin searches for the running link by its attributes, and compares the text ${name} with the value of the
         running link. It never finds a link with placeholders. A removed link keeps running, and a changed link runs in
         addition to the old one.
     Fix: write the values into the networkConnector, restart the broker after each change of the link, or install

@@ -50,8 +50,8 @@ def offset_of_last_record(data: bytes | memoryview) -> int:
 def pieces_of_lines(batches: Iterable[pa.RecordBatch], size: int | None) -> Iterator[Piece]:
     """Yield pieces of whole records of a log file, whose lines come as record batches of one binary column.
 
-    Lines come without their ends. ``size`` is that of the file in bytes, None where it is not known: by it a last line
-    without an end is told from one with an end.
+    Lines come without their ends. ``size`` is that of the file in bytes, None if it is not known. It shows whether the
+    last line has an end.
     """
     rest, seen = b"", 0
     for batch in batches:

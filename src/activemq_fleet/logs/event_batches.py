@@ -40,8 +40,9 @@ SCHEMA = pa.schema(
         ("problem", pa.string()),
     ]
 )
-"""One row an event. ``time`` is None for the console, which has none. ``parsed`` is False for what
-the grammar could not read; ``message`` has it as it stands. ``problem`` says what was wrong with the bytes."""
+"""One row an event. ``time`` is None for the console, which has none. ``parsed`` is False for what the grammar could
+not read; ``message`` contains it unchanged. ``problem`` describes what was wrong with the bytes.
+"""
 
 PIECE = 1 << 22
 """The approximate number of bytes processed at once, which fits the processor's caches."""

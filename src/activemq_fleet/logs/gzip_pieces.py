@@ -10,7 +10,7 @@ STEP = 1 << 25
 
 
 def inflated_pieces(chunk: memoryview) -> Iterator[tuple[bytes, bool, str]]:
-    """Yield (bytes, is last, problem) while unpacking a gzip file; ``problem`` says where its data are damaged.
+    """Yield (bytes, is last, problem) while unpacking a gzip file; ``problem`` names the damaged place of its data.
 
     Bytes that belong to no member are left out.
     """

@@ -1,7 +1,7 @@
 """Name the kinds of log messages of ActiveMQ 5.3.0 to 6.3.1: those of ``node.log``, and more as data.
 
 ``kinds.json`` was made from the source of all 114 release tags of apache/activemq and checked against the logs of real
-brokers; ``releases`` says which releases write a message, and at which level. An entry without an expression is a kind
+brokers; ``releases`` lists the releases that write a message, with its level. An entry without an expression is a kind
 of ``node.log.kinds``, which hosts read too. ``kinds_extra.json`` holds further kinds that real logs show often; their
 ids begin with ``X-`` and they are tried last. ``classes`` are the classes whose source has the message in any release.
 """

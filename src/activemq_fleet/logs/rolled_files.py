@@ -92,9 +92,9 @@ def places_of(beginnings: Mapping[str, Beginning], source: Source) -> dict[str, 
 def rolls_in_order(rolls: Iterable[RolledFile], *, counts_up: bool = False) -> list[RolledFile]:
     """Return the files of a host's log, the oldest first.
 
-    log4j 1 gives the newest of the rolled files the number 1, log4j 2 the oldest: their first records tell
-    which. Where those say neither, as after an upgrade that changed the logger, time alone counts.
-    ``counts_up`` is what is taken for true when no two numbered files have times.
+    log4j 1 gives the newest of the rolled files the number 1, log4j 2 the oldest: the times of their first records show
+    which. If they match neither, as after an upgrade that changed the logger, the files are sorted by time alone.
+    ``counts_up`` is assumed if no two numbered files have times.
     """
     rolls = list(rolls)
     numbered = sorted((roll for roll in rolls if roll.number is not None), key=lambda roll: roll.number or 0)

@@ -15,7 +15,7 @@ from activemq_fleet.releases import CORE
 from activemq_fleet.spring_values import boolean_of
 
 UNLIMITED = 1 << 20
-"""Stands for a TTL of -1; no route is as long."""
+"""The value for a TTL of -1; no route is as long."""
 _TTL = re.compile("-?[0-9]{1,9}", re.ASCII)
 _KINDS = ("queue", "topic")
 

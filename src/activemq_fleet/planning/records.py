@@ -1,7 +1,7 @@
 """Read a host and its variables from one record of the input.
 
-A record is a JSON object: ``host``, its ``variables`` (an object, or the text of one) or ``activemq_…``
-keys beside it, and ``groups``, of which those for agents, balancers and brokers count.
+A record is a JSON object: ``host``, its ``variables`` (an object, or the text of one) or ``activemq_…`` keys next to
+it, and ``groups``, of which those for agents, balancers and brokers count.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ class ReleaseRequirement:
 class Profile:
     """A high-availability profile, one value of ``activemq_ha``: how one node of a pair takes over from the other.
 
-    At most one of ``shares_store_directory``, ``has_database_lease`` and ``replicates`` is True. With none of them
-    each broker stands alone.
+    At most one of ``shares_store_directory``, ``has_database_lease`` and ``replicates`` is True. With none of them each
+    broker has no peer.
     """
 
     name: str
@@ -34,14 +34,15 @@ class Profile:
     has_database_lease: bool = False
     """Both nodes use one database, and no directory; the node that holds the lease is active."""
     replicates: bool = False
-    """The master copies each message to its slave, which has a store of its own. The slave opens no connector, not even
-    once it is promoted: clients and bridges are served by masters only."""
+    """The master copies each message to its slave, which has a separate store. The slave opens no connector, not even
+    once it is promoted: clients and bridges are served by masters only.
+    """
     needs_resync: bool = False
     """A node that ended comes back by the playbook ``resync`` only, because its store is older than that of the other
     one. Nothing restarts it: no roll, no upgrade, and systemd neither after a crash nor at boot. It is stopped by
     SIGKILL, since a controlled stop of 5.5 lost messages (AMQ-3364)."""
     default_discovery: Literal["multicast"] | None = None
-    """The value of ``activemq_discovery`` where nobody sets it; None: by release, masterslave or failover."""
+    """The default of ``activemq_discovery``; None: by release, masterslave or failover."""
     required_variables: tuple[str, ...] = ()
     """Variables that the profile requires, without the prefix ``activemq_``."""
     release_requirement: ReleaseRequirement | None = None
@@ -49,9 +50,9 @@ class Profile:
     plural: str
     """What a group of such pairs has, in the heading of its box in a diagram."""
     reason: str
-    """Which node is active and why, as ``explain`` says it."""
+    """Which node is active and why, for ``explain``."""
     legend: str = ""
-    """Which node is active and why, below a diagram; empty for a single broker, which has a sign of its own there."""
+    """Which node is active and why, below a diagram; empty for a single broker, which has a separate sign there."""
 
     @property
     def shares_store(self) -> bool:

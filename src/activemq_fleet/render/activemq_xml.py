@@ -1,8 +1,8 @@
 """Render conf/activemq.xml of a broker; everything that the template writes is decided here.
 
-Children of ``<broker>`` stand in alphabetical order: to 5.5 the schema is a sequence, later any
-order is valid (AMQ-3570). The schemaLocation is the unversioned one, which every release maps to
-the schema in its own jar; a versioned one would be downloaded where it is not listed.
+Children of ``<broker>`` are in alphabetical order: to 5.5 the schema is a sequence, later any order is valid
+(AMQ-3570). The schemaLocation is the unversioned one, which every release maps to the schema in its own jar; a
+versioned one would be downloaded where it is not listed.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def raises_store_limit_again(broker: Broker) -> bool:
     """Return whether the broker raises its store limit again after it had to lower the limit at its start.
 
     A broker lowers any limit to the room that the disk has, which may be none, and raises only a limit in percent again
-    (BrokerService.checkUsageLimit of the tags). Measured on 5.15.16, 5.18.3 and 6.3.1: started on a full disk that
-    was emptied afterwards, a broker with a limit in bytes acknowledges nothing until it is started anew.
+    (BrokerService.checkUsageLimit of the tags). Measured on 5.15.16, 5.18.3 and 6.3.1: started on a full disk that was
+    emptied afterwards, a broker with a limit in bytes acknowledges nothing until it is started again.
     """
     return not broker.profile.has_database_lease and broker.release.supports("storeUsage", "total")
 

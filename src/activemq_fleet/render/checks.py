@@ -1,9 +1,9 @@
 """The health checks with which HAProxy examines brokers: an exchange in the protocol of the connector.
 
-A broker that stands still takes connections and never answers, so an open port proves nothing. An
-answer to CONNECT does, and a refusal too: a password that differs for a while must not take every
-broker out. Measured on 5.5.1, 5.7.0, 5.11.4, 5.18.3 and 6.3.1: a login and a farewell leave no line in
-the broker's log, a refusal three to 34, OpenWire's greeting none.
+A broker that hangs accepts connections and never answers, so an open port proves nothing. An answer to CONNECT proves
+that it serves. So does a refusal: a temporarily wrong password must not remove every broker. Measured on 5.5.1, 5.7.0,
+5.11.4, 5.18.3 and 6.3.1: a login with a disconnect writes no line to the broker's log, a refusal 3 to 34 lines,
+OpenWire's greeting none.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Render the files of the web console: the address where it listens, and the accounts that may log in.
 
-One set of beans a family of Jetty. The console's webapps ``admin`` and, where the release has it,
-``api`` (Jolokia) are served, nothing else: no demo, no file server, no page without a login.
-Only the role of the group ``admins`` may use either: the console shows and moves every message,
-whatever the ACLs of queues say, and from 5.19.7 and 6.2.6 on the releases themselves allow it to
-nobody else.
+One set of beans a family of Jetty. The console's webapps ``admin`` and, where the release has it, ``api`` (Jolokia) are
+served, nothing else: no demo, no file server, no page without a login. Only the role of the group ``admins`` may use
+either: the console shows and moves every message, regardless of the ACLs of queues. From 5.19.7 and 6.2.6 on the
+releases themselves require this role.
 
 A standby has no console unless the broker starts asynchronously: beans after ``<broker>`` wait.
 """
@@ -79,17 +78,16 @@ def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
     """Return the configuration files of the web console by path; empty with ``activemq_console: false``.
 
     ``conf/jetty.xml`` to 6.2, ``conf/jetty-spring.xml``, ``conf/jetty-spring.properties`` and
-    ``conf/jetty/jetty-security.xml`` from 6.3; with them the accounts, ``conf/jetty-realm.properties``
-    to 5.19 and the JAAS files from 6.0. The directory of the released configuration must lie beside
-    them from 6.3 on. ``activemq.xml`` imports ``release.console_file`` after ``<broker>`` and
-    holds the PropertyPlaceholderConfigurer that resolves ``${activemq.conf}`` here.
+    ``conf/jetty/jetty-security.xml`` from 6.3; with them the accounts, ``conf/jetty-realm.properties`` to 5.19 and the
+    JAAS files from 6.0. The directory of the released configuration must be next to them from 6.3 on. ``activemq.xml``
+    imports ``release.console_file`` after ``<broker>`` and holds the PropertyPlaceholderConfigurer that resolves
+    ``${activemq.conf}`` here.
 
-    Measured, 401 without and 200 with a login of ``admins``, on the port and address asked for, and
-    with links for home and conf: the distributions 5.14.5, 5.15.16, 5.16.7, 5.17.6 and 5.18.3 with
-    console and Jolokia; 6.2.7 with the console of 6.1.8 (Jetty 11.0). With a page in place of the
-    console, which is not to be had through Maven: 5.5.1 (Jetty 7.1), 5.7.0 (7.6), 5.11.4 (8.1),
-    6.3.1 (12.1) and, without a broker, the beans of 5.3 (6.1). Other releases were read, not run.
-    Raises SettingsError for a password that the release's accounts file cannot hold.
+    Measured, 401 without and 200 with a login of ``admins``, on the configured port and address, and with links for
+    home and conf: the distributions 5.14.5, 5.15.16, 5.16.7, 5.17.6 and 5.18.3 with console and Jolokia; 6.2.7 with the
+    console of 6.1.8 (Jetty 11.0). With a page in place of the console, which is not to be had through Maven: 5.5.1
+    (Jetty 7.1), 5.7.0 (7.6), 5.11.4 (8.1), 6.3.1 (12.1) and, without a broker, the beans of 5.3 (6.1). Other releases
+    were read, not run. Raises SettingsError for a password that the release's accounts file cannot hold.
     """
     if not broker.settings.console:
         return {}

@@ -11,7 +11,7 @@ from activemq_fleet.settings.xml_beans import NamedDestination, XmlBean, XmlElem
 from activemq_fleet.topology import Broker
 
 PURGE_PERIOD = "60000"
-"""Milliseconds between two looks for destinations that are to be removed; a broker's own default is never."""
+"""Milliseconds between two searches for destinations that are to be removed; by default a broker never removes them."""
 _REPLAY = XmlElement(
     "networkBridgeFilterFactory",
     children=(

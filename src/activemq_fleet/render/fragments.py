@@ -33,12 +33,11 @@ _HOLDS_ONE = frozenset({"ioExceptionHandler", "locker", "persistenceAdapter"})
 def merge_fragments(document: bytes, broker: Broker) -> bytes:
     """Return the activemq.xml ``document`` with each of ``activemq_xml_fragments`` merged below its parent element.
 
-    The schema alternates: below a bean (``broker``, ``kahaDB``) stand its properties
-    (``plugins``, ``locker``), below a property beans. A property goes to its alphabetical place,
-    or into the one that is already there, because each may stand once to 5.5. A bean joins a list
-    of beans, or merges with the one that it would contradict: its attributes replace, its
-    properties join. Another kind of store, locker or exception handler takes the place of ours.
-    Raises SettingsError that names the fragment.
+    The schema alternates: a bean (``broker``, ``kahaDB``) contains its properties (``plugins``, ``locker``), and a
+    property contains beans. A property goes to its alphabetical place, or into the existing one, because each may occur
+    only once up to 5.5. A bean joins a list of beans, or merges with the one that it would contradict: its attributes
+    replace, its properties join. Another kind of store, locker or exception handler takes the place of ours. Raises
+    SettingsError that names the fragment.
     """
     root = etree.fromstring(document, xml_parser())
     for position, fragment in enumerate(broker.settings.xml_fragments):

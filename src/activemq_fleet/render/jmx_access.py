@@ -1,6 +1,6 @@
 """Decide how activemq.xml opens JMX, and render the files that list its users.
 
-The broker's own connector listens on all interfaces, whatever connectorHost says (ManagementContext of the release
+The broker's own connector listens on all interfaces, regardless of connectorHost (ManagementContext of the release
 tags). It reads jmx.password and jmx.access as the JVM's does. The client's half of TLS is what the stub brings along.
 """
 

@@ -29,8 +29,8 @@ _HAPROXY_BASE, _HAPROXY_SESSION = 512 * _MEBIBYTE, 128 << 10
 def broker_memory(settings: Settings) -> str:
     """Return ``MemoryMax`` for a broker's systemd unit: ``activemq_unit_memory_max``, else computed from the heap.
 
-    Heap, direct buffers (as much again, unless an option says otherwise: HotSpot's default), a quarter of the heap for
-    the collector's own tables, and what a JVM has beside them.
+    It is the sum of the heap, the direct buffers (the size of the heap unless an option sets it, as in HotSpot), a
+    quarter of the heap for the tables of the collector, and the other memory of a JVM.
     """
     if settings.unit_memory_max:
         return settings.unit_memory_max

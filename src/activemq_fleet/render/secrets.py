@@ -25,7 +25,7 @@ class Secrets:
     reveal: bool = False
 
     def show(self, variable: str, value: SecretStr | EncryptedValue | None) -> str:
-        """Return the text that stands for a secret in a file: its value when ``reveal`` is set, else ``@variable@``.
+        """Return the text of a secret in a file: its value if ``reveal`` is set, else ``@variable@``.
 
         Raises SettingsError when the value is to be deployed and cannot be opened or is absent.
         """

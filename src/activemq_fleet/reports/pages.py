@@ -1,4 +1,4 @@
-"""Render HTML pages from the templates beside this module; every value in them is escaped."""
+"""Render HTML pages from the templates next to this module; every value in them is escaped."""
 
 from __future__ import annotations
 

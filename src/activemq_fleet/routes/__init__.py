@@ -17,7 +17,7 @@ __all__ = ["Answer", "Routes", "find_routes", "route_findings", "routes_of"]
 def routes_of(fleet: Fleet, documents: Mapping[str, XmlDocument] | None = None, *, as_planned: bool = False) -> Routes:
     """Return the routes of messages in a fleet, without links that the broker at the far end refuses.
 
-    ``as_planned``: with refused links, for a caller that reports refusals by itself.
+    ``as_planned``: with refused links, for a caller that reports the refusals separately.
 
     ``documents``: rendered activemq.xml by inventory name. Those of brokers whose
     ``activemq_xml_fragments`` name networkConnectors are read: they bring links that the fleet does

@@ -1,14 +1,13 @@
 """Answer whether messages from one broker reach consumers at another, with all brokers up or one down.
 
-The question is about one consumer: is a message sent at X, while a consumer waits at Y and at no
-other broker, delivered there? ``reaches`` says that every choice the brokers ordinarily have on the
-way arrives; ``may strand`` that some such choice ends at a broker from which the message cannot go
-on, and some other arrives; ``does not reach`` that none arrives, so that the message waits at X. What
-only a bridge that is full may do, and ways that are too many to follow, are said of a way that
-``reaches``, and are no other outcome. The state lasts: bridges are up again after the failure, and
-demand has come through. (From 5.19.8, 6.2.7
-and 6.3.0 on, to 6.3.1 at least, advisories that are sent at once can be lost, and a bridge then misses
-a consumer until it comes again. That is a defect in time, and no question of routes.)
+The question is about one consumer: is a message sent at X, while a consumer waits at Y and at no other broker,
+delivered there? ``reaches`` means that the message arrives by every choice that the brokers ordinarily have. ``may
+strand`` means that some choices end at a broker that cannot forward the message, and others arrive. ``does not reach``
+means that no choice arrives, so that the message waits at X. Choices that occur only while a bridge is full, and more
+ways than can be followed, are notes about a way that ``reaches``, and no other outcome. The state lasts: bridges are up
+again after the failure, and demand has come through. (From 5.19.8, 6.2.7 and 6.3.0 on, to 6.3.1 at least, advisories
+that are sent at once can be lost, and a bridge then misses a consumer until it comes again. That is a defect in time,
+and no question of routes.)
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
 """Find out whether a broker may forward a message to another broker from which it cannot reach its consumer.
 
-A queue gives each message to one of the subscriptions that may have it: the one with the highest
-priority that is not full, in turn among equals (source: Queue.doActualDispatch). Bridges'
-subscriptions rank by the length of demand's way (-5, then -8, -9 …) where
-decreaseNetworkConsumerPriority is set, and are all equal where it is not. So of two bridges the
-longer way is taken when the shorter one is full: 1,000 messages that its peer has not
-acknowledged. Both count here, told apart by ``usual``.
+A queue gives each message to one of the subscriptions that may have it: the one with the highest priority that is not
+full, in turn among equals (source: Queue.doActualDispatch). Bridges' subscriptions rank by the length of demand's way
+(-5, then -8, -9 …) where decreaseNetworkConsumerPriority is set, and are all equal where it is not. So of two bridges
+the longer way is taken when the shorter one is full: 1,000 messages that its peer has not acknowledged. Both count
+here; ``usual`` distinguishes them.
 
-A message whose next brokers all stand in its path already, or for which every messageTTL is too
-small, stays where it is. With replayWhenNoConsumers it may go back to a broker it came from,
-and does when all bridges onward are full; its path grows by that, so this is one more choice
-and no rescue.
+A message stays at its broker if its path already contains all next brokers, or if every messageTTL is too small. With
+replayWhenNoConsumers it may go back to a broker it came from, and does when all bridges onward are full; its path grows
+by that, so this is one more choice and no rescue.
 """
 
 from __future__ import annotations

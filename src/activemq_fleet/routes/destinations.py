@@ -27,7 +27,7 @@ def read_destination(text: str) -> str:
 def matches(pattern: str, destination: str) -> bool:
     """Return whether a destination pattern matches a destination; ``queue://orders.>`` matches ``queue://orders.a.b``.
 
-    ``*`` stands for one part of a name.
+    ``*`` matches one part of a name.
     """
     pattern_kind, _, wanted = pattern.partition("://")
     destination_kind, _, name = destination.partition("://")
@@ -46,8 +46,8 @@ def carries(bridge: Bridge, destination: str, release: Release) -> bool:
     """Return whether a bridge forwards a destination's messages; ``release`` is that of the broker that opens the
     bridge.
 
-    A duplex connector tells its peer what it includes (from 5.6 on, by the filter of advisories that it
-    asks for), and never what it excludes (source: startRemoteBridge, getDestinationFilter).
+    A duplex connector sends its peer the included destinations (from 5.6 on, in the filter of advisories that it
+    requests), and never the excluded ones (source: startRemoteBridge, getDestinationFilter).
     """
     connector = bridge.connector
     include, exclude = connector.include, connector.exclude

@@ -1,9 +1,8 @@
 """Report the rules R001 to R004: brokers that messages do not reach, and bridges that carry nothing.
 
-Severities. A route that is missing or that a death cuts is a warning and no error: every broker
-works, and messages wait instead of being lost. A way that only an overloaded bridge opens is in
-the answers and no finding. What a broker without a peer holds while it is down is what
-``activemq_ha: none`` says, and no finding either.
+Severities. A route that is missing or that a death cuts is a warning and no error: every broker works, and messages
+wait instead of being lost. A way that only an overloaded bridge opens is in the answers and no finding. Messages that a
+broker without a peer holds while it is down are the expected effect of ``activemq_ha: none``, and no finding either.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Variables that stand for whole elements of activemq.xml: policies, usage, virtual destinations, store, plugins."""
+"""Variables that represent whole elements of activemq.xml: policies, usage, virtual destinations, store, plugins."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ElementSettings(BaseModel):
         return self
 
     def xml_beans(self) -> Iterator[tuple[str, XmlBean]]:
-        """Yield (key, XmlBean) of every element that the variables set; keys look like
+        """Yield (key, XmlBean) of every element that the variables set; a key is, for example,
         ``activemq_destination_policies[0]``.
         """
         for position, policy in enumerate(self.destination_policies):

@@ -1,10 +1,9 @@
-"""Define the types of variables' values: each validates a value and raises an error that says what to do.
+"""Define the types of variables' values: each validates a value and raises an error with the remedy.
 
-Nothing from a variable may reach a file as anything but text. Spring resolves ``${…}`` and
-evaluates ``#{…}`` in every attribute of the broker's XML, Jinja ``{{…}}``: a value that holds one
-of them is refused wherever it stands. URIs are put together from parts that are checked here,
-so that no scheme such as ``vm:`` or ``xbean:`` can be smuggled into one (CVE-2026-34197,
-CVE-2026-42588).
+Nothing from a variable may reach a file as anything but text. Spring resolves ``${…}`` and evaluates ``#{…}`` in every
+attribute of the broker's XML, Jinja ``{{…}}``: a value that contains one of them is refused at any position. URIs are
+put together from parts that are checked here, so that no scheme such as ``vm:`` or ``xbean:`` can be smuggled into one
+(CVE-2026-34197, CVE-2026-42588).
 """
 
 from __future__ import annotations

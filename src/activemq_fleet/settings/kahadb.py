@@ -79,9 +79,8 @@ class StoreTuning(RefusingBean):
 
 
 class DestinationStore(XmlBean):
-    """A store of its own for the destinations that ``destination`` and ``kind`` match; without them, for all others.
-
-    ``per_destination``: each of all others has one of its own, made when it is first used. Other keys are those of
+    """A separate store for the destinations that ``destination`` and ``kind`` match; without them, for all others.
+    ``per_destination``: each of these others has a separate store, created at first use. Other keys are those of
     :class:`StoreTuning`.
     """
 
@@ -118,7 +117,7 @@ class DestinationStore(XmlBean):
         return self
 
     def first_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the attribute that says which destinations are meant; () for all others."""
+        """Return the attribute that selects the destinations; () for all others."""
         return ((self.kind, self.destination),) if self.kind and self.destination else ()
 
 
@@ -141,8 +140,8 @@ class StoresByDestination(XmlBean):
 
 
 class KahadbSettings(StoreTuning):
-    """The value of ``activemq_kahadb``: keys of :class:`StoreTuning`, which hold for each store of ``by_destination``
-    that does not say otherwise. ``transaction_journal`` is of those stores together.
+    """The value of ``activemq_kahadb``: keys of :class:`StoreTuning`, which are the defaults of each store of
+    ``by_destination``. ``transaction_journal`` is of those stores together.
     """
 
     NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"by_destination", "transaction_journal"})

@@ -117,7 +117,7 @@ _OPENWIRE_FRAME_FOR_UNLIMITED_CLIENTS = "301989888"
 
 
 def default_connector_options(scheme: str, *, limits_client_frames: bool = True) -> dict[str, str]:
-    """Return the URI options of a connector with this scheme that has none of its own.
+    """Return the URI options of a connector with this scheme for which the inventory sets none.
 
     OpenWire carries the links. So it has a larger limit than the other protocols: each message that a client sends
     over one of those passes each link. ``limits_client_frames``: the release limits the frames of STOMP and MQTT. A

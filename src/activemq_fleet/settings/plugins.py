@@ -1,4 +1,4 @@
-"""``activemq_plugins``: what a broker does beside its own work with messages that pass."""
+"""``activemq_plugins``: additional processing of messages by a broker."""
 
 from __future__ import annotations
 
@@ -171,8 +171,9 @@ class SelectorCache(Switched):
 class PluginSettings(RefusingBean):
     """The value of ``activemq_plugins``: one key for each broker plugin, in the order of activemq.xml.
 
-    A later one sees a message first. Dead letters are to be sent again before they are thrown away, so redelivery
-    follows what discards. All stand before those of logins, which so decide first what may come to them.
+    A later plugin processes a message first. Dead letters are to be sent again before they are discarded, so redelivery
+    follows the plugins that discard. The plugins for logins follow all others, so they decide first which messages the
+    others receive.
     """
 
     REFUSED: ClassVar[Mapping[str, str]] = _REFUSED

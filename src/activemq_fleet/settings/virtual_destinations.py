@@ -1,4 +1,6 @@
-"""``activemq_virtual_destinations``: topics whose consumers have queues, and names that stand for several."""
+"""``activemq_virtual_destinations``: topics whose consumers have queues, and names that represent several
+destinations.
+"""
 
 from __future__ import annotations
 
@@ -66,4 +68,4 @@ class VirtualDestination(TypedBean):
 
 
 DEFAULT_VIRTUAL_TOPICS = VirtualDestination(type="virtual_topic", name="VirtualTopic.>")
-"""What a broker has by itself as long as its file lists no virtual destination (BrokerService of all tags)."""
+"""The defaults of a broker as long as its file lists no virtual destination (BrokerService of all tags)."""

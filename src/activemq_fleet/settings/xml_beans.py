@@ -1,7 +1,7 @@
 """Variables whose keys are attributes and properties of one XML element: how they become XML for a release.
 
-A key is the name in the broker's own schema in small letters, words apart: ``queue_prefetch`` is ``queuePrefetch``.
-Which release has it is asked of :class:`~activemq_fleet.releases.Release` and stands nowhere here.
+A key is the name in the broker's own schema in small letters, words apart: ``queue_prefetch`` is ``queuePrefetch``. The
+releases that have it are defined by :class:`~activemq_fleet.releases.Release`, and not here.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class XmlBean(BaseModel):
 
     A key whose value is a bean is a property, an element around that bean's. ``PROPERTIES`` names those that the schema
     has as elements alone, or under another name. ``NOT_WRITTEN`` are keys that a bean writes itself, ``IMPLIED`` those
-    that stand in no inventory.
+    that no inventory sets.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -84,8 +84,8 @@ class RefusingBean(XmlBean):
 
 
 class TypedBean(XmlBean):
-    """A bean whose field ``type`` selects the XML element, by ``ELEMENTS``; a plain text stands for a bean with this
-    type alone.
+    """A bean whose field ``type`` selects the XML element, by ``ELEMENTS``; a plain text is a bean with this type
+    alone.
 
     A key that the type's element has in no release is an error, and so is a missing one of ``REQUIRED``.
     """

@@ -51,10 +51,10 @@ def audit(
     """Audit the logs and journals below ``logs``, write the datasets and the report to ``out``, and return the result.
 
     ``logs`` is a directory as the playbook collect writes it; ``out`` is replaced in one step, or stays as it was.
-    ``inventory_hosts`` stand in for hosts without host.json; a broker of it of which nothing was collected makes the
-    audit incomplete. ``skew`` is by how much hosts' clocks may differ. ``scraped``: what Prometheus saw meanwhile;
-    a gap in it that no incident explains makes the audit incomplete. Raises InputError where there are neither logs
-    nor journals, and where ``out`` holds anything but an earlier audit.
+    ``inventory_hosts`` replace a missing host.json; a broker of it of which nothing was collected makes the audit
+    incomplete. ``skew`` is by how much hosts' clocks may differ. ``scraped``: what Prometheus saw meanwhile; a gap in
+    it that no incident explains makes the audit incomplete. Raises InputError where there are neither logs nor
+    journals, and where ``out`` holds anything but an earlier audit.
     """
     with Output(spark, out, "audit") as output:
         with phase("looking at the files"):

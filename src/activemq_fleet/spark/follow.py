@@ -52,10 +52,10 @@ def audit_after_changes(
 ) -> None:
     """Audit ``logs`` into ``out`` again after every change of the files, until none changes for ``until_idle`` seconds.
 
-    With ``until_idle`` None it never returns. ``every`` is the seconds between two looks at the files;
-    ``inventory_hosts`` and ``skew`` are as for ``audit``. ``out`` always holds the whole result of one audit; events
-    of hosts whose logs are unchanged are reused from its cache. Raises InputError for a path that is no local
-    directory, for an ``out`` that holds anything else, and when no log or journal has appeared to the end.
+    With ``until_idle`` None it never returns. ``every`` is the number of seconds between two checks of the files;
+    ``inventory_hosts`` and ``skew`` are as for ``audit``. ``out`` always holds the whole result of one audit; events of
+    hosts whose logs are unchanged are reused from its cache. Raises InputError for a path that is no local directory,
+    for an ``out`` that holds anything else, and when no log or journal has appeared to the end.
     """
     root = _local_directory(logs)
     with Output(spark, out):

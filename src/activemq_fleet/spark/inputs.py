@@ -50,7 +50,7 @@ class Host:
 
     ``timezone`` is that of its logs' times, UTC where it is not known; ``release`` that of its broker. ``generations``
     are number and time of those that its guard made of a fenced store. ``risks`` are the records in its store.
-    ``problems`` are lines that say what had to be assumed. ``operations``: the planned work that its
+    ``problems`` are lines about the assumptions that were necessary. ``operations``: the planned work that its
     operations.jsonl records. ``agent``: the name in journals of the agent that the inventory has on it. ``state``: the
     state of its broker at the time ``collected``.
     """
@@ -108,8 +108,8 @@ class Inputs:
 def list_inputs(spark: SparkSession, logs: str, inventory_hosts: Mapping[str, Host] | None = None) -> Inputs:
     """Return the collected files below ``logs`` and their hosts; runs one small Spark job.
 
-    ``inventory_hosts`` stand in for hosts without host.json. Raises InputError when there is neither a log nor a
-    journal, when ``logs`` is the directory of one host, and for a link that leads out of it.
+    ``inventory_hosts`` replace a missing host.json. Raises InputError when there is neither a log nor a journal, when
+    ``logs`` is the directory of one host, and for a link that leads out of it.
     """
     refuse_outside_links(logs)
     root = uri_of(logs)
@@ -131,8 +131,8 @@ def inputs_of(
 ) -> Inputs:
     """Return the inputs of an audit, given the list of files and the contents of their hosts' host.json.
 
-    ``contents`` are those of host.json and operations.jsonl by host and file name; ``inventory_hosts`` stand in for
-    hosts without host.json.
+    ``contents`` are those of host.json and operations.jsonl by host and file name; ``inventory_hosts`` replace a
+    missing host.json.
     """
     names = sorted({file.host for file in files})
     hosts = {

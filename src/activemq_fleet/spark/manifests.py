@@ -1,8 +1,8 @@
 """Write and check ``manifest.json`` of a result, and replace results on file systems without rename.
 
 Only Spark writes there, and Spark names files itself. So every text is a directory with one file in it,
-``manifest.json/part-….txt``; each run adds one, and the one with the highest ``run`` counts. It lists the
-files of every dataset: those of earlier runs may still lie beside them.
+``manifest.json/part-….txt``; each run adds one, and the one with the highest ``run`` counts. It lists the files of
+every dataset: those of earlier runs may still be in the same directories.
 """
 
 from __future__ import annotations

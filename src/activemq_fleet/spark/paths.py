@@ -1,4 +1,4 @@
-"""Tell local paths from paths of other file systems, and write both as URIs for Spark."""
+"""Distinguish local paths from paths of other file systems, and write both as URIs for Spark."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Read the hosts of ``plan`` in any of their forms into one DataFrame of records.
 
-The column ``text`` is JSON. Of ``ansible-inventory --list`` and of an inventory that Ansible read here there are
-``host``, ``groups`` and ``position`` (in the inventory group) beside it.
+The column ``text`` is JSON. Of ``ansible-inventory --list`` and of an inventory that Ansible read here there are also
+the columns ``host``, ``groups`` and ``position`` (in the inventory group).
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class HostRecords:
     """The hosts of a fleet as ``plan`` reads them: ``frame`` has a row for each host, with its
     variables as JSON in ``text``.
 
-    ``form`` says what ``text`` holds: ``line`` a line of JSON lines, ``table`` a row of CSV or Parquet, ``listed``
-    variables of ``ansible-inventory --list``, ``given`` templated variables of an inventory.
-    ``warnings`` are Ansible's. ``lines`` is the path of JSON lines on this machine, else None.
+    ``form`` is the form of ``text``: ``line`` a line of JSON lines, ``table`` a row of CSV or Parquet, ``listed``
+    variables of ``ansible-inventory --list``, ``given`` templated variables of an inventory. ``warnings`` are
+    Ansible's. ``lines`` is the path of JSON lines on this machine, else None.
     """
 
     frame: DataFrame

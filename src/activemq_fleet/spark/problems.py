@@ -1,4 +1,4 @@
-"""Translate errors of Spark into one line that says what is wrong and what to do."""
+"""Translate errors of Spark into one line with the problem and the remedy."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
     spark-submit --master yarn --archives env.tar.gz#environment \\
         --conf spark.pyspark.python=./environment/bin/python SUBMIT.py audit --logs s3a://… -o s3a://…
 
-``python -m activemq_fleet.spark.submit`` tells where this file lies. The master, archives and settings
-are then spark-submit's; everything else is as with ``activemq-fleet``.
+``python -m activemq_fleet.spark.submit`` prints the path of this file. The master, archives and settings are then
+spark-submit's; everything else is as with ``activemq-fleet``.
 """
 
 from __future__ import annotations

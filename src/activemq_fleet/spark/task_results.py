@@ -39,7 +39,7 @@ _WITHOUT_DICTIONARY = frozenset({"line", "end_line", "time", "raw_time", "parsed
 
 @dataclass(frozen=True, slots=True)
 class DatasetRows:
-    """Rows (a mapping for one, or a batch) that a task adds to a dataset; each ``part`` becomes a file of its own."""
+    """Rows (a mapping for one, or a batch) that a task adds to a dataset; each ``part`` becomes a separate file."""
 
     dataset: str
     rows: pa.RecordBatch | Mapping[str, Any]

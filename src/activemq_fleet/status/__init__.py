@@ -1,4 +1,4 @@
-"""Conclude how a fleet stands from the evidence of its hosts. Pure: callers gather, in a lab or by a playbook."""
+"""Conclude the status of a fleet from the evidence of its hosts, which a lab or a playbook gathers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conclude which links of a fleet are up, from the bridges that brokers have and what their logs say."""
+"""Conclude which links of a fleet are up, from the bridges and logs of its brokers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def expected_peers(
 
 
 def carries_both_ways(connector: NetworkConnector) -> bool:
-    """Return whether a networkConnector needs no bridge of its own once the other broker has bridged to this one.
+    """Return whether a networkConnector needs no bridge once the other broker has a bridge to this one.
 
     True for a duplex connector and for one that finds brokers by multicast.
     """
@@ -77,9 +77,9 @@ def carries_both_ways(connector: NetworkConnector) -> bool:
 def missing_reason(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> str:
     """Return why a link is not up, from the logs of both ends: the words of the end that refused the other one.
 
-    That is the dialling broker where it complains of a certificate; else a broker at the far end that says whom it
-    refused; else the dialling broker with whatever it complains of. ``records`` are those of each broker's log, by
-    host. Empty where no log gives a reason.
+    That is the connecting broker if its log reports a problem with a certificate; else a broker at the far end whose
+    log names the refused broker; else the connecting broker with any problem in its log. ``records`` are those of each
+    broker's log, by host. Empty where no log gives a reason.
     """
     complaint = _logged_complaint_about(broker, peers, records)
     candidates = [(peer.host, _refusal_in(records.get(peer.host, ()))) for peer in peers]
@@ -92,7 +92,8 @@ def missing_reason(broker: Broker, peers: Sequence[Broker], records: Mapping[str
 def is_certificate_refused(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> bool:
     """Return whether a link is not up because one end refuses the other's certificate, which no further try changes.
 
-    A far end does not say whose certificate it refused: it counts for a broker whose connections to it are closed.
+    The log of a far end does not name the broker whose certificate it refused. The refusal counts for each broker whose
+    connections to it are closed.
     """
     complaint = _logged_complaint_about(broker, peers, records)
     is_closed = bool(_AFTERMATH.search(complaint) or _ALERT.search(complaint))
@@ -142,7 +143,7 @@ def links_of(
 ) -> tuple[LinkStatus, ...]:
     """Return the state of each link of an active broker.
 
-    ``usages`` are by host what the active brokers' MBeans say, empty for one whose management view did not answer.
+    ``usages`` are the values of the active brokers' MBeans by host, empty for one whose management view did not answer.
     ``breaking`` are the brokerNames of peers whose bridges to this broker break repeatedly.
     """
     links = []

@@ -21,7 +21,9 @@ FORMAT = 1
 OF_PAIRS = frozenset({"no-active", "two-active"})
 """The rules of findings about a pair as a whole, which name one of its nodes as their host."""
 ShownState = BrokerState | Literal["unreachable", "unknown"]
-"""A broker's state by the judge; ``unreachable``: its host did not answer; ``unknown``: its host could not tell."""
+"""A broker's state by the judge; ``unreachable``: its host did not answer; ``unknown``: its host could not determine
+it.
+"""
 LinkState = Literal["up", "half", "down", "unknown"]
 
 
@@ -43,8 +45,8 @@ class LinkStatus:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A TLS certificate in use: where, its end (RFC 3339) and the days until then; ``error`` says why the end is
-    unknown.
+    """A TLS certificate in use: where, its end (RFC 3339) and the days until then; ``error`` is the reason why the end
+    is unknown.
     """
 
     name: str
@@ -59,9 +61,9 @@ class BrokerStatus:
 
     ``since``: when it came into its state, ``started``: when its process was started (RFC 3339, UTC). ``release`` runs,
     ``release_planned`` is the inventory's. ``version`` is the installed configuration in force; ``not_deployed`` are
-    files that are planned otherwise, ``by_hand`` those changed on the host, ``restart`` says why one is pending.
-    ``usage`` as the module ``host_status`` returns it. ``generation`` of a fenced store is written by the broker,
-    ``generation_in_force`` is the pair's.
+    files that differ from the plan, ``by_hand`` those changed on the host, ``restart`` the reasons why a restart is
+    pending. ``usage`` as the module ``host_status`` returns it. ``generation`` of a fenced store is written by the
+    broker, ``generation_in_force`` is the pair's.
     """
 
     host: str
@@ -138,8 +140,8 @@ class BalancerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetStatus:
-    """The status of a fleet at ``time``: brokers, agents, balancers and findings; ``seconds`` is the time that asking
-    took.
+    """The status of a fleet at ``time``: brokers, agents, balancers and findings; ``seconds`` is the duration of the
+    queries.
     """
 
     time: float

@@ -1,4 +1,4 @@
-"""Say how one host stands in one line, as plugins of Nagios, Icinga and Checkmk do."""
+"""Return the status of one host as one line, as plugins of Nagios, Icinga and Checkmk do."""
 
 from __future__ import annotations
 

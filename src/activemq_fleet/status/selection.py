@@ -1,4 +1,4 @@
-"""Choose whom to ask for the status of a host, a pair, a group or a fleet, and what each host is asked about."""
+"""Select the hosts and evidence to query for the status of a host, a pair, a group or a fleet."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def select_hosts(fleet: Fleet, name: str = "") -> tuple[str, ...]:
 
 
 def hosts_to_ask(fleet: Fleet, chosen: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the hosts that must be asked for evidence to conclude the status of the chosen hosts.
+    """Return the hosts whose evidence is required to conclude the status of the chosen hosts.
 
     Those are their pairs, and the brokers that their links lead to.
     """

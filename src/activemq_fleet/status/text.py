@@ -110,7 +110,7 @@ def table_lines(status: FleetStatus) -> list[str]:
 
 
 def headline(status: FleetStatus) -> str:
-    """Return a fleet's status as one sentence: the number of hosts asked, and of errors and warnings."""
+    """Return a fleet's status as one sentence: the numbers of queried hosts, of errors and of warnings."""
     numbers = status.summary
     who = [counted(len(rows), what) for rows, what in _parts(status) if rows]
     if not status.exit_code:

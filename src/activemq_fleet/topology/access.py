@@ -1,8 +1,8 @@
 """Compute the accounts of each broker and the permissions of each user group.
 
-The accounts of the network, of agents and of balancers are added to those of ``activemq_users``. With no
-``activemq_acl`` whoever logs in may do everything; with any entry, each user group gets what its work needs and nothing
-more.
+The accounts of the network, of agents and of balancers are added to those of ``activemq_users``. Without
+``activemq_acl`` every account has all permissions. With any entry, each user group gets only the permissions that it
+needs.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def place_balancers(
     T027).
 
     ``names`` are in the order of the inventory: of two balancers that are up, the earlier one takes an address that
-    none holds. An address that a balancer has lost it does not take back.
+    none holds. A balancer that has lost an address does not reclaim it.
     """
     every = every or KnownGroups.of([group.name for group in groups])
     vips = {group.name: _vip_of(group, every, [settings[name] for name in names]) for group in groups}

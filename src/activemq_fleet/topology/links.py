@@ -39,8 +39,8 @@ class _Ttls(TypedDict):
 class PlannedLink:
     """A planned link from the pair ``source`` to the pair ``target`` (or a broker without a peer).
 
-    ``entry`` is the entry of ``activemq_links`` that asks for it, None for ``activemq_topology``; ``meshed``: it is
-    part of a group's mesh.
+    ``entry`` is the entry of ``activemq_links`` that defines it, None for ``activemq_topology``; ``meshed``: it is part
+    of a group's mesh.
     """
 
     source: str
@@ -76,8 +76,7 @@ def _number_sort_key(broker: Broker) -> tuple[int, str]:
 
 
 def plan_group(units: Sequence[Unit]) -> list[PlannedLink]:
-    """Return the planned links between the pairs of one group, as ``activemq_topology`` of the
-    group's first broker says.
+    """Return the planned links between the pairs of one group, by ``activemq_topology`` of the group's first broker.
 
     ``mesh``: a one-way link from each unit to each other. ``hub``: each other unit opens one duplex link to the
     first. ``ring`` and ``chain``: each unit opens one duplex link to the next.

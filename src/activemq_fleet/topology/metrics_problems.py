@@ -1,4 +1,4 @@
-"""Find metrics that nobody can scrape, and metrics that anybody can."""
+"""Report metrics that no Prometheus can scrape, and metrics that any client can read."""
 
 from __future__ import annotations
 

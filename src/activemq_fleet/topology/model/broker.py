@@ -1,6 +1,6 @@
 """A broker as data, with its connectors, links, accounts and permissions.
 
-Roles are preferred roles only. Which node of a pair is active is observed at run time and never stands in the model.
+Roles are preferred roles only. The active node of a pair is observed at run time, and is not part of the model.
 """
 
 from __future__ import annotations
