@@ -1,14 +1,16 @@
-"""Check the English of documentation, rules, help texts, alerts, tasks and error messages.
+"""Check the English of documentation, rules, help texts, alerts, tasks, error messages and docstrings.
 
     python -m scripts.check_prose
 
 It reports banned phrases, each with its replacement, and sentences that are too long. Only prose is checked: code
 blocks, code spans and link targets are not. Messages are the strings that a ``raise`` statement contains.
+Docstrings are those of public objects of the library; further phrases are banned there.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import sys
 import tomllib
@@ -42,6 +44,17 @@ PHRASES = (
     Phrase(r"\bbeside\b", "next to, in addition to"),
     Phrase(r"\bfor (?:good|ever)\b", "permanently, indefinitely", r"\bfor good (?:reason|measure)"),
 )
+DOCSTRING_PHRASES = (
+    Phrase(r"\b(?:says?|said|tells?|told)\b", "report, print, show, contain, distinguish"),
+    Phrase(r"\b(?:asks?|asked|asking)\b", "query, request, call, require"),
+    Phrase(r"\b(?:stands?|stood)\b", "is, is located, represents, matches"),
+    Phrase(r"\b(?:looks?|looked|looking)\b", "check, search, read", r"look(?:s|ed|ing)? up\b"),
+    Phrase(r"\bof (?:its|their) own\b", "separate"),
+    Phrase(r"\banybody\b", "the name of the actor"),
+)
+_EXAMPLES_OF_RULE = re.compile(r"^(?:Fires|Silent) on .*", re.MULTILINE | re.DOTALL)
+_EXCLUDED = ROOT / "src" / "activemq_fleet" / "operations"
+"""The docstrings of this package are not checked."""
 _CODE = re.compile(r"^(```|~~~).*?^\1[ \t]*$|``.*?``|`[^`\n]*`|<[^>\n]+>|\]\([^)\s]*\)", re.MULTILINE | re.DOTALL)
 _SENTENCE_END = re.compile(r"(?<=[.:;?!])\s+(?=[^a-z])|\n\s*\n|\n(?=\s*(?:[-*|#]|\d+\.))|\s\|\s|\|\n")
 
@@ -53,6 +66,8 @@ class Text:
     path: str
     line: int
     prose: str
+    phrases: tuple[Phrase, ...] = PHRASES
+    """The phrases that are banned in it."""
 
 
 def main() -> int:
@@ -66,7 +81,7 @@ def main() -> int:
 def problems_of(text: Text) -> Iterator[str]:
     """Yield one message per banned phrase and per sentence that is too long."""
     prose = _CODE.sub(_blank, text.prose)
-    for phrase in PHRASES:
+    for phrase in text.phrases:
         for match in re.finditer(phrase.pattern, prose, re.IGNORECASE):
             if not re.match(phrase.allowed, prose[match.start() :], re.IGNORECASE):
                 line = text.line + prose.count("\n", 0, match.start())
@@ -82,7 +97,7 @@ def problems_of(text: Text) -> Iterator[str]:
 
 
 def texts() -> Iterator[Text]:
-    """Yield all prose that users read: pages, rules, help texts, variables and alerts."""
+    """Yield all prose that users and readers of code read, such as pages, help texts, messages and docstrings."""
     pages = [
         ROOT / "README.md",
         *sorted((ROOT / "docs").glob("*.md")),
@@ -95,6 +110,9 @@ def texts() -> Iterator[Text]:
     yield from _message_texts()
     yield from _alert_texts()
     yield from _help_texts()
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        if not path.is_relative_to(_EXCLUDED):
+            yield from docstrings_of(ast.parse(path.read_text(encoding="utf-8")), _relative(path))
 
 
 def _role_texts() -> Iterator[Text]:
@@ -158,6 +176,35 @@ def messages_of(raised: ast.expr, path: str) -> Iterator[Text]:
             for child in ast.iter_child_nodes(raised):
                 if isinstance(child, ast.expr):
                     yield from messages_of(child, path)
+
+
+def docstrings_of(tree: ast.Module, path: str) -> Iterator[Text]:
+    """Yield the docstrings of a module and of its public classes, functions, methods and constants."""
+    if not any(part.startswith("_") and not part.startswith("__") for part in Path(path).parts):
+        yield from _docstrings_in(tree, path)
+
+
+def _docstrings_in(
+    node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, path: str
+) -> Iterator[Text]:
+    """Yield the docstring of an object, of its public members, and the string below each of its public constants."""
+    is_public = True
+    for position, statement in enumerate(node.body):
+        match statement:
+            case ast.Expr(value=ast.Constant(value=str() as docstring)) if position == 0 or is_public:
+                prose = _EXAMPLES_OF_RULE.sub("", inspect.cleandoc(docstring))
+                yield Text(path, statement.lineno, prose, PHRASES + DOCSTRING_PHRASES)
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                if not name.startswith("_") or name == "__init__":
+                    yield from _docstrings_in(statement, path)
+        is_public = _defines_public_constant(statement)
+
+
+def _defines_public_constant(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name), *_]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return not name.startswith("_")
+    return False
 
 
 def _descriptions(entry: dict[str, object]) -> Iterator[str]:

@@ -27,11 +27,9 @@ def lab_fleet(layout: LabLayout) -> Fleet:
 
 
 def lab_status(fleet: Fleet, hosts: Collection[str], chosen: Collection[str], timeout: float) -> FleetStatus:
-    """Ask the lab's brokers in ``hosts``, and return the fleet status of the hosts in ``chosen``.
+    """Query the lab's brokers in ``hosts``, and return the fleet status of the hosts in ``chosen``.
 
-    One that does not answer within ``timeout`` s is unreachable.
-
-    A broker that is silent keeps one process waiting and not the others.
+    A broker that does not answer within ``timeout`` seconds is unreachable. It delays no other broker.
     """
     began = time.monotonic()
     bases = {broker.host: service.paths(broker).base for broker in fleet.brokers if broker.host in hosts}

@@ -19,7 +19,9 @@ from activemq_fleet.releases import Release
 
 _NAME = re.compile(r"activemq\.log(?:[.-](?P<suffix>.+?))?(?:\.gz)?")
 BEGINNING = 1 << 20
-"""Bytes of a file in which its first record is looked for: what is before it belongs to the file before."""
+"""Number of bytes at the start of a file that are searched for its first record. The text before that record belongs to
+the previous file.
+"""
 
 
 @dataclass(frozen=True, slots=True)

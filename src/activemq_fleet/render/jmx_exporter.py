@@ -1,10 +1,10 @@
 """Render conf/metrics.yml: which MBeans of a broker the Prometheus JMX exporter reads, and as which metrics.
 
-Names and units are those of Prometheus' conventions: seconds, bytes, ratios, ``_total`` for counters. Read from brokers
-of 5.5.1, 5.7.0, 5.8.0, 5.11.4, 5.18.3 and 6.3.1: to 5.7 keys of MBeans are ``BrokerName`` and ``Type``, from 5.8 on
-``brokerName`` and ``type``, of a bridge in another order than of the rest; there the dialled end of a duplex bridge is
-below ``connector=duplexNetworkConnectors``, and its ``link`` is a number such as ``#8``. Attributes that a release
-lacks (connections to 5.8, ``Slave`` in 5.8) have no series there.
+Names and units are those of Prometheus' conventions: seconds, bytes, ratios, ``_total`` for counters. The MBeans were
+read from brokers of 5.5.1, 5.7.0, 5.8.0, 5.11.4, 5.18.3 and 6.3.1. Up to 5.7, their keys are ``BrokerName`` and
+``Type``. From 5.8 on, they are ``brokerName`` and ``type``, and those of a bridge have a different order. There, the
+accepting end of a duplex bridge is below ``connector=duplexNetworkConnectors``, and its ``link`` is a number such as
+``#8``. Attributes that a release lacks (connections up to 5.8, ``Slave`` in 5.8) have no series there.
 """
 
 from __future__ import annotations

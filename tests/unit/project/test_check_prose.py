@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from scripts.check_prose import MOST_WORDS, Text, messages_of, problems_of, texts
+from scripts.check_prose import MOST_WORDS, Text, docstrings_of, messages_of, problems_of, texts
 
 
 def problems(prose: str) -> list[str]:
@@ -60,6 +60,47 @@ def test_message_of_raise_statement_is_checked() -> None:
     assert reported == ['a.py:1: "the way back": write rollback', 'a.py:1: "anew": write again']
 
 
-@pytest.mark.parametrize("start", ["playbooks/", "roles/broker/tasks/", "plugins/modules/", "agent/src/"])
+MODULE = '''
+"""The module says it."""
+
+LIMIT = 3
+"""A line of its own."""
+_LIMIT = 3
+"""It stands here."""
+
+class Shown:
+    """Return a value that is looked up."""
+
+    size: int
+    """Who is asked."""
+
+    def draw(self) -> None:
+        """Draw the box beside the line.
+
+        Fires on 5.18.3::
+
+            <broker brokerName="nobody"/>
+        """
+
+def _hidden() -> None:
+    """Tell it."""
+'''
+
+
+def test_docstrings_of_public_objects_are_checked() -> None:
+    tree = ast.parse(MODULE)
+
+    reported = [problem for text in docstrings_of(tree, "src/a.py") for problem in problems_of(text)]
+
+    assert reported == [
+        'src/a.py:2: "says": write report, print, show, contain, distinguish',
+        'src/a.py:5: "of its own": write separate',
+        'src/a.py:13: "asked": write query, request, call, require',
+        'src/a.py:16: "beside": write next to, in addition to',
+    ]
+    assert list(docstrings_of(tree, "src/_a.py")) == []
+
+
+@pytest.mark.parametrize("start", ["playbooks/", "roles/broker/tasks/", "plugins/modules/", "agent/src/", "src/activemq_fleet/audit/"])
 def test_texts_include_tasks_plugins_and_messages(start: str) -> None:
     assert any(text.path.startswith(start) for text in texts())
