@@ -101,6 +101,8 @@ def test_docstrings_of_public_objects_are_checked() -> None:
     assert list(docstrings_of(tree, "src/_a.py")) == []
 
 
-@pytest.mark.parametrize("start", ["playbooks/", "roles/broker/tasks/", "plugins/modules/", "agent/src/", "src/activemq_fleet/audit/"])
+@pytest.mark.parametrize(
+    "start", ["playbooks/", "roles/broker/tasks/", "plugins/modules/", "agent/src/", "src/activemq_fleet/audit/"]
+)
 def test_texts_include_tasks_plugins_and_messages(start: str) -> None:
     assert any(text.path.startswith(start) for text in texts())
