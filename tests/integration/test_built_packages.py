@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.situations import in_every_situation
+from tests.support.command_blocks import Command, read_page, run_command
 from tests.support.installed_packages import ROOT, InstalledPackages, install_packages
 
+DOCS = ROOT / "docs"
 TYPES = {"modules": "module", "filter": "filter", "test": "test", "inventory": "inventory", "callback": "callback"}
 """Directory of plugins -> the type of ansible-doc."""
 
@@ -19,7 +22,7 @@ pytestmark = in_every_situation
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> InstalledPackages:
-    return install_packages(tmp_path_factory.mktemp("packages"))
+    return install_packages(tmp_path_factory.mktemp("packages"), "molecule")
 
 
 def run(installed: InstalledPackages, directory: Path, *command: str) -> subprocess.CompletedProcess[str]:
@@ -33,6 +36,14 @@ def run(installed: InstalledPackages, directory: Path, *command: str) -> subproc
         text=True,
         check=False,
     )
+
+
+def run_page(installed: InstalledPackages, page: str, directory: Path) -> None:
+    for step in read_page(DOCS / page).steps:
+        if isinstance(step, Command):
+            run_command(step, directory, installed.variables)
+        else:
+            (directory / step[0]).write_text(step[1])
 
 
 @pytest.mark.timeout(1200)
@@ -54,3 +65,28 @@ def test_ansible_doc_documents_every_role_of_wheel(installed: InstalledPackages,
     shown = run(installed, tmp_path, "ansible-doc", "--json", "--type", "role", *names)
     assert shown.returncode == 0, shown.stderr
     assert sorted(json.loads(shown.stdout)) == names
+
+
+@pytest.mark.timeout(3000)
+def test_first_failover_tutorial_works_with_built_packages(installed: InstalledPackages, tmp_path: Path) -> None:
+    try:
+        run_page(installed, "first-failover.md", tmp_path)
+    finally:
+        run(installed, tmp_path, "activemq-fleet", "lab", "down", "-i", "hosts.yml")
+
+
+@pytest.mark.timeout(3000)
+def test_molecule_kit_works_with_built_packages(installed: InstalledPackages, tmp_path: Path) -> None:
+    copy, _ = read_page(DOCS / "molecule.md").steps
+    assert isinstance(copy, Command)
+    run_command(copy, tmp_path, installed.variables)
+    inventory = read_page(DOCS / "first-failover.md").steps[0]
+    assert not isinstance(inventory, Command)
+    (tmp_path / "inventory").mkdir()
+    (tmp_path / "inventory" / "hosts.yml").write_text(inventory[1])
+
+    test = run(installed, tmp_path, "molecule", "test")
+
+    output = re.sub(r"\s*\n\s*│\s*", " ", test.stdout + test.stderr)
+    assert test.returncode == 0, output[-6000:]
+    assert "Nothing was lost: 1 fault" in output
