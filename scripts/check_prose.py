@@ -4,7 +4,7 @@
 
 It reports banned phrases, each with its replacement, and sentences that are too long. Only prose is checked: code
 blocks, code spans and link targets are not. Messages are the strings that a ``raise`` statement contains.
-Docstrings are those of public objects of the library; further phrases are banned there.
+Docstrings are those of public objects of the library and the agent; further phrases are banned there.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ DOCSTRING_PHRASES = (
     Phrase(r"\banybody\b", "the name of the actor"),
 )
 _EXAMPLES_OF_RULE = re.compile(r"^(?:Fires|Silent) on .*", re.MULTILINE | re.DOTALL)
-_EXCLUDED = ROOT / "src" / "activemq_fleet" / "operations"
-"""The docstrings of this package are not checked."""
+_LIBRARIES = ("src",)
 _CODE = re.compile(r"^(```|~~~).*?^\1[ \t]*$|``.*?``|`[^`\n]*`|<[^>\n]+>|\]\([^)\s]*\)", re.MULTILINE | re.DOTALL)
 _SENTENCE_END = re.compile(r"(?<=[.:;?!])\s+(?=[^a-z])|\n\s*\n|\n(?=\s*(?:[-*|#]|\d+\.))|\s\|\s|\|\n")
 
@@ -110,9 +109,8 @@ def texts() -> Iterator[Text]:
     yield from _message_texts()
     yield from _alert_texts()
     yield from _help_texts()
-    for path in sorted((ROOT / "src").rglob("*.py")):
-        if not path.is_relative_to(_EXCLUDED):
-            yield from docstrings_of(ast.parse(path.read_text(encoding="utf-8")), _relative(path))
+    for path in sorted(path for directory in _LIBRARIES for path in (ROOT / directory).rglob("*.py")):
+        yield from docstrings_of(ast.parse(path.read_text(encoding="utf-8")), _relative(path))
 
 
 def _role_texts() -> Iterator[Text]:

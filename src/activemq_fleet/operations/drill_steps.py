@@ -1,7 +1,7 @@
 """Decide which pairs of a drill get a fault, in which order, and the drill's next step; pure functions.
 
-A fleet is drilled only where a variable says that it may be. Only the node that is active now gets a
-fault, and only while every pair of the drill is whole: one active node, one that stands by.
+A group is drilled only if the variable ``activemq_drill_allowed`` of its hosts is true. Only the currently active
+node of a pair gets a fault, and only while every pair of the drill has one active node and one standby.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from activemq_fleet.operations.requests import Decision, Request, Step, operatio
 from activemq_fleet.topology import Fleet, Pair
 
 ALLOWED = "activemq_drill_allowed"
-_PAUSE = 3  # seconds between two looks at what may pass by itself
+_PAUSE = 3  # seconds between two checks of a state that may resolve without action
 
 
 @dataclass(frozen=True, slots=True)
 class DrillStep(Step):
     """The next step of a drill: inject a fault, start or resume a broker, wait, or done.
 
-    ``pair`` is the pair of the host that the step touches, ``peer`` its other node.
+    ``pair`` is the pair of the host that the step changes, ``peer`` the other node of that pair.
     """
 
     peer: str | None = None
@@ -50,12 +50,10 @@ def refuse_production(groups: Mapping[str, Any]) -> None:
 def schedule_faults(
     fleet: Fleet, pairs: Sequence[Pair], faults: int, seed: int, what: str = "kill", *, resync: bool = False
 ) -> tuple[str, ...]:
-    """Return the names of the pairs to hit, one for each fault: each pair once before any pair twice.
+    """Return the names of the pairs that get a fault, one name per fault: each pair once before any pair twice.
 
-    ``seed`` decides the order.
-
-    Unless a ``resync`` follows each fault, a pure pair gets one, and one pair of its group none, because clients need a
-    master.
+    ``seed`` decides the order. Unless a ``resync`` follows each fault, a pure pair gets at most one fault, and one pure
+    pair of each group gets none, because clients need a master.
     Raises InputError where no pair can be drilled, or fewer faults are possible than wanted.
     """
     refused = {pair.name: refusal_reason(fleet, pair, what) for pair in pairs}

@@ -1,7 +1,7 @@
 """Find what is wrong with a pair before an operation changes one of its nodes, from the evidence of ``broker_info``.
 
-Each problem names host, state and remedy. A problem that may pass by itself has a patience: for that many
-seconds the operation waits and collects evidence again before the problem ends the run.
+Each problem names host, state and remedy. A problem that may resolve without action has a patience: the operation
+waits for that many seconds and collects evidence again before the problem ends the run.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from activemq_fleet.node.state.health import MIN_FREE_BYTES
 from activemq_fleet.node.timeouts import HUNG, SETTLE
 from activemq_fleet.profiles import PROFILES, Profile
 
-_BLINK = 4.0  # two looks at one moment are made one after the other
+_BLINK = 4.0  # clocks that are read at one moment are read one after the other
 _RETURN = 30.0  # longer than an interrupted switchover leaves a broker stopped
 _SKEW = 2.0  # seconds; the shortest lease that is not refused elsewhere is several times that
 
 
 @dataclass(frozen=True, kw_only=True)
 class Node(BrokerEvidence):
-    """A broker as operations see it: the evidence of its host, and settings of the inventory.
+    """A broker with the data that operations decide on: the evidence of its host, and settings of the inventory.
 
-    ``wanted`` is the release of the inventory; ``is_packaged``: it comes with a package of the system. ``store`` is the
-    inventory's directory of a shared store.
+    ``wanted`` is the release in the inventory. ``is_packaged`` is true if a system package installs the release.
+    ``store`` is the directory of a shared store in the inventory.
     """
 
     host: str
@@ -70,7 +70,7 @@ class Node(BrokerEvidence):
 class PairProblem:
     """A reason why no node of a pair may be restarted, upgraded or stopped now; one line for the operator.
 
-    ``patience``: seconds within which the problem may pass by itself.
+    ``patience``: seconds within which the problem may resolve without action.
     """
 
     host: str

@@ -1,10 +1,9 @@
-"""Judge a change of release: whether the store survives it, what the operator must do, and the way back.
+"""Judge a change of release: whether the new release can use the store, what the operator must do, and the rollback.
 
-Measured on real brokers of thirteen releases (docs/proofs.md, ``tests/integration/test_jumps.py``): every
-release reads the KahaDB stores of all older ones, so no stop-over is ever needed. The way back is
-another matter: the index of a store bears a number (``Release.kahadb_version``), and a broker before
-5.12 does not go on with an index of a newer number, which is written as soon as a newer broker has
-had the store open for some seconds.
+Measured on brokers of 13 releases (docs/proofs.md, ``tests/integration/test_jumps.py``): every release reads the
+KahaDB stores of all older releases, so an upgrade needs no intermediate release. Rollback is limited: the index of a
+store has a version number (``Release.kahadb_version``), and a broker before 5.12 cannot use an index with a higher
+number. A newer broker writes the higher number within seconds of opening the store.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Back = Literal["open", "rebuilds", "closed"]
 
 _KAHADB = ("kahaDB", "mKahaDB")
 _JDBC = "jdbcPersistenceAdapter"
-# Stores that some releases have no more, and which do is asked of Release.supports; told are the best known ones.
+# Stores that some releases do not support; ``Release.supports`` decides which. The names are the best known ones.
 _TOLD = ("amqPersistenceAdapter", "kahaPersistenceAdapter", "levelDB", "journaledJDBC")
 _REMOVED = (
     *_TOLD,
@@ -35,10 +34,10 @@ _REMOVED = (
 class ReleaseChange:
     """The consequences for a pair of a change from one release to another.
 
-    ``found`` and ``wanted`` are the releases before and after. ``refusal`` says in one line why the upgrade is refused,
-    with the remedy; empty when nothing is against it.
-    ``changes`` are shown to the operator before it. ``back`` is whether the old release can use the store after the new
-    release has opened it, and ``way_back`` says how to return and until when.
+    ``found`` and ``wanted`` are the releases before and after the change. ``refusal`` is one line with the reason why
+    the upgrade is refused, and the remedy; it is empty if the upgrade is possible. The operator sees ``changes`` before
+    the upgrade. ``back`` is whether the old release can use the store after the new release has opened it; ``way_back``
+    describes how to roll back, and until when.
     """
 
     found: str
@@ -135,7 +134,7 @@ def _openwire(release: Release, persistence: Persistence) -> int:
 
 
 def _changes(old_release: Release, wanted: Release) -> Iterator[str]:
-    """Yield what the operator must take care of; the rendered files follow the release by themselves."""
+    """Yield the consequences that the operator must handle; the rendered files are adapted to the release anyway."""
     if old_release.java_minimum != wanted.java_minimum:
         yield f"Java {wanted.java_minimum} or later is required instead of {old_release.java_minimum}"
     if old_release.log_file_name != wanted.log_file_name:

@@ -1,9 +1,9 @@
-"""Decide the next step of a migration: pure pairs are emptied into new pairs, and then ended.
+"""Decide the next step of a migration: pure pairs are drained into new pairs, and then stopped.
 
-New pairs stand beside the old ones and dial the old masters over duplex links. What nobody consumes
-crosses while the new side is made to want it. Invariants: no old broker is ended before what it
-holds was counted as nothing, twice, and no client is connected; its slave is ended first, so that
-it is never promoted; its stores are kept; a promoted slave is never dialled.
+The new pairs run in addition to the old ones and connect to the old masters over duplex links. Messages without a
+consumer cross the link while the migration creates demand for them on the new side. Invariants: an old broker is
+stopped only after two counts found no messages on it and no client is connected. Its slave is stopped first, so that
+it is never promoted. The stores of both are kept. No link ever connects to a promoted slave.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Phase = Literal["prepared", "linked", "draining", "drained", "retired"]
 STALLED = 4
 """Consecutive counts in which no message has left a broker, after which the migration gives up waiting."""
 LINK_PATIENCE = 60
-"""Seconds that a link may take to come up."""
+"""Seconds within which a link must be connected."""
 _PAUSE = 5
 _ILLEGAL = re.compile(r"[^A-Za-z0-9.-]")  # what an old broker replaces in the name of an MBean
 

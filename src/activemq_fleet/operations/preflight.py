@@ -1,7 +1,7 @@
-"""Refuse to change hosts that show something wrong: findings of the host rules, or another release than expected.
+"""Refuse to change hosts that fail a check: findings of the host rules, or an unexpected release.
 
-A directory that is named after a release and holds another is replaced: by ``site`` while nothing runs from it, by
-``upgrade`` one node at a time while a broker does.
+A directory that is named after a release but holds a different one is replaced: by ``site`` if no broker runs from
+it, and otherwise by ``upgrade``, one node at a time.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from activemq_fleet.validation import preflight_findings
 
 @operation("preflight", read=MachineFacts.of)
 def decide_preflight(request: Request) -> Decision:
-    """Return the findings of the lint rules about the machines in ``evidence``.
+    """Return the findings of the host rules about the machines in ``evidence``.
 
     ``options``: ``upgrades``, whether the run may change release lines and replace directories from which brokers run.
-    Raises RefusalError for a change of the release line, for a directory or an archive that holds another release than
-    it should, and for an error that is not waived.
+    Raises RefusalError for a change of the release line, for a directory or an archive that does not hold the expected
+    release, and for an error that is not waived.
     """
     if not request.options.get("upgrades"):
         refuse_line_changes(request)
@@ -94,7 +94,7 @@ class Home:
 
     @property
     def has_wanted_release(self) -> bool:
-        """True if the directory holds the release that the inventory asks for, and no other."""
+        """True if the directory holds the release that the inventory requires, and no other release."""
         return self.home_releases == (self.release,)
 
     @property
@@ -134,8 +134,9 @@ def wrong_releases(
 ) -> list[str]:
     """Return one line for each release directory and archive that keeps a release from being installed or started.
 
-    ``archives`` are by path, those that the controller can read; ``sha512`` by host what the inventory says.
-    With ``upgrades`` a directory from which the host's own broker runs is no problem: the upgrade replaces it.
+    ``archives`` maps paths to the archives that the controller can read. ``sha512`` maps hosts to
+    ``activemq_archive_sha512``. With ``upgrades``, a directory from which the broker of the same host runs is no
+    problem, because the upgrade replaces it.
     """
     lines: dict[str, list[str]] = {}
     for home in homes:
@@ -185,9 +186,9 @@ def _holds(releases: tuple[str, ...]) -> str:
 
 
 def refuse_other_releases(request: Request) -> None:
-    """Raise RefusalError if a release directory or an archive holds another release than the inventory asks for.
+    """Raise RefusalError if a release directory or an archive does not hold the release that the inventory requires.
 
-    ``options``: ``upgrades``, whether directories are replaced from which brokers run.
+    ``options``: ``upgrades``, whether the run replaces directories from which brokers run.
     """
     brokers = request.brokers
     homes = [home_of(brokers[host], machine) for host, machine in request.evidence.items()]

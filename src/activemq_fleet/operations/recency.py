@@ -1,13 +1,13 @@
-"""Judge which node of a pure pair has the newer store, from what both store journals hold, never from clocks.
+"""Determine which node of a pure pair has the newer store, from both store journals and never from clocks.
 
-What 5.5.1 does (source and measured): the master sends every message and acknowledgement to its
-slave before it stores them itself. So while both run, the slave has all that the master ever
-acknowledged, and a little more that is still in flight. A master alone waits for its slave and
-stores nothing. A master whose slave dies goes on and says nothing of it in its log. A slave whose
-master dies, or that finds none, serves, and always says so in its log.
+The behavior of 5.5.1 (read in its source and measured): the master sends every message and acknowledgement to its
+slave before it stores them itself. So while both run, the slave has everything that the master ever acknowledged, and
+messages that are still in flight. A master without a slave waits for it and stores nothing. A master whose slave dies
+continues, and does not log that. A slave whose master dies, or that cannot connect to one, serves clients, and always
+logs that.
 
-Invariants: a store is overwritten only when nothing that is still in it is unknown to the other,
-or what is unknown can only be what the master had not acknowledged yet. Everything else is refused.
+Invariants: a store is overwritten only if the other store received every record that is still in it, or if the missing
+records can only be those that the master had not acknowledged yet. A resync is refused in all other cases.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class RunProgress:
 
     @classmethod
     def of(cls, mapping: Mapping[str, Any]) -> RunProgress:
-        """Return the progress that ``as_dict`` returned as ``mapping``; an empty mapping is the begin of a run."""
+        """Return the progress that ``as_dict`` returned as ``mapping``; an empty mapping is the start of a run."""
         return cls(
             waited=float(mapping.get("waited", 0.0)),
             hosts={
@@ -95,7 +95,7 @@ class RunProgress:
         return self.hosts.get(host) or HostProgress()
 
     def acted_hosts(self, act: str | None = None) -> set[str]:
-        """Return the hosts with the act in their record; None stands for any act."""
+        """Return the hosts with the act in their record; None matches any act."""
         return {host for host, record in self.hosts.items() if (act in record.acted if act else record.acted)}
 
     def after(self, step: Mapping[str, Any], evidence: Mapping[str, BrokerEvidence]) -> RunProgress:
@@ -195,7 +195,7 @@ def decide(name: str, request: Request) -> Decision:
     done.
 
     Raises InputError for an unknown operation or a host that is no broker, RefusalError with one line for each problem
-    that keeps the operation from going on, and other FleetError for what the inventory says wrong.
+    that stops the operation, and other kinds of FleetError for errors in the inventory.
     """
     known = _OPERATIONS.get(name)
     if known is None:
@@ -224,7 +224,7 @@ def decide(name: str, request: Request) -> Decision:
 def _refuse_lost_hosts(request: Request) -> None:
     """Raise InputError for hosts of the target that are no longer ``alive`` in the play, where the options name those.
 
-    A play that loses a host goes on with the others, whatever any_errors_fatal and max_fail_percentage say (ansible
+    A play that loses a host continues with the others, regardless of any_errors_fatal and max_fail_percentage (ansible
     issue 82834), so this is checked before every act.
     """
     if "alive" not in request.options:
@@ -262,7 +262,7 @@ def outcome_table(
     rows = [_TABLE_HEAD]
     for host in hosts:
         now, gap = after.get(host), gaps.get(host)
-        # What was not acted upon was not looked at before anything else.
+        # The record of a host that was not changed has no release and state from before the run.
         states = before.get(host) or release_and_state(now), release_and_state(now)
         acts = ", ".join(dict.fromkeys(acted.get(host, ()))) or "no"
         rows.append((host, *states, "-" if gap is None else f"{float(gap):.1f} s", acts))

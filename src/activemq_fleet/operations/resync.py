@@ -1,11 +1,11 @@
-"""Decide the next step of bringing pure pairs back: stop both nodes, copy the store, start the master, then the slave.
+"""Decide the next step of a resync of pure pairs: stop both nodes, copy the store, start the master, then the slave.
 
-A pure function of the evidence of both nodes, asked again before every step. So a run that was
-killed anywhere is continued by running it again, and nothing has to be remembered but the copy.
+The decision is a pure function of the evidence of both nodes, and is made again before every step. So an operator
+continues a run that was killed at any point by starting it again; only the copy itself is kept between runs.
 
-Invariants: nothing is copied while a process of either node lives or its lock is held; the store
-that is gone on with is never written to; the slave is started only when both stores hold the same
-and its master waits for it; a store is judged again once both brokers have stopped.
+Invariants: no store is copied while a process of either node runs or holds its lock. The store that is kept is never
+written to. The slave is started only when both stores have the same contents and its master waits for it. The stores
+are compared again once both brokers have stopped.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ _SPARE = 64 << 20
 class PureNode:
     """The evidence about one node of a pure pair: its broker's state and its store.
 
-    ``state`` is that of ``broker_info``; ``unit`` is systemd's ActiveState, empty where it has no unit;
-    ``phase`` is the log's, ``age`` the process's in seconds. ``returned``: a probe's message came back, None where that
-    was not tried. ``locked``: somebody holds the store's lock.
-    ``unfinished``: a copy was put in place only half. ``obstacle`` says why its store cannot be replaced.
+    ``state`` is the state from ``broker_info``; ``unit`` is systemd's ActiveState, empty if the broker has no unit.
+    ``phase`` is the phase that the log shows, ``age`` the age of the process in seconds. ``returned`` is whether a
+    probe completed a round trip, None if none was tried. ``locked`` is whether a process holds the lock of the store.
+    ``unfinished`` is true if moving a copied store into place was interrupted. ``obstacle`` is the reason why the
+    store cannot be replaced.
     """
 
     store: NodeStore
@@ -83,7 +84,7 @@ class PureNode:
 
     @property
     def waits_for_slave(self) -> bool:
-        """True if the node is a master that has opened its store and serves nobody before its slave is attached."""
+        """True if the node is a master that has opened its store and waits for its slave before it accepts clients."""
         return self.state == "starting" and self.phase == "starting"
 
 
@@ -110,8 +111,8 @@ def plan_resync(
     """Return the next step of a resync of pure pairs, given as (master, slave); one pair after the other, by name.
 
     ``chosen`` is the host of ``activemq_resync_from``, ``waited`` the seconds since the last act. Brokers whose process
-    is older than ``restart_older`` seconds are restarted; None restarts no healthy one.
-    Raises ResyncRefused with what to look at, InputError for a host that is not of the one pair.
+    is older than ``restart_older`` seconds are restarted; with None no healthy broker is restarted.
+    Raises ResyncRefused with what to check, and InputError if ``chosen`` is not a node of the only pair.
     """
     if not pairs:
         raise InputError("the target has no pure pair: only pairs with activemq_ha: pure require a resync")
@@ -170,7 +171,7 @@ def _next(pair: str, master: PureNode, slave: PureNode, chosen: str | None, rest
 
 
 def _well(pair: str, master: PureNode, slave: PureNode, restart_older: float | None) -> ResyncStep | None:
-    """Return the step of a pair that needs nothing but perhaps a restart; None for a pair that needs a resync."""
+    """Return the step of a pair that needs at most a restart; None for a pair that needs a resync."""
     if master.state not in SERVING or slave.state != "standby" or slave.phase != "attached":
         return None
     if master.returned is False:
@@ -189,7 +190,7 @@ def _well(pair: str, master: PureNode, slave: PureNode, restart_older: float | N
 
 
 def _rising(master: PureNode, slave: PureNode) -> ResyncStep | None:
-    """Return the step of a pair that is on its way up with equal stores; None for any other."""
+    """Return the step of a pair that is starting with equal stores; None for any other pair."""
     attached = slave.state == "standby" and slave.phase == "attached"
     if attached and master.state == "starting":
         return ResyncStep("wait", f"{master.host} has not started yet with {slave.host} attached", seconds=_WAIT)
@@ -231,7 +232,7 @@ def _stop(master: PureNode, slave: PureNode, choice: StoreChoice) -> ResyncStep:
 
 @operation("resync")
 def decide_resync(request: Request) -> Decision:
-    """Return the next step that makes the stores of both nodes equal, in each ``pure`` (replicating) pair asked for.
+    """Return the next step that makes the stores equal in each ``pure`` (replicating) pair of the target.
 
     ``options``: ``stores`` by host, ``chosen``, ``restart``, ``check``, ``looked_at``.
     """

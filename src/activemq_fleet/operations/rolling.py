@@ -1,10 +1,9 @@
 """Decide the next step of restart, upgrade and switchover: one node of a pair at a time.
 
-The whole state is the evidence of this moment, so the decision is made anew before every step and
-a run that was killed is continued by running it again. Invariants: a node is touched only while
-its pair has no problem, which means one active and one standby that was seen to wait for the lock
-in this very evidence; the standby goes first; one step touches one node; every act makes one more node
-done, so it ends.
+The only input is evidence that was just collected, so the decision is made again before every step, and an operator
+continues a run that was killed by starting it again. Invariants: a node is changed only while its pair has no problem:
+the same evidence shows one active node, and one standby that waits for the lock. The standby goes first. One step
+changes one node. Every act completes one more node, so the operation terminates.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from activemq_fleet.operations.requests import Decision, RefusalError, Request, 
 class NextStep(Step):
     """The next step of a rolling operation: an action on one node of a pair, a wait, or the end.
 
-    ``peer`` is the node that serves meanwhile, None for a broker on its own. ``was`` is the state of the host before.
+    ``peer`` is the node that serves meanwhile, None for a single broker. ``was`` is the state of the host before.
     ``notes`` are warnings. ``accept``: the states of a host that end an act.
     """
 
@@ -39,10 +38,10 @@ class NextStep(Step):
 class OperationRun:
     """The progress of an operation: hosts to act on, hosts done, and seconds waited.
 
-    ``chosen`` are the hosts that may be touched. ``done`` are those that need nothing more.
-    ``acted`` are those that were touched in the run: a host that is not done after that never will
-    be. ``waited`` are the seconds since the last act; ``window`` those within which the evidence was
-    collected. ``act`` names what is done to a node.
+    ``chosen`` are the hosts that may be changed. ``done`` are the hosts that need no further change. ``acted`` are the
+    hosts that were changed in the run; if such a host is not done, repeating the act would not help. ``waited`` are the
+    seconds since the last act; ``window`` the seconds within which the evidence was collected. ``act`` is the name of
+    the action on a node.
     """
 
     act: str
@@ -54,11 +53,11 @@ class OperationRun:
     settle: float = SETTLE
 
     def refusal(self, *problems: str) -> RefusalError:
-        """Return the error that ends an operation because of ``problems``, and says whether any host was changed."""
+        """Return the error that ends an operation because of ``problems``, and reports whether any host was changed."""
         return RefusalError("no further host is changed:" if self.acted else "nothing was changed:", problems)
 
     def pause(self, text: str) -> NextStep:
-        """Return a step that waits 1 to 10 s for a problem to pass; the pause grows with the time already waited."""
+        """Return a step that waits 1 to 10 s for a problem to resolve; the pause grows with the time already waited."""
         seconds = max(1, min(10, int(self.waited / 3)))
         return NextStep("wait", f"wait {seconds} s and check again: {text}", seconds=seconds)
 
@@ -66,8 +65,8 @@ class OperationRun:
 def started_since(node: Node, since: float, looked_at: float) -> bool:
     """Return whether a node's process was started after ``since``, in epoch seconds by the controller's clock.
 
-    The age of a process is measured by a clock that nobody sets, and from the moment before the evidence was
-    collected: a host's wrong clock decides nothing, and a slow host makes a process too old, never too young.
+    The age of a process is measured by a monotonic clock, from the moment before the evidence was collected. So a wrong
+    clock of a host has no effect, and a slow host makes a process appear too old, never too young.
     """
     return node.age is not None and looked_at - node.age >= since
 
@@ -78,10 +77,10 @@ def next_rolling_step(
     step_of: Callable[[Sequence[Node]], NextStep | None],
     done: Callable[[Sequence[Sequence[Node]]], str],
 ) -> NextStep:
-    """Return the next step of an operation on pairs that are not ``pure``; ``wait`` while a problem may pass by itself.
+    """Return the next step of an operation on pairs that are not ``pure``; ``wait`` while a problem may still resolve.
 
-    Else it is what ``step_of`` returns for the first pair for which it returns a step, or ``done`` with the text that
-    ``done`` returns for all pairs. Raises RefusalError for a lasting problem, and when no pair is left.
+    Otherwise the step is the first one that ``step_of`` returns for a pair, or, if it returns none, ``done`` with the
+    text that ``done`` returns for all pairs. Raises RefusalError for a lasting problem, and when no pair is left.
     """
     by_name = sorted(nodes_by_pair(nodes).items())
     notes = tuple(
@@ -110,7 +109,7 @@ def next_rolling_step(
 def next_restart(nodes: Sequence[Node], run: OperationRun) -> NextStep:
     """Return the next step of a rolling restart of pairs that are not ``pure`` (those are restarted by a resync).
 
-    Raises RefusalError when a problem of any pair does not pass by itself.
+    Raises RefusalError when a problem of any pair does not resolve without action.
     """
     nodes = [node for node in nodes if not node.profile.needs_resync]
     if not nodes:
@@ -152,10 +151,10 @@ def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: Operation
 
 
 def nodes_by_pair(nodes: Sequence[Node]) -> dict[str, list[Node]]:
-    """Return lists of nodes by the name of their pair; a broker on its own is listed under its host."""
+    """Return lists of nodes by the name of their pair; a single broker is listed under its host."""
     pairs: dict[str, list[Node]] = {}
     for node in nodes:
-        # Two brokers without a common store do not stand in for each other, whatever their names say.
+        # Two brokers without a common store cannot replace each other, even if their names form a pair.
         pairs.setdefault(node.pair if node.profile.has_peer else node.host, []).append(node)
     return pairs
 
@@ -194,7 +193,7 @@ def decide_restart(request: Request) -> Decision:
 def decide_switchover(request: Request) -> Decision:
     """Decide the next step of a switchover. Raises InputError if the target is a host, not a pair."""
     if request.target["kind"] == "host":
-        # Whoever names a host may well mean that it shall become active: the preferred one would.
+        # An operator who names a host may mean that this host becomes active, but the preferred master would.
         raise InputError("activemq_target is a host: name the PAIR, and the host with -e activemq_to=HOST")
     nodes, run = nodes_and_run(request, "switch")
     return request.step(next_switchover(nodes, request.target["to"], run))

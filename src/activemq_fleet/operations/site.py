@@ -1,9 +1,9 @@
-"""Decide the next step of ``site``: start a broker that is stopped, restart one that has yet to read its files.
+"""Decide the next step of ``site``: start a stopped broker, or restart a broker that has not read its new files yet.
 
-Invariants: one node of a pair at a time; the node that serves is touched last, whatever its
-preferred role, and only while its peer stands by; a pure pair is started only when neither of its
-stores was ever used, and never restarted, because which of its two stores is the newer one must be
-known first; pairs come one after the other by name, so that a bad change hurts one pair only.
+Invariants: one node of a pair at a time. The active node is changed last, whatever its preferred role, and only while
+its peer is standby. A pure pair is started only if neither of its stores was ever used, and is never restarted,
+because a resync must first determine which of its two stores is newer. Pairs are changed one after the other, by name,
+so that a bad change affects one pair only.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def pending_actions(
 ) -> list[tuple[str, Node]]:
     """Return what the playbook site must do to the nodes of a pair, in order: ``start`` or ``restart``, and the node.
 
-    ``chosen`` are the hosts that may be touched, ``acted`` those that were touched in the run.
+    ``chosen`` are the hosts that may be changed, ``acted`` those that were changed in the run.
     """
     pair = sorted(pair, key=lambda node: (node.role != "master", node.host))
     if pair[0].profile.needs_resync:
@@ -73,9 +73,9 @@ def notes_on_skipped_nodes(pair: Sequence[Node], chosen: Collection[str]) -> lis
 
 
 def next_site_step(nodes: Sequence[Node], run: OperationRun, unseen: Mapping[str, str] | None = None) -> NextStep:
-    """Return the next step of the playbook site; ``unseen`` maps hosts to a peer that gave no evidence.
+    """Return the next step of the playbook site; ``unseen`` maps hosts to a peer from which there is no evidence.
 
-    Raises RefusalError for a broker that does not become ready, and for an active one that nobody would stand in for.
+    Raises RefusalError for a broker that does not become ready, and for an active broker that no peer would replace.
     """
     pairs = nodes_by_pair(nodes)
     for name in sorted(pairs):
@@ -96,7 +96,7 @@ def next_site_step(nodes: Sequence[Node], run: OperationRun, unseen: Mapping[str
 
 
 def _wait_for_acted(pair: Sequence[Node], acts: Sequence[tuple[str, Node]], run: OperationRun) -> NextStep | None:
-    """Return a step that waits for a touched node to become ready; a pure master does once its slave is attached."""
+    """Return a step that waits for a changed node to become ready; a pure master is once its slave is attached."""
     for node in pair:
         awaits_slave = node.profile.replicates and node.state == "starting" and acts
         if node.host in run.acted and node.state not in _READY and not awaits_slave:

@@ -1,9 +1,9 @@
-"""Decide which shared stores may be used, and which may be marked as a pair's own.
+"""Decide which shared stores may be used, and which may be marked as the store of a pair.
 
-A share that is not mounted must never become two masters on two local directories. So each
-shared store holds a marker file with its pair's name, which the unit looks for before it starts
-a broker. The marker is written once, and only to an empty store that both nodes are shown to
-see: one writes it with a word nobody else knows, the other must find that word.
+A share that is not mounted must never lead to two masters on two local directories. So each shared store holds a
+marker file with the name of its pair, and the service unit starts the broker only if the marker exists. The marker is
+written once, and only to an empty store that is proved to be shared: one node writes it with a random word, and the
+other node must read the same word.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from activemq_fleet.render.service import STORE_MARKER
 class ObservedSharedStore:
     """The shared store of a pair, as observed on one of its hosts.
 
-    ``marked`` holds the lines of the marker, None where there is none. ``mounted``: the directory,
-    or one above it other than the root, is a mount point. ``fenced``: brokers work in generations of it; ``fence``:
-    what the inventory asks for (``activemq_fence``).
+    ``marked`` holds the lines of the marker, None if the store has no marker. ``mounted`` is true if the directory, or
+    a parent of it other than the root, is a mount point. ``fenced`` is true if the store holds generations (numbered
+    copies that guards make); ``fence`` is the inventory's ``activemq_fence``.
     """
 
     host: str

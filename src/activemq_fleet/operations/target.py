@@ -1,7 +1,7 @@
 """Resolve the target of an operation: a pair, a group, one host or the whole fleet.
 
-The target comes from the inventory, never from the hosts that a play was left with: a limit that
-cuts a pair in half would leave one node of it unseen.
+The target comes from the inventory, never from the hosts that are left in a play: a limit that contains only one node
+of a pair would hide the state of the other node.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class TargetHost:
 class Target:
     """The hosts and pairs that an operation acts on.
 
-    ``hosts``: every node of the target's pairs, of all of which evidence is needed. ``chosen``: those that may be acted
-    upon, fewer only where one host was named. ``pairs`` are in the order of their names; the preferred master comes
-    first. ``to``: by pair the node that is to become active.
+    ``hosts`` are all nodes of the target's pairs; evidence of each is required. ``chosen`` are the hosts that may be
+    changed, which are fewer than ``hosts`` only if the target is a single host. ``pairs`` are sorted by name, each with
+    the preferred master first. ``to`` maps pairs to the node that must become active.
     """
 
     kind: Literal["fleet", "group", "pair", "host"]
@@ -108,7 +108,7 @@ def _named_node(places: Sequence[TargetHost], pairs: Mapping[str, Sequence[str]]
 
 
 def _check_reach(pairs: Mapping[str, Sequence[str]], reach: Collection[str], name: str) -> None:
-    """Raise InputError where a limit leaves out a node: it cannot be looked at, so its peer must not be touched."""
+    """Raise InputError if a limit leaves out a node: its state is unknown, so its peer must not be changed."""
     lost = [host for nodes in pairs.values() for host in nodes if host not in reach]
     if not lost:
         return

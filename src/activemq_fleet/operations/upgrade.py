@@ -1,9 +1,8 @@
 """Decide the next step of an upgrade: the standby, then a switchover, then the node that was active.
 
-The node that serves is never given another release: it stops as what it is, its peer takes over with
-the new one and proves it, and if it does not, the old one serves on. Invariants are those of
-``rolling``; besides, the whole target is judged before anything is touched, and again before every
-step.
+The active node never changes its release: it stops with its old release, and its peer takes over with the new release
+and must become active. If the peer fails, the old node serves again. The invariants of ``rolling`` apply. In addition,
+the whole target is checked before the first change, and again before every step.
 """
 
 from __future__ import annotations
@@ -77,9 +76,9 @@ def check_upgrade(
 ) -> tuple[NextStep, dict[str, ReleaseChange]]:
     """Return a step (``done`` if every pair is healthy, else ``wait``), and the changes of the upgrade by pair.
 
-    It is asked before anything is installed.
+    It is called before anything is installed.
 
-    Raises RefusalError for an upgrade that is refused and for a problem that does not pass.
+    Raises RefusalError for an upgrade that is refused and for a problem that does not resolve.
     """
     jumps = judge_upgrade(nodes, stores, run)
     text = f"{counted(len(nodes), 'broker')} checked: nothing prevents the upgrade"
@@ -94,9 +93,9 @@ def next_upgrade(
 ) -> NextStep:
     """Return the next step of an upgrade; ``switched`` counts the switchovers of each host in the run.
 
-    ``act`` is ``upgrade`` (its host gets the inventory's release) or ``switch`` (it stops, ``peer``
-    takes over, it comes back as it was). Raises RefusalError for a jump that is not to be made, and
-    for a problem that does not pass.
+    ``act`` is ``upgrade`` (the host gets the inventory's release) or ``switch`` (the host stops, ``peer`` takes over,
+    and the host starts again with its old release). Raises RefusalError for a change of release that is refused, and
+    for a problem that does not resolve.
     """
     jumps = judge_upgrade(nodes, stores, run)
     brokers = counted(len(nodes), "broker")
@@ -149,7 +148,7 @@ def _step(
 
 
 def _unfit(pair: Sequence[Node], stores: Mapping[str, StoreChange], run: OperationRun) -> Iterator[str]:
-    """Yield what keeps a pair from any upgrade, whichever its releases are."""
+    """Yield the reasons that prevent any upgrade of a pair, whatever its releases are."""
     running = [node for node in pair if node.pid is not None]
     left_out = [node.host for node in pair if node.host not in run.chosen]
     if left_out:
@@ -168,7 +167,7 @@ def _unfit(pair: Sequence[Node], stores: Mapping[str, StoreChange], run: Operati
                 "run the playbook restart, then upgrade the package on the other node"
             )
     for node in running:
-        # One that has just been started has opened nothing yet; it is waited for elsewhere.
+        # A broker that was just started has not opened its store yet; another check waits for it.
         if node.release is None and (node.is_serving or node.state == "standby"):
             yield f"{node.host}: the release of process {node.pid} is not known: check which jars the process has open"
     if len({node.wanted for node in pair}) > 1:
@@ -185,7 +184,7 @@ def _unfit(pair: Sequence[Node], stores: Mapping[str, StoreChange], run: Operati
 
 
 def _jump(pair: Sequence[Node], active: Node, stores: StoreChange) -> ReleaseChange:
-    """Return what the upgrade means for a pair for which ``_unfit`` yields nothing: one release at most is another."""
+    """Return the release change of a pair for which ``_unfit`` yields nothing: at most one release differs."""
     other = next(node.release for node in pair if node.release not in (None, node.wanted))
     old_release, wanted, holder = (Release.of(text or "") for text in (other, active.wanted, active.release))
     return judge_release_change(old_release, wanted, stores.now, stores.then, holder=holder)
@@ -202,7 +201,7 @@ def decide_jumps(request: Request) -> Decision:
 def decide_upgrade(request: Request) -> Decision:
     """Decide the next step of an upgrade.
 
-    ``put_back`` in it: whether the host may get its old release back when the new one does not come up.
+    ``put_back`` in the result is whether the host may be rolled back when the new release does not start.
     """
     nodes, stores, run = _upgrade_of(request)
     switched = {host: record.acted.count("switch") for host, record in request.progress.hosts.items()}
