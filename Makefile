@@ -127,7 +127,7 @@ vulnerabilities: ## check the pinned packages against published advisories; requ
 	@scripts/setup.sh
 	@test -x build/audit/bin/pip-audit || { $(PY) -m venv build/audit && \
 	  build/audit/bin/pip install --quiet --no-deps --require-hashes --requirement requirements/audit.txt; }
-	@for pins in agent run pipeline dev audit versions; do \
+	@for pins in agent run pipeline dev audit versions installer; do \
 	  echo "==> requirements/$$pins.txt"; \
 	  build/audit/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off --requirement requirements/$$pins.txt || exit 1; \
 	done

@@ -25,5 +25,8 @@ compile "$@" --extra pipeline --constraint requirements/dev.txt --output-file re
 # What `make versions` runs, in an environment of its own.
 .venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-trusted-host \
     --no-emit-find-links --no-emit-options "$@" --output-file requirements/versions.txt requirements/versions.in
+# What scripts/setup.sh installs the requirements with.
+.venv/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-trusted-host \
+    --no-emit-find-links --no-emit-options "$@" --output-file requirements/installer.txt requirements/installer.in
 # The role installs the agent's wheel with these, and is a collection's file.
 cp requirements/agent.txt roles/agent/files/requirements.txt

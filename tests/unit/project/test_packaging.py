@@ -87,7 +87,9 @@ def test_an_agents_host_does_not_get_spark() -> None:
     assert not pins("run.txt").keys() & {"pyspark", "pyarrow", "pandas"}
 
 
-@pytest.mark.parametrize("name", ["agent.txt", "run.txt", "pipeline.txt", "demo.txt", "dev.txt", "versions.txt"])
+@pytest.mark.parametrize(
+    "name", ["agent.txt", "run.txt", "pipeline.txt", "demo.txt", "dev.txt", "versions.txt", "installer.txt"]
+)
 def test_pins_carry_hashes_and_no_address(name: str) -> None:
     text = (ROOT / "requirements" / name).read_text()
     blocks = re.split(r"\n(?=\S)", re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).strip())
