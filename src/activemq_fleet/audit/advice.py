@@ -249,15 +249,20 @@ OUTAGE = Advice(
 )
 LINK_NEVER_UP = Advice(
     "Check the address and the port of the link, that the broker at the other end runs and listens there, and that no "
-    "firewall is in between. The error of the last attempt is in the cause.",
+    "firewall is in between. The error of the last attempt is in the cause. An attempt without an error waits for a "
+    "peer that accepts the connection and sends nothing.",
+    ("V035",),
 )
 LINK_LOST = Advice(
     "Check that the broker at the other end runs and that its port can be reached. Restart the network connector (by "
     "JMX or the web console) or this broker if it does not connect again.",
+    ("V035",),
 )
 LINK_HANDSHAKE = Advice(
-    "Restart the network connector (by JMX or the web console) or the broker: it does not try again. Releases from "
-    "5.19.9, 6.2.8 and 6.3.0 on connect again (apache/activemq#1864).",
+    "Restart the network connector (by JMX or the web console) or the broker. Check the broker at the other end, which "
+    "ended the handshake. Real brokers of 5.8.0, 5.11.4, 5.15.16, 5.18.3, 6.2.7 and 6.3.1 connected again after a "
+    "broken handshake, so an upgrade is no known remedy. If the link is up, the log is incomplete: let "
+    "org.apache.activemq.network log at level INFO.",
 )
 OUT_OF_MEMORY = Advice(
     "Restart the broker: after an OutOfMemoryError its state is not known. Raise activemq_heap, or lower memoryUsage "

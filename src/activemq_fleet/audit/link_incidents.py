@@ -34,7 +34,7 @@ def link_incidents(
 
 def _incident_of_link_never_up(node: PairNode, bridge: LoggedBridge) -> Incident:
     attempts = f"{bridge.flaps} attempts" if bridge.flaps else "its attempt"
-    why = " The last attempt ended in the handshake, and none followed." if bridge.broken_handshake else ""
+    why = " The last attempt broke in the handshake, and the log has no later one." if bridge.broken_handshake else ""
     return incident_of(
         "link_down",
         node,
@@ -53,7 +53,7 @@ def _incident_of_lost_link(node: PairNode, bridge: LoggedBridge) -> Incident:
     if bridge.broken_handshake:
         cause = (
             f"{what} since it ended ({bridge.cause}): the next attempt broke in the handshake at "
-            f"{bridge.broken_handshake:%H:%M:%S} UTC, and the broker does not try again (apache/activemq#1864)."
+            f"{bridge.broken_handshake:%H:%M:%S} UTC, and the log has no later attempt."
         )
     else:
         cause = f"{what} since it broke ({bridge.cause}), and was not up again until the log ends."
