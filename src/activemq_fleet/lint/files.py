@@ -23,8 +23,21 @@ SCHEMA_RULE = "V002"
 SIZE_RULE = "V019"
 TEMPLATE_RULE = "V022"
 ACTIVEMQ_XML = "conf/activemq.xml"
-# A rule, and the rule that reports the same at the same place.
-_STRONGER = {"S002": "S001", "S009": "N008", "V024": "V051"}
+# A rule, and the rule that reports the same cause at the same place, whose remedy removes both.
+_STRONGER = {
+    "C011": "V035",
+    "C017": "V002",
+    "L007": "V007",
+    "L031": "V002",
+    "L042": "V002",
+    "N027": "S032",
+    "N061": "N008",
+    "S002": "S001",
+    "S006": "V014",
+    "S009": "N008",
+    "S010": "S019",
+    "V024": "V051",
+}
 _DTD = "the file uses Spring's DTD instead of a schema: the rules do not check it, although a broker can start with it"
 _LONGEST_DOCTYPE = 500
 _MOST = 100  # findings of one rule in one file

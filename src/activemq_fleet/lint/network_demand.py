@@ -112,6 +112,7 @@ def demand_that_never_arrives(broker: Element) -> Iterator[Problem]:
     Fix: remove advisorySupport="false"; in the authorizationMap give the bridges' group read, write and admin on
         topic="ActiveMQ.Advisory.>".
     Cannot see: links of other brokers to this broker. With one-way links only, advisorySupport="false" is a warning.
+        Where S032 reports that no group has the admin right on the advisory topics, this rule is silent.
     Source: DemandForwardingBridgeSupport, AuthorizationBroker
 
     Fires on 5.18.3::
@@ -126,7 +127,7 @@ def demand_that_never_arrives(broker: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616)" userName="app" password="${app.password}"/>
         <authorizationPlugin><map><authorizationMap><authorizationEntries>
-          <authorizationEntry queue=">" read="apps" write="apps" admin="apps"/>
+          <authorizationEntry topic="ActiveMQ.Advisory.>" read="admins" write="apps" admin="apps"/>
         </authorizationEntries></authorizationMap></map></authorizationPlugin>
 
     Silent on 5.18.3::

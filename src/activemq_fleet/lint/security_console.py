@@ -227,7 +227,7 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
                 yield node.problem(message, "resource")
         elif name not in document.other_files:
             message = f"{name} is not next to this file: the console's address and authentication were not checked"
-            yield node.problem(message, "resource", severity="info")
+            yield node.problem(message, "resource", name, severity="info")
     for page in console_documents(document):
         if not beans_of(page, "InetAccessHandler"):  # it lets in only those that the file names
             yield from dict.fromkeys(_all_interfaces_problems(page))

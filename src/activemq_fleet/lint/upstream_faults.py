@@ -98,13 +98,14 @@ def bridge_that_waits_without_a_limit(link: Element) -> Iterator[Problem]:
 
     Why: the release ignores the timeout of the handshake. If the peer accepts the connection and then sends nothing,
         only the inactivity monitor ends the attempt. Without the monitor (wireFormat.maxInactivityDuration=0 or
-        useInactivityMonitor=false) the link never connects again, and the broker logs nothing.
-    Fix: remove the option, or install 5.19.10, 6.2.9, 6.3.1 or later. Until then monitor the bridges, and restart the
-        networkConnector (JMX: stop, start) when a bridge stays down.
+        useInactivityMonitor=false) the link never connects again, and the broker logs nothing. Nor does the link detect
+        that its peer vanished without closing the connection, as C011 reports on all other releases.
+    Fix: remove the option. If it must stay, install 5.19.10, 6.2.9, 6.3.1 or later, monitor the bridges, and restart
+        the networkConnector (JMX: stop, start) when a bridge stays down.
     Cannot see: wireFormat.maxInactivityDuration=0 of the peer's connector, which also turns the monitor off.
     Source: apache/activemq#2398, DemandForwardingBridgeSupport.FutureBrokerInfo of the release tags; measured on 5.18.3
         and 6.3.1. A handshake that breaks (apache/activemq#1864) led to a new attempt on 5.8.0, 5.11.4, 5.15.16,
-        5.18.3, 6.2.7 and 6.3.1.
+        5.18.3, 6.2.7 and 6.3.1
 
     Fires on 5.18.3::
 

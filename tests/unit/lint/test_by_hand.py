@@ -103,7 +103,7 @@ PLANTED = {
         guarded(
             "",
             after='<bean [[V013]]class="org.fusesource.insight.log.log4j.Log4jLogQuery" id="logQuery"/>\n'
-            ' <import [[S006]]resource="[[V014]]jetty.xml"/>',
+            ' <import resource="[[V014]]jetty.xml"/>',
         ),
     ),
     "V016 in another order": (

@@ -150,7 +150,6 @@ ACL = """<authorizationPlugin><map><authorizationMap><authorizationEntries>
         ("topic", "&gt;", "apps", False),
         ("topic", "ActiveMQ.Advisory.&gt;", "admins", True),
         ("topic", "ActiveMQ.Advisory.&gt;", "*", False),
-        ("queue", "&gt;", "apps", True),
         ("topic", "ActiveMQ.Advisory.Connection", "apps", True),
     ],
 )

@@ -1,0 +1,131 @@
+"""A cause yields one finding: of two rules that report it at one place, the one whose remedy removes both."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+
+from activemq_fleet.findings import Finding
+from activemq_fleet.lint import file_findings, rules
+from activemq_fleet.lint.engine import Example
+from activemq_fleet.lint.files import SCHEMA_RULE, without_duplicates
+from activemq_fleet.lint.selection import Selection
+from activemq_fleet.releases import Release
+from tests.rule_examples import complete
+
+LINK = '<networkConnector name="south" uri="static:(tcp://a:61616?{})"/>'
+LOGIN = (
+    '<simpleAuthenticationPlugin><users><authenticationUser username="shop" password="${p}" groups="shops"/></users>'
+    "</simpleAuthenticationPlugin>"
+)
+RIGHTS = (
+    "<authorizationPlugin><map><authorizationMap><authorizationEntries>"
+    '<authorizationEntry queue="&gt;" read="shops" write="shops" admin="shops"/>'
+    "</authorizationEntries></authorizationMap></map></authorizationPlugin>"
+)
+CAUSES = [
+    ("V035", "C011", "5.18.3", LINK.format("wireFormat.maxInactivityDuration=0")),
+    ("V035", "C011", "5.8.0", LINK.format("useInactivityMonitor=false")),
+    ("V035", "C011", "6.2.8", LINK.format("transport.useInactivityMonitor=false")),
+    ("N008", "N061", "5.5.1", '<transportConnector name="more" uri="tcp://0.0.0.0:1?wireFormat.maxFrameSize=10 MB"/>'),
+    ("V007", "L007", "5.5.1", '<kahaDB directory="/srv/shared/activemq" useLock="false"/>'),
+    ("V014", "S006", "6.3.1", '<import resource="jetty.xml"/>'),
+    (
+        "S019",
+        "S010",
+        "5.18.3",
+        '<broker><sslContext><sslContext keyStore="file:broker.ks" keyStorePassword="password"/></sslContext></broker>',
+    ),
+    (
+        "S032",
+        "N027",
+        "5.18.3",
+        f"<broker><networkConnectors>{LINK.format('soTimeout=1')}</networkConnectors>"
+        f"<plugins>{LOGIN}{RIGHTS}</plugins></broker>",
+    ),
+]
+DIFFERENT = {
+    ("L004", "V007"): "the release does not check its lock, with or without the attribute that shows that it is shared",
+    ("L007", "V060"): "the value, and the name: a broker with useDatabaseLock='true' has the second one only",
+    ("L009", "L014"): "how long the lease lasts, and what happens when the database does not answer",
+    ("L012", "L014"): "the kind of lock, and what happens when the database does not answer",
+    ("L012", "L015"): "the kind of lock, and what happens when its renewal fails",
+    ("L013", "L014"): "the locker has no database, and the handler does not stop the broker",
+    ("L014", "L015"): "an exception of the store, and one of the lock, which the handler does not see",
+    ("L023", "V034"): "what the standby opens, and a bean that the console's file requires",
+    ("M002", "M003"): "the name of the group, and that the broker is not in it",
+    ("M003", "M007"): "that the broker is not in the group, and that any broker is accepted from it",
+    ("N012", "N036"): "the missing name, and the missing account",
+    ("N019", "N025"): "missing attributes of a link: each has its own effect and remedy",
+    ("N019", "N026"): "missing attributes of a link: each has its own effect and remedy",
+    ("N019", "N036"): "missing attributes of a link: each has its own effect and remedy",
+    ("N025", "N026"): "missing attributes of a link: each has its own effect and remedy",
+    ("N025", "N036"): "missing attributes of a link: each has its own effect and remedy",
+    ("N026", "N036"): "missing attributes of a link: each has its own effect and remedy",
+    ("S007", "S011"): "who may add links, and that the release rejects most of them",
+}
+"""Rules that report different causes at one place, and the difference."""
+
+
+def reported(text: str, release: str, *ignored: str) -> set[str]:
+    selection = Selection(ignore=ignored)
+    data = complete(text, Release.of(release))
+    return {finding.rule for finding in file_findings(data, Release.of(release), selection=selection)}
+
+
+@pytest.mark.parametrize(("stronger", "weaker", "release", "text"), CAUSES)
+def test_cause_that_two_rules_know_is_reported_by_the_stronger_rule(
+    stronger: str, weaker: str, release: str, text: str
+) -> None:
+    assert reported(text, release) & {stronger, weaker} == {stronger}
+
+
+@pytest.mark.parametrize(("stronger", "weaker", "release", "text"), CAUSES)
+def test_cause_is_reported_by_the_weaker_rule_if_the_stronger_is_ignored(
+    stronger: str, weaker: str, release: str, text: str
+) -> None:
+    assert weaker in reported(text, release, stronger)
+
+
+@pytest.mark.parametrize("release", ["5.7.0", "5.19.10", "6.2.9", "6.3.1"])
+def test_link_without_monitor_is_reported_by_c011_where_v035_does_not_apply(release: str) -> None:
+    assert reported(LINK.format("wireFormat.maxInactivityDuration=0"), release) & {"C011", "V035"} == {"C011"}
+
+
+def test_connector_without_monitor_is_reported_in_addition_to_a_link() -> None:
+    connector = '<transportConnector name="more" uri="tcp://0.0.0.0:1?wireFormat.maxInactivityDuration=0"/>'
+    text = LINK.format("wireFormat.maxInactivityDuration=0") + connector
+    assert {"C011", "V035"} <= reported(text, "5.18.3")
+
+
+def test_attribute_that_the_release_lacks_has_no_finding_about_its_value() -> None:
+    def finding(rule: str, column: int) -> Finding:
+        return Finding(rule=rule, severity="warning", host="", message="text", fix="", file="a", line=1, column=column)
+
+    for rule in ("C017", "L031", "L042"):
+        findings = [finding(SCHEMA_RULE, 9), finding(rule, 9), finding(rule, 30)]
+        assert without_duplicates(findings) == [findings[0], findings[2]]
+
+
+def examples() -> Iterator[tuple[str, Example]]:
+    for rule in rules("file"):
+        if rule.id != SCHEMA_RULE:
+            yield from ((rule.id, example) for example in (*rule.fires, *rule.silent))
+
+
+@pytest.mark.parametrize("release", ["", "5.5.1", "5.8.0", "5.18.3", "6.2.7", "6.3.1"])
+def test_rules_that_report_at_one_place_report_different_causes(release: str) -> None:
+    for rule, example in examples():
+        of = Release.of(release or example.release)
+        text, other_files = example.text, {}
+        if example.file != "activemq.xml":
+            text, other_files = f'<import resource="{of.console_file}"/>', {example.file: text.encode()}
+        data = complete(text, of)
+        by_place = defaultdict(set)
+        for finding in file_findings(data, of, other_files=other_files):
+            by_place[finding.file, finding.line, finding.column].add(finding.rule)
+        for place, ids in by_place.items():
+            pairs = {(first, second) for first in ids for second in ids if first < second}
+            assert pairs <= DIFFERENT.keys(), (rule, of.text, place, "one cause: add it to _STRONGER")
