@@ -26,6 +26,11 @@ from scripts import sbom, wheelhouse
 ROOT = Path(__file__).resolve().parents[1]
 CHECKSUMS = "SHA256SUMS"
 WHEELHOUSE = "activemq-agent-wheelhouse"
+REQUIREMENTS = {
+    "requirements.txt": ("lab", "run.txt"),
+    "requirements-pipeline.txt": ("lab,pipeline", "pipeline.txt"),
+}
+"""Requirements file of a release -> the extras of the library, and the file that pins what the wheels require."""
 _SIGNATURE_NAMESPACE = "file"
 
 
@@ -61,8 +66,9 @@ def source_date() -> int:
 
 
 def build_release(output: Path, epoch: int) -> list[Path]:
-    """Build the distributions, the wheelhouse of the agent and the checksums; return the paths of all files."""
+    """Build all files of a release: distributions, requirements, wheelhouse and checksums; return their paths."""
     built = build_distributions(output, epoch)
+    built += write_requirements(output)
     house = output / WHEELHOUSE
     wheelhouse.make(house, output / _wheel_name("activemq_agent"))
     built.append(pack_wheelhouse(house, output / f"{WHEELHOUSE}-{__version__}.tar.gz", epoch))
@@ -149,9 +155,30 @@ def pack_wheelhouse(house: Path, archive: Path, epoch: int) -> Path:
     return archive
 
 
+def write_requirements(output: Path) -> list[Path]:
+    """Write the requirements files that install both wheels of ``output`` and pinned packages; return their paths.
+
+    ``pip install --require-hashes`` verifies each file, also the wheels.
+    """
+    library, agent = (output / _wheel_name(name) for name in ("activemq_fleet", "activemq_agent"))
+    paths = []
+    for name, (extras, pins) in REQUIREMENTS.items():
+        lines = [
+            "# Install from the directory of this file: pip install --require-hashes --requirement " + name,
+            f"./{library.name}[{extras}] --hash=sha256:{_sha256(library)}",
+            f"./{agent.name} --hash=sha256:{_sha256(agent)}",
+        ]
+        pinned = (ROOT / "requirements" / pins).read_text(encoding="utf-8")
+        lines += [line for line in pinned.splitlines() if not line.lstrip().startswith("#")]
+        path = output / name
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        paths.append(path)
+    return paths
+
+
 def write_checksums(paths: Sequence[Path], target: Path) -> Path:
     """Write the SHA-256 of each file in the format of ``sha256sum``."""
-    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(paths)]
+    lines = [f"{_sha256(path)}  {path.name}\n" for path in sorted(paths)]
     target.write_text("".join(lines), encoding="utf-8")
     return target
 
@@ -162,6 +189,10 @@ def sign_checksums(checksums: Path, key: Path) -> Path:
     signature.unlink(missing_ok=True)
     run_program(["ssh-keygen", "-q", "-Y", "sign", "-n", _SIGNATURE_NAMESPACE, "-f", str(key), str(checksums)])
     return signature
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _wheel_name(distribution: str) -> str:

@@ -57,20 +57,23 @@ inventory.
 ## Requirements
 
 - ansible-core 2.19 or later, on Python 3.11 or later.
-- The Python library `activemq-fleet` of version {version}, in the environment of Ansible. Build its wheel with
-  `make package` in a checkout of the project, and install the wheel by its path: no public index holds the name.
+- The Python library `activemq-fleet` of version {version}, in the environment of Ansible. Its wheel is one of the files
+  of a release, which `make package` builds in a checkout of the project. No public index holds the name.
 - Managed hosts: Linux with systemd, Python 3.9 or later, and the Java that the release of ActiveMQ requires.
 
 ## Installation
 
-<!-- not executed: the lint tier builds and installs the packages -->
+In the directory with the files of a release:
+
+<!-- not executed: the tests run the same commands from docs/install.md -->
 
 ```sh
-ansible-galaxy collection install activemq-fleet-{version}.tar.gz
-pip install dist/activemq_fleet-{version}-py3-none-any.whl
+pip install --require-hashes --requirement requirements.txt
+ansible-galaxy collection install --offline activemq-fleet-{version}.tar.gz
 ```
 
-The wheel contains the collection, too. An installation of the wheel alone is sufficient.
+`requirements.txt` pins the library and all packages with their hashes. The wheel of the library contains the
+collection, too, so that the first command is sufficient.
 
 ## Use cases
 

@@ -1,4 +1,4 @@
-"""The built wheels, without the checkout: what a user does with them on a machine of their own."""
+"""The files of a release, without the checkout: what a user does with them on another machine."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from pathlib import Path
 import pytest
 
 from tests.situations import in_every_situation
-from tests.support.command_blocks import Command, read_page, run_command
-from tests.support.installed_packages import ROOT, InstalledPackages, install_packages
+from tests.support.command_blocks import Command, Page, read_page, run_command, run_page, run_steps
+from tests.support.installed_packages import (
+    DOCS,
+    ROOT,
+    InstalledPackages,
+    install_packages,
+    variables_without_checkout,
+)
 
-DOCS = ROOT / "docs"
 TYPES = {"modules": "module", "filter": "filter", "test": "test", "inventory": "inventory", "callback": "callback"}
 """Directory of plugins -> the type of ansible-doc."""
 
@@ -22,7 +27,9 @@ pytestmark = in_every_situation
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> InstalledPackages:
-    return install_packages(tmp_path_factory.mktemp("packages"), "molecule")
+    packages = install_packages(tmp_path_factory.mktemp("packages"))
+    packages.install("molecule")
+    return packages
 
 
 def run(installed: InstalledPackages, directory: Path, *command: str) -> subprocess.CompletedProcess[str]:
@@ -38,12 +45,23 @@ def run(installed: InstalledPackages, directory: Path, *command: str) -> subproc
     )
 
 
-def run_page(installed: InstalledPackages, page: str, directory: Path) -> None:
-    for step in read_page(DOCS / page).steps:
-        if isinstance(step, Command):
-            run_command(step, directory, installed.variables)
+@pytest.mark.timeout(3600)
+def test_install_page_works_from_files_of_release_alone(tmp_path: Path) -> None:
+    checkout, reader, home = tmp_path / "checkout", tmp_path / "reader", tmp_path / "home"
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(checkout)], check=True)
+    reader.mkdir()
+    home.mkdir()
+    steps = read_page(DOCS / "install.md").steps
+    needs_checkout = [isinstance(step, Command) and "make package" in step.line for step in steps]
+    assert needs_checkout.index(True) == 0
+
+    for step, in_checkout in zip(steps, needs_checkout, strict=True):
+        if in_checkout:
+            run_page(Page((step,), ()), checkout)
         else:
-            (directory / step[0]).write_text(step[1])
+            run_steps(Page((step,), ()), reader, variables_without_checkout(home))
+        if not (reader / "dist").exists():
+            (checkout / "dist").rename(reader / "dist")
 
 
 @pytest.mark.timeout(1200)
@@ -70,7 +88,7 @@ def test_ansible_doc_documents_every_role_of_wheel(installed: InstalledPackages,
 @pytest.mark.timeout(3000)
 def test_first_failover_tutorial_works_with_built_packages(installed: InstalledPackages, tmp_path: Path) -> None:
     try:
-        run_page(installed, "first-failover.md", tmp_path)
+        run_steps(read_page(DOCS / "first-failover.md"), tmp_path, installed.variables)
     finally:
         run(installed, tmp_path, "activemq-fleet", "lab", "down", "-i", "hosts.yml")
 

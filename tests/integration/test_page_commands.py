@@ -10,7 +10,7 @@ from tests.support.command_blocks import read_page, run_lab_page
 from tests.support.documentation_pages import PAGES, REPOSITORY, WITH_SCHEMAS, pages_of
 
 
-@pytest.mark.timeout(3600)  # docs/install.md builds and installs all packages
+@pytest.mark.timeout(3600)  # a page of an example starts brokers
 @pytest.mark.parametrize("page", pages_of(WITH_SCHEMAS))
 def test_commands_of_page_print_what_it_shows(page: str, tmp_path: Path) -> None:
     PAGES[page].prepare(tmp_path)

@@ -86,9 +86,19 @@ def read_blocks(text: str) -> tuple[Block, ...]:
 
 def read_page(path: Path) -> Page:
     """Return the files and commands of a Markdown page."""
+    return _page_of(path.read_text(encoding="utf-8"))
+
+
+def read_section(path: Path, title: str) -> Page:
+    """Return the files and commands of one section of the second level of a Markdown page."""
+    sections = re.split(r"^## (.+)\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return _page_of(dict(zip(sections[1::2], sections[2::2], strict=True))[title])
+
+
+def _page_of(text: str) -> Page:
     steps: list[Command | tuple[str, str]] = []
     excluded: list[str] = []
-    for block in read_blocks(path.read_text(encoding="utf-8")):
+    for block in read_blocks(text):
         if block.title:
             steps.append((block.title, block.text))
         elif block.language not in COMMANDS:
@@ -132,6 +142,11 @@ def run_page(
     """Run all steps of a page in ``directory``. Raises AssertionError for an exit code or an output that differs."""
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = os.environ | {"PATH": programs, "NO_COLOR": "1", "COLUMNS": "200"} | dict(variables or {})
+    run_steps(page, directory, environment, shell)
+
+
+def run_steps(page: Page, directory: Path, environment: Mapping[str, str], shell: Sequence[str] = SHELL) -> None:
+    """Run all steps of a page in ``directory`` with no other environment variables than ``environment``."""
     for step in page.steps:
         if isinstance(step, Command):
             run_command(step, directory, environment, shell)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,11 +52,6 @@ def copy_collected_files(directory: Path) -> None:
     shutil.copytree(REPOSITORY / "examples/adopt-fleet/collected", directory / "collected")
 
 
-def clone_repository(directory: Path) -> None:
-    """Clone the repository, as a reader does who installs from a checkout."""
-    subprocess.run(["git", "clone", "--quiet", str(REPOSITORY), str(directory)], check=True)
-
-
 def copy_handlers(directory: Path) -> None:
     """Copy the handlers of the example."""
     shutil.copytree(REPOSITORY / "examples/agent-handlers/handlers.d", directory / "handlers.d")
@@ -88,7 +82,7 @@ PAGES: Mapping[str, PageTest] = {
     "docs/fencing.md": PageTest("hosts/test_fencing_page.py", only_full=NEEDS_HOSTS),
     "docs/first-failover.md": PageTest("integration/test_first_failover_tutorial.py"),
     "docs/first-pair.md": PageTest("hosts/test_first_pair_tutorial.py"),
-    "docs/install.md": PageTest(WITH_SCHEMAS, clone_repository, "it builds and installs all packages"),
+    "docs/install.md": PageTest("integration/test_built_packages.py", only_full="it builds and installs all packages"),
     "docs/migrate.md": PageTest(WITH_SCHEMAS, only_full="it starts four brokers"),
     "docs/shared-stores.md": PageTest(WITH_SCHEMAS, write_inventory, STARTS_BROKERS),
     "docs/loadbalancer.md": PageTest(WITH_SCHEMAS, write_inventory),
