@@ -5,6 +5,7 @@
 On a host of the connection ``local`` the action calls ``configure`` itself: there is no module to
 build, copy and start, which takes longer than all that is done here.
 """
+# pylint: disable=ansible-bad-function # The package also runs without Ansible, which has no run_command there.
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ What is to be done follows from these three directories alone, so a run that was
 next one. Two renames exchange directories; a run that was killed between them leaves ``HOME.old`` and no ``HOME``.
 Every function begins by renaming such a ``HOME.old`` back to ``HOME``.
 """
+# pylint: disable=ansible-bad-function # The package also runs without Ansible, which has no run_command there.
 
 from __future__ import annotations
 

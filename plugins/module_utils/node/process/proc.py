@@ -6,6 +6,7 @@ Invariant: what any account may choose, such as a command line, a start time or 
 decides alone. A process counts that systemd started for the broker's unit; outside of the unit, one of the
 account that owns the broker's data (or of root) which has the broker's files open.
 """
+# pylint: disable=ansible-bad-function # The package also runs without Ansible, which has no run_command there.
 
 from __future__ import annotations
 
