@@ -54,6 +54,14 @@ CHECKS = (
             ".github/workflows/release.yml",
         ],
     ),
+    Check(
+        "workflow security",
+        [
+            str(Path(PYTHON).parent / "zizmor"),
+            *("--offline", "--no-progress", "--quiet"),
+            ".github/workflows/release.yml",
+        ],
+    ),
     Check("install lines", [PYTHON, "-m", "scripts.check_install_lines"]),
     Check("packages", [PYTHON, "-m", "scripts.check_packages"]),
     Check("documentation", [PYTHON, "-m", "scripts.check_documentation"]),
