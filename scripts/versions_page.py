@@ -29,8 +29,15 @@ _CONTROLLER = """
 
 Each row is one environment with that ansible-core and Python. Its session runs the tests of the inventory plugin, the
 filters and the reader of inventories. It checks the documentation of every plugin and the syntax of every playbook, and
-checks an example with the playbook and with the command. An ansible-core before 2.19 must end in one error. The matrix
-in `noxfile.py` has more combinations: what has no row was not run.
+checks an example with the playbook and with the command. An ansible-core before 2.19 must end in one error. A
+combination without a row was not run, such as those of `noxfile.py` with Python 3.14.
+
+| ansible-core | Python | result | date |
+|---|---|---|---|
+"""
+_SITE = """
+Each of the next sessions installs the pair of `examples/two-machines` into a lab with the playbook `site` and starts
+its brokers. It then runs `site` again, which must change nothing, and stops the brokers.
 
 | ansible-core | Python | result | date |
 |---|---|---|---|
@@ -96,6 +103,9 @@ def _page(records: dict[str, dict[str, str]]) -> Iterator[str]:
     for record in _of_kind(records, "refused"):
         passed = record["result"] == "passed"
         yield _controller_row(record, "refused with one error" if passed else "failed")
+    yield _SITE
+    for record in _of_kind(records, "site"):
+        yield _controller_row(record, record["result"])
     yield _NODE
     for record in _of_kind(records, "node"):
         yield f"| {record['python']} | {record['result']} | {record['date']} |\n"
