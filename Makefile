@@ -121,7 +121,7 @@ versions: ## run each ansible-core with its Python versions, and record the resu
 	@scripts/setup.sh
 	@test -x build/nox/bin/nox || { $(PY) -m venv build/nox && \
 	  build/nox/bin/pip install --quiet --no-deps --require-hashes --requirement requirements/versions.txt; }
-	@build/nox/bin/nox $(if $(SESSIONS),--sessions $(SESSIONS)); result=$$?; $(PY) -m scripts.versions_page --record; exit $$result
+	@build/nox/bin/nox $(if $(SESSIONS),--sessions $(patsubst %,'%',$(SESSIONS))); result=$$?; $(PY) -m scripts.versions_page --record; exit $$result
 
 vulnerabilities: ## check the pinned packages against published advisories; requires access to their service
 	@scripts/setup.sh
