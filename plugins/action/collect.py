@@ -64,7 +64,14 @@ class ActionModule(ActionBase):
             "activemq.fleet.collect", module_args={**given, "archive": remote}, task_vars=task_vars
         )
         if result.get("failed") or "facts" not in result:
-            raise AnsibleActionFail(str(result.get("msg", "the module returned no message")), result=result)
+            raise AnsibleActionFail(
+                str(
+                    result.get(
+                        "msg", "the module collect failed on this host without a message: run the playbook with -vvv"
+                    )
+                ),
+                result=result,
+            )
         result = _checked_result(result)
         result["facts"]["clock"] = clock
         with collected.bounded_transfer(arguments["megabytes"] << 20):
@@ -119,8 +126,8 @@ def _checked_result(result: Mapping[str, Any]) -> dict[str, Any]:
         plain: dict[str, Any] = parse_json(json.dumps({name: result[name] for name in _RETURNED}))
         if not (isinstance(plain["facts"], dict) and isinstance(plain["facts"].get("broker") or {}, dict)):
             raise TypeError("facts")
-        left_out = [f"{row['path']} was left out: {row['why']}" for row in plain["left_out"]]
+        left_out = [f"{row['path']} was not collected: {row['why']}" for row in plain["left_out"]]
         plain["warnings_of_host"] = [str(line) for line in (*left_out, *plain["notes"])]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise AnsibleActionFail(f"the host returned a result that the module collect never returns: {error}") from None
+        raise AnsibleActionFail(f"the host returned a result that is not one of the module collect: {error}") from None
     return plain

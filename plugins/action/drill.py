@@ -79,7 +79,11 @@ class ActionModule(FleetAction):
 
     def _end(self, run: Any, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         if not run.directory.is_dir():
-            return {"verdict": "ended", "headline": "the drill has ended already", "reasons": []}
+            return {
+                "verdict": "ended",
+                "headline": "the drill has already ended: run the playbook drill again to start a new one",
+                "reasons": [],
+            }
         hosts, report = library("lab.drill_hosts"), Path(arguments["report"])
         skew = float(arguments["options"].get("skew") or 0)
         data = self._inventory_data(task_vars)

@@ -53,7 +53,7 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(str(error)) from None
         except OSError as error:
             where = error.filename or _spool(arguments)
-            raise AnsibleActionFail(f"on the controller: {where}: {error.strerror or error}") from None
+            raise AnsibleActionFail(f"the controller cannot use {where}: {error.strerror or error}") from None
         return result | self._module(arguments, variables)
 
     def _fetch(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class ActionModule(ActionBase):
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
         needed = sum(files[name]["size"] for name in arguments["missing"])
         if shutil.disk_usage(spool).free < needed + _SPARE:
-            raise NodeError(f"the controller needs {needed >> 20} MiB below {spool}")
+            raise NodeError(f"the copy requires {needed >> 20} MiB of free space below {spool} on the controller")
         for name in arguments["missing"]:
             self._fetch_file(arguments, variables, name, spool / store_copy.spool_name(name))
         return {"changed": bool(arguments["missing"])}
@@ -81,7 +81,10 @@ class ActionModule(ActionBase):
                 asked = {"state": "read", **_store(arguments), "files": {name: entry}, "name": name}
                 piece = store_copy.unpack_chunk(self._module(asked | {"offset": offset + have}, variables)["data"])
                 if not piece:
-                    raise NodeError(f"{name} is shorter than it was: something writes to the store")
+                    raise NodeError(
+                        f"the file {name} of the store became shorter during the copy: find the process that writes "
+                        "to the store"
+                    )
                 file.write(piece)
                 file.flush()
                 have += len(piece)
@@ -108,5 +111,5 @@ class ActionModule(ActionBase):
     def _module(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         done: dict[str, Any] = self._execute_module(_MODULE, module_args=arguments, task_vars=variables)
         if done.get("failed") and arguments["state"] in ("read", "written"):
-            raise NodeError(done.get("msg") or "the host did not answer")
+            raise NodeError(done.get("msg") or "the host returned no result")
         return done

@@ -90,7 +90,7 @@ class CallbackModule(CallbackBase):
         """Print nothing for a play that matches no hosts."""
 
     def v2_playbook_on_no_hosts_remaining(self) -> None:
-        self._print_line("  no host remains", constants.COLOR_ERROR)
+        self._print_line("  the play has no hosts left", constants.COLOR_ERROR)
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         for host in sorted(stats.processed):

@@ -39,7 +39,7 @@ def identity(
     naming = library("naming")
     with filter_errors("identity", name):
         if not isinstance(name, str):
-            raise TypeError(f"needs a host name, not {type(name).__name__}")
+            raise TypeError(f"requires a host name, not {type(name).__name__}")
         broker_identity = naming.Naming(pattern or naming.DEFAULT_PATTERN, master_node, parity).identify(name)
         if broker_identity is None:
             raise ValueError("the name does not match activemq_naming_pattern, e.g. orders-mq01-a.example.com")

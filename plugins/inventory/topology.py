@@ -110,7 +110,10 @@ class InventoryModule(BaseInventoryPlugin):
         except AnsibleError as error:
             # Ansible ends at the same file when it reads any host's variables. An error here would blame this file,
             # which is then tried as an inventory of every other kind.
-            self.display.warning(f"no broker is put into a group: {library('_ansible').message_of(error)}")
+            self.display.warning(
+                "the inventory plugin activemq.fleet.topology created no groups: "
+                f"{library('_ansible').message_of(error)}"
+            )
             return
         for reason in grouped.unclear:
             self.display.warning(f"{path}: {reason}")
@@ -119,9 +122,12 @@ class InventoryModule(BaseInventoryPlugin):
     def _warn(self, path: str, any_match: bool, nearly: tuple[str, ...]) -> None:
         if not any_match:
             self.display.warning(
-                f"{path}: no host name matches activemq_naming_pattern, so there is no broker. "
-                "Names look like orders-mq01-a.example.com. Inventory directories are read in alphabetical "
-                "order: this file must come after the hosts (zz.activemq.yml)."
+                f"{path}: no host name matches activemq_naming_pattern, so the inventory has no brokers. "
+                "A name such as orders-mq01-a.example.com matches the default pattern. Ansible reads inventory "
+                "directories in alphabetical order: give this file a name after those of the hosts, such as "
+                "zz.activemq.yml."
             )
         for host in nearly:
-            self.display.warning(f"{path}: {host} looks like a broker but does not match activemq_naming_pattern")
+            self.display.warning(
+                f"{path}: the host name {host} resembles a broker's, but does not match activemq_naming_pattern"
+            )

@@ -98,7 +98,7 @@ def main() -> None:
         "home": {"type": "path", "required": True},
         "release": {"type": "str", "required": True},
         "state": {"type": "str", "choices": list(STATES), "default": "placed"},
-        "source": {"type": "str", "default": "what was unpacked"},
+        "source": {"type": "str", "default": "the unpacked archive"},
         "unit": {"type": "str"},
     }
     needs_unit = [("state", state, ["unit"]) for state, (_unused, names) in STATES.items() if "unit" in names]

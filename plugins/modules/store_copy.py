@@ -127,7 +127,7 @@ def do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
     """Do one step of copying a kahaDB store between hosts; return the module's result. Raises NodeError, OSError."""
     state, directory, files, user = (wanted[name] for name in ("state", "directory", "files", "user"))
     if state in ("fetched", "placed"):
-        raise NodeError("this state is the controller's: call the module as a task")
+        raise NodeError("this value of state runs on the controller: call the module as an Ansible task")
     if state == "manifest":
         store_copy.refuse_locked(directory, user)
         manifest = store_copy.manifest(directory, user)

@@ -106,7 +106,8 @@ def check_or_change_marker(parameters: dict[str, Any], check: bool) -> dict[str,
         return {"changed": store_marker.withdraw_marker(directory, word, user)}
     if word not in (marker_state["marked"] or ()):
         raise NodeError(
-            f"{directory} is not the directory that the other node of {parameters['pair']} has: mount the share on both"
+            f"{directory} is a different directory on the other node of {parameters['pair']}: mount the share on "
+            "both nodes"
         )
     return {"changed": False}
 

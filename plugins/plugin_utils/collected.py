@@ -34,7 +34,7 @@ def open_directory(path: str) -> str:
         os.makedirs(path, mode=0o700, exist_ok=True)
         if os.listdir(path) and not os.path.isfile(mark):
             do = "name a new directory with -e activemq_collect_to=DIR"
-            raise AnsibleActionFail(f"{path} is not empty, so nothing was collected: {do}")
+            raise AnsibleActionFail(f"nothing was collected, because the directory {path} is not empty: {do}")
         with open(mark, "a", encoding="utf-8"):
             pass
     except OSError as error:
@@ -49,7 +49,7 @@ def staging(directory: str, host: str) -> Iterator[str]:
     Removes what killed runs have left, too.
     """
     if host.startswith(".") or "/" in host:
-        raise AnsibleActionFail(f"{host!r} cannot be the name of a directory")
+        raise AnsibleActionFail(f"the host name {host!r} cannot be used as a directory name")
     for name in os.listdir(directory):
         if name.startswith((f".new-{host}-", f".old-{host}-")):
             shutil.rmtree(os.path.join(directory, name), ignore_errors=True)
@@ -76,7 +76,7 @@ def unpack_evidence(archive: str, facts: Mapping[str, Any], place: str, target: 
     except (tarfile.TarError, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.strerror:
             raise AnsibleActionFail(f"{target} cannot be written: {error.strerror}") from None
-        raise AnsibleActionFail(f"what the host sent cannot be unpacked: {error}") from None
+        raise AnsibleActionFail(f"the archive of the host cannot be unpacked: {error}") from None
     if os.path.lexists(target):
         old = tempfile.mkdtemp(prefix=f".old-{os.path.basename(target)}-", dir=os.path.dirname(target))
         os.rename(target, os.path.join(old, "tree"))
@@ -89,7 +89,7 @@ def unpack_evidence(archive: str, facts: Mapping[str, Any], place: str, target: 
 def _unpack(archive: str, tree: str, limit: int) -> None:
     for file in read_host_archive(archive, limit):
         if file.name == HOST:
-            raise ValueError(f"{HOST} is not expected")
+            raise ValueError(f"the archive contains {HOST}, which the module collect never adds")
         path = os.path.join(tree, *file.name.split("/"))
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:

@@ -30,7 +30,7 @@ def inspect_release_archive(path: str, install: str, find: Callable[[str], str |
     if not os.path.isabs(file) and not (install == "jars" and os.path.isdir(file)):
         controller_file = find(file)
         if controller_file is None:
-            return {"problem": "does not exist on the controller: a relative path is searched next to the playbook"}
+            return {"problem": "does not exist on the controller: Ansible searches relative paths next to the playbook"}
         file = controller_file
     if not os.path.exists(file):
         return {"problem": "does not exist on the controller"}

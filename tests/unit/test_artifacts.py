@@ -344,7 +344,7 @@ def test_a_cache_that_cannot_be_written_names_the_variable(monkeypatch: pytest.M
         ),
         ("\x1b[31m[ERROR]\x1b[m one\n[ERROR] two -> [Help 1]\n", "Maven: one"),
         ("The JAVA_HOME variable is wrong\nsee there\n", "Maven: The JAVA_HOME variable is wrong"),
-        ("", "Maven: it said nothing"),
+        ("", "Maven: the run failed without output"),
     ],
 )
 def test_of_a_failed_run_the_cause_line_is_shown(output: str, line: str) -> None:

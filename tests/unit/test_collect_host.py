@@ -231,7 +231,7 @@ def test_a_packed_log_that_would_not_fit_unpacked_is_left_out(host: Host) -> Non
     files, result = host.collect(megabytes=1)
 
     assert "activemq.log.1.gz" not in files
-    assert result["left_out"][0]["why"] == "does not fit once unpacked"
+    assert result["left_out"][0]["why"] == "exceeds the size limit (megabytes) when it is unpacked"
 
 
 def test_a_packed_log_that_is_damaged_keeps_nothing_else_away(host: Host) -> None:
@@ -259,7 +259,7 @@ def test_a_line_without_end_in_a_log_fills_no_memory_and_shows_no_secret(host: H
 
     assert files["activemq.log"].startswith(b"password=@secret@ [")
     assert files["activemq.log"].endswith(b" more characters of this line were left out]\nlast\n")
-    assert result["left_out"][0]["why"] == "the rest of lines that are too long"
+    assert result["left_out"][0]["why"] == "lines that are too long were shortened"
     assert result["left_out"][0]["bytes"] > size // 2
 
 

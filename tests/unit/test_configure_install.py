@@ -286,7 +286,7 @@ def test_what_a_person_did_to_a_deployed_file_is_found_reported_and_undone(tmp_p
         "changed": (lambda: target.write_text("<beans>mine</beans>\n"), "conf/activemq.xml was changed by hand"),
         "removed": (target.unlink, "conf/activemq.xml was removed by hand"),
         "added": (target.with_name("more.xml").touch, "conf/more.xml was added by hand"),
-        "mode": (lambda: target.chmod(0o666), "conf/activemq.xml has another owner or mode than deployed"),
+        "mode": (lambda: target.chmod(0o666), "conf/activemq.xml has a different owner or mode than deployed"),
     }
     act, message = acts[change]
     act()
@@ -309,14 +309,14 @@ def test_a_deployed_file_that_became_a_link_is_drift(tmp_path: Path) -> None:
 
 def test_a_current_that_is_no_link_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "current").mkdir()
-    with pytest.raises(NodeError, match="current is not a link: move it away"):
+    with pytest.raises(NodeError, match="current must be a symbolic link to a version"):
         put(tmp_path, OLD)
     assert litter(tmp_path) == []
 
 
 def test_a_current_that_points_elsewhere_is_refused(tmp_path: Path) -> None:
     (tmp_path / "current").symlink_to("/etc")
-    with pytest.raises(NodeError, match="points to /etc, which is no version"):
+    with pytest.raises(NodeError, match="points to /etc, which is not a configuration version"):
         put(tmp_path, OLD)
 
 
@@ -346,7 +346,7 @@ def test_restored_version_needs_restart_when_broker_has_read_later_version(tmp_p
 @pytest.mark.parametrize("name", ["000000000000", "../versions", ".", "", ".new-x", "/etc"])
 def test_only_a_complete_version_can_be_put_back(tmp_path: Path, name: str) -> None:
     put(tmp_path, OLD)
-    with pytest.raises(NodeError, match="there is no version"):
+    with pytest.raises(NodeError, match="contains no version"):
         put_version_back(str(tmp_path), name)
 
 

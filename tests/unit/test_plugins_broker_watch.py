@@ -129,5 +129,5 @@ def test_without_a_flag_it_ends_after_its_time() -> None:
 
 @pytest.mark.parametrize("text", ["orders-mq01-a:1883", "mqtt://a", "mqtt://a:b", "mqtt://:1883", "mqtt://a:1883b"])
 def test_what_is_no_address_is_said(text: str) -> None:
-    with pytest.raises(NodeError, match="is no address such as"):
+    with pytest.raises(NodeError, match="is not an address: write it like"):
         watch_addresses([text], None, 1, 0.1, 1.0, None)

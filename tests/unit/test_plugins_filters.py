@@ -125,7 +125,7 @@ def test_the_tests_go_by_the_preferred_role(name: str, master: bool, slave: bool
     ("kind", "name", "arguments", "message"),
     [
         ("filter", "identity", ("web01",), "does not match activemq_naming_pattern"),
-        ("filter", "identity", (3,), "needs a host name, not int"),
+        ("filter", "identity", (3,), "requires a host name, not int"),
         ("filter", "identity", (A, "("), "is not a regular expression"),
         ("filter", "mb_urls", ([],), "the list is empty"),
         ("filter", "mb_urls", (7,), "needs a list of addresses or brokers"),
@@ -144,7 +144,7 @@ def test_the_tests_go_by_the_preferred_role(name: str, master: bool, slave: bool
         ("filter", "bridge_uri", ([A], "5.5.1", "masterslave"), "has no masterslave:"),
         ("filter", "bridge_uri", ([A], "6.3.1", "vm"), "'vm' is not a kind of bridge"),
         ("filter", "jndi_properties", ([A], "orders\nevil=1"), "the group must be one line of text"),
-        ("test", "master", (None,), "needs a host name, not NoneType"),
+        ("test", "master", (None,), "requires a host name, not NoneType"),
     ],
 )
 def test_bad_input_is_one_line_that_names_the_plugin_and_the_input(

@@ -75,7 +75,7 @@ def test_matching_hosts_get_their_groups_and_their_identity(inventory: Path) -> 
         "role": "slave",
         "domain": "",
     }
-    assert "Orders.eu-mq01-a.example.com looks like a broker but does not match" in said
+    assert "Orders.eu-mq01-a.example.com resembles a broker's, but does not match" in said
     assert "web01" not in found["_meta"]["hostvars"]
 
 
@@ -91,12 +91,12 @@ def test_two_groups_that_would_become_one_are_an_error(inventory: Path) -> None:
 
 def test_no_match_at_all_is_a_loud_warning(inventory: Path) -> None:
     lay(inventory, "web01")
-    assert "no host name matches activemq_naming_pattern, so there is no broker" in listed(inventory)[1]
+    assert "no host name matches activemq_naming_pattern, so the inventory has no brokers" in listed(inventory)[1]
 
 
 def test_a_file_that_comes_before_the_hosts_is_told_why_it_finds_nothing(inventory: Path) -> None:
     lay(inventory, "orders-mq01-a", name="aa.activemq.yml")
-    assert "this file must come after the hosts (zz.activemq.yml)" in listed(inventory)[1]
+    assert "give this file a name after those of the hosts, such as zz.activemq.yml" in listed(inventory)[1]
 
 
 NUMBERED = r"^(?P<group>\w+)-mq(?P<number>\d+)-(?P<node>[12])$"

@@ -58,7 +58,7 @@ def test_the_first_one_gets_the_name(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("inside", "said"), [("5.18.3", "holds 5.18.3 and not 5.18.6"), (None, "holds no broker and not 5.18.6")]
+    ("inside", "said"), [("5.18.3", "contains 5.18.3, not 5.18.6"), (None, "contains no broker, not 5.18.6")]
 )
 def test_another_release_never_gets_the_name(home: Path, inside: str | None, said: str) -> None:
     if inside:
@@ -170,7 +170,7 @@ def test_a_process_of_another_broker_keeps_its_directory_and_the_unit_comes_back
 
 def test_nothing_is_stopped_for_what_is_not_the_release(home: Path, systemctl: Path) -> None:
     lay_out(home, "5.18.3")
-    with pytest.raises(NodeError, match="nothing was stopped"):
+    with pytest.raises(NodeError, match="the broker was not stopped"):
         release_tree.replace_running(str(home), "5.18.6", UNIT)
     assert not systemctl.exists()
 

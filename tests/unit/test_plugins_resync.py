@@ -176,5 +176,5 @@ def test_a_controller_without_room_is_told_before_anything_travels(
 ) -> None:
     source, target, spool = ends
     monkeypatch.setattr(action, "_SPARE", 1 << 62)
-    with pytest.raises(NodeError, match="the controller needs"):
+    with pytest.raises(NodeError, match="the copy requires"):
         carry(source, target, spool)

@@ -31,10 +31,10 @@ from tests.log_reading import logger_of
 
 ALIVE = Process(42, 1.0, "S", ("java",))
 FROZEN = replace(ALIVE, state="T")
-SERVES = probe.ProbeAnswer(True, True, "CONNECTED, and gave a message back over STOMP", greeted=True)
-GREETS = probe.ProbeAnswer(True, None, "greets in OpenWire", greeted=True)
-NO_LOGIN = probe.ProbeAnswer(True, None, "CONNACK 5: answers over MQTT and rejects the account", greeted=True)
-FULL = probe.ProbeAnswer(False, False, "CONNECTED over STOMP, and then sends no data for 5 s", greeted=True)
+SERVES = probe.ProbeAnswer(True, True, "completed a round trip over STOMP", greeted=True)
+GREETS = probe.ProbeAnswer(True, None, "sends an OpenWire greeting", greeted=True)
+NO_LOGIN = probe.ProbeAnswer(True, None, "answers over MQTT and rejects the account (CONNACK 5)", greeted=True)
+FULL = probe.ProbeAnswer(False, False, "answers CONNECTED over STOMP and then sends no data for 5 s", greeted=True)
 CLOSED = probe.ProbeAnswer(False, None, "refuses connections")
 SILENT = probe.ProbeAnswer(False, False, "accepts connections and sends no data for 5 s")
 

@@ -140,11 +140,11 @@ def test_a_planted_plan_does_not_move_directories_of_root(host: Host, what: str)
     path = Path(f"{host.store}.resync.json")
     do_as(BROKER, lambda: host.staging.mkdir(), lambda: path.write_text(json.dumps(PLANS[what](host))))
     assert not store_copy.is_replacement_unfinished(str(host.store))
-    assert "is of an earlier version or was planted, and is not trusted" in store_copy.replacement_obstacle(
+    assert "is not trusted, because an earlier version or another account wrote it" in store_copy.replacement_obstacle(
         str(host.store)
     )
     for act in (host.stage, lambda: store_copy.finish_replacement(str(host.store)), host.copy):
-        with pytest.raises(NodeError, match=r"is not trusted: where .* is missing, move the newest"):
+        with pytest.raises(NodeError, match=r"is not trusted, .* is missing, rename the newest"):
             act()
     assert host.store.is_dir()
     path.unlink()
@@ -161,13 +161,13 @@ def test_a_plan_planted_in_the_form_of_today_is_not_even_looked_at(host: Host) -
 @pytest.mark.parametrize("whose", [0, BROKER])
 def test_plans_are_not_kept_where_others_could_put_some(host: Host, whose: int) -> None:
     kept = owned_directory(host.common / "kept", whose, 0o777)
-    with pytest.raises(NodeError, match="can be written by others than root"):
+    with pytest.raises(NodeError, match="accounts other than root can write to"):
         host.copy()
     assert host.store.is_dir()
     os.chown(kept, 0, 0)
     kept.chmod(0o700)
     (kept / "resync").symlink_to(host.parent)
-    with pytest.raises(NodeError, match="can be written by others than root"):
+    with pytest.raises(NodeError, match="accounts other than root can write to"):
         host.copy()
 
 
@@ -180,7 +180,7 @@ def test_a_plan_of_root_that_names_anything_else_is_refused(host: Host) -> None:
         (host.staging.name, "kahadb.before-20260101T000000Z/../x"),
     ):
         resync_plans.write_plan(resync_plans.ResyncPlan(str(host.store), staging, backup, "", "a"), account)
-        with pytest.raises(NodeError, match=r"cannot be read, see .*resync-"):
+        with pytest.raises(NodeError, match=r"cannot be read: check .*resync-"):
             store_copy.finish_replacement(str(host.store))
 
 
@@ -238,7 +238,7 @@ def test_a_subdirectory_of_the_copy_replaced_by_a_link_is_not_written_through(ho
     missing = host.stage()
     below = host.staging / "below"
     do_as(BROKER, lambda: below.rename(f"{below}-away"), lambda: below.symlink_to(host.secret))
-    with pytest.raises(UntrustedPathError, match="is a link, and not a directory"):
+    with pytest.raises(UntrustedPathError, match="is a link, not a directory"):
         host.send(missing)
     with pytest.raises(NodeError):
         host.stage()
@@ -334,9 +334,9 @@ def test_a_link_anywhere_on_the_way_to_the_store_is_refused(host: Host, what: st
         lambda: store_copy.manifest(str(host.store)),
         lambda: store_copy.refuse_locked(str(host.store)),
     ):
-        with pytest.raises(UntrustedPathError, match=f"{path} is a link that account 61616 could have made"):
+        with pytest.raises(UntrustedPathError, match=f"{path} is a symbolic link that belongs to account 61616"):
             act()
-    assert f"{path} is a link" in store_copy.replacement_obstacle(str(host.store))
+    assert f"{path} is a symbolic link" in store_copy.replacement_obstacle(str(host.store))
 
 
 @pytest.mark.parametrize("name", ["db-2.log", "lock", "sub/db"])
@@ -357,7 +357,7 @@ def test_what_is_planted_as_a_file_of_the_store_stops_nobody_for_ever(host: Host
             with pytest.raises(NodeError, match="neither a file nor a directory"):
                 store_copy.manifest(str(host.store))
         if name != "sub/db":
-            with pytest.raises(UntrustedPathError, match=f"{name} is {kind}, and not a regular file"):
+            with pytest.raises(UntrustedPathError, match=f"{name} is {kind}, not a regular file"):
                 store_info.gather_store_evidence(str(host.parent), str(host.store), read=True)
 
     do_as(BROKER, plant)
@@ -384,7 +384,7 @@ def test_a_hard_link_to_a_file_that_root_alone_reads_is_read_by_nobody(host: Hos
 
 def test_a_piece_that_unpacks_to_gigabytes_is_refused(host: Host) -> None:
     missing = host.stage()
-    with pytest.raises(NodeError, match="it holds more than 700 bytes"):
+    with pytest.raises(NodeError, match="the data has more than 700 bytes"):
         store_copy.append_chunk(
             str(host.store), host.files, next(iter(missing)), 0, store_copy.pack_chunk(bytes(64 << 20))
         )
@@ -398,5 +398,5 @@ def test_a_mode_from_the_other_host_gives_no_set_uid(host: Host) -> None:
 
 
 def test_who_is_to_act_cannot_be_root_where_the_directory_is_another_s(host: Host) -> None:
-    with pytest.raises(NodeError, match="is not touched as root, because a directory on its way belongs to account"):
+    with pytest.raises(NodeError, match="because a directory above it belongs to account"):
         store_copy.stage_copy(str(host.store), host.files, "root")

@@ -36,9 +36,9 @@ def inflate_text(text: str, limit: int) -> bytes:
     except zlib.error as error:
         raise ValueError(str(error)) from None
     if len(content) > limit:
-        raise ValueError(f"it holds more than {limit} bytes")
+        raise ValueError(f"the data has more than {limit} bytes")
     if not stream.eof:
-        raise ValueError("it is truncated")
+        raise ValueError("the data is truncated")
     return content
 
 
@@ -56,4 +56,4 @@ def _number(digits: str) -> float:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"the JSON text has {name}, which is no number")
+    raise ValueError(f"the JSON text has {name}, which is not a number")

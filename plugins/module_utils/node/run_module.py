@@ -41,7 +41,7 @@ def run_module(
         module.fail_json(
             msg=f"{sys.executable} is Python {platform.python_version()}, but activemq.fleet requires "
             f"{needed} or later "
-            "on its hosts: install one there, and set ansible_python_interpreter to it"
+            "on its hosts: install one there, and set ansible_python_interpreter to its path"
         )
     try:
         result = act(module.params, module.check_mode)

@@ -80,7 +80,9 @@ def cause_line(output: str) -> str:
     """Return the line of a failed Maven run's output that names the cause, without Maven's prefix and suffix."""
     lines = [line.strip() for line in split_lines(_TERMINAL_CODE.sub("", output)) if line.strip()]
     errors = [line.removeprefix("[ERROR] ") for line in lines if line.startswith("[ERROR] ")]
-    line = next((line for line in errors if _CAUSE.search(line)), (errors or lines or ["it said nothing"])[0])
+    line = next(
+        (line for line in errors if _CAUSE.search(line)), (errors or lines or ["the run failed without output"])[0]
+    )
     line = line.partition(" -> [Help")[0]
     cause = _CAUSE.search(line)
     return f"Maven: {line[cause.start() :] if cause else line}"

@@ -257,7 +257,7 @@ class Lab(ReadOnlyLab):
             return self.kill(host)
         java = processes.guarded_broker(process)
         if java is None:
-            raise LabError(f"{host}: the guard runs no broker now: no fault was injected")
+            raise LabError(f"{host}: the guard currently runs no broker, so no fault was injected")
         at = time.time()
         java.kill()
         poll(lambda: not process.is_running(), LAB_READY)

@@ -36,7 +36,7 @@ def record_operation(
                 if labels and host in labels:
                     operation_record.write_metrics(kind, operation, labels[host], str(layout.base(host)))
         except (NodeError, OSError) as error:
-            progress(f"this action is not recorded, and audit will not report it as planned: {error}")
+            progress(f"the operation was not recorded, so audit will not report its downtime as planned: {error}")
 
     record("begin")
     try:

@@ -93,7 +93,7 @@ class Bundle:
     def add(self, name: str, data: bytes, mtime: float = 0) -> bool:
         """Add a small, masked file to the archive; return False, and list it as omitted, if it is too large."""
         if len(data) > self.rest:
-            self.leave_out(name, len(data), "does not fit")
+            self.leave_out(name, len(data), "exceeds the size limit (megabytes)")
             return False
         self._write(name, io.BytesIO(data), len(data), mtime)
         self.rest -= len(data)
@@ -112,13 +112,13 @@ class Bundle:
 
     def _add_log(self, log: OpenFile, mask: Mask) -> None:
         if not self.rest or self.is_late():
-            self.leave_out(log.name, log.size, TIME_IS_OVER if self.rest else "does not fit")
+            self.leave_out(log.name, log.size, TIME_IS_OVER if self.rest else "exceeds the size limit (megabytes)")
             return
         skipped = max(0, log.size - self.rest)
         log.file.seek(skipped)
         if skipped:
             skipped += len(log.file.readline(_CHUNK))  # the line that the cut goes through
-            self.leave_out(log.name, skipped, "only its newest lines fit")
+            self.leave_out(log.name, skipped, "only its newest lines fit into the size limit (megabytes)")
         size = log.size - skipped
         with tempfile.TemporaryFile(dir=os.path.dirname(self.path)) as masked:
             read, dropped = _mask(log.file, masked, size, mask, self.is_late, whole_lines=log.name.endswith(".jsonl"))
@@ -138,7 +138,7 @@ class Bundle:
                     self.leave_out(log.name, log.size, TIME_IS_OVER)
                     return
                 if source.read(1):
-                    self.leave_out(log.name, log.size, "does not fit once unpacked")
+                    self.leave_out(log.name, log.size, "exceeds the size limit (megabytes) when it is unpacked")
                     return
             self._say_what_lacks(log, 0, dropped)
             self._write(log.name, masked, masked.tell(), log.mtime)
@@ -148,7 +148,7 @@ class Bundle:
         if unread > 0 and self.is_late():
             self.leave_out(log.name, unread, TIME_IS_OVER)
         if dropped:
-            self.leave_out(log.name, dropped, "the rest of lines that are too long")
+            self.leave_out(log.name, dropped, "lines that are too long were shortened")
 
     def _write(self, name: str, data: Any, size: int, mtime: float) -> None:
         member = tarfile.TarInfo(name)

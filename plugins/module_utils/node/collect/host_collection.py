@@ -61,9 +61,9 @@ def collect(parameters: Mapping[str, Any]) -> dict[str, Any]:
     Raises NodeError with one line when there can be no archive.
     """
     if parameters["megabytes"] < 1:
-        raise NodeError("megabytes must be at least 1")
+        raise NodeError("the option megabytes must be at least 1")
     if parameters.get("seconds", 600) < 1:
-        raise NodeError("seconds must be at least 1")
+        raise NodeError("the option seconds must be at least 1")
     bundle = Bundle(parameters["archive"], parameters["megabytes"] << 20, parameters.get("seconds", 600))
     work = _Work(bundle, parameters["days"], parameters["dumps"])
     try:
@@ -99,7 +99,7 @@ class _Work:
         if self.known.word_like_count:
             number = counted(self.known.word_like_count, "secret")
             self.notes.append(
-                f"values that are masked only where a password is expected, because they are short or common: {number}"
+                f"{number} of this host are short or common words, and are masked only in places of passwords"
             )
         facts = _machine()
         process = find_broker(homes[0].base, broker.get("unit")) if broker else None
@@ -125,7 +125,7 @@ class _Work:
     def _tree(self, home: Layout, prefix: str) -> deployed_files.MaskedTree | None:
         directory_and_prefix = _directory(home)
         if directory_and_prefix is None:
-            self.notes.append(f"there is no configuration below {home.base}")
+            self.notes.append(f"{home.base} contains no configuration")
             return None
         directory, prefix = directory_and_prefix[0], prefix + directory_and_prefix[1]
         tree = deployed_files.read_masked_tree(directory, self.known, self.bundle, prefix)
@@ -136,7 +136,7 @@ class _Work:
         try:
             broker_state: dict[str, Any] = gather_broker_state(home.base, broker.get("unit"))
         except (NodeError, OSError) as error:
-            self.notes.append(f"the broker's state is not known: {error}")
+            self.notes.append(f"the state of the broker below {home.base} is not known: {error}")
             broker_state = {"state": None, "how": str(error)}
         broker_state.pop("changed", None)
         if process:
@@ -144,7 +144,9 @@ class _Work:
         running = broker_state.get("previous")
         directory = home.directory(running) if running else ""
         if running and os.path.isdir(directory):
-            self.notes.append(f"the broker runs with version {running}, which is in running/, and not with current")
+            self.notes.append(
+                f"the broker runs with the configuration version {running} (in running/), not with the current one"
+            )
             tree = deployed_files.read_masked_tree(directory, self.known, self.bundle, "running/")
             deployed_files.add_tree(tree, self.bundle, "running/")
         for name, place in (("store", broker_state.get("store") or broker.get("store")), ("data", home.data)):
@@ -192,7 +194,9 @@ class _Work:
         command = ["journalctl", f"--unit={unit}", f"--since=-{self.days}d", "--output=short-iso-precise", "--utc"]
         journal, dropped = _tail([*command, "--no-pager"], self.bundle.limit // _SHARE, self.bundle.remaining_seconds)
         if dropped:
-            self.bundle.leave_out(f"journal/{unit}.log", dropped, "only its newest lines fit")
+            self.bundle.leave_out(
+                f"journal/{unit}.log", dropped, "only its newest lines fit into the size limit (megabytes)"
+            )
         self._text(f"journal/{unit}.log", journal)
 
     def _logs(self, data: str, state: str, records: str) -> None:

@@ -50,7 +50,10 @@ def take_thread_dumps(process: Process, count: int = COUNT, pause: float = PAUSE
         )
         return dumps
     if not catches_quit(process.pid):
-        dumps.notes.append(f"no thread dump: process {process.pid} does not catch SIGQUIT (-Xrs?), which would stop it")
+        dumps.notes.append(
+            f"no thread dump: process {process.pid} does not catch SIGQUIT (started with -Xrs?), so the signal would "
+            "stop it"
+        )
         return dumps
     with _open_output(process) as read:
         if read is None:
@@ -71,7 +74,7 @@ def _add_dumps(dumps: ThreadDumps, process: Process, read: Callable[[], str], co
             # Another process that has got its number may not catch it, and would end.
             was_sent = catches_quit(process.pid) and send_signal(handle, process, signal.SIGQUIT)
         if not was_sent:
-            dumps.notes.append(f"process {process.pid} ended before the dump")
+            dumps.notes.append(f"process {process.pid} ended before the thread dump")
             break
         text = _wait(read)
         if _BEGIN not in text:
@@ -79,7 +82,7 @@ def _add_dumps(dumps: ThreadDumps, process: Process, read: Callable[[], str], co
             break
         dumps.texts.append(text[text.index(_BEGIN) :])
         if not any(end in text for end in _END):
-            dumps.notes.append(f"dump {number + 1} is incomplete: journald drops lines above its rate limit")
+            dumps.notes.append(f"thread dump {number + 1} is incomplete: journald drops lines above its rate limit")
         if number < count - 1:
             time.sleep(max(0.0, pause - (time.monotonic() - began)))
 

@@ -43,9 +43,9 @@ def check_path(path: str) -> str:
     """Return ``path`` if it is relative and stays inside the configuration's directory. Raises NodeError if not."""
     parts = path.split("/")
     if not path or path.startswith("/") or any(part in ("", ".", "..") for part in parts) or "\0" in path:
-        raise NodeError(f"the archive holds {path!r}, which is not a path inside the tree")
+        raise NodeError(f"the configuration archive contains {path!r}, which is not a path inside the tree")
     if parts[0].startswith(".fleet-"):
-        raise NodeError(f"the archive holds {path!r}: names that begin with .fleet- are taken")
+        raise NodeError(f"the configuration archive contains {path!r}, but names that begin with .fleet- are reserved")
     return path
 
 
@@ -77,16 +77,19 @@ def unpack(data: bytes) -> dict[str, File]:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
             members = archive.getmembers()
             if not members or members[0].name != _INDEX or not all(member.isreg() for member in members):
-                raise NodeError("the archive was not made by this version of activemq.fleet")
+                raise NodeError(
+                    "a different version of activemq.fleet made the configuration archive: run "
+                    "activemq.fleet.compile again"
+                )
             contents = {
                 member.name: archive.extractfile(member).read()  # type: ignore[union-attr]
                 for member in members
             }
         index = json.loads(contents[_INDEX])
     except (tarfile.TarError, ValueError, EOFError) as error:
-        raise NodeError(f"the archive cannot be read: {error}") from None
+        raise NodeError(f"the configuration archive cannot be read: {error}") from None
     if index.get("format") != _FORMAT:
-        raise NodeError(f"the archive has format {index.get('format')!r}, not {_FORMAT}")
+        raise NodeError(f"the configuration archive has format {index.get('format')!r}, not {_FORMAT}")
     masked, hidden = index["masked"], frozenset(index.get("hidden", ()))
     return {
         check_path(member.name): File(

@@ -75,7 +75,7 @@ class Version:
             else:
                 status = os.lstat(os.path.join(self.directory, path))
                 if stat.S_IMODE(status.st_mode) != self.modes[path] or not owner_of(self.modes[path]).fits(status):
-                    differences[path] = "has another owner or mode than deployed"
+                    differences[path] = "has a different owner or mode than deployed"
         for path in self._files():
             if path not in self.manifest and path not in PRIVATE:
                 differences[path] = "was added by hand"
@@ -147,11 +147,15 @@ class Layout:
             return None
         except OSError:
             raise NodeError(
-                f"{self.current} is not a link: move it away, activemq.fleet installs versions below {self.versions}"
+                f"{self.current} must be a symbolic link to a version below {self.versions}: move it away and run "
+                "the playbook again"
             ) from None
         directory, name = os.path.split(target)
         if directory != os.path.dirname(self.target("x")) or not name or name.startswith("."):
-            raise NodeError(f"{self.current} points to {target}, which is no version of activemq.fleet: remove it")
+            raise NodeError(
+                f"{self.current} points to {target}, which is not a configuration version of activemq.fleet: remove "
+                "this link"
+            )
         return name
 
     def current_version(self) -> Version | None:

@@ -56,11 +56,11 @@ class FenceCommand:
             sign_of_life()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 status = process.wait(_STEP)
-                return "" if status == 0 else f"{self.argv[0]} ended with {status}"
+                return "" if status == 0 else f"the fence command {self.argv[0]} ended with {status}"
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        return f"{self.argv[0]} took longer than {self.timeout:g} s"
+        return f"the fence command {self.argv[0]} took longer than {self.timeout:g} s"
 
 
 def read_fence_command(path: str) -> FenceCommand:

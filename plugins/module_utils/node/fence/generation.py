@@ -154,7 +154,7 @@ def _looks_of(source: str, *, in_place: bool) -> dict[str, tuple[int, int, int]]
                 continue
             if not entry.is_file(follow_symlinks=False):
                 raise FenceError(
-                    f"{entry.path} is no file: a fenced store is one kahaDB directory, without others in it"
+                    f"{entry.path} is not a file: a fenced store must be one kahaDB directory without subdirectories"
                 )
             # Opened, because NFS shows what others have changed for certain only to who opens a file.
             descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW)

@@ -72,7 +72,7 @@ def unfence(directory: str) -> list[str]:
     """
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):
-        return [f"{directory} has no fence"]
+        return [f"the store {directory} has no fence, so nothing was changed"]
     if not store.try_lock(secrets.token_hex(16)):
         raise FenceError(f"a guard holds the lock of {directory}: stop the brokers of both nodes first")
     try:
@@ -106,7 +106,7 @@ def _put_in_place(store: SharedStore) -> list[str]:
     store.claim(claim_in_place(highest.number + 1, ""), made.to_dict())
     store.sync_claims()
     disk.remove_tree(building)
-    return [f"{store.directory} is a store without a fence, as generation {highest.number} was"]
+    return [f"{store.directory} now is a store without a fence, with the files of generation {highest.number}"]
 
 
 def _files_of(store: SharedStore) -> list[str]:

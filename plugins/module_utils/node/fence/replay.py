@@ -113,7 +113,9 @@ class Replay:
         if stored.version == self._version:
             return destination + _NULL + rest
         if stored.version > self._version:
-            raise FenceError("the broker is older than the one that wrote the messages: start the pair's own release")
+            raise FenceError(
+                "the broker is older than the one that wrote the messages: start the release that the pair used"
+            )
         # Newer ones have another form of the message id in front of it, and a flag at the end.
         newer = frame[stored.rest : at] + _object(_MESSAGE_ID, _NULL + frame[at + 2 :]) + _NULL
         return destination + _NULL + newer
@@ -122,7 +124,7 @@ class Replay:
         """Exchange greetings; return the OpenWire version that is spoken then, loosely encoded, without a cache."""
         greeting = self._read()
         if greeting[:9] != bytes([_WIRE_FORMAT]) + b"ActiveMQ":
-            raise FenceError("this port does not support OpenWire")
+            raise FenceError("this port does not support OpenWire: use a port of an openwire connector")
         (newest,) = struct.unpack_from(">i", greeting, 9)
         version = _NEW if newest >= _NEW else _OLD
         self._write(bytes([_WIRE_FORMAT]) + b"ActiveMQ" + struct.pack(">i", version) + _NULL)

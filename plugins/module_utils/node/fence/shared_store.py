@@ -54,8 +54,8 @@ BARRIER = "lock"
 SHARED_LINK = "shared"
 """The link next to the one that the broker's configuration names: it leads to the directory of the fenced store."""
 _NOTE = """\
-This store is fenced: activemq_fence is guard. Brokers work in the generations, each behind a guard.
-A broker without one finds this directory where it makes its lock, and waits.
+This store is fenced: activemq_fence is guard. Brokers use the generations, and a guard controls each broker.
+This directory replaces the lock file of a broker without a guard, so such a broker waits.
 """
 
 
@@ -92,7 +92,7 @@ def refuse_root(directory: str) -> None:
     try:
         owner = foreign_owner(os.path.join(directory, "fence", "claims"))
     except UntrustedPathError as error:
-        raise FenceError(f"{error}. Run this command as the account that owns the store, with runuser") from None
+        raise FenceError(f"{error}. Use runuser to run this command as the account that owns the store") from None
     if owner is not None:
         as_account = (
             f"setpriv --reuid={owner[0]} --regid={owner[1]} --clear-groups" if owner[0] else "runuser -u ACCOUNT"
@@ -136,7 +136,7 @@ def _read_record(path: str, limit: int) -> bytes:
     try:
         content: bytes = read_file(path, limit)
     except UntrustedPathError as error:
-        raise FenceError(f"{error}. Remove it") from None
+        raise FenceError(f"{error}. Remove this file") from None
     return content
 
 
@@ -288,7 +288,10 @@ class SharedStore:
             if claim_record["number"] != number or not _DIRECTORY.fullmatch(claim.directory):
                 raise ValueError("the claim names a different generation or an invalid directory")
         except (ValueError, KeyError, TypeError) as error:
-            raise FenceError(f"{path} is no claim of a generation ({error}): restore it from a backup") from None
+            raise FenceError(
+                f"{path} must contain a claim of a generation, but cannot be used ({error}): restore this file from "
+                "a backup"
+            ) from None
         return claim, claim_record
 
     def claim(self, claim: Claim, claim_details: dict[str, Any]) -> bool:
@@ -343,10 +346,10 @@ class SharedStore:
         try:
             rows = parse_json(_read_record(path, _LONGEST_LIST))
             if not isinstance(rows, list) or not all(map(_is_row, rows)):
-                raise ValueError("it is not a list of messages")
+                raise ValueError("its content is not a list of messages")
         except ValueError as error:
             raise FenceError(
-                f"{path} does not list uncopied messages ({error}): restore this one file from a backup"
+                f"{path} must list uncopied messages, but cannot be used ({error}): restore this file from a backup"
             ) from None
         return rows
 
@@ -390,7 +393,8 @@ class SharedStore:
                 # The answer to a link that was made may be lost: what stands there tells.
                 if not os.path.lexists(path):
                     raise FenceError(
-                        f"{directory}: no hard link can be made there ({error.strerror}), which a fenced store needs"
+                        f"a hard link cannot be created in {directory} ({error.strerror}): a fenced store requires "
+                        "hard links"
                     ) from None
             is_made = _read_record(path, len(content.encode()) + 1) == content.encode()
         finally:

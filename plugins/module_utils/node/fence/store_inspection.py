@@ -152,8 +152,8 @@ def inspect_directory(directory: str) -> dict[str, Any]:
     inspection = inspect_store(store)
     if not inspection.files and not inspection.index:
         below = [name for name in sorted(os.listdir(store)) if _has_journal(os.path.join(store, name))]
-        advice = f"name one of its directories {', '.join(below[:5])}" if below else "it holds no db-N.log"
-        raise NodeError(f"{store} is no kahaDB store: {advice}")
+        advice = f"name one of its directories {', '.join(below[:5])}" if below else "it contains no file db-N.log"
+        raise NodeError(f"{store} is not a kahaDB store: {advice}")
     return {"directory": store, "generations": generations, **inspection.to_dict()}
 
 

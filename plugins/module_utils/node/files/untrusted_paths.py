@@ -163,7 +163,7 @@ class Directory:
         made = self.subdirectory(name)
         try:
             if made.own_status().st_uid != os.geteuid():
-                raise UntrustedPathError(f"{made.path} was exchanged while it was made")
+                raise UntrustedPathError(f"another process replaced {made.path} while it was created")
             os.fchmod(made.descriptor, mode & 0o7777)
             if (uid, gid) != (-1, -1):
                 os.fchown(made.descriptor, uid, gid)
@@ -241,10 +241,10 @@ class Directory:
         if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR, errno.ENODEV):
             with contextlib.suppress(OSError):
                 kind = _kind(self.status(name).st_mode)
-                return UntrustedPathError(f"{path} is {kind}, and not a {wanted}: it is not opened")
-            return UntrustedPathError(f"{path} was exchanged while it was opened")
+                return UntrustedPathError(f"{path} is {kind}, not a {wanted}, so it was not opened")
+            return UntrustedPathError(f"another process replaced {path} while it was opened")
         if error.errno == errno.EWOULDBLOCK:
-            return UntrustedPathError(f"{path} is held by a lease of another process: it is not waited for")
+            return UntrustedPathError(f"another process holds a lease on {path}, so it was not opened")
         return OSError(error.errno, error.strerror, path)
 
 
@@ -258,7 +258,7 @@ def open_directory(path: str, root: int | None = None) -> Directory:
         if isinstance(opened, Directory):
             return opened
         path = opened
-    raise UntrustedPathError(f"{path} leads through more than {MAX_LINKS} links: it is not opened")
+    raise UntrustedPathError(f"{path} leads through more than {MAX_LINKS} symbolic links, so it was not opened")
 
 
 def open_file(
@@ -359,37 +359,37 @@ def _trusted_link(directory: int, name: str, prefix: str, private: bool, error: 
     try:
         status = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
-        raise UntrustedPathError(f"{path} was exchanged while it was opened") from None
+        raise UntrustedPathError(f"another process replaced {path} while it was opened") from None
     if not stat.S_ISLNK(status.st_mode):
-        raise UntrustedPathError(f"{path} is {_kind(status.st_mode)}, and not a directory") from None
+        raise UntrustedPathError(f"{path} is {_kind(status.st_mode)}, not a directory") from None
     effective_uid = os.geteuid()
     if status.st_uid in (0, effective_uid) and (private or effective_uid != 0):
         return os.readlink(name, dir_fd=directory)
     raise UntrustedPathError(
-        f"{path} is a link that {account_name(status.st_uid)} could have made or exchanged: it is not followed"
+        f"{path} is a symbolic link that belongs to {account_name(status.st_uid)}, so it was not followed"
         if status.st_uid not in (0, effective_uid)
-        else f"{path} is a link in a directory that others than root can write: it is not followed"
+        else f"{path} is a symbolic link in a directory that accounts other than root can write, so it was not followed"
     )
 
 
 def _check_file(status: os.stat_result, path: str, owners: Collection[int] | None, single_name: bool) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise UntrustedPathError(f"{path} is {_kind(status.st_mode)}, and not a regular file: it is not opened")
+        raise UntrustedPathError(f"{path} is {_kind(status.st_mode)}, not a regular file, so it was not opened")
     if owners is not None and status.st_uid not in owners:
         expected = " or ".join(sorted(account_name(uid) for uid in owners))
-        raise UntrustedPathError(f"{path} belongs to {account_name(status.st_uid)}, and not to {expected}")
+        raise UntrustedPathError(f"{path} belongs to {account_name(status.st_uid)}, not to {expected}")
     if single_name and status.st_nlink > 1:
-        raise UntrustedPathError(f"{path} has another name elsewhere (a hard link): it is not opened")
+        raise UntrustedPathError(f"{path} has a second hard link, so it was not opened")
 
 
 def _refuse_depth(path: str, depth: int) -> None:
     if depth > MAX_DEPTH:
-        raise UntrustedPathError(f"{path} lies more than {MAX_DEPTH} directories deep: no broker makes that")
+        raise UntrustedPathError(f"{path} is more than {MAX_DEPTH} directories deep, which no broker creates")
 
 
 def _plain(name: str) -> str:
     if name in ("", ".", "..") or "/" in name or "\0" in name:
-        raise UntrustedPathError(f"{name!r} is not the name of a file")
+        raise UntrustedPathError(f"{name!r} is not a file name: it is empty, or has a slash or a NUL character")
     return name
 
 

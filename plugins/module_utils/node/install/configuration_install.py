@@ -186,7 +186,7 @@ def put_version_back(where: str | Layout, version: str, check: bool = False) -> 
     layout = where if isinstance(where, Layout) else Layout(where)
     directory = layout.directory(version)
     if os.path.basename(directory) != version or version.startswith(".") or read_version(directory) is None:
-        raise NodeError(f"there is no version {version!r} below {layout.versions}")
+        raise NodeError(f"{layout.versions} contains no version {version!r}: use the name of one of its directories")
     with nullcontext() if check else disk.directory_lock(layout.versions):
         name = layout.current_name()
         if name == version:

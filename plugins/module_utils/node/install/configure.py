@@ -125,7 +125,10 @@ def _owners(user: str | None, group: str | None, check: bool) -> Owners:
     except KeyError:
         if check:
             return Owners()
-        raise NodeError(f"there is no user {user} with group {group or user} on this host") from None
+        raise NodeError(
+            f"this host has no user {user} or no group {group or user}: create them, or correct the variables that "
+            "name them"
+        ) from None
     if os.geteuid() == 0:
         return Owners(user=account.pw_uid, root=0, group=gid)
     if os.geteuid() != account.pw_uid:

@@ -35,7 +35,7 @@ def releases_of(home: str) -> list[str]:
     return releases
 
 
-def place_release(home: str, release: str, source: str = "what was unpacked") -> dict[str, Any]:
+def place_release(home: str, release: str, source: str = "the unpacked archive") -> dict[str, Any]:
     """Rename an unpacked release ``HOME.new`` to ``HOME``, unless a process runs from ``HOME``.
 
     Returns ``changed`` and ``waits``: whether it was or will be renamed, and whether a process is waited for, while
@@ -47,7 +47,7 @@ def place_release(home: str, release: str, source: str = "what was unpacked") ->
     unpacked_releases = releases_of(new)
     if unpacked_releases != [release]:
         disk.remove_tree(new)
-        raise NodeError(f"{source} {_holds(unpacked_releases)} and not {release}: {home} was left as it is")
+        raise NodeError(f"{source} {_holds(unpacked_releases)}, not {release}: {home} was not changed")
     _complete_exchange(home)
     if not os.path.lexists(home):
         disk.rename(new, home)
@@ -64,7 +64,7 @@ def place_release(home: str, release: str, source: str = "what was unpacked") ->
 
 
 def _holds(releases: list[str]) -> str:
-    return f"holds {' and '.join(releases)}" if releases else "holds no broker"
+    return f"contains {' and '.join(releases)}" if releases else "contains no broker"
 
 
 def replace_running(home: str, release: str, unit: str) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def replace_running(home: str, release: str, unit: str) -> dict[str, Any]:
     if releases_of(home) == [release]:
         return {"changed": False}
     if releases_of(f"{home}.new") != [release]:
-        raise NodeError(f"{home}.new is not {release}, so nothing was stopped: run the playbook again")
+        raise NodeError(f"{home}.new does not contain {release}, so the broker was not stopped: run the playbook again")
     with _stopped(unit, home):
         _exchange(f"{home}.new", home, f"{home}.old")
     return {"changed": True}

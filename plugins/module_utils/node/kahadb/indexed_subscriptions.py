@@ -51,7 +51,7 @@ def subscriptions_in_index(path: str) -> set[tuple[str, str]]:
                 for key, _unused in pages.walk_tree(tree, _skip_framed)
             }
         except (struct.error, IndexError, UnicodeDecodeError) as error:
-            raise IndexPageError(f"{pages.path}: its pages are damaged: {error}") from None
+            raise IndexPageError(f"the pages of the index {pages.path} are damaged: {error}") from None
 
 
 def index_version(path: str) -> int:
@@ -60,7 +60,7 @@ def index_version(path: str) -> int:
         try:
             return _root_and_version(pages.read_record(0))[1]
         except (struct.error, IndexError) as error:
-            raise IndexPageError(f"{path}: its page 0 is damaged: {error}") from None
+            raise IndexPageError(f"page 0 of the index {path} is damaged: {error}") from None
 
 
 def _root_and_version(page: bytes) -> tuple[int, int]:
@@ -100,7 +100,7 @@ class _PageFile:
         sizes = [line for line in header.split(b"\n") if line.startswith(b"pageSize=")]
         self._size = int(sizes[0].partition(b"=")[2]) if sizes and sizes[0].partition(b"=")[2].isdigit() else 4096
         if not _PAGE.size < self._size <= 1 << 20:
-            raise IndexPageError(f"{path}: pages of {self._size} bytes are none that a broker writes")
+            raise IndexPageError(f"the index {path} has pages of {self._size} bytes, which no broker writes")
 
     def __enter__(self) -> _PageFile:
         return self
@@ -125,7 +125,7 @@ class _PageFile:
                 break
             content += page[_PAGE.size :]
             number = following
-        raise IndexPageError(f"{self.path}: page {number} is not whole")
+        raise IndexPageError(f"page {number} of the index {self.path} is incomplete")
 
     def walk_tree(
         self, root: int, read_value: Callable[[bytes, int], tuple[int | None, int]]
@@ -136,7 +136,7 @@ class _PageFile:
         while pending:
             number = pending.pop()
             if number in visited or len(visited) > _MOST_PAGES:
-                raise IndexPageError(f"{self.path}: page {number} is in its tree more than once")
+                raise IndexPageError(f"page {number} of the index {self.path} occurs in its tree more than once")
             visited.add(number)
             content = self.read_record(number)
             (count,) = _SHORT.unpack_from(content)

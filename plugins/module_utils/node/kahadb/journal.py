@@ -200,7 +200,7 @@ def commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iterator[
             with contextlib.suppress(FileNotFoundError), os.fdopen(directory.open_file(name), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 if size > MAX_FILE:
-                    tail.note_damage(0, size, "no broker writes so large a file")
+                    tail.note_damage(0, size, "the file is larger than any that a broker writes")
                 elif size:
                     with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
                         for start, stop, checksum in _batches(data, tail, 0, size):
@@ -208,14 +208,14 @@ def commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iterator[
                             tail.checked += checksum != 0
                             is_suspect = verify and bool(checksum) and zlib.adler32(data[start:stop]) != checksum
                             if is_suspect:
-                                tail.note_damage(start, stop, "the checksum of these records is wrong")
+                                tail.note_damage(start, stop, "the checksum of these records does not match")
                             for command in _records(data, start, stop, tail):
                                 yield dataclasses.replace(command, is_suspect=True) if is_suspect else command
                         rest = data[tail.offset : tail.offset + 4096].replace(_END_OF_FILE, b"").rstrip(b"\0")
                         # A batch is written from its head on; where that page was never written, it is zeros.
                         is_begun = _HEADER.startswith(rest[: len(_HEADER)].rstrip(b"\0"))
                         if rest and (position < len(files) - 1 or not is_begun):
-                            tail.note_damage(tail.offset, size, "these bytes are no records")
+                            tail.note_damage(tail.offset, size, "these bytes are not records")
                         tail.unfinished = len(rest) if is_begun else 0
             tail.ends[number] = tail.offset
 
@@ -244,7 +244,8 @@ def _refuse_holes(directory: Directory, files: list[tuple[int, str]]) -> None:
             size, allocated = size + status.st_size, allocated + status.st_blocks * 512
     if size > _HOLES * allocated + 2 * MAX_FILE:
         raise NodeError(
-            f"{directory.path}: its journal looks like {size >> 20} MiB and takes {allocated >> 20}: no broker wrote it"
+            f"the store journal in {directory.path} has a size of {size >> 20} MiB, but uses only "
+            f"{allocated >> 20} MiB of the disk. Brokers write no sparse data files: check who created them"
         )
 
 
@@ -263,7 +264,7 @@ def _batches(data: mmap.mmap, tail: JournalEnd, at: int, end: int) -> Iterator[t
         following = data.find(_HEADER, at + 1)
         if following < 0:
             break
-        tail.note_damage(at, following, "these bytes are no records")
+        tail.note_damage(at, following, "these bytes are not records")
         at = following
     tail.offset = at
 
@@ -310,7 +311,7 @@ def _records(
     while at + _RECORD.size < end:
         length, kind = _RECORD.unpack_from(data, at)
         if length <= _RECORD.size or at + length > end:
-            tail.note_damage(at, end, "the length of a record is wrong")
+            tail.note_damage(at, end, "the length of a record is not valid")
             return
         if kind == 1 and (kinds is None or data[at + _RECORD.size] in kinds):
             try:
@@ -329,7 +330,7 @@ def _command(data: mmap.mmap, at: int, end: int) -> Command:
     if kind in _WITHOUT_MESSAGE:
         return Command(kind, span=span)
     if kind not in _FIELDS:
-        raise ValueError("the kind of the record is not known")
+        raise ValueError("the record has an unknown type")
     transaction, destination, message, subscription, info = _FIELDS[kind]
     field_spans = {field: (start, stop) for field, start, stop in fields(data, at, at + size)}
     if kind == UPDATE:  # holds the record of the message as it is now

@@ -72,7 +72,7 @@ class StoreContents:
             self._note(command)
             for effective_command in self.transactions.records_in_effect(command):
                 self._apply(effective_command)
-            _refuse_more(self.transactions.held, MAX_UNDECIDED, "records of transactions that have no end")
+            _refuse_more(self.transactions.held, MAX_UNDECIDED, "records of transactions that have not ended")
         for command in self.transactions.open_xa_records():
             if command.kind == journal.ADD:
                 self._apply(command)
@@ -140,7 +140,7 @@ class StoreContents:
 
 def _refuse_more(number: int, most: int, what: str) -> None:
     if number > most:
-        raise NodeError(f"its journal has more than {most} {what}: it is not compared")
+        raise NodeError(f"its store journal has more than {most} {what}, so it was not compared")
 
 
 UNSEEN: dict[str, Any] = {

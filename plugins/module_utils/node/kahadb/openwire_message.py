@@ -109,7 +109,7 @@ def read_message(frame: bytes) -> StoredMessage:
 def _read(frame: bytes, version: int) -> StoredMessage:
     reader = _FrameReader(frame, version)
     if _HEAD.unpack_from(frame)[0] != len(frame) - 4:
-        raise ValueError("the frame's length is not its own")
+        raise ValueError("the length field of the frame does not match its size")
     reader.nested()  # producer
     destination = reader.at
     reader.nested()

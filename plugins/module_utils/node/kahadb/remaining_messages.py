@@ -50,7 +50,7 @@ def count_remaining(directory: str, known: Iterable[tuple[str, str]] | None = No
     try:
         open_directory(directory).close()
     except FileNotFoundError:
-        raise NodeError(f"{directory}: there is no such directory") from None
+        raise NodeError(f"the store directory {directory} does not exist") from None
     recovery, tail = RecoverySimulation(), journal.JournalEnd()
     try:
         for command in journal.commands(directory, tail):
@@ -61,8 +61,8 @@ def count_remaining(directory: str, known: Iterable[tuple[str, str]] | None = No
     if tail.damaged or tail.unread:
         places = tail.damaged + tail.unread
         raise NodeError(
-            f"{directory}: {counted(places, 'place')} of its journal cannot be read: nothing can be counted. It is "
-            "damaged, or of a release after 5.8"
+            f"the messages in {directory} cannot be counted, because {counted(places, 'place')} of the store journal "
+            "cannot be read. The store is damaged, or a release after 5.8 wrote it"
         )
     counts = recovery.counts(None if known is None else set(known))
     counts.whole = not files or files[0][0] <= 1
@@ -89,7 +89,7 @@ class RecoverySimulation:
             self._do(effective_command)
         if self._held + self._transactions.held > MAX_RECORDS:
             raise NodeError(
-                f"its journal has more than {MAX_RECORDS} messages and acknowledgements: nothing is counted"
+                f"its store journal has more than {MAX_RECORDS} messages and acknowledgements, so they were not counted"
             )
 
     def holds(self, destination: str, message: str) -> bool:

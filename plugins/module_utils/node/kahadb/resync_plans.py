@@ -69,7 +69,9 @@ def read_plan(store: str, account: SystemAccount) -> ResyncPlan | None:
             return plan
     except (ValueError, TypeError):
         pass
-    raise NodeError(f"{path} cannot be read, see {store}.resync-* and {store}.before-*, and remove it")
+    raise NodeError(
+        f"the resync plan {path} cannot be read: check {store}.resync-* and {store}.before-*, then remove the plan"
+    )
 
 
 def has_plan(store: str, account: SystemAccount) -> bool:
@@ -101,8 +103,8 @@ def untrusted_plan(store: str, account: SystemAccount) -> str:
             return ""
     path = store + _BESIDE
     return (
-        f"{path} is of an earlier version or was planted, and is not trusted: where {store} is missing, move the "
-        f"newest {store}.before-TIME back there, then remove {path} and run it again"
+        f"the resync plan {path} is not trusted, because an earlier version or another account wrote it. If {store} is "
+        f"missing, rename the newest {store}.before-TIME to {store}. Then remove {path} and run the playbook again"
     )
 
 
@@ -127,7 +129,10 @@ def _open(store: str, account: SystemAccount, make: bool) -> Directory:
         plan_directory = _make(DIRECTORY)
     if not plan_directory.is_private:
         plan_directory.close()
-        raise NodeError(f"{DIRECTORY} can be written by others than root: let root own it and all above it")
+        raise NodeError(
+            f"accounts other than root can write to {DIRECTORY}: make root the owner of it and of all directories "
+            "above it"
+        )
     return plan_directory
 
 
@@ -139,7 +144,10 @@ def _make(path: str) -> Directory:
         above = _make(parent)
     with above:
         if not above.is_private:
-            raise NodeError(f"{parent} can be written by others than root: resync plans are not kept there")
+            raise NodeError(
+                f"accounts other than root can write to {parent}, so it cannot contain resync plans: make root its "
+                "owner"
+            )
         made = above.make_directory(name, 0o700)
         above.sync()
         return made

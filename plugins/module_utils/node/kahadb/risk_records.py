@@ -162,4 +162,4 @@ def _parse_record(path: str, content: bytes) -> RiskRecord:
         risk = RebuildRisk(messages, fields["complete"] is True)
         return RiskRecord(path, float(moment), fields["store"], risk, max(0, more or 0))
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"it is no record: {error}") from None
+        raise ValueError(f"the content is not a risk record: {error}") from None

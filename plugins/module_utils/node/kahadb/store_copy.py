@@ -91,13 +91,13 @@ def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -
         with open_directory(path) as parent:
             if parent.exists(name) and stat.S_ISLNK(parent.status(name).st_mode):
                 return (
-                    f"{store} is a link, and a store is replaced by a rename: set activemq_store_directory "
-                    "to the directory itself"
+                    f"{store} is a link, but resync replaces a store by a rename: set activemq_store_directory "
+                    "to the target of the link"
                 )
             if _is_mount_point(parent, name):
                 return (
-                    f"{store} is a mount point, and a store is replaced by a rename: set activemq_store_directory "
-                    "below it"
+                    f"{store} is a mount point, but resync replaces a store by a rename: set activemq_store_directory "
+                    "to a directory below it"
                 )
             free = shutil.disk_usage(parent.descriptor).free
         if free < needed + _SPARE:
@@ -273,7 +273,7 @@ def _write_sums(path: str, name: str, content: str) -> str:
                 parent.write_file(f"{backup}.json", content.encode(), 0o640)
                 parent.sync()
                 return backup
-    raise NodeError(f"{path} has 100 backups from this second: move them away")
+    raise NodeError(f"{path} already has 100 backups of the store from this second: move them away")
 
 
 def _refuse_untrusted_plan(where: Location) -> None:

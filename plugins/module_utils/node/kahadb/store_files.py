@@ -46,7 +46,9 @@ def manifest(store: str) -> dict[str, dict[str, Any]]:
             if not _OF_HOST.isdisjoint(relative.split("/")[:-1]):
                 continue
             if not stat.S_ISREG(directory.status(name).st_mode):
-                raise NodeError(f"{path} is neither a file nor a directory: a store with such an entry is not copied")
+                raise NodeError(
+                    f"{path} is neither a file nor a directory, so the store was not copied: remove this entry"
+                )
             if relative != LOCK:
                 descriptor = directory.open_file(name)
                 try:
@@ -104,7 +106,7 @@ def is_locked(store: str) -> bool:
 def refuse_locked(store: str) -> None:
     """Raise NodeError where a broker holds the lock of the store."""
     if is_locked(store):
-        raise NodeError(f"the lock of {store} is held: a broker runs on it")
+        raise NodeError(f"a running broker holds the lock of {store}: stop this broker")
 
 
 def allocated_bytes(store: str) -> int:
@@ -194,7 +196,7 @@ def _directory_of(top: Directory, name: str, make: bool = False) -> Iterator[tup
     """
     parts = name.split("/")
     if any(part in ("", ".", "..") for part in parts):
-        raise NodeError(f"{name!r} does not lie inside the store")
+        raise NodeError(f"{name!r} is not a path inside the store")
     opened: list[Directory] = []
     here = top
     try:

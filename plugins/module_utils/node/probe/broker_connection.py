@@ -151,7 +151,7 @@ def _require_owner(connection: socket.socket, expected: int, timeout: float, pid
     if account is not None:
         who = f"the account with uid {account}"
     host, port = connection.getpeername()[:2]
-    text = f"{who} answers at {host}:{port}, and not the broker's account, uid {expected}: no login was sent"
+    text = f"{who} answers at {host}:{port} instead of the broker's account (uid {expected}), so no login was sent"
     raise ForeignListenerError(errno.EPERM, text)
 
 

@@ -138,7 +138,7 @@ def probe_connector(
     except Failed as error:
         return ProbeAnswer(False, False, str(error), greeted=True, refused_login=error.may_be_login, failed=True)
     except Blocked as error:
-        return ProbeAnswer(False, False, f"{error}, and then sends no data for {timeout:g} s", greeted=True)
+        return ProbeAnswer(False, False, f"{error} and then sends no data for {timeout:g} s", greeted=True)
     except ForeignListenerError as error:
         return ProbeAnswer(False, None, str(error.strerror))
     except ConnectionRefusedError:
@@ -148,9 +148,11 @@ def probe_connector(
     except (ConnectionError, ssl.SSLError) as error:
         # Only a broker that lives completes a handshake, or refuses it by an alert.
         if requires_client_certificate and (is_agreed or "ALERT" in (getattr(error, "reason", None) or "")):
-            return ProbeAnswer(True, None, "answers over TLS, and refuses a client without a certificate")
+            return ProbeAnswer(True, None, "answers over TLS and rejects a client without a certificate")
         return ProbeAnswer(False, None, f"{type(error).__name__}: {error}", failed=is_agreed)
-    except (OSError, ValueError, struct.error) as error:
+    except (ValueError, struct.error) as error:
+        return ProbeAnswer(False, None, f"violates its protocol: {error}")
+    except OSError as error:
         return ProbeAnswer(False, None, f"{type(error).__name__}: {error}")
     if speak is None or detail == _ANSWERS_TLS:
         return ProbeAnswer(True, None, detail)
@@ -180,18 +182,18 @@ def _greeted(how: str) -> Iterator[None]:
     except _SILENCE:
         raise Blocked(how) from None
     except ConnectionError:
-        raise Failed(f"{how}, and then closes the connection") from None
+        raise Failed(f"{how} and then closes the connection") from None
 
 
 def _openwire(connection: BrokerConnection, _login: Login) -> str:
     """Read the WireFormatInfo with which every OpenWire broker greets: length, type 1, the word ActiveMQ."""
     head = connection.exchange.read(13)
     if head[4] != 1 or head[5:] != b"ActiveMQ":
-        raise ValueError("it does not support OpenWire")
-    return "greets in OpenWire"
+        raise ValueError("the first bytes are not an OpenWire greeting")
+    return "sends an OpenWire greeting"
 
 
-_ANSWERS_TLS = "answers over TLS with a certificate that cannot be verified: no login was sent"
+_ANSWERS_TLS = "answers over TLS, but its certificate cannot be verified, so the probe sent no login"
 
 
 def _stomp(connection: BrokerConnection, login: Login) -> str:
@@ -203,7 +205,7 @@ def _stomp(connection: BrokerConnection, login: Login) -> str:
     client = StompClient(exchange)
     client.send_frame("CONNECT", connect_headers(login))
     _check_frame(client.read_frame(), "CONNECTED", "CONNECT")
-    with _greeted("CONNECTED over STOMP"):
+    with _greeted("answers CONNECTED over STOMP"):
         subscription = {"destination": destination, "receipt": "s", "activemq.prefetchSize": _PREFETCH}
         client.send_frame("SUBSCRIBE", subscription)
         _check_frame(client.read_frame(), "RECEIPT", "SUBSCRIBE")
@@ -211,7 +213,7 @@ def _stomp(connection: BrokerConnection, login: Login) -> str:
         while token not in _check_frame(client.read_frame(), "MESSAGE", "SEND").body:
             pass
     client.send_frame("DISCONNECT", {})
-    return "CONNECTED, and gave a message back over STOMP"
+    return "completed a round trip over STOMP"
 
 
 def _check_frame(frame: Frame, command: str, step: str) -> Frame:
@@ -223,7 +225,7 @@ def _check_frame(frame: Frame, command: str, step: str) -> Frame:
             raise ProbeRefused(f"answers over STOMP and rejects the probe: {reason}", is_login=step == "CONNECT")
         raise Failed(f"answers {step} over STOMP with an error: {reason}")
     if frame.command != command:
-        raise ValueError(f"it answers {frame.command[:20]!r} over STOMP")
+        raise ValueError(f"the STOMP frame {frame.command[:20]!r} came instead of {command}")
     return frame
 
 
@@ -247,20 +249,20 @@ def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int,
     exchange.send(mqtt_packet(0x10, b"\0\x04MQTT\x04" + bytes([flags]) + b"\0\x1e" + payload))
     code = _expect_packet(exchange, 2)[1]
     if code in refused_logins:
-        raise ProbeRefused(f"CONNACK {code}: answers over MQTT and rejects the account", is_login=True)
+        raise ProbeRefused(f"answers over MQTT and rejects the account (CONNACK {code})", is_login=True)
     if code:
-        raise Failed(f"CONNACK {code}: answers over MQTT and rejects the connection", may_be_login=code == 3)
-    with _greeted("CONNACK 0 over MQTT"):
+        raise Failed(f"answers over MQTT and rejects the connection (CONNACK {code})", may_be_login=code == 3)
+    with _greeted("answers CONNACK 0 over MQTT"):
         exchange.send(mqtt_packet(0x82, b"\0\x01" + mqtt_text(topic) + b"\0"))
         if _expect_packet(exchange, 9)[2] == 0x80:
             # MQTT has one code for every reason, and the account of probes has the right.
-            refusal = "CONNACK 0: answers over MQTT and refuses the subscription"
+            refusal = "answers over MQTT and rejects the subscription"
             raise Failed(refusal) if login.is_probe_account else ProbeRefused(refusal, is_login=False)
         exchange.send(mqtt_packet(0x30, mqtt_text(topic) + token))
         while token not in _expect_packet(exchange, 3):
             pass
     exchange.send(mqtt_packet(0xE0, b""))
-    return "CONNACK 0, and gave a message back over MQTT"
+    return "completed a round trip over MQTT"
 
 
 def _expect_packet(exchange: DeadlineSocket, kind: int) -> bytes:
@@ -270,7 +272,7 @@ def _expect_packet(exchange: DeadlineSocket, kind: int) -> bytes:
         digits += exchange.read(1)
     length, _unused = read_varint(digits, 0)
     if head >> 4 != kind or length > _LIMIT:
-        raise ValueError(f"it answers with packet {head >> 4}, not {kind}, over MQTT")
+        raise ValueError(f"an MQTT packet of type {head >> 4} came instead of type {kind}")
     return exchange.read(length)
 
 

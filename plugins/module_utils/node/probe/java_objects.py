@@ -73,7 +73,7 @@ class ObjectReader:
         self._handles: list[Any] = []
         self._depth = 0
         if self._read(4) != HEADER:
-            raise ValueError("the answer is no stream of Java objects")
+            raise ValueError("the answer is not a stream of Java objects")
 
     def read_block_data(self) -> bytes:
         """Return the next block of primitive data in the stream as bytes. Raises ValueError if an object comes next."""

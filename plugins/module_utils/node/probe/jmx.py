@@ -135,7 +135,9 @@ class MBeanServer:
             return None
         self._left -= len(value) if isinstance(value, str) else 8
         if self._left < 0:
-            raise ValueError(f"its names and values have more than {_LONGEST >> 20} Mi characters")
+            raise ValueError(
+                f"the names and values of the JVM's management view have more than {_LONGEST >> 20} Mi characters"
+            )
         return value
 
     def _call(self, target: _Remote, method: str, arguments: bytes, returns: bool = True) -> Any:
@@ -143,7 +145,7 @@ class MBeanServer:
         head = target.id + struct.pack(">i", -1) + _hash_of(method)
         self._socket.send(b"\x50" + HEADER + b"\x77" + bytes([len(head)]) + head + arguments)
         if self._socket.read(1) != b"\x51":
-            raise ValueError("it does not answer with a return value")
+            raise ValueError("the JVM does not answer with a return value")
         reader = ObjectReader(self._socket.read)
         is_exception = reader.read_block_data()[:1] == b"\2"
         value = reader.read_value() if returns or is_exception else None

@@ -112,7 +112,7 @@ def _address(jvm: _Jvm, deadline: float) -> str:
         _ask(jvm, deadline, "jcmd", "ManagementAgent.start_local")
         address_match = _ADDRESS.search(_ask(jvm, deadline, "agentProperties"))
     if not address_match:
-        raise NodeError(f"process {jvm.process.pid} does not open its management view to this machine")
+        raise NodeError(f"process {jvm.process.pid} does not open its management view (JMX) to this host")
     return address_match[1].replace("\\", "").strip()
 
 
@@ -156,7 +156,10 @@ def _wake(jvm: _Jvm, deadline: float, path: str) -> None:
     a unit, where its account may not write.
     """
     if not catches_quit(jvm.process.pid):
-        raise NodeError(f"process {jvm.process.pid} does not catch SIGQUIT, which would end it: it cannot be queried")
+        raise NodeError(
+            f"process {jvm.process.pid} was not queried, because it does not catch SIGQUIT, and the signal would "
+            "stop it"
+        )
     trigger = jvm.path(".attach_pid")
     os.close(os.open(trigger, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
     try:
@@ -174,5 +177,7 @@ def _account(process: Process) -> tuple[int, int]:
     """Return uid and gid of the process. Raises NodeError when it is gone or has more than one."""
     uid, gid = account_of(process.pid), group_of(process.pid)
     if uid is None or gid is None:
-        raise NodeError(f"process {process.pid} has ended, or runs with more than one account: it is not queried")
+        raise NodeError(
+            f"process {process.pid} was not queried, because it has ended or runs with more than one account"
+        )
     return uid, gid

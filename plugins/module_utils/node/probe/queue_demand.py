@@ -41,7 +41,7 @@ def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dic
     deployed = read_deployed(layout, name)
     listener = next((each for each in deployed.listeners if protocol_of(each.scheme) == "stomp"), None)
     if listener is None:
-        raise NodeError("this broker has no STOMP connector: add one to activemq_connectors while you migrate")
+        raise NodeError("the migration requires a STOMP connector on this broker: add one to activemq_connectors")
     subscribed = sorted(set(queues))
     try:
         expected = expected_of_directory(layout.base)

@@ -68,7 +68,7 @@ def watch_addresses(
 def _parse_address(text: str) -> tuple[str, tuple[str, int]]:
     parts = read_address(text)
     if not parts or not parts[1]:
-        raise NodeError(f"{text!r} is no address such as mqtt://orders-mq01-a.example.com:1883")
+        raise NodeError(f"{text!r} is not an address: write it like mqtt://orders-mq01-a.example.com:1883")
     scheme, host, port = parts
     return scheme, (host, port)
 
@@ -80,7 +80,7 @@ def _login(base: str) -> Login:
         deployed = read_deployed(layout, layout.current_name())
         return deployed.probe_login if deployed.probe_login.username else deployed.login
     except (OSError, ParseError) as error:
-        raise NodeError(f"{layout.base}: the configuration cannot be read: {error}") from None
+        raise NodeError(f"the configuration below {layout.base} cannot be read: {error}") from None
 
 
 def _round(

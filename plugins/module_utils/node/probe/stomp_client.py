@@ -48,7 +48,9 @@ class StompClient:
         """Send one frame. Raises ValueError for what the frame cannot carry, OSError."""
         lines = [command, *(f"{name}:{text}" for name, text in headers.items())]
         if any("\n" in line or "\0" in line for line in lines) or "\0" in body:
-            raise ValueError(f"{command}: STOMP 1.0 cannot carry line ends in headers, or a NUL")
+            raise ValueError(
+                f"the STOMP frame {command} has a line end or a NUL in a header, which STOMP 1.0 cannot represent"
+            )
         self.exchange.send(("\n".join(lines) + "\n\n" + body + "\0").encode())
 
     def read_frame(self) -> Frame:

@@ -68,7 +68,9 @@ def named_account(name: str) -> SystemAccount:
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
-        raise AccountError(f"there is no user {name} on this host") from None
+        raise AccountError(
+            f"the user {name} does not exist on this host: create the account, or correct the variable that names it"
+        ) from None
     return SystemAccount(entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(name, entry.pw_gid)))
 
 
@@ -100,10 +102,10 @@ def account_for(path: str, user: str | None = None) -> SystemAccount:
     if account is None:
         account = _numbered(*foreign) if foreign else own_account()
     if account.uid == 0 and foreign is not None:
-        owner = f"belongs to {account_name(foreign[0])}" if foreign[0] else "can be written by others than root"
+        owner = f"belongs to {account_name(foreign[0])}" if foreign[0] else "is writable for accounts other than root"
         raise AccountError(
-            f"{path} is not touched as root, because a directory on its way {owner}: "
-            "name the broker's account (the option user, activemq_user in the inventory)"
+            f"root must not use {path}, because a directory above it {owner}: "
+            "set the module's option user (activemq_user in the inventory) to the broker's account"
         )
     return account
 
@@ -149,9 +151,11 @@ def run_as(
     if account.is_own and not in_child:
         return function(*arguments)
     if os.geteuid() != 0 and not account.is_own:
-        raise AccountError(f"only root or {account.name} itself can do this: use become")
+        raise AccountError(
+            f"only root or {account.name} can do this, but the task runs as {own_account().name}: set become"
+        )
     if account.uid == 0 and not account.is_own:
-        raise AccountError("a child that is to give up root cannot stay root")
+        raise AccountError("root cannot be the account of a process that drops root privileges")
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -163,13 +167,13 @@ def run_as(
     except BaseException as error:
         _end(child)
         if isinstance(error, TimeoutError):
-            raise AccountError(f"nothing came of it as {account.name}: {error}") from None
+            raise AccountError(f"the process that ran as {account.name} returned no result: {error}") from None
         raise
     finally:
         os.close(reading)
     status = _end(child) if answer is None else os.waitpid(child, 0)[1]
     if answer is None:
-        raise AccountError(f"nothing came of it as {account.name}: {_ending(status)}")
+        raise AccountError(f"the process that ran as {account.name} returned no result: {_ending(status)}")
     if "error" in answer:
         raise _exception(answer)
     result: _T = answer["result"]
@@ -217,7 +221,7 @@ def _give_up_root(account: SystemAccount) -> None:
         os.setresuid(-1, 0, -1)
         has_ids = False
     if not has_ids:
-        raise AccountError(f"root could not be given up for {account.name}")
+        raise AccountError(f"the process could not drop root privileges to run as {account.name}")
 
 
 def _described(error: Exception) -> dict[str, Any]:
@@ -258,9 +262,9 @@ def _read(descriptor: int, child: int, patience: float) -> dict[str, Any] | None
                 break
             parts.append(part)
         elif _is_stopped(child):
-            raise TimeoutError("its process was stopped by a signal")
+            raise TimeoutError("it was stopped by a signal")
         if time.monotonic() >= deadline:
-            raise TimeoutError(f"no answer within {patience:g} s")
+            raise TimeoutError(f"it did not finish within {patience:g} s")
     data = b"".join(parts)
     if not data.endswith(b"\n"):
         return None
@@ -289,5 +293,5 @@ def _end(child: int) -> int:
 
 def _ending(status: int) -> str:
     if os.WIFSIGNALED(status):
-        return f"its process was ended by signal {os.WTERMSIG(status)} (9 may mean that memory ran out)"
-    return f"its process ended with status {os.WEXITSTATUS(status) if os.WIFEXITED(status) else status}"
+        return f"it was terminated by signal {os.WTERMSIG(status)} (9: the host may have run out of memory)"
+    return f"it exited with status {os.WEXITSTATUS(status) if os.WIFEXITED(status) else status}"

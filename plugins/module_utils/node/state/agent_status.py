@@ -79,5 +79,5 @@ def ask_agent(path: str) -> dict[str, Any]:
             answer = connection.read_through(b"\n")
     status = parse_json(answer)
     if not isinstance(status, dict) or "error" in status:
-        raise ValueError(f"it answers {answer[:100]!r}")
+        raise ValueError(f"the agent answered {answer[:100]!r}")
     return status

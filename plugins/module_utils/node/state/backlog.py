@@ -53,7 +53,9 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
     deployed = read_deployed(layout, layout.current_name())
     store = deployed.store
     if not store or deployed.persistence["kind"] != "kahaDB":
-        raise NodeError(f"{layout.current} names no single kahaDB store: only that can be counted")
+        raise NodeError(
+            f"{layout.current} does not configure a single kahaDB store: the backlog of other stores cannot be counted"
+        )
     # A guard's link belongs to the broker's account, and leads where that account wants: the account is found first.
     account = account_for(os.path.dirname(store) if os.path.islink(store) else store, user)
     store = _directory_in_force(store, account)
@@ -73,7 +75,7 @@ def _directory_in_force(store: str, account: SystemAccount) -> str:
     try:
         directory: str = run_as(account, find_directory)
     except (OSError, NodeError) as error:
-        raise NodeError(f"{store}: the generation in force is not known: {error}") from None
+        raise NodeError(f"the generation in force of {store} is not known: {error}") from None
     return directory
 
 
@@ -135,7 +137,9 @@ def _view(process: Process) -> ManagementView:
     for mbean in management.query_mbeans(process, "Type=*,*", lambda _unused: _ATTRIBUTES):
         mbeans_by_type[mbean["Type"]].append(mbean)
     if not mbeans_by_type["Broker"]:
-        raise NodeError("its management view has no broker of 5.3 to 5.7: useJmx is off, or it is a later release")
+        raise NodeError(
+            "the management view of the broker has no MBean of 5.3 to 5.7: useJmx is off, or the release is later"
+        )
     return ManagementView(
         queues={queue["Destination"]: int(queue["QueueSize"]) for queue in mbeans_by_type["Queue"]},
         subscriptions={

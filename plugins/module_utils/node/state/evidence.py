@@ -65,7 +65,7 @@ def _typed(kind: type[_Observed], returned: Mapping[str, Any]) -> _Observed:
             continue
         annotation = str(known.type).removesuffix(" | None")
         if not _CHECKS[annotation](observed):
-            raise NodeError(f"{known.name} is no {annotation}: {str(observed)[:100]!r}")
+            raise NodeError(f"{known.name} must be of the type {annotation}, not {str(observed)[:100]!r}")
         typed[known.name] = tuple(observed) if isinstance(observed, list) else observed
     try:
         return kind(**typed)

@@ -79,11 +79,11 @@ def wait_for_start(base: str, wait: float) -> dict[str, Any]:
 def _active_broker(layout: Layout, unit: str | None) -> Process:
     process = find_broker(layout.base, unit)
     if process is None:
-        raise NodeError("the broker is not running, so no fault was injected")
+        raise NodeError("no fault was injected, because the broker is not running")
     phase = broker_log.read_phase(layout.data, process.since)
     # No standby listens, and a client may have written into the log.
     if process.state == "T" or (phase.name != "started" and not _is_listening(layout, process)):
-        raise NodeError(f"the broker is not active any more ({phase.message or phase.name}): no fault was injected")
+        raise NodeError(f"no fault was injected, because the broker is no longer active: {phase.message or phase.name}")
     return process
 
 
@@ -115,7 +115,9 @@ def _wait_until_frozen_or_gone(layout: Layout, unit: str | None, pid: int, act: 
         if process is None or process.pid != pid or (act == "pause" and process.state == "T"):
             return
         time.sleep(0.05)
-    raise NodeError(f"process {pid} is not {'frozen' if act == 'pause' else 'gone'} after {_PATIENCE} s")
+    raise NodeError(
+        f"process {pid} was not {'frozen' if act == 'pause' else 'terminated'} within {_PATIENCE} s after the fault"
+    )
 
 
 def _timer_name(unit: str) -> str:
@@ -128,10 +130,10 @@ def _start_return_timer(unit: str, act: str, seconds: int) -> None:
     command = ["systemd-run", "--collect", f"--unit={_timer_name(unit)}", f"--on-active={seconds}", "systemctl", *then]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise NodeError(f"systemd-run: {done.stderr.strip()[-200:]}: no fault was injected")
+        raise NodeError(f"no fault was injected, because systemd-run failed: {done.stderr.strip()[-200:]}")
 
 
 def _systemctl(*words: str, must: bool = True) -> None:
     done = subprocess.run(["systemctl", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode and must:
-        raise NodeError(f"systemctl {' '.join(words)}: {done.stderr.strip()[-200:]}")
+        raise NodeError(f"systemctl {' '.join(words)} failed: {done.stderr.strip()[-200:]}")

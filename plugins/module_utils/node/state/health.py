@@ -197,5 +197,5 @@ def _access(directory: Directory) -> str:
         is_writable = os.access(".", os.W_OK | os.X_OK, dir_fd=directory.descriptor)
         return "" if is_writable else f"{directory.path} cannot be written"
     except OSError as error:
-        return f"lock: {os.strerror(error.errno or 0).lower()}"
+        return f"the lock of {directory.path} cannot be opened: {os.strerror(error.errno or 0).lower()}"
     return ""

@@ -60,7 +60,7 @@ def classify(sample: Sample) -> HangState:
     evidence, state = sample.evidence, judge(sample.evidence).state
     process, silent = evidence.process, evidence.silent_connectors
     if process is None:
-        return HangState(state, IDLE, "no broker runs")
+        return HangState(state, IDLE, "the broker is not running")
     who = f"process {process.pid}"
     greeting = [f"{name} {answer.detail}" for name, answer in evidence.answers.items() if answer.greeted]
     if evidence.is_frozen:

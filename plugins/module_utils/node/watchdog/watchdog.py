@@ -188,7 +188,7 @@ class Watchdog:
             count.kind == hang_detection.HUNG and count.times >= MISSES and now - count.since >= hang_state.patience
         )
         samples = [
-            MetricSample("activemq_watchdog_hung", "gauge", "1 while the broker hangs", int(is_hung)),
+            MetricSample("activemq_watchdog_hung", "gauge", "1 while the broker is hung", int(is_hung)),
             MetricSample(
                 "activemq_watchdog_kills_total", "counter", "brokers killed by this watchdog", self._kill_count
             ),
@@ -204,7 +204,7 @@ class Watchdog:
             MetricSample(
                 "activemq_certificate_expiry_timestamp_seconds",
                 "gauge",
-                "when the certificate that a connector shows ends",
+                "expiry time of the certificate that a connector presents",
                 end,
                 {"connector": name},
             )
