@@ -53,7 +53,7 @@ DOCSTRING_PHRASES = (
     Phrase(r"\banybody\b", "the name of the actor"),
 )
 _EXAMPLES_OF_RULE = re.compile(r"^(?:Fires|Silent) on .*", re.MULTILINE | re.DOTALL)
-_LIBRARIES = ("src",)
+_LIBRARIES = ("src", "agent/src")
 _CODE = re.compile(r"^(```|~~~).*?^\1[ \t]*$|``.*?``|`[^`\n]*`|<[^>\n]+>|\]\([^)\s]*\)", re.MULTILINE | re.DOTALL)
 _SENTENCE_END = re.compile(r"(?<=[.:;?!])\s+(?=[^a-z])|\n\s*\n|\n(?=\s*(?:[-*|#]|\d+\.))|\s\|\s|\|\n")
 

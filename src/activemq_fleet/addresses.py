@@ -95,9 +95,7 @@ def parse_url(text: str) -> tuple[Address, bool]:
     if not separator:
         return parse(text), False
     if scheme.lower() != "ssl":
-        raise ValueError(
-            f"{text.strip()!r}: write host:port, or ssl://host:port for TLS; {scheme}:// is not known here"
-        )
+        raise ValueError(f"{text.strip()!r}: write host:port, or ssl://host:port for TLS; {scheme}:// is not supported")
     return parse(rest.removesuffix("/")), True
 
 

@@ -107,7 +107,9 @@ def test_a_node_to_which_the_load_could_not_move_is_refused(served: str) -> None
 
 def test_a_connection_that_is_taken_by_something_else_proves_nothing(taken: str, refused: str) -> None:
     assert f"{taken} (it closes the connection without an answer" in refusal(spec(taken, refused))
-    assert f"{taken} (does not use TLS: ssl:// requires the broker's TLS port)" in refusal(spec(f"ssl://{taken}"))
+    assert f"{taken} (does not use TLS: remove ssl:// in mb.urls, or name the broker's TLS port)" in refusal(
+        spec(f"ssl://{taken}")
+    )
 
 
 def test_one_that_hangs_up_is_asked_again() -> None:
@@ -146,7 +148,7 @@ def test_a_certificate_that_agents_do_not_accept_is_named(tmp_path: Path) -> Non
     other.mkdir()
     with server(serving(Authority(tmp_path).certificate("127.0.0.1"))) as port:
         said = refusal(spec(f"ssl://127.0.0.1:{port}", **{"tls.ca": str(Authority(other, "stranger").ca)}))
-    assert "shows a certificate of an authority that is not trusted here" in said
+    assert "has a certificate from an authority that the agent does not trust" in said
 
 
 def test_a_silent_host_is_named(served: str, silent: str) -> None:

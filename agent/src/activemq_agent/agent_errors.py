@@ -1,4 +1,4 @@
-"""The agent's errors: each says in one line what is wrong and what to do."""
+"""Define the agent's errors. The text of each error is one line with the problem and its remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tries the brokers of an agent's configuration: TCP (and TLS), CONNACK, and one message there and back."""
+"""Test connections to the brokers of an agent's configuration: TCP (and TLS), CONNACK, and one round trip."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def refuse_short_memory(config: Config) -> None:
     needed = config.publisher_timeout + config.offline_limit
     if config.dedupe_days * DAY < needed:
         raise ConfigError(
-            f"dedupe.days: {config.dedupe_days:g} is too short: a copy may come mb.publisher.timeout + "
-            f"subscription.offline.limit = {needed:g} s after the event; set at least {needed / DAY:.4g}"
+            f"dedupe.days: {config.dedupe_days:g} is too short: a duplicate can arrive mb.publisher.timeout + "
+            f"subscription.offline.limit = {needed:g} s after the event: set at least {needed / DAY:.4g}"
         )
 
 
@@ -104,13 +104,13 @@ class _Attempt:
 
     def _connect(self) -> None:
         began, limit = time.monotonic(), self._config.policy.connack_timeout
-        what = "answer in {:g} s"
+        what = "answer in {:g} s: check its process and the network"
         if self._broker.tls:
             what = "answer the TLS handshake in {:g} s: the broker hangs, or the port does not use TLS"
-        wait_for_event(self._events, TransportUp, began + limit, f"does not {what.format(limit)}")
+        wait_for_event(self._events, TransportUp, began + limit, f"it does not {what.format(limit)}")
         self._steps.append(("TLS" if self._broker.tls else "TCP", time.monotonic() - began))
         began = time.monotonic()
-        silent = f"accepts connections, but sends no CONNACK in {limit:g} s: it hangs, or has another protocol"
+        silent = f"it accepts connections, but sends no CONNACK in {limit:g} s: it hangs, or the port does not use MQTT"
         answer = wait_for_event(self._events, Connack, began + limit, silent)
         if answer.refused is not None:
             hint = ": check mb.username and mb.password" if answer.bad_credentials else ""
@@ -120,11 +120,11 @@ class _Attempt:
     def _round_trip(self, session: Session) -> None:
         began, limit = time.monotonic(), self._config.policy.canary_timeout
         session.subscribe(self._topic, 0)
-        if wait_for_event(self._events, Suback, began + limit, f"does not answer SUBSCRIBE in {limit:g} s").refused:
-            raise AgentError(f"rejects topic {self._topic}: its ACL must allow this user to read and write it")
+        if wait_for_event(self._events, Suback, began + limit, f"it does not answer SUBSCRIBE in {limit:g} s").refused:
+            raise AgentError(f"it rejects topic {self._topic}: its ACL must allow this user to read and write it")
         body = uuid.uuid4().hex.encode()
         session.publish(self._topic, body)
-        lost = f"accepts a message on {self._topic}, but does not deliver it in {limit:g} s: check its ACL and store"
+        lost = f"it accepts a message on {self._topic}, but does not deliver it in {limit:g} s: check its ACL and store"
         while wait_for_event(self._events, Message, began + limit, lost).payload != body:
             pass
         self._steps.append(("round trip", time.monotonic() - began))
@@ -134,7 +134,7 @@ class _Attempt:
         kept_silent = bool(self._steps) and not any(name == "CONNACK" for name, _ in self._steps)
         is_plain = not self._broker.tls and "rejected the login" not in problem
         if kept_silent and is_plain and speaks_tls(self._broker.address, 2.0):
-            return f"uses TLS: write ssl://{self._broker} in mb.urls"
+            return f"it uses TLS: write ssl://{self._broker} in mb.urls"
         return problem
 
 

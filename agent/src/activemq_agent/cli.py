@@ -1,4 +1,4 @@
-"""``activemq-agent``: runs the agent, tries its brokers, and talks to the one that runs.
+"""The command ``activemq-agent``: run the agent, test its brokers, and send requests to the running agent.
 
 Exit codes: 0 fine; 1 refused, or it did not work; 2 wrong usage or configuration. Errors are lines on stderr.
 """

@@ -17,11 +17,11 @@ DEFAULT_SOCKET = Path("/var/lib/activemq-agent/agent.sock")
 TIMEOUT = 60.0
 """Seconds to wait for an answer."""
 AT_ONCE = 500
-"""Requests that may be under way on a connection."""
+"""Largest number of requests without an answer on a connection."""
 BYTES_AT_ONCE = 1 << 18
-"""Bytes of requests under way at most: while they are written nobody reads the answers, which have to fit into the
-socket's buffer.
-The agent answers with one write what it has read at once, a few KiB at least, and some 280 writes fit."""
+"""Largest number of bytes of requests without an answer. While the client writes requests it reads no answers, so the
+answers must fit into the buffer of the socket. The agent writes one answer per read of a few KiB, and the buffer holds
+about 280 writes."""
 
 _ERRORS: dict[str, type[AgentError]] = {Full.code: Full, Refused.code: Refused, "bad": Refused}
 
@@ -85,8 +85,9 @@ class Client:
         """Send request lines and return their answers. Raises AgentError if one gets none."""
         answers: list[dict[str, Any]] = []
         try:
+            # An agent with too many callers answers at once, and reads no request.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                self._socket.sendall(b"".join(requests))  # an agent with too many callers says so, and does not listen
+                self._socket.sendall(b"".join(requests))
             for _ in requests:
                 line = self._answers.readline()
                 if not line.endswith(b"\n"):
@@ -96,8 +97,8 @@ class Client:
                     return [answers[-1]] * len(requests)
         except (OSError, ValueError) as error:
             raise AgentError(
-                f"{self._path}: the agent did not answer ({getattr(error, 'strerror', None) or error}): whether the "
-                "request was carried out is not known; publish again with the same --id"
+                f"{self._path}: the agent did not answer ({getattr(error, 'strerror', None) or error}), and may have "
+                "carried out the request: check activemq-agent status, and publish the event again with the same --id"
             ) from error
         return answers
 

@@ -84,7 +84,7 @@ def _key_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield (key, reason) for keys that are not known, and for values on several lines that are no lists."""
     for key, text in texts.items():
         if key not in _BY_NAME:
-            yield key, f"is not known{_suggestion(key)}"
+            yield key, f"is not a key of agent.conf{_suggestion(key)}"
         elif "\n" in text and key not in _LISTS:
             yield key, "has several lines: write the value on one line"
 
@@ -93,7 +93,7 @@ def _dependency_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield (key, reason) for keys that have no effect without another one."""
     for key, needed in _NEEDED.items():
         if key in texts and needed not in texts:
-            yield key, f"needs {needed} too"
+            yield key, f"has no effect without {needed}: set {needed}"
     if "mb.password" in texts and "mb.password.file" in texts:
         yield "mb.password.file", "is set in addition to mb.password: remove one of them"
     if "ssl://" not in texts.get("mb.urls", "").lower():
@@ -178,7 +178,7 @@ def _refuse_open(path: Path, descriptor: int | None = None) -> None:
 def _policy_problems(policy: Policy) -> Iterator[tuple[str, str]]:
     """Yield (key, reason) for ``connecting.*`` numbers that contradict each other."""
     if policy.fast_pause[0] > policy.fast_pause[1]:
-        yield "connecting.fast.pause", "the shortest pause comes first"
+        yield "connecting.fast.pause", "the first number must not be above the second: write the shortest pause first"
     if policy.base > policy.cap:
         yield "connecting.base", "must not be above connecting.cap"
     if policy.steady > 1:

@@ -1,41 +1,40 @@
-"""When to dial which broker, and when to leave it: a state machine without sockets or clocks.
+"""Decide when to connect to which broker, and when to leave it: a state machine without sockets or clocks.
 
-One machine looks after one connection at a time. Its caller reports what happens as events, each with
-the time in seconds of a clock that never goes back, and carries out the actions that come back, in
-their order. ``due`` returns when the next ``Tick`` is required.
+A machine manages one connection at a time. Its caller reports events, each with the time in seconds of a monotonic
+clock, and carries out the returned actions in their order. ``due`` returns when the next ``Tick`` is required.
 
-How it goes
-- A *walk* dials the brokers in the order of the list. Whoever accepts (CONNACK, code 0) within
-  ``connack_timeout`` wins. The first walk, and the first after a working connection is lost, starts at
-  once and dials one broker right after the other.
-- A connection has *worked* once a canary came back and it has been up for ``stable``; one that was lost
-  sooner counts too, if the one before it did not need this. For ``fast_phase`` after a working one is
-  lost, walks are ``fast_pause`` apart. A broker that opens the connection and then says nothing (a
-  frozen master keeps its lock, and nobody can take over before it is gone) makes this phase longer, to
-  ``hung_phase`` after the loss at most.
-- After that there is a pause before every single attempt, so that an agent's rate does not grow with
-  its list. The pauses have full jitter under a ceiling that doubles from ``base`` to ``cap``; straight
-  after a fast phase, when every agent of a fleet is at the same point, the first ceiling is ``cap``.
-  Full jitter at the cap would let attempts bunch (fifty agents: 12 in a second, where the mean is
-  3.3): once spread over ``cap`` by the first pause, an agent keeps its place with pauses of ``steady``
-  to 1 times ``cap`` (2,000 simulated fleets of fifty: 10 in a second at most, the mean is 1.7).
-- The growth is forgotten when a connection that worked is lost. Until one has, it goes on: two agents
-  that evict each other, or a broker that hangs up on everybody, are not dialled ever faster.
-- Refused credentials raise an alarm and a pause of ``refused_pause``; the walk then goes on.
-- A canary goes out at once and then every ``canary_interval``; one that is not back after
-  ``canary_timeout`` is a miss, any that comes back ends the row of misses, and ``canary_misses`` of
-  them in a row end the connection.
+Behavior
+- A *walk* tries the brokers in the order of the list. The first broker that accepts (CONNACK, code 0) within
+  ``connack_timeout`` is used. The first walk, and the first walk after the loss of a working connection, starts at
+  once, without pauses between brokers.
+- A connection has *worked* once a canary (a message of the agent to itself) was received and the connection has been
+  up for ``stable``. A connection that was lost earlier also counts, unless the previous one was lost as early. For
+  ``fast_phase`` after the loss of a working connection, walks are ``fast_pause`` apart. A broker that opens the
+  connection but sends nothing extends this phase, to at most ``hung_phase`` after the loss: a frozen master keeps its
+  lock, and no standby can take over before it is gone.
+- After that there is a pause before every attempt, so that the rate of an agent does not grow with the length of its
+  list. The pauses have full jitter below a ceiling that doubles from ``base`` to ``cap``. Right after a fast phase,
+  when all agents of a fleet are at the same point, the first ceiling is ``cap``. Full jitter at the cap would let
+  attempts bunch (50 agents: 12 attempts in a second, the mean is 3.3). So after the first pause has spread the agents
+  over ``cap``, an agent keeps its place with pauses of ``steady`` to 1 times ``cap`` (2,000 simulated fleets of 50
+  agents: at most 10 attempts in a second, the mean is 1.7).
+- The loss of a working connection resets the ceiling. Until a connection has worked, the ceiling keeps growing, so
+  that two agents that evict each other, or a broker that closes every connection, cause no fast retries.
+- Refused credentials raise an alarm and a pause of ``refused_pause``; then the walk continues.
+- A canary is sent at once and then every ``canary_interval``. A canary that is not received within
+  ``canary_timeout`` is a miss; a received canary resets the count. ``canary_misses`` consecutive misses end the
+  connection.
 
 Invariants
-1. Never two connections: between two ``Dial`` there is the ``Close`` of the first, and each connection
-   gets exactly one ``Close``; ``Up`` and ``Down`` come in pairs inside that span.
-2. Something is always due, except before ``Started`` and after ``Stopped``; ``due`` lies in the future
-   of the last step once its time was ticked, so nobody spins.
-3. A walk names brokers in the order of the list, none twice. It begins at the list's head, except
-   after a connection that gave no answer or never worked: then behind that broker, for otherwise a
-   broker that is alive and useless would keep the agent from the others.
-4. Events of a connection that is closed change nothing, whenever they come; nothing follows ``Stopped``.
-5. It never gives up, and its memory does not grow.
+1. There are never two connections: between two ``Dial`` actions is the ``Close`` of the first connection. Each
+   connection gets exactly one ``Close``; ``Up`` and ``Down`` come in pairs before it.
+2. A step is always due, except before ``Started`` and after ``Stopped``. Once a ``Tick`` was processed, ``due`` is in
+   the future, so the caller does not spin.
+3. A walk tries the brokers in the order of the list, each once. It begins with the first broker of the list. After a
+   connection without an answer, or one that never worked, it begins after that broker; otherwise a broker that
+   accepts connections but does not work would keep the agent from the others.
+4. Events of a closed connection have no effect, and nothing follows ``Stopped``.
+5. The machine never gives up, and its memory does not grow.
 """
 
 from __future__ import annotations
@@ -97,11 +96,11 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Event: the agent stops, so that its connecting state machine closes its connection for good."""
+    """Event: the agent stops, so that its connecting state machine closes its connection permanently."""
 
 
 Event = Started | TransportUp | Connack | Gone | CanaryCameBack | Tick | Stopped
-"""What the machine is told; the events of a connection are those of ``connection_events``."""
+"""An event that ``Machine.step`` processes; the events of a connection are those of ``connection_events``."""
 
 
 # -- what is to be done ---------------------------------------------------------------------------
@@ -193,7 +192,7 @@ class Machine:
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1), compare=False)
     _phase: Literal["new", "running", "stopped"] = "new"
     _connection: _Connection | None = None
-    _walk: tuple[int, ...] = ()  # brokers that this walk has still to dial
+    _walk: tuple[int, ...] = ()  # brokers that this walk has not tried yet
     _resume_at: float = 0.0  # when the next attempt begins, while there is no connection
     _lost_at: float = _NEVER  # when the last fast phase began
     _fast_until: float = _NEVER

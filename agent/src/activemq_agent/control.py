@@ -1,15 +1,15 @@
-"""The socket on which the running agent takes events and answers questions, for its own user only.
+"""Serve the UNIX socket on which the running agent accepts events and requests, only from processes of its user.
 
-A request is a line of JSON, and so is its answer; a caller may send many before it reads one:
+A request is one line of JSON, and so is its answer. A caller may send many requests before it reads an answer:
 
     {"op": "publish", "topic": "a/b", "payload": "text", "id": "optional", "timeout": 900}  ->  {"id": "..."}
     {"op": "status"}                                                                        ->  {...}
     {"op": "requeue", "ids": ["..."]} or {"op": "requeue", "all": true}                     ->  {"requeued": 2}
 
-``payload_base64`` stands for bytes that are no text. A request that fails is answered with {"error": ..., "code": ...}:
-``full`` (no room: try again later), ``refused`` and ``bad`` (trying again changes nothing), ``stopping`` (the agent
-takes no more events), ``busy`` (too many callers), ``failed`` (the disk, or a bug). Each caller has a thread of its
-own, so that a caller that dies, stalls or sends rubbish holds up no other.
+``payload_base64`` is for bytes that are no text. The answer to a failed request is {"error": ..., "code": ...}. The
+codes are ``full`` (no room: retry later), ``refused`` and ``bad`` (a retry does not help), ``stopping`` (the agent
+accepts no more events), ``busy`` (too many callers) and ``failed`` (an error of the disk, or a bug). Each caller has a
+separate thread, so that a caller that dies, stalls or sends invalid data does not delay the others.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from activemq_agent.store import Store
 
 CALLERS = 128
-"""Connections that may be open at once; a further one is answered with ``busy``."""
+"""Largest number of open connections; a further caller gets the answer ``busy``."""
 LONGEST = 16 << 20
-"""Bytes that a request may have at most."""
+"""Largest number of bytes of a request."""
 SLOW = 30.0
-"""Seconds that a caller has to take an answer."""
+"""Seconds within which a caller must read an answer."""
 
 _LONGEST_PATH = 107  # sun_path of unix(7), without its end
 
@@ -58,8 +58,8 @@ class _Stopping(AgentError):
 class Control:
     """The server of the agent's control socket, from ``start`` to ``close``.
 
-    It calls ``on_accepted`` after accepting events. Raises AgentError if the socket cannot be made. A socket file left
-    behind is replaced: the caller must hold the lock of the state directory.
+    It calls ``on_accepted`` after accepting events. Raises AgentError if the socket cannot be created. An existing
+    socket file is replaced, so the caller must hold the lock of the state directory.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Control:
     ) -> None:
         self._path, self._store, self._status, self._log, self._on_accepted = path, store, status, log, on_accepted
         self.stopping = False
-        """Set to refuse new events; questions are still answered."""
+        """Set to refuse new events; the agent still answers other requests."""
         self.refused = 0
         """Events refused because the outbox was full."""
         self._callers: set[socket.socket] = set()
@@ -106,7 +106,7 @@ class Control:
             except OSError as error:
                 if self._closed:
                     return  # type: ignore[unreachable] # another thread closes
-                self._log.warning("a connection of a caller cannot be accepted", reason=str(error))
+                self._log.warning("a connection to the control socket cannot be accepted", reason=str(error))
                 threading.Event().wait(0.1)  # out of descriptors: others have to end first
                 continue
             caller.settimeout(SLOW)
@@ -125,9 +125,9 @@ class Control:
             with caller:
                 self._converse(caller)
         except OSError:
-            pass  # gone: what it was told to be accepted is accepted, and so may be what it was not told of
+            pass  # gone: events that were confirmed to it are accepted, and events that were not may be, too
         except Exception as error:  # noqa: BLE001 -- one caller's trouble is not the agent's
-            self._log.error("a caller's connection failed", reason=repr(error))
+            self._log.error("a connection to the control socket failed", reason=repr(error))
         finally:
             with self._lock:
                 self._callers.discard(caller)
@@ -159,7 +159,7 @@ class Control:
         return answers
 
     def _begin(self, line: bytes) -> Future[str] | dict[str, Any]:
-        """Start on one request; return its answer, or for an event the future of its id."""
+        """Begin to process a request; return its answer, or for an event the future of its id."""
         try:
             request = _request(line)
             match request.get("op"):
@@ -196,7 +196,7 @@ class Control:
     def _failure(self, error: Exception) -> dict[str, Any]:
         """Return the answer to a request that failed."""
         if not isinstance(error, AgentError):
-            self._log.error("a request failed", reason=repr(error))
+            self._log.error("a request on the control socket failed", reason=repr(error))
             return {"error": f"{type(error).__name__}: {error} (this is a bug)", "code": AgentError.code}
         self.refused += isinstance(error, Full)
         return {"error": str(error), "code": error.code}
@@ -210,7 +210,7 @@ def _listen(path: Path) -> socket.socket:
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
         listener.bind(str(path))
-        path.chmod(0o600)  # before listen: until then nobody can connect
+        path.chmod(0o600)  # before listen, so that no process can connect earlier
         listener.listen(CALLERS)
     except OSError as error:
         listener.close()

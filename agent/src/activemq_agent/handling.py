@@ -1,13 +1,14 @@
-"""Calls handlers with the messages of the inbox: in order, one message at a time per topic filter.
+"""Call handlers with the messages of the inbox: in order, one message at a time per topic filter.
 
-The handlers of an event are the entry points of group ``activemq_fleet.agent.handlers`` that have its name (the last
-segment of its topic), called with a ``HandlerEvent``, and the executable of that name in the directory ``handlers``,
-which reads the event as JSON. All of them have to end well; if one fails, all run again after a pause that doubles,
-and after ``handler.attempts`` runs the event goes into quarantine. An event without a handler counts as handled.
+An event's name is the last segment of its topic. The handlers of an event are the entry points of group
+``activemq_fleet.agent.handlers`` with that name, which are called with a ``HandlerEvent``, and the executable with that
+name in the directory ``handlers``, which reads the event as JSON. All handlers must succeed. If a handler fails, all of
+them run again after a pause that doubles; after ``handler.attempts`` runs the event is quarantined. An event without a
+handler counts as handled.
 
-Each filter has a thread, so that a slow handler delays only its own filter. A handler that is Python code cannot be
-killed: when one takes longer than ``handler.timeout``, the agent stops telling systemd's watchdog that it is well,
-and the watchdog starts the agent again; the attempts of the event are remembered.
+Each filter has a thread, so that a slow handler delays only its own filter. The agent cannot kill a Python handler:
+when one takes longer than ``handler.timeout``, the agent stops notifying systemd's watchdog, which then restarts the
+agent. The number of attempts of the event is kept.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ if TYPE_CHECKING:
 
 GROUP = "activemq_fleet.agent.handlers"
 IDLE = 1.0
-"""Seconds after which a worker without work turns its loop all the same."""
+"""Seconds after which the loop of an idle worker runs again."""
 LOOK_AGAIN = 30.0
-"""Seconds after which a worker that was not woken reads the inbox all the same."""
+"""Seconds after which an idle worker reads the inbox again."""
 PAGE = 50
 PAGE_BYTES = 1 << 20
-"""Messages, and bytes of them, that a worker has read ahead at most."""
+"""Largest number of messages, and of their bytes, that a worker reads ahead."""
 LONGEST_PAUSE = 60.0
 SLACK = 5.0
-"""Seconds that ending a handler may take after its time is over."""
+"""Seconds that stopping a handler may take after its timeout."""
 
 
 Event = HandlerEvent
@@ -71,11 +72,11 @@ class Handlers:
         self.installed = load_installed_handlers() if installed is None else installed
         self.stop = threading.Event()
         self.handled = 0
-        """Events whose handlers have ended well since the start."""
+        """Number of events whose handlers succeeded since the start."""
         self.without_handler = 0
-        """Events that had no handler."""
+        """Number of events that had no handler."""
         self.failures = 0
-        """Runs that failed."""
+        """Number of failed handler runs."""
         left = [lane for lane in store.counts().lanes if lane not in config.topics]
         self.workers = [Worker(self, (topic,)) for topic in config.topics]
         if left:
@@ -102,7 +103,7 @@ class Handlers:
             worker.thread.start()
 
     def wake(self, lane: str) -> None:
-        """Tell the worker of the filter ``lane`` that a message was stored. May be called from any thread."""
+        """Wake the worker of the filter ``lane`` after a message was stored. May be called from any thread."""
         worker = self._by_lane.get(lane)
         if worker is not None:
             worker.woken.set()
@@ -188,7 +189,7 @@ class Worker:
         return self._page.popleft() if self._page else None
 
     def _see_through(self, message: Incoming) -> None:
-        """Run a message's handlers until it is handled, in quarantine, or the agent stops."""
+        """Run a message's handlers until it is handled or quarantined, or the agent stops."""
         config, store, log = self._all.config, self._all.store, self._all.log
         attempt = message.attempts
         reason = f"the agent stopped during its handler {attempt} times"
@@ -265,7 +266,7 @@ class Worker:
                     handler(event)
         except AgentError as error:
             raise _Failure(str(error)) from error
-        except Exception as error:  # a handler is anybody's code
+        except Exception as error:  # the code of a handler is unknown
             raise _Failure(f"{type(error).__name__}: {error}") from error
         finally:
             self._all.observe(event_name(event.topic), self._turned - began)
@@ -310,7 +311,7 @@ def load_installed_handlers() -> dict[str, list[Handler]]:
     for point in sorted(entry_points(group=GROUP), key=attrgetter("name", "value")):
         try:
             handler = point.load()
-        except Exception as error:  # a handler is anybody's code
+        except Exception as error:  # the code of a handler is unknown
             raise AgentError(f"handler {point.name} ({point.value}) cannot be loaded: {error}") from error
         handlers.setdefault(point.name, []).append(handler)
     return handlers

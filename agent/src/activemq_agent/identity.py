@@ -43,7 +43,7 @@ def add_event_id(payload: bytes, event_id: str, envelope: bool) -> bytes:
 
     A JSON object gets the member ``eventId`` in front, its other bytes unchanged; an object that has the member stays
     as it is. Any other payload stays as it is too, or with ``envelope`` becomes ``{"eventId": ..., "payload": TEXT}``,
-    where bytes that are no UTF-8 stand as ``payload_base64``.
+    where bytes that are not UTF-8 are in ``payload_base64``.
     """
     content = _json_object(payload)
     if content is not None:
@@ -65,7 +65,7 @@ def add_event_id(payload: bytes, event_id: str, envelope: bool) -> bytes:
 def _json_object(payload: bytes) -> dict[str, Any] | None:
     """Return the JSON object in a payload (UTF-8); None for anything else.
 
-    In place of each number stands the length of its text, which may be too long to convert.
+    Each number is replaced by the length of its text, because the text may be too long to convert.
     """
     if not payload.lstrip(b" \t\r\n").startswith(b"{"):
         return None

@@ -27,7 +27,7 @@ class Ini:
     values: dict[str, str]
     lines: dict[str, int]
     problems: tuple[tuple[int, str], ...]
-    """(line, reason); line 0 stands for the file as a whole."""
+    """The syntax errors as (line, reason); line 0 means the file as a whole."""
 
 
 def read_ini(path: Path) -> Ini:

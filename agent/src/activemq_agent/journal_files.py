@@ -99,7 +99,7 @@ class JournalFiles:
 
 
 def _open_for_group(path: str, flags: int) -> int:
-    """Open a file that only its owner may write, and only the group may read beside."""
+    """Open a file that only its owner may write, and that the owner and the group may read."""
     return os.open(path, flags, 0o640)
 
 

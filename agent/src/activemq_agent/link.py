@@ -1,8 +1,8 @@
-"""Keeps one MQTT connection to the first broker that answers: carries out the actions of the state machine in
-``connecting``, with sessions and a clock, and sends its canaries.
+"""Keep one MQTT connection to the first broker that answers, and test it with canaries (messages to itself).
 
-Publisher and subscriber have one link each and are its only thread: sessions put their events into its
-queue, and ``turn`` hands on those that are not the link's own.
+An ``AgentConnection`` carries out the actions of the state machine in ``connecting`` with sessions and a clock. The
+publisher and the subscriber each use one, from a single thread. Sessions put their events into its queue, and ``turn``
+yields the events that the connection does not process.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ if TYPE_CHECKING:
     from activemq_agent.store import Store
 
 MOST_EVENTS = 500
-"""Events that one turn takes at most, so that its caller gets to its other work."""
+"""Largest number of events that ``turn`` processes in one call, so that its caller can do its other work."""
 MOST_CANARIES = 8
-"""Canaries that may come back late and still count: a connection has missed two when it ends."""
+"""Number of unanswered canaries that are remembered, so that a late answer counts; two misses end a connection."""
 PUBLISHERS_PACKET = 1 << 17
-"""Bytes of a packet that a publisher receives: canaries, with topics of 65,535 bytes."""
+"""Largest number of bytes of a packet that a publisher receives: a canary with a topic of 65,535 bytes."""
 FRUITLESS = 2
-"""Connections in a row without a canary coming back after which the PUBACK of a canary counts instead."""
+"""Consecutive connections without a received canary after which the PUBACK of a canary counts as its answer."""
 
 
 Open = Callable[[int, int, Callable[[Any], None]], Session]
@@ -68,7 +68,8 @@ class LinkOptions(TypedDict, total=False):
     """The options of an ``AgentConnection``: ``draw`` returns random numbers in [0, 1), ``numbers`` yields connection
     numbers.
 
-    The links of an agent share ``numbers``, as they write one journal. ``open_session`` takes the network's place.
+    The connections of an agent share ``numbers``, because they write to one event journal. ``open_session`` replaces
+    the network in tests.
     """
 
     draw: Callable[[], float]
@@ -104,17 +105,17 @@ class AgentConnection:
         self.broker: str | None = None
         """The broker that is connected, as ``host:port``; None while there is none."""
         self.connections = 0
-        """Connections that came up since the start."""
+        """Number of successful connections since the start."""
         self.losses: dict[str, int] = {}
-        """How often connections that were up ended, by reason."""
+        """How often a connection was lost, by reason."""
         self.alarm: str | None = None
-        """What an operator has to mend (refused credentials); None once a connection comes up."""
+        """The problem that an operator must fix, such as refused credentials; None once a connection is up."""
         self.failure_reasons: dict[str, str] = {}
-        """Why the last attempt at each broker failed, by ``host:port``, since a connection was up."""
+        """The reason why the last attempt failed, by broker as ``host:port``, since a connection was up."""
         self.round_trip: float | None = None
         """Seconds of the last canary's round trip; None before the first."""
         self.dropped = DroppedMessages(log, clock)
-        """Messages that brokers sent and that were thrown away, by reason."""
+        """Messages from brokers that were discarded, by reason."""
         draw, numbers = options.get("draw", random.random), options.get("numbers") or itertools.count(1)
         self._machine = Machine(len(config.urls), config.policy, draw, numbers)
         self._open_session = options.get("open_session") or _sessions(config, role)
@@ -143,7 +144,7 @@ class AgentConnection:
         self._step(Started())
 
     def stop(self) -> None:
-        """Close the connection to the broker for good."""
+        """Close the connection to the broker permanently."""
         self._step(Stopped())
 
     def give_up(self, reason: str) -> None:
@@ -163,8 +164,8 @@ class AgentConnection:
         """Wait at most ``wait`` s for activity; yield connection changes, connection events and objects passed to
         ``put``.
 
-        State changes are ``Up`` and ``Down``. The link processes its own events (CONNACK, canaries, timeouts) and does
-        not yield them. Ends when the queue is empty or after some ``MOST_EVENTS`` events.
+        State changes are ``Up`` and ``Down``. The connection processes CONNACK, canaries and timeouts, and does not
+        yield them. Ends when the queue is empty or after about ``MOST_EVENTS`` events.
         """
         if self._tell:
             wait = 0.0
@@ -226,7 +227,7 @@ class AgentConnection:
         name = self.names[self._dialled]
         if self.failure_reasons.get(name) != reason:
             self.failure_reasons[name] = reason
-            self._log.warning("not connected", broker=name, reason=reason)
+            self._log.warning("the agent cannot connect to a broker", broker=name, reason=reason)
 
     def _is_canarys(self, item: Puback | Message | Suback) -> bool:
         """Process an event that belongs to a canary; return whether it did."""
@@ -246,7 +247,12 @@ class AgentConnection:
                 return False
             if item.refused:
                 self._refused = True
-                self._log.warning("canary refused", topic=self._canary_topic, broker=self.broker)
+                self._log.warning(
+                    "the broker refused the subscription to the agent's test topic",
+                    topic=self._canary_topic,
+                    broker=self.broker,
+                    hint="the broker's ACL must let this user read and write the topic",
+                )
             return True
         number_sent = self._sent.pop(item.mid, None)
         if number_sent is None:
@@ -288,7 +294,7 @@ class AgentConnection:
                 self._send_canary(action)
             case Alarm():
                 self.alarm = action.reason
-                self._log.error("alarm", reason=action.reason)
+                self._log.error("the agent cannot connect until an operator fixes the reason", reason=action.reason)
 
     def _dial(self, action: Dial) -> None:
         self.conn, self._dialled = action.conn, action.broker
@@ -324,7 +330,7 @@ class AgentConnection:
         if self.session is None:
             return
         now = self._clock()
-        payload = secrets.token_hex(16).encode()  # nobody can send it who has not received it
+        payload = secrets.token_hex(16).encode()  # random, so that only a client that has received it can send it
         while len(self._canaries) >= MOST_CANARIES:
             del self._canaries[next(iter(self._canaries))]
         self._canaries[payload] = action.number

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LOG_EVERY = 60.0
 """Seconds between two lines about the same reason."""
 LONGEST_VALUE = 200
-"""Characters of a value that are logged; whoever sends chooses its length."""
+"""Characters of a value that are logged; the sender of a message chooses the length of its values."""
 
 
 class Log(Protocol):

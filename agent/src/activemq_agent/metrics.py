@@ -1,4 +1,4 @@
-"""The agent's Prometheus metrics, in a registry of their own; the figures are those of the status at each scrape."""
+"""Provide the agent's Prometheus metrics in a separate registry; each scrape reads the figures from the status."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from activemq_agent.metrics_server import MetricsServer
 
 PREFIX = "activemq_agent"
 MOST_EVENTS = 200
-"""Event names that get a series of their own; further ones, of which topics may bring any number, share ``other``."""
+"""Largest number of event names with a separate series; all further names, which senders choose, share ``other``."""
 OTHER = "other"
 
 GAUGES = (
@@ -87,7 +87,7 @@ class Metrics(Collector):
             self._server = None
 
     def describe(self) -> Iterator[Metric]:
-        """Return no metrics: registering the collector must not ask for the agent's status."""
+        """Return no metrics, so that registering the collector does not read the agent's status."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:

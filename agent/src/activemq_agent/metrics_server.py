@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import MetricsHandler
 
 CONNECTIONS = 8
-"""Connections that are served at once; further ones wait in the queue of the kernel."""
+"""Largest number of connections that are served at once; further ones wait in the queue of the kernel."""
 SECONDS = 5.0
 """Seconds after which a connection is closed, whatever it has sent or read by then."""
 _POLL = 0.1
@@ -49,7 +49,7 @@ class MetricsServer(ThreadingHTTPServer):
         self.server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a thread of its own, once fewer than ``CONNECTIONS`` are served."""
+        """Serve a connection in a separate thread, once fewer than ``CONNECTIONS`` are being served."""
         while not self._slots.acquire(timeout=_POLL):
             if self._closing:
                 self.shutdown_request(request)

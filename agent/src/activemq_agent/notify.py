@@ -1,4 +1,4 @@
-"""Tells systemd the agent's state: READY, STATUS, WATCHDOG, STOPPING (sd_notify(3)).
+"""Report the agent's state to systemd: READY, STATUS, WATCHDOG, STOPPING (sd_notify(3)).
 
 Without systemd nothing is sent.
 """

@@ -1,9 +1,9 @@
 """Limits on what a broker may send on one connection (MQTT 3.1.1, and bounds), enforced before paho-mqtt reads it.
 
 paho-mqtt reads packets of up to 256 MiB, keeps messages of QoS 2 until the broker releases them, answers any number of
-PINGREQs, and takes any number of CONNACKs. Here the first bytes of each packet are read first: a packet that no broker
-sends to an agent ends the connection, a message above the limit is read past without being kept, and while too much of
-what was received is still in memory nothing more is read, so that the broker has to wait.
+PINGREQs, and accepts any number of CONNACKs. This module reads the header of each packet first. A packet that no broker
+sends to an agent ends the connection. A message above the limit is skipped without keeping it. While too many received
+bytes are still in memory, nothing more is read, so that the broker must wait.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _PAUSE = 0.02
 MOST_ANSWERS = 2000
 """Outgoing packets that may wait to be sent; while more wait, nothing is read."""
 OVERHEAD = 4096
-"""Bytes that a message takes in memory beside its topic and payload, while it is on its way into the store."""
+"""Bytes that a message takes in memory in addition to its topic and payload, until it is in the store."""
 TOPIC_COPIES = 8
-"""How many times a topic's length is counted: it stands in the inbox and, escaped, in records of the journal."""
+"""How many times a topic's length is counted: it is written to the inbox and, escaped, to records of the journal."""
 
 
 MOST_RECEIVED = 16 << 20
-"""Bytes of messages that a part of the agent has in memory at most, and one packet more."""
+"""Largest number of bytes of messages that the publisher or the subscriber keeps in memory, plus one packet."""
 
 
 class ViolationError(ConnectionError):
-    """An error: a broker sent a packet that violates MQTT or was never asked for; the connection ends."""
+    """An error: a broker sent a packet that violates MQTT or that the agent did not request; the connection ends."""
 
 
 class ReceiveBudget:
@@ -90,13 +90,13 @@ class PacketFilter:
         self._header = bytearray()  # of the packet that is being read, not yet whole
         self._ready = bytearray()  # a whole header, to be handed on
         self._body = 0  # bytes of the packet that follow
-        self._skip = 0  # bytes of a message that nobody keeps
+        self._skip = 0  # bytes of a message that is skipped
         self._connected = False
 
     def read(self, receive: Callable[[int], bytes], size: int, may_read: Callable[[], bool]) -> bytes:
         """Return at most ``size`` received bytes that passed the filter; empty at the end of the connection.
 
-        ``may_read`` is asked before each packet. Raises BlockingIOError when nothing can be read now, ViolationError
+        ``may_read`` is called before each packet. Raises BlockingIOError when nothing can be read now, ViolationError
         for a packet that no broker sends.
         """
         for _ in range(_CHUNKS):
@@ -193,6 +193,6 @@ class BoundedClient(Client):
         """Process a packet; a packet that cannot be read ends the connection, where paho would end its thread."""
         try:
             return super()._packet_handle()
-        except Exception as error:  # noqa: BLE001 -- a broker's bytes are anybody's
+        except Exception as error:  # noqa: BLE001 -- a broker may send any bytes
             self.violation = str(error) if isinstance(error, ViolationError) else "sent a packet that cannot be read"
             return MQTTErrorCode.MQTT_ERR_PROTOCOL

@@ -1,9 +1,9 @@
-"""Publishes the events of the outbox to the broker, in their order, and deletes them once they are acknowledged.
+"""Publish the events of the outbox to the broker, in their order, and delete them once they are acknowledged.
 
-ActiveMQ acknowledges what it refuses as well (a missing right, a full store), so a PUBACK alone proves
-nothing. For each topic prefix that is used on a connection the publisher sends a canary of its own,
-``PREFIX/__canary__/AGENT``, and subscribes to it: until the canary is back, acknowledged events of that prefix stay in
-the outbox; when it does not come back, they are kept apart as unconfirmed.
+ActiveMQ also acknowledges messages that it rejects (for a missing right or a full store), so a PUBACK alone proves
+nothing. So the publisher subscribes to a canary topic, ``PREFIX/__canary__/AGENT``, for each topic prefix that it uses
+on a connection, and sends a canary (a test message) to it. Until the canary is received, acknowledged events of that
+prefix stay in the outbox. If the canary is not received in time, the events are kept separately as unconfirmed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from activemq_agent.store import Store
 
 POLL = 0.25
-"""Seconds after which an idle publisher looks into the outbox though nobody woke it."""
+"""Seconds after which an idle publisher reads the outbox again."""
 FRESH = 0.5
-"""Seconds that a row may lie between being read and being sent: expiry is noticed within 1 s."""
+"""Largest number of seconds between reading an event and sending it, so that expiry is noticed within 1 s."""
 FLUSH = 0.05
 """Seconds that records of what was sent and acknowledged may wait to share a transaction."""
 ANSWER = 5.0
@@ -42,10 +42,10 @@ ANSWER = 5.0
 ASK_AGAIN = 60.0
 """Seconds after which the canary of an unproved prefix is sent again."""
 MOST_PREFIXES = 256
-"""Prefixes that are remembered, and subscribed to, at most; the longest unused goes first."""
+"""Largest number of topic prefixes that are remembered and subscribed to; the longest unused one is dropped first."""
 BARRIER_EVERY = 60.0
 DELETE_BATCH = 500
-"""Acknowledged events that may wait for the disk to forget them: copies after a crash, beside the window's."""
+"""Largest number of acknowledged events that wait for deletion; after a crash they are sent again, as is the window."""
 
 _WAKE = object()
 
@@ -79,7 +79,7 @@ class Publisher:
     """The sender of the events in the store's outbox to the brokers.
 
     One thread calls ``run``; other methods and counters are for any thread. At most ``config.publisher_window`` events
-    wait for their PUBACK or their prefix's canary, and ``DELETE_BATCH`` acknowledged ones for their deletion. Raises
+    wait for their PUBACK or their prefix's canary, and ``DELETE_BATCH`` acknowledged events for their deletion. Raises
     ConfigError for TLS files that cannot be used.
     """
 
@@ -93,9 +93,9 @@ class Publisher:
         **options: Unpack[LinkOptions],
     ) -> None:
         self.acknowledged = 0
-        """Events that brokers have acknowledged since the start."""
+        """Number of events that brokers acknowledged since the start."""
         self.sent = 0
-        """Events put on the wire since the start, copies counted."""
+        """Number of events sent since the start, including repeated ones."""
         self.last_turn = clock()
         """Time of the loop's last turn, by ``clock``."""
         self._config, self._store, self._log, self._clock = config, store, log, clock
@@ -106,7 +106,7 @@ class Publisher:
         self._reset()
         self._unrecorded: dict[_Fate, list[Sent]] = {"sent": [], "proved": [], "unproved": []}
         self._since = 0.0  # when the first of these came
-        self._recording: deque[tuple[Future[None], _Fate, list[Sent]]] = deque()  # what the store is asked to record
+        self._recording: deque[tuple[Future[None], _Fate, list[Sent]]] = deque()  # what the store must record
         self._disk_since: float | None = None  # when the disk refused last, until it has taken something
         self._barrier_at = clock() + BARRIER_EVERY
         self._asked_at = clock()
@@ -121,7 +121,7 @@ class Publisher:
         self._buffer: deque[Outgoing] = deque()
         self._after = 0
         self._read_at = 0.0
-        self._look_at = 0.0  # when to look into the outbox again, though nobody woke us
+        self._look_at = 0.0  # when to read the outbox again without a wake-up
 
     @property
     def unproved_topic_prefixes(self) -> tuple[str, ...]:
@@ -131,7 +131,7 @@ class Publisher:
         return tuple(name for name, prefix in list(self._prefixes.items()) if prefix.state == "unproved")
 
     def wake(self) -> None:
-        """Tell the publisher that the outbox has new events. May be called from any thread."""
+        """Wake the publisher after events were added to the outbox. May be called from any thread."""
         if not self._woken:
             self._woken = True
             self.link.put(_WAKE)
@@ -214,7 +214,7 @@ class Publisher:
         name = self._prefix_of_canary.get(message.topic)
         prefix = self._prefixes.get(name) if name is not None else None
         if name is None or prefix is None:
-            self.link.dropped.note("not asked for", topic=message.topic)
+            self.link.dropped.note("not subscribed", topic=message.topic)
             return
         if len(message.payload) > LARGEST_CANARY or message.payload != prefix.canary:
             self.link.dropped.note("not a canary of this agent", topic=message.topic)
@@ -228,7 +228,13 @@ class Publisher:
         prefix = self._prefixes.get(name)
         if prefix is None or prefix.state != "asked":
             return
-        self._log.warning("permission for a prefix not confirmed", prefix=name, broker=self.link.broker, reason=reason)
+        self._log.warning(
+            "delivery of events below a topic prefix is not confirmed",
+            prefix=name,
+            broker=self.link.broker,
+            reason=reason,
+            hint="the broker's ACL must let this user write the events and read and write the test topic",
+        )
         self._decide(prefix, "unproved")
 
     def _decide(self, prefix: _Prefix, state: Literal["proved", "unproved"]) -> None:

@@ -1,7 +1,8 @@
-"""The running agent: makes its parts, runs their threads, watches them, and stops them.
+"""Run the agent: create its parts, start their threads, watch them, and stop them.
 
-Every part has a thread. One that ends by itself, whatever the reason, ends the process with a line in the log:
-half an agent would look alive. systemd starts it again, and everything accepted or received is in the store.
+Every part has a thread. If a thread ends unexpectedly, the agent logs the reason and its process ends, because an agent
+with a missing part would appear to work. systemd restarts it, and all accepted events and received messages are in the
+store.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Service:
         with ExitStack() as ends:
             self._make(ends)
             self._catch_signals(ends)
-            self._hear_of_deaths(ends)
+            self._log_thread_failures(ends)
             self._start()
             self._watch()
             if self._died:
@@ -162,7 +163,7 @@ class Service:
 
     def _thread(self, name: str, target: Callable[[], None]) -> threading.Thread:
         def run() -> None:
-            reason = "it ended"
+            reason = "the thread ended"
             try:
                 target()
             except Exception as error:  # noqa: BLE001 -- whatever it is, the process must not go on without it
@@ -189,7 +190,7 @@ class Service:
                 is_failing = False
             except AgentError as error:
                 if not is_failing:
-                    self._log.error("the journal is not exported", reason=str(error))
+                    self._log.error("the event journal cannot be exported to its files", reason=str(error))
                 is_failing = True
             if is_last:
                 return
@@ -198,7 +199,7 @@ class Service:
 
     def _catch_signals(self, ends: ExitStack) -> None:
         if threading.current_thread() is not threading.main_thread():
-            return  # a test, or somebody's program: they call stop
+            return  # a test, or a program that embeds the agent: it calls stop
 
         def on_signal(number: int, _frame: Any) -> None:
             for caught in (signal.SIGTERM, signal.SIGINT):
@@ -208,7 +209,7 @@ class Service:
         for number in (signal.SIGTERM, signal.SIGINT):
             ends.callback(signal.signal, number, signal.signal(number, on_signal))
 
-    def _hear_of_deaths(self, ends: ExitStack) -> None:
+    def _log_thread_failures(self, ends: ExitStack) -> None:
         """Log exceptions that end threads not started by ``_thread``: a worker's, the store's writer, a caller's."""
         before = threading.excepthook
 
@@ -247,9 +248,10 @@ class Service:
                 stalled = pulse.stalled_loops(self.last_turns())
                 if stalled:
                     self._log.error(
-                        "loops make no progress",
+                        "threads make no progress",
                         loops=",".join(stalled),
                         overdue=",".join(self.handlers.overdue_filters),
+                        hint="if this continues, systemd's watchdog restarts the agent",
                     )
                 else:
                     self._notifier.send("WATCHDOG=1")
@@ -260,9 +262,9 @@ class Service:
             self._look.clear()
 
     def _note_deaths(self) -> None:
-        self._died += [f"{thread.name}: it ended" for thread in self._watched if not thread.is_alive()]
+        self._died += [f"{thread.name}: the thread ended" for thread in self._watched if not thread.is_alive()]
         if not self.store.is_alive:
-            self._died.append("store: its writer ended")
+            self._died.append("store: the writer thread ended")
 
     def _is_ready(self) -> bool:
         return self.config.ready == "outbox" or self.subscriber is None or bool(self.subscriber.granted)

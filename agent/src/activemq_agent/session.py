@@ -1,14 +1,13 @@
-"""One MQTT connection, from its TCP handshake to its end, and what happens on it as small events.
+"""Manage one MQTT connection, from its TCP handshake to its end, and report its activity as events.
 
-Each connection is a new paho client, so that nothing is ever taken over from the one before: paho's own
-queue would send again what the outbox sends again. Everything arrives as an event that the callbacks put
-into a queue; nothing else is done in the callbacks. paho calls ``on_publish`` under the lock that ``publish`` takes:
-a caller that holds a lock of its own across ``publish`` and takes it in the callback deadlocks
-(measured with paho-mqtt 2.2.0). A PUBACK may be in the queue before ``publish`` has returned its number;
-with one reader of the queue, which is also the one who publishes, that needs no lock.
+Each connection is a new paho client, so that no state is carried over: paho's queue would repeat messages that the
+outbox repeats, too. The callbacks do nothing but put an event into a queue. paho calls ``on_publish`` under the lock
+that ``publish`` takes. So a caller deadlocks if it holds another lock during ``publish`` and takes that lock in the
+callback (measured with paho-mqtt 2.2.0). A PUBACK may be in the queue before ``publish`` has returned its number. This
+needs no lock, because one thread both reads the queue and publishes.
 
-A frozen broker takes connections and says nothing: no wait here lasts longer than its own timeout. A hostile one
-sends anything: ``packet_limits`` bounds what is read, and what no broker sends ends the connection.
+A frozen broker accepts connections but sends nothing, so every wait has a timeout. A hostile broker may send anything:
+``packet_limits`` bounds what is read, and a packet that no broker sends ends the connection.
 """
 
 from __future__ import annotations
@@ -197,7 +196,7 @@ class Session:
     def _on_message(self, _client: Any, _data: Any, message: Any) -> None:
         try:
             topic = message.topic
-        except UnicodeDecodeError:  # whoever publishes may have chosen it: no reason to leave the broker
+        except UnicodeDecodeError:  # the sender chose the topic, so this is no fault of the broker
             topic = "\ufffd"
         held = self._intake.hold(len(message.payload) + TOPIC_COPIES * len(topic) + OVERHEAD)
         self._put(Message(self._conn, topic, bytes(message.payload), message.qos, message.mid, held))

@@ -1,11 +1,11 @@
-"""Receives messages from the broker into the inbox: stores each, then acknowledges it; handlers take it from there.
+"""Receive messages from the broker: store each message in the inbox, then acknowledge it; handlers run later.
 
-One durable session (QoS 1, stable client id) holds all topics of the configuration. Each filter with
-wildcards is anchored by a canary, so that the broker has a topic to keep the subscription with. A message is
-acknowledged after its commit. When a topic filter's bound is reached, its messages are kept in memory and not
-acknowledged: the broker stops at 100 of them (its prefetch for a durable subscription) and goes on with the other
-filters. Where those are too large for memory, the later ones are forgotten, and come again with a new connection
-once there is room.
+One durable session (QoS 1, stable client id) has subscriptions to all topics of the configuration. The agent sends a
+canary (a test message) to a topic below each filter with wildcards, because the broker keeps a durable subscription
+only with an existing topic. A message is acknowledged after its commit. When the limit of a topic filter is reached,
+its messages are kept in memory without an acknowledgement. The broker then stops after 100 messages (its prefetch for
+a durable subscription) and still delivers the messages of other filters. Messages that are too large for memory are
+dropped; the broker delivers them again over a new connection, which the agent opens once there is room.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from activemq_agent.store import Store
 
 IDLE = 0.5
-"""Seconds after which a subscriber without messages turns its loop all the same."""
+"""Seconds after which the loop of an idle subscriber runs again."""
 TRY_AGAIN = 1.0
 """Seconds until a message that found no room is offered to the store again."""
 ASK_AGAIN = 60.0
-"""Seconds until a refused topic is asked for again."""
+"""Seconds until the agent subscribes again to a refused topic."""
 WAITING_BYTES = 8 << 20
 """Bytes of messages that wait in memory because their topics are full, over all topic filters."""
 RENEW_AFTER = 30.0
@@ -51,7 +51,7 @@ class _Lane:
     """The messages of one topic filter that are not stored yet, oldest first."""
 
     waiting: deque[Message] = field(default_factory=deque)
-    offered: int = 0  # of these, how many the store is asked to take
+    offered: int = 0  # of these, how many were handed to the store
     full: bool = False
     try_at: float = 0.0
     size: int = 0  # bytes of what is waiting
@@ -165,7 +165,10 @@ class Subscriber:
         if event.refused:
             if topic_filter not in self.refused:
                 self._log.error(
-                    "topic refused", topic=topic_filter, broker=broker, hint="the broker's ACL must let this user read"
+                    "the broker refused the subscription to a topic",
+                    topic=topic_filter,
+                    broker=broker,
+                    hint="the broker's ACL must let this user read the topic",
                 )
             self.refused[topic_filter] = broker or ""
             self._ask_at = self._clock() + ASK_AGAIN
@@ -189,7 +192,7 @@ class Subscriber:
             return
         name = lane_of(message.topic, self._config.topics)
         if name not in self._config.topics:
-            # Not acknowledged: a subscription that the configuration has no more keeps what it holds at the broker.
+            # Not acknowledged, so that a subscription that is no longer configured keeps its messages at the broker.
             self.link.dropped.note("not subscribed", topic=message.topic)
             return
         lane = self._lanes.setdefault(name, _Lane())
@@ -214,7 +217,7 @@ class Subscriber:
         self._when_done(noted, self._noted, message)
 
     def _offer(self, lane: _Lane) -> None:
-        """Ask the store to take the waiting messages that have not been offered to it yet."""
+        """Hand the waiting messages to the store that have not been handed over yet."""
         for message in itertools.islice(lane.waiting, lane.offered, None):
             head, lane.offered = lane.offered == 0, lane.offered + 1
             try:
@@ -240,7 +243,8 @@ class Subscriber:
         lane.offered -= 1
         if receipt is None or receipt.full:
             if not lane.full:
-                self._log.warning("topic full", topic=name, reason="the disk" if receipt is None else "its bound")
+                reason = "the disk refuses writes" if receipt is None else "the limit of the inbox is reached"
+                self._log.warning("messages of a topic filter stay at the broker", topic=name, reason=reason)
             lane.full, lane.try_at = True, self._clock() + TRY_AGAIN
             return
         lane.size -= len(message.payload)

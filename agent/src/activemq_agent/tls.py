@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from activemq_agent.config import Tls
     from activemq_agent.config_values import Endpoint
 
-# What the other side's first bytes look like when they are no TLS.
+# OpenSSL's reasons for first bytes that are not TLS.
 _NO_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING", "PACKET_LENGTH_TOO_LONG"}
 
 
@@ -25,7 +25,7 @@ class _Context(ssl.SSLContext):
 
     names: Mapping[str, str] = MappingProxyType({})
 
-    def wrap_socket(  # type: ignore[override]  # of what may be said, a client says its socket and the host
+    def wrap_socket(  # type: ignore[override]  # a client passes only its socket and the host
         self, sock: socket.socket, *, server_hostname: str, do_handshake_on_connect: bool = True
     ) -> ssl.SSLSocket:
         name = self.names.get(server_hostname, server_hostname)
@@ -51,7 +51,7 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
         for key, path in (("tls.certificate", tls.certificate), ("tls.key", tls.key)):
             _check_readable(key, path)
         try:
-            # An empty passphrase: without one OpenSSL would ask on the terminal.
+            # An empty passphrase: without a passphrase OpenSSL would prompt on the terminal.
             context.load_cert_chain(str(tls.certificate), str(tls.key) if tls.key else None, password="")
         except OSError as error:
             raise _unusable("tls.certificate and tls.key", tls.certificate, error) from error
@@ -70,14 +70,17 @@ def _unusable(key: str, path: Path | None, error: OSError) -> ConfigError:
     reason = error.strerror or str(error)
     if isinstance(error, ssl.SSLError):
         reason = {
-            "KEY_VALUES_MISMATCH": "the key is not that of the certificate",
-            "BAD_DECRYPT": "the key has a passphrase: store it without one",
-        }.get(error.reason or "", f"no usable PEM file ({(error.reason or str(error)).replace('_', ' ').lower()})")
+            "KEY_VALUES_MISMATCH": "the key does not match the certificate: name the key that belongs to it",
+            "BAD_DECRYPT": "the key has a passphrase: store the key without a passphrase",
+        }.get(
+            error.reason or "",
+            f"the file is not a usable PEM file ({(error.reason or str(error)).replace('_', ' ').lower()})",
+        )
     return ConfigError(f"{key}: {path or 'the authorities of the system'}: {reason}")
 
 
 def explain_failure(error: BaseException, broker: Endpoint, *, seconds: float) -> str:
-    """Return one line that says why a broker could not be reached; ``seconds`` is the timeout of the attempt."""
+    """Return the reason why a connection to a broker failed, on one line; ``seconds`` is the timeout of the attempt."""
     at = broker.name
     match error:
         case ssl.SSLCertVerificationError():
@@ -92,36 +95,36 @@ def explain_failure(error: BaseException, broker: Endpoint, *, seconds: float) -
         case TimeoutError():
             return f"{at} did not answer in {seconds:g} s"
         case ConnectionResetError() | BrokenPipeError() if broker.tls:
-            return f"{at} ended the connection during the TLS handshake: does this port speak TLS?"
+            return f"{at} closed the connection during the TLS handshake: check that this port uses TLS"
         case socket.gaierror():
-            return f"{at}: the name is not known ({error.strerror})"
+            return f"{at}: the host name cannot be resolved ({error.strerror}): correct mb.urls or the DNS entry"
         case ConnectionRefusedError():
-            return f"no process listens on {at}"
+            return f"no process listens on {at}: start the broker, or correct mb.urls"
     return f"{at}: {getattr(error, 'strerror', None) or error or type(error).__name__}"
 
 
 def _bad_certificate(error: ssl.SSLCertVerificationError, at: str, host: str) -> str:
     match error.verify_code:  # OpenSSL's numbers: x509_vfy.h, X509_V_ERR_…
         case 9:
-            return f"{at} shows a certificate that is not valid yet: check its dates and the clock of this machine"
+            return f"{at} has a certificate that is not valid yet: check its dates and the clock of this machine"
         case 10:
-            return f"{at} shows a certificate that has expired: renew it on the broker"
+            return f"{at} has a certificate that has expired: renew the certificate on the broker"
         case 18 | 19 | 20 | 21:
-            return f"{at} shows a certificate of an authority that is not trusted here: tls.ca must hold its issuer"
+            return f"{at} has a certificate from an authority that the agent does not trust: add its issuer to tls.ca"
         case 62 | 64:
-            return f"{at} shows a certificate that is not for {host}: mb.urls must name it as the certificate does"
-    return f"{at} shows a certificate that is not accepted: {error.verify_message}"
+            return f"{at} has a certificate that is not for {host}: use a name of the certificate in mb.urls"
+    return f"{at} has a certificate that the agent does not accept: {error.verify_message}"
 
 
 def _no_tls(error: ssl.SSLError, at: str) -> str:
     reason = error.reason or str(error)
     if reason in _NO_TLS or isinstance(error, ssl.SSLEOFError):
-        return f"{at} does not use TLS: ssl:// requires the broker's TLS port"
+        return f"{at} does not use TLS: remove ssl:// in mb.urls, or name the broker's TLS port"
     if reason in ("TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE"):
-        return f"{at} does not support TLS 1.2 or later, and the agent uses no older version"
+        return f"{at} does not support TLS 1.2 or later, which the agent requires: enable TLS 1.2 on the broker"
     if reason.endswith(("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE", "UNKNOWN_CA")):
-        return f"{at} did not accept this agent ({reason.replace('_', ' ').lower()}): check tls.certificate"
-    return f"{at}: TLS was not agreed on ({reason.replace('_', ' ').lower()})"
+        return f"{at} rejected the agent's certificate ({reason.replace('_', ' ').lower()}): check tls.certificate"
+    return f"{at}: the TLS handshake failed ({reason.replace('_', ' ').lower()}): check the TLS settings of the broker"
 
 
 def speaks_tls(address: tuple[str, int], timeout: float) -> bool:

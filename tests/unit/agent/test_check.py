@@ -41,7 +41,9 @@ def test_a_broker_that_gives_a_message_back_serves(tmp_path: Path) -> None:
 def test_one_that_nobody_listens_on_does_not(tmp_path: Path) -> None:
     with TinyBroker() as broker:
         pass
-    assert try_one(tmp_path, broker.port).endswith(f"does not serve: no process listens on 127.0.0.1:{broker.port}")
+    assert try_one(tmp_path, broker.port).endswith(
+        f"does not serve: no process listens on 127.0.0.1:{broker.port}: start the broker, or correct mb.urls"
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,7 +51,10 @@ def test_one_that_nobody_listens_on_does_not(tmp_path: Path) -> None:
     [
         (TinyBroker(code=5), "rejected the login: Not authorized: check mb.username and mb.password"),
         (TinyBroker(code=3), "rejected the login: Server unavailable"),
-        (TinyBroker(code=None), "accepts connections, but sends no CONNACK in 3 s: it hangs, or has another protocol"),
+        (
+            TinyBroker(code=None),
+            "accepts connections, but sends no CONNACK in 3 s: it hangs, or the port does not use MQTT",
+        ),
         (TinyBroker(grants=lambda _: False), "its ACL must allow this user to read and write it"),
         (TinyBroker(delivers=False), "does not deliver it in 3 s: check its ACL and store"),
     ],
@@ -74,7 +79,7 @@ class TestTls:
         certificates = {
             "not for 127.0.0.1": authority.certificate("other.example.com"),
             "has expired": authority.certificate("127.0.0.1", ends=-DAY),
-            "an authority that is not trusted here": foreign.certificate("127.0.0.1"),
+            "an authority that the agent does not trust": foreign.certificate("127.0.0.1"),
         }
         for said, certificate in certificates.items():
             with TinyBroker(tls=serving(certificate)) as broker:
@@ -84,13 +89,13 @@ class TestTls:
         with TinyBroker() as broker:
             line = try_one(tmp_path, broker.port, tls=True, ca=authority.ca, policy=QUICK)
         assert line.endswith(
-            "does not serve: does not answer the TLS handshake in 3 s: the broker hangs, or the port does not use TLS"
+            "it does not answer the TLS handshake in 3 s: the broker hangs, or the port does not use TLS"
         )
 
     def test_a_plain_entry_for_a_tls_port_is_told_what_to_write(self, tmp_path: Path) -> None:
         with TinyBroker(tls=serving(Authority(tmp_path).certificate("127.0.0.1"))) as broker:
             line = try_one(tmp_path, broker.port)
-        assert line.endswith(f"does not serve: uses TLS: write ssl://127.0.0.1:{broker.port} in mb.urls")
+        assert line.endswith(f"does not serve: it uses TLS: write ssl://127.0.0.1:{broker.port} in mb.urls")
 
 
 class TestMemory:
@@ -98,7 +103,7 @@ class TestMemory:
         refuse_short_memory(make_config(tmp_path))
 
     def test_less_than_copies_may_take_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(ConfigError, match=r"dedupe.days: 1 is too short: .* = 519300 s .*; set at least 6\.01"):
+        with pytest.raises(ConfigError, match=r"dedupe.days: 1 is too short: .* = 519300 s .*: set at least 6\.01"):
             refuse_short_memory(make_config(tmp_path, dedupe_days=1))
 
     def test_exactly_enough_is_enough(self, tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def test_a_status_that_fails_is_an_answer_too(tmp_path: Path, store: Store) -> N
     with Client(tmp_path / "s") as client, pytest.raises(AgentError, match="this is a bug"):
         client.status()
     served.close()
-    assert log.events("error") == ["a request failed"]
+    assert log.events("error") == ["a request on the control socket failed"]
 
 
 def test_a_socket_left_behind_is_replaced_and_the_own_one_removed(tmp_path: Path, store: Store) -> None:
@@ -224,7 +224,10 @@ def test_an_agent_that_goes_away_leaves_open_what_happened(path: Path, store: St
     listener.bind(str(tmp_path / "half"))
     listener.listen()
     threading.Thread(target=lambda: listener.accept()[0].close(), daemon=True).start()
-    with Client(tmp_path / "half") as client, pytest.raises(AgentError, match="publish again with the same --id"):
+    with (
+        Client(tmp_path / "half") as client,
+        pytest.raises(AgentError, match="publish the event again with the same --id"),
+    ):
         client.publish("a", "x")
     listener.close()
 

@@ -106,7 +106,7 @@ def test_the_watchdog_hungers_while_a_loop_stands_still(
     fed = agent.heard.count("WATCHDOG=1")
     time.sleep(2.0)
     assert agent.hear().count("WATCHDOG=1") <= fed + 1
-    assert "loops make no progress" in agent.log.events("error")
+    assert "threads make no progress" in agent.log.events("error")
 
 
 def test_a_part_that_dies_ends_the_agent_with_a_line(
@@ -149,7 +149,7 @@ def test_a_store_whose_writer_dies_ends_the_agent_too(running: Callable[..., Run
     agent.service.store._writer._queue.put("no job")  # type: ignore[arg-type]
     agent.thread.join(60)
     assert (agent.code, agent.error) == (1, None)
-    assert "store: its writer ended" in str(agent.log.all)
+    assert "store: the writer thread ended" in str(agent.log.all)
 
 
 def test_a_second_agent_in_the_same_directory_does_not_begin(running: Callable[..., Running]) -> None:

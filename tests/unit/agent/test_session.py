@@ -151,7 +151,9 @@ def test_a_port_where_nobody_listens_says_so() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))  # and does not listen
         port = bound.getsockname()[1]
-        assert Opened(port).next() == Gone(7, f"no process listens on 127.0.0.1:{port}")
+        assert Opened(port).next() == Gone(
+            7, f"no process listens on 127.0.0.1:{port}: start the broker, or correct mb.urls"
+        )
 
 
 def test_a_broker_that_closes_is_gone_and_the_client_does_not_come_back_by_itself(peer: Peer, opened: Opened) -> None:

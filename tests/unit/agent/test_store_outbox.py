@@ -63,7 +63,7 @@ def test_an_id_of_the_caller_is_known_after_it_was_acknowledged(tmp_path: Path) 
 def test_an_id_in_the_payload_is_the_callers(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         assert store.accept("t", b'{"eventId":"mine"}') == "mine"
-        with pytest.raises(Refused, match="give one of them"):
+        with pytest.raises(Refused, match="use one id"):
             store.accept("t", b'{"eventId":"mine"}', event_id="other")
 
 

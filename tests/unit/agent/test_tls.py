@@ -46,8 +46,8 @@ def test_a_broker_with_a_good_certificate_is_trusted(authority: Authority) -> No
 def test_a_certificate_for_another_name_is_refused(authority: Authority) -> None:
     with server(serving(authority.certificate("other.example.com"))) as port:
         assert shake_hands(Tls(ca=authority.ca), port, "mq.example.com") == (
-            f"mq.example.com:{port} shows a certificate that is not for mq.example.com: "
-            "mb.urls must name it as the certificate does"
+            f"mq.example.com:{port} has a certificate that is not for mq.example.com: "
+            "use a name of the certificate in mb.urls"
         )
         assert "not for 127.0.0.1" in shake_hands(Tls(ca=authority.ca), port)
 
@@ -64,13 +64,13 @@ def test_host_may_present_certificate_of_its_own_name_only(authority: Authority)
 def test_an_expired_certificate_is_refused(authority: Authority) -> None:
     with server(serving(authority.certificate("127.0.0.1", ends=-DAY))) as port:
         assert shake_hands(Tls(ca=authority.ca), port) == (
-            f"127.0.0.1:{port} shows a certificate that has expired: renew it on the broker"
+            f"127.0.0.1:{port} has a certificate that has expired: renew the certificate on the broker"
         )
 
 
 def test_a_certificate_of_a_foreign_authority_is_refused(authority: Authority, tmp_path: Path) -> None:
     foreign = Authority(tmp_path, "foreign")
-    expected = "shows a certificate of an authority that is not trusted here: tls.ca must hold its issuer"
+    expected = "has a certificate from an authority that the agent does not trust: add its issuer to tls.ca"
     with server(serving(foreign.certificate("127.0.0.1"))) as port:
         assert shake_hands(Tls(ca=authority.ca), port) == f"127.0.0.1:{port} {expected}"
         assert shake_hands(Tls(), port) == f"127.0.0.1:{port} {expected}"  # nor does the system know it
@@ -82,8 +82,8 @@ def test_a_port_that_speaks_no_tls_is_said_to(authority: Authority, says: bytes)
         found = shake_hands(Tls(ca=authority.ca), port)
         assert not speaks_tls(("127.0.0.1", port), 5)
     assert found in (
-        f"127.0.0.1:{port} does not use TLS: ssl:// requires the broker's TLS port",
-        f"127.0.0.1:{port} ended the connection during the TLS handshake: does this port speak TLS?",
+        f"127.0.0.1:{port} does not use TLS: remove ssl:// in mb.urls, or name the broker's TLS port",
+        f"127.0.0.1:{port} closed the connection during the TLS handshake: check that this port uses TLS",
     )
 
 
@@ -124,14 +124,17 @@ class TestClientCertificates:
         asking.load_verify_locations(authority.ca)
         with server(asking) as port:
             assert shake_hands(Tls(ca=authority.ca), port).endswith(
-                "did not accept this agent (tlsv13 alert certificate required): check tls.certificate"
+                "rejected the agent's certificate (tlsv13 alert certificate required): check tls.certificate"
             )
 
     @pytest.mark.parametrize("part", ["ca", "certificate", "key"])
     def test_a_file_that_is_missing_or_no_pem_is_named(self, authority: Authority, tmp_path: Path, part: str) -> None:
         good = authority.certificate("agent-1")
         (tmp_path / "bad").write_text("not PEM\n")
-        for path, reason in ((tmp_path / "none", "No such file or directory"), (tmp_path / "bad", "no usable PEM")):
+        for path, reason in (
+            (tmp_path / "none", "No such file or directory"),
+            (tmp_path / "bad", "the file is not a usable PEM file"),
+        ):
             files: dict[str, Any] = {"ca": authority.ca, "certificate": good, "key": good, part: path}
             with pytest.raises(ConfigError) as caught:
                 tls_context(Tls(**files))
@@ -140,7 +143,7 @@ class TestClientCertificates:
 
     def test_a_key_of_another_certificate_is_refused(self, authority: Authority) -> None:
         one, other = authority.certificate("agent-1"), authority.certificate("agent-2")
-        with pytest.raises(ConfigError, match="the key is not that of the certificate"):
+        with pytest.raises(ConfigError, match="the key does not match the certificate"):
             tls_context(Tls(certificate=one, key=other))
 
     def test_a_key_with_a_passphrase_is_refused_without_asking(self, authority: Authority) -> None:
@@ -162,7 +165,8 @@ def test_other_failures_are_said_plainly() -> None:
     ]
     assert said == [
         "mq.example.com:1883 did not answer in 5 s",
-        "no process listens on mq.example.com:1883",
-        "mq.example.com:1883: the name is not known (Name or service not known)",
+        "no process listens on mq.example.com:1883: start the broker, or correct mb.urls",
+        "mq.example.com:1883: the host name cannot be resolved (Name or service not known): "
+        "correct mb.urls or the DNS entry",
         "mq.example.com:1883: No route to host",
     ]

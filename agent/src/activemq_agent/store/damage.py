@@ -116,7 +116,7 @@ def find_damage(directory: Path) -> list[str]:
 def _damage_inside(db: sqlite3.Connection) -> list[str]:
     problems = [row[0] for row in db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
     if problems:
-        return [f"SQLite's integrity check says: {problems[0].strip()}", *problems[1:]]
+        return [f"SQLite's integrity check reports: {problems[0].strip()}", *problems[1:]]
     if not db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table'").fetchone():
         return []  # made, and then the machine stopped
     application = db.execute("PRAGMA application_id").fetchone()[0]

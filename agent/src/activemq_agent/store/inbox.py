@@ -40,9 +40,7 @@ def filter_matches(topic_filter: str, topic: str) -> bool:
 
 
 def lane_of(topic: str, filters: tuple[str, ...]) -> str:
-    """Return the lane (part of the inbox with a limit of its own) of a topic: its first matching filter, else the
-    topic.
-    """
+    """Return the lane (a part of the inbox with a limit) of a topic: its first matching filter, else the topic."""
     return next((topic_filter for topic_filter in filters if filter_matches(topic_filter, topic)), topic)
 
 
@@ -130,7 +128,7 @@ def _authorize(action: int, name: str | None, *_: str | None) -> int:
 
 
 def quarantine(transaction: Transaction, rx: int, reason: str) -> None:
-    """Move a message from the inbox to the quarantine for good, where an operator can inspect it.
+    """Move a message permanently from the inbox to the quarantine, where an operator can inspect it.
 
     A copy counts as a duplicate. Raises Refused if the message is not in the inbox, or damaged.
     """

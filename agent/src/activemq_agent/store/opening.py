@@ -33,8 +33,8 @@ def open_database(
     if counters.agent != agent:
         db.close()
         raise AgentError(
-            f"{path}: belongs to agent {counters.agent!r}, not to {agent!r}: set the agent's name back, "
-            "or give this one its own state.directory"
+            f"{path}: the store belongs to agent {counters.agent!r}, not to {agent!r}: restore the agent's name, "
+            "or set a separate state.directory for this agent"
         )
     _sort_into_lanes(db, limits)
     _count_rows(db, counters)

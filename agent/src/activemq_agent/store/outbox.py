@@ -33,7 +33,7 @@ def check_event(topic: str, payload: bytes, event_id: str | None) -> str | None:
     if event_id is None:
         return inside
     if inside not in (None, event_id):
-        raise Refused(f"the payload's eventId is {inside!r}, but id {event_id!r} was asked for: give one of them")
+        raise Refused(f"the payload's eventId is {inside!r}, but the request has the id {event_id!r}: use one id")
     return check_event_id(event_id)
 
 

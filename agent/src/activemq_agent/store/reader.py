@@ -1,4 +1,7 @@
-"""Reads the store beside its writer: events to send, messages to handle, journal to export; checks every checksum."""
+"""Read the store while its writer runs: events to send, messages to handle, journal records to export.
+
+Every row is checked against its checksum.
+"""
 
 from __future__ import annotations
 

@@ -18,10 +18,11 @@ class Limits:
 
     Bytes are those of topics and payloads.
 
-    ``timeout``: how long an event may wait in the outbox; then it is kept apart as expired, or dropped with
-    ``drop_expired``. ``filters``: the subscriber's topic filters; each is a lane of the inbox with its own bound,
-    ``topic_rows``. A topic that no filter matches is a lane of its own. Quarantined messages take up room of the inbox,
-    but none of a lane. ``remember``: how long ids are known after handling, or after acceptance for ids of callers.
+    ``timeout``: how long an event may wait in the outbox; then it is kept separately as expired, or dropped with
+    ``drop_expired``. ``filters``: the subscriber's topic filters. Each filter is a lane (a part) of the inbox, which
+    holds at most ``topic_rows`` messages, and so is each topic that no filter matches. Quarantined messages count for
+    the inbox, but for no lane. ``remember``: how long ids are kept after handling, or after acceptance for ids that
+    callers chose.
     """
 
     outbox_rows: int = 1_000_000

@@ -72,8 +72,8 @@ class StoreDamage:
     """The damage found in a store: ``reasons``, ``directory`` of the damaged files, and number of rows ``kept`` by
     table.
 
-    ``missing``: how many events of the outbox could not be read, None if the file no longer says; ``epoch``: the
-    new epoch if the old one could not go on, else None.
+    ``missing``: how many events of the outbox could not be read, None if the file does not show it. ``epoch``: the new
+    epoch if the old one could not be continued, else None.
     """
 
     reasons: tuple[str, ...]

@@ -16,7 +16,7 @@ CACHE, READER_CACHE = 4096, 1024
 """KiB of pages that a connection keeps; one that reads does so at the tables' ends, and needs few."""
 APPLICATION_ID = 0x414D5141
 VERSION = 0x01010101
-"""The schema's version (1) in each of four bytes, so that a flipped bit does not make it look like a newer one."""
+"""The schema's version (1) in each of four bytes, so that a flipped bit does not turn it into a newer version."""
 
 COUNTERS = ("agent", "epoch", "seq", "jseq", "position", "place", "rx", "oldest", "rows")
 ANCHOR = ("elapsed", "boot", "monotonic", "wall")

@@ -42,7 +42,7 @@ def lock(directory: Path) -> int:
         os.close(descriptor)
         raise AgentError(
             f"{directory}: another agent{f', process {holder},' if holder else ''} uses this state directory: "
-            "stop it, or give this one its own state.directory"
+            "stop that agent, or set a separate state.directory for this one"
         ) from error
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

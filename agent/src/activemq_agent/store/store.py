@@ -44,7 +44,7 @@ class Store:
         self.damage = damage
         """The damage that was found and salvaged when the store was opened; None if it was sound."""
         self.on_outgoing: Callable[[], None] = lambda: None
-        """Called, by any thread, when the outbox may have something new; it must not wait."""
+        """A function that any thread calls when the outbox may have new events; it must not wait."""
         writer.start()
 
     @classmethod
@@ -77,7 +77,7 @@ class Store:
 
     @property
     def is_alive(self) -> bool:
-        """True while the store's writer thread runs; without it calls would wait for ever."""
+        """True while the store's writer thread runs; without it, calls would wait indefinitely."""
         return self._writer.is_alive()
 
     @property
@@ -153,7 +153,7 @@ class Store:
     def expire(self) -> int:
         """Move events past their deadline from the outbox to the expired events, or drop them; return their number.
 
-        The store does so by itself within 1 s, unless ``sweep`` is None.
+        The store calls this automatically within 1 s of a deadline, unless ``sweep`` is None.
         """
         return self._writer.submit(outbox.expire).result()
 
@@ -176,7 +176,7 @@ class Store:
     ) -> Future[StoredReceipt]:
         """Queue a received message to be stored in the inbox; return a future of its receipt.
 
-        Acknowledge the message to the broker unless the receipt says ``full``. ``head`` is false while an older message
+        Acknowledge the message to the broker unless the receipt is ``full``. ``head`` is false while an older message
         of the same topic filter is still being stored.
         """
         return self._writer.submit(
@@ -218,7 +218,7 @@ class Store:
         return self._writer.submit(lambda transaction: inbox.record_handled(transaction, rx, statements))
 
     def quarantine(self, rx: int, reason: str) -> None:
-        """Move a message from the inbox to the quarantine for good. Raises Refused if it is not in the inbox."""
+        """Move a message permanently from the inbox to the quarantine. Raises Refused if it is not in the inbox."""
         self._writer.submit(lambda transaction: inbox.quarantine(transaction, rx, reason)).result()
 
     # Journal and numbers

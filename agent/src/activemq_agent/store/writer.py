@@ -25,15 +25,15 @@ T = TypeVar("T")
 Job = Callable[[Transaction], Any]
 
 GROUP = 1000
-"""Jobs that share one transaction at most."""
+"""Largest number of jobs that share one transaction."""
 WAITING = 100_000
-"""Jobs that may wait for the writer: memory is bounded, too."""
+"""Largest number of jobs that wait for the writer, which bounds memory."""
 FORGET_EVERY = 60.0
-"""Seconds between two looks for ids that are too old to be remembered."""
+"""Seconds between two deletions of ids that are too old to be remembered."""
 
 
 class Writer(threading.Thread):
-    """The thread that runs all writing jobs on the store, in order, each exactly once or not at all.
+    """The thread that runs all jobs that write to the store, in order; each job is atomic and runs at most once.
 
     A job's future is resolved only after the commit of its transaction returned. A job that refuses raises
     AgentError before it has written anything; after any other error the group is rolled back and its jobs run
