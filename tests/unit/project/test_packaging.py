@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import activemq_agent
 from activemq_fleet import __version__
@@ -95,6 +97,16 @@ def test_pins_carry_hashes_and_no_address(name: str) -> None:
     blocks = re.split(r"\n(?=\S)", re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).strip())
     assert [block for block in blocks if "--hash=sha256:" not in block] == []
     assert re.search(r"://|find-links|index-url", text) is None
+
+
+OLDEST_PYTHON = "3.11.2"
+"""The Python of Debian 12, the oldest on which the README's commands work."""
+
+
+def test_installed_requirements_support_python_of_debian_12() -> None:
+    requirements = {dist.name: dist.metadata["Requires-Python"] for dist in importlib.metadata.distributions()}
+    refused = {name: text for name, text in requirements.items() if OLDEST_PYTHON not in SpecifierSet(text or "")}
+    assert refused == {}
 
 
 def test_the_checkouts_collection_is_found_beside_the_library() -> None:
