@@ -1,8 +1,8 @@
 """Read inventories with Ansible's own code, as a library.
 
-Ansible is written to be a process of its own: options, vault secrets, caches and the plugin loader
-are global to it. ``loaded_inventory`` sets them for one reading and restores them afterwards, so that a
-program may read several inventories, or the same one again after a change.
+Ansible expects to run as a separate process: its options, vault secrets, caches and plugin loader are global.
+``loaded_inventory`` sets them while it reads an inventory and restores them afterwards, so that a program can read
+several inventories, or the same inventory again after a change.
 This module, ``_templating`` and ``_inventory_variables`` alone use Ansible's inner API (as of ansible-core 2.19).
 """
 
@@ -205,7 +205,7 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         if not causes:
             return f"{refused}: no plugin of Ansible knows its format"
         wanted = ("yaml", "auto") if source.endswith(_YAML_FILES) else ("script", "ini")
-        # The plugin yaml only says of a plugin's configuration that it is one; auto says what is wrong with it.
+        # For a plugin's configuration the plugin yaml reports only that it is one; auto reports what is wrong with it.
         meant = [causes[name] for name in wanted if name in causes and _NO_HOSTS not in causes[name].msg]
         cause = (meant or list(causes.values()))[0]
         reason = format_event_brief_message(cause).removeprefix(f"{source}: ").rstrip(".")
@@ -221,7 +221,7 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         """Group the brokers as the inventory plugin does, where Ansible cannot load the plugin."""
         options = self._loader.load_from_file(source)
         if not isinstance(options, Mapping) or options.get("plugin") != PLUGIN:
-            raise InputError(f"{source}: must say 'plugin: {PLUGIN}'")
+            raise InputError(f"{source}: the file must contain the line 'plugin: {PLUGIN}'")
         group_brokers(self._inventory, self._loader, self._sources, options)
 
 

@@ -1,6 +1,6 @@
 """Group the brokers of a loaded Ansible inventory, as its plugin ``activemq.fleet.topology`` does.
 
-The variables by which a name is read are taken as they stand in files, before templates are evaluated.
+The variables by which a name is read are read from the files, before templates are evaluated.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def concrete_topic(topic_filter: str, agent: str) -> str | None:
     broker that takes over does not have the subscription, and all events that are published before the subscriber
     connects are lost (20 of 20 on 5.18.3 and 6.3.1, ``tests/integration/test_agent_first_event.py``).
     """
-    topic = topic_filter.replace("+", CANARY)  # which is a level by itself, as # is (``config.check_filter``)
+    topic = topic_filter.replace("+", CANARY)  # which must be a whole level, as # is (``config.check_filter``)
     if topic.endswith("#"):
         return canary_topic(topic[:-1].removesuffix("/"), agent)
     return topic if topic != topic_filter else None

@@ -33,7 +33,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
 _ACL = [
     {"destination": ">", "kind": kind, "read": "apps", "write": "apps", "admin": "apps"} for kind in ("queue", "topic")
 ]
-_PASSWORD = "not-the-password"  # noqa: S105 -- stands for those that Ansible makes, while the fleet is checked
+_PASSWORD = "not-the-password"  # noqa: S105 -- replaces the passwords that Ansible creates, while the fleet is checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def _identity(naming: Naming, name: str) -> Identity | None:
 
 
 def _stated_parts(host: str, members: Sequence[str], node: str) -> dict[str, str]:
-    """Return the variables of a host whose name says nothing; ``members`` are the hosts of its pair."""
+    """Return the variables of a host whose name has no group or node; ``members`` are the hosts of its pair."""
     labels = [name if _is_address(name) else name.partition(".")[0] for name in members]
     pair = _NOT_IN_NAMES.sub("-", "-".join(labels)).strip("-")
     parts = {
@@ -260,7 +260,7 @@ def _line(settings: Mapping[str, object], name: str, comment: str = "") -> str:
 def _failover_lines(settings: Mapping[str, object]) -> Iterator[str]:
     yield "\n"
     if settings["activemq_ha"] == "none":
-        yield _line(settings, "activemq_ha", "no failover: each broker has a store of its own")
+        yield _line(settings, "activemq_ha", "no failover: each broker has a separate store")
         yield _line(settings, "activemq_fence", "there is no shared store to protect")
         yield _line(settings, "activemq_watchdog", "a hung broker is reported and not killed")
         yield _line(settings, "activemq_topology", "no links: a message stays at the broker that accepted it")

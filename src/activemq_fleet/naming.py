@@ -39,7 +39,7 @@ _LAST_DIGITS = re.compile(r"[0-9]+(?=[^0-9]*$)")
 _SEPARATORS = "-_"
 _WRITE = "write (?P<group>…), (?P<number>…) and (?P<node>…)"
 _OTHER_MARKS = {"a": "b", "b": "a", "A": "B", "B": "A"}
-# A node mark in a host name of a fleet that is not known, such as one in a file of somebody else's.
+# A node mark in a host name of an unknown fleet, such as in a file of another project.
 _FOREIGN_MARK = re.compile(
     r"(?:master|slave|primary|secondary|standby|backup|active|passive)|(?<=[-_.\d])[ab]$", re.IGNORECASE
 )
@@ -194,8 +194,8 @@ class Naming:
         regex = _compiled(self.pattern)
         if self.parity and not ("number" in regex.groupindex and "node" not in regex.groupindex):
             raise InputError(
-                f"{PARITY_VARIABLE} is {self.parity}, so that numbers say the node: {PATTERN_VARIABLE} must have "
-                "the named group number, and none called node"
+                f"{PARITY_VARIABLE} is {self.parity}, so numbers define the node: {PATTERN_VARIABLE} must have "
+                "the named group number, and no group with the name node"
             )
         match = regex.search(name)
         if match is None:

@@ -97,7 +97,7 @@ def _broker_refusals(broker: Broker) -> Iterator[tuple[str, str]]:
             "set activemq_service to systemd, or activemq_fence to none",
         )
     for account in broker.accounts:
-        # Of links and agents T008 and T015 have said so.
+        # T008 and T015 report this for links and agents.
         if account.password is None and not broker.networked and account.variable == "activemq_network_password":
             yield (
                 "activemq_network_username is set, but activemq_network_password is not set",

@@ -16,7 +16,7 @@ from activemq_fleet.releases import Release
 # How often a lost bridge is tried again, in ms. The agent's own default backs off to 30 s, so
 # that a bridge could stay away half a minute after its peer's take-over.
 BRIDGE_OPTIONS = (("maxReconnectDelay", "2000"),)
-# What a Java client's list says where nothing else is asked for, in ms. The transport's own pauses double up to 30 s:
+# The defaults of a Java client's list, in ms. The transport's own pauses double up to 30 s:
 # a client of 5.18.3 was blocked for 6.5 s by a take-over that took 3.2 s.
 _CLIENT_DELAYS = {"initialReconnectDelay": 100, "maxReconnectDelay": 2000}
 # Between the two rounds of a first connection where a failure must not come too early, in ms.

@@ -298,7 +298,7 @@ def check_rendered_fleet(
         by_rules += broker_findings(view, broker, selection)
         document.forget_tree()
     by_rules += graph_findings(view, selection)
-    # A link that its far end does not let in is a finding of its own: what follows from it is not told as well.
+    # A link that its far end rejects is a separate finding; its consequences are not reported as well.
     by_routes = route_findings(routes_of(fleet, documents, as_planned=True))
     findings = [*by_schema, *by_rules, *by_routes]
     findings += refusals_of(fleet) if for_site else ()

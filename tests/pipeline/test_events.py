@@ -111,7 +111,7 @@ def test_logs_of_a_fleet_are_read_across_their_files(spark: SparkSession, tmp_pa
     assert inputs.problems == (
         "torn: time zone 'Mars/Olympus' is unknown: use a name such as Europe/Berlin, UTC or +02:00; "
         "its times are read as UTC",
-        "unknown: no host.json: the inventory tells group, release and time zone",
+        "unknown: no host.json: group, release and time zone are taken from the inventory",
     )
     assert {(row["host"], row["problem"]) for row in rows if row["problem"]} == {
         ("h [2] %20", "1 invalid bytes"),

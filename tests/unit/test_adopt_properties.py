@@ -74,7 +74,7 @@ def test_bridge_to_undefined_placeholder_becomes_link_without_address(
     [
         ("PEER=x\nno line\n", "{file}", "{file}:2: is no line NAME=VALUE"),
         ("", "{file}.away", "--properties {file}.away: No such file or directory"),
-        ("", "nobody={file}", "there is no activemq.xml of nobody: say FILE or HOST=FILE"),
+        ("", "nobody={file}", "there is no activemq.xml of nobody: write FILE or HOST=FILE"),
         ("PEER=a\x01b", "{file}", "has a character that XML does not permit"),
     ],
 )

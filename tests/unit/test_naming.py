@@ -205,7 +205,7 @@ def test_a_value_that_is_no_plain_name_is_refused(variables: dict[str, object], 
 
 
 def test_parity_and_a_node_in_the_pattern_contradict_each_other() -> None:
-    with pytest.raises(InputError, match="must have the named group number, and none called node"):
+    with pytest.raises(InputError, match="must have the named group number, and no group with the name node"):
         Naming(parity="odd-even").identify("orders-mq01-a")
 
 

@@ -127,7 +127,7 @@ def test_each_variable_is_a_key_of_the_agent() -> None:
         ({"options": {"log.format": "text\nmb.urls = x:1"}}, "activemq_agent_options.log.format must be one line"),
         ({"handlers_source": "files/"}, "activemq_agent_handlers_source needs activemq_agent_handlers"),
         ({"metrics_address": "kiosk"}, "activemq_agent_metrics_address 'kiosk' is not host:port"),
-        ({"publish_prefixes": ["a/#"]}, "activemq_agent_publish_prefixes has 'a/#': name each prefix"),
+        ({"publish_prefixes": ["a/#"]}, "activemq_agent_publish_prefixes has 'a/#': write the prefix of the events"),
         ({"tls_key": "/etc/own.key"}, "activemq_agent_tls_certificate and activemq_agent_tls_key go together"),
     ],
 )

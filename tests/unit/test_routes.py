@@ -78,7 +78,7 @@ def test_a_name_that_nobody_has_is_said() -> None:
 
 
 def test_a_pair_as_a_whole_is_no_single_failure() -> None:
-    with pytest.raises(InputError, match="which one broker of it is down, o-mq2-a or o-mq2-b"):
+    with pytest.raises(InputError, match="name the broker of the pair that is down, o-mq2-a or o-mq2-b"):
         routes("o-mq1", "o-mq2").reaches("o-mq1", "o-mq2", down="o-mq2")
 
 
@@ -334,7 +334,7 @@ def test_a_duplex_link_tells_its_peer_what_it_includes_and_not_what_it_excludes(
 
 @pytest.mark.parametrize("text", ["", "a..b", "orders.>", "ftp://x", "*"])
 def test_a_destination_that_is_none_or_many_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="is not one destination"):
+    with pytest.raises(InputError, match="is not a single destination"):
         routes("o-mq1", "o-mq2").reaches("o-mq1", "o-mq2", destination=text or "queue://")
 
 

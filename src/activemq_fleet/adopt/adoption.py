@@ -261,7 +261,7 @@ def _note_placeholders(proposal: Proposal, fleet: Fleet) -> None:
     for name, hosts in unknown.items():
         proposal.note(
             hosts,
-            f"${{{name}}} is in no file that is rendered: say what it stands for in a file of --properties, "
+            f"no rendered file defines ${{{name}}}: define it in a file for --properties, "
             f"or set it with activemq_java_options: [-D{name}=…]",
             is_urgent=True,
         )
@@ -277,8 +277,8 @@ def _note_missing_settings(proposal: Proposal) -> None:
     if locked:
         proposal.note(
             locked,
-            "no accounts in the file, and rendered brokers let in nobody without one: "
-            "add those of your clients to activemq_users",
+            "the file has no accounts, and rendered brokers reject clients without an account: "
+            "add the accounts of your clients to activemq_users",
             is_urgent=True,
         )
     heap = (
@@ -287,7 +287,7 @@ def _note_missing_settings(proposal: Proposal) -> None:
         else f"activemq_heap ({DEFAULT_HEAP}), activemq_console_port and activemq_console_bind, "
     )
     proposal.notes.append(
-        f"not in activemq.xml, so the defaults stand; set these yourself: {heap}"
+        f"activemq.xml does not contain these settings, so the defaults apply; set them yourself: {heap}"
         "activemq_install, activemq_home, activemq_base, "
         "activemq_user, activemq_java_home and activemq_java_options, agents and balancers"
     )

@@ -63,7 +63,7 @@ def propose_agents(proposal: Proposal, files: Iterable[AgentFile]) -> None:
     for file in files:
         home = _home_broker(file, listeners)
         if home is None or proposal.naming.identify(file.host) or not _HOST.fullmatch(file.host):
-            continue  # a broker's host, or nobody's of this fleet
+            continue  # a broker's host, or empty if it is not in this fleet
         variables = _agent_variables(file)
         if variables.get("agent_client_id") == file.host:
             del variables["agent_client_id"]

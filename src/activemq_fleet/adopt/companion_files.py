@@ -67,8 +67,8 @@ def propose_console(proposal: Proposal) -> None:
     for name, hosts in foreign.items():
         proposal.note(
             hosts,
-            f"of {name} only the port and the address of the web console are adopted: the rendered console has pages, "
-            "login and TLS of its own",
+            f"only the port and the address of the web console are adopted from {name}: the rendered console has "
+            "separate pages, login and TLS settings",
         )
 
 

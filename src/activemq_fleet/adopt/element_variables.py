@@ -74,8 +74,8 @@ def _first_entries(
 ) -> list[ComparedElement]:
     """Return the first policyEntry of each destination; keep further ones out of the inventory, with a note.
 
-    A broker uses a single one, which of them can change with each start: DestinationMap.chooseValue reads a HashSet of
-    objects without a hash of their own.
+    A broker uses one of them, and a different one after each start: DestinationMap.chooseValue reads a HashSet of
+    objects that do not define a hash.
     """
     first: dict[tuple[str, ...], ComparedElement] = {}
     for entry in entries:

@@ -106,7 +106,7 @@ def _replace_names_by_templates(variables: Mapping[str, Variables], fleet: Fleet
 
 
 def _is_small(levels: Mapping[str, Variables], host: str) -> bool:
-    """Return whether a host's own variables are few and simple enough to stand in hosts.yml."""
+    """Return whether a host's own variables are few and simple enough for hosts.yml."""
     host_variables = levels.get(f"host_vars/{host}.yml", {})
     return len(host_variables) <= _MOST_INLINE and all(
         isinstance(value, str | int | NameTemplate) for value in host_variables.values()

@@ -242,7 +242,7 @@ def _changed_attributes(original: ComparedElement, rendered: ComparedElement, sk
             and means_the_same(original, name, value, rendered.attributes[name], skip.directories)
         )
         and not is_clear_text_password(name, value)
-        # A password that is asked of credentials.properties is found there, whatever it was called before.
+        # A password with a placeholder of credentials.properties is defined there, whatever its earlier name.
         and not (is_password(name) and rendered.get(name).startswith(_OUR_REFERENCE))
     }
 

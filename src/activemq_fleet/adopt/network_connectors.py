@@ -85,7 +85,7 @@ def _inexpressible_part(connector: NetworkConnector) -> str:
     """Return what keeps ``activemq_links`` from expressing a networkConnector, in words; "" where nothing does."""
     uri = Uri.read(connector.uri)
     if uri.scheme not in ("static", "masterslave", "simple") or not uri.transports:
-        return f"has the uri {connector.uri!r}, which no variable stands for"
+        return f"has the uri {connector.uri!r}, which no variable can express"
     for transport in uri.transports:
         if not (transport.host and transport.port and is_openwire(transport.scheme)):
             return f"dials {transport.text!r} in its uri, which is no host and port of OpenWire"
@@ -272,7 +272,7 @@ def _port(variables: Mapping[str, object]) -> int | None:
 
 
 class _HostNames:
-    """A lookup of the host that a name in a URI stands for, among the hosts of all files."""
+    """A lookup of the host to which a name in a URI refers, among the hosts of all files."""
 
     def __init__(self, documents: Iterable[AdoptedDocument]) -> None:
         self._hosts = {document.host.lower(): document.host for document in documents}

@@ -46,14 +46,14 @@ def propose_network(proposal: Proposal) -> None:
     if new_user and linked:
         proposal.note(
             linked,
-            f"links without a login: the rendered ones log in as {NEW_USER}, because rendered brokers ask for it",
+            f"links without a login: the rendered links log in as {NEW_USER}, because rendered brokers require a login",
         )
 
 
 class _Network:
     """The bridges of all files, sorted by what replaces each: a link between units, a link within a pair, or nothing.
 
-    ``reasons`` says, by (host, name), why a bridge stays in an XML fragment; ``multicast`` names the groups whose
+    ``reasons`` maps (host, name) to the reason why a bridge stays in an XML fragment; ``multicast`` lists groups whose
     brokers find each other; ``base`` is the proposed fleet without links.
     """
 
@@ -230,7 +230,7 @@ class _Network:
         listening = Counter(broker.unit for broker in self.base.brokers if broker.openwire)
         kinds: dict[str, Counter[str]] = defaultdict(Counter)
         for link in self.links:
-            # One address says nothing of how a pair is dialled.
+            # A single address does not show how a pair is addressed.
             if len(link.bridge.addresses) > 1 and (link.addresses or listening[link.target] > 1):
                 kinds[self.base.broker(link.hosts[0]).group][link.bridge.kind] += 1
         for document in self._documents_without_multicast():

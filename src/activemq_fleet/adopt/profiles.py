@@ -57,8 +57,8 @@ def propose_profiles(proposal: Proposal, shared: Collection[str] = ()) -> None:
             elif len(documents) > 1 and (perhaps := _store_that_may_be_shared(pair, documents)):
                 proposal.note(
                     [document.host for document in documents],
-                    f"nothing shows that both nodes of pair {pair} share {perhaps[0]}, so each is a broker by itself "
-                    f"(activemq_ha: none); where they do, {perhaps[1]}",
+                    f"the files do not show that both nodes of pair {pair} share {perhaps[0]}, so each is a single "
+                    f"broker (activemq_ha: none); if they share it, {perhaps[1]}",
                     is_urgent=True,
                 )
         for document in documents:
@@ -134,7 +134,7 @@ def _same_directory(documents: Sequence[AdoptedDocument]) -> bool:
     """Return whether both nodes use one absolute KahaDB directory that is evidently shared.
 
     Evidence is an equal broker name, a configured lock on both nodes, or a path where shared storage is usually
-    mounted. Behind guards each node has a path of its own.
+    mounted. With guards each node has a separate path.
     """
     stores = [store for document in documents if (store := _store(document)) and store.name in _KAHADB]
     directories = {store.get("directory") for store in stores}

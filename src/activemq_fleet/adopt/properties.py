@@ -30,7 +30,7 @@ _STANDS_FOR = tuple(
         ("(?<=://)", r"(?=:\d)", f"{{}}{UNKNOWN_HOST}"),
     )
 )
-"""Where a placeholder stands in a bridge's URI, and what is put there."""
+"""A pattern for a placeholder at each position of a bridge's URI, with its replacement."""
 _LINE = re.compile(r"(?:export\s+)?([A-Za-z][A-Za-z0-9._-]*)\s*[=:]\s*(.*)")
 _LARGEST = 1 << 20  # bytes
 
@@ -50,7 +50,7 @@ def read_properties(arguments: Sequence[str], hosts: Collection[str]) -> dict[st
             continue
         named = [host for host in hosts if name in (host, host.partition(".")[0])]
         if not named:
-            raise InputError(f"--properties {text}: there is no activemq.xml of {name}: say FILE or HOST=FILE")
+            raise InputError(f"--properties {text}: there is no activemq.xml of {name}: write FILE or HOST=FILE")
         for host in named:
             properties_by_host[host] |= _read_file(Path(file))
     return {host: common | values for host, values in properties_by_host.items()}
@@ -114,7 +114,7 @@ def whose_address(host: str) -> str:
     """Return the instruction how to assign a dialled address to a host, for a note."""
     if host.endswith(UNKNOWN_HOST):
         return "for a placeholder that no file explains: adopt again with --properties FILE, or write the address"
-    return "--address HOST=ADDRESS says whose it is"
+    return "name the host of the address with --address HOST=ADDRESS"
 
 
 def _placeholder_host(name: str) -> str:

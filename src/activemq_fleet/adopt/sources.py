@@ -29,7 +29,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.schema import BEANS, CORE, UnreadableError, local_name, namespace_of, parse, text_of
 
 ACTIVEMQ_XML = "activemq.xml"
-# What the first comment of a file says that we rendered.
+# The first comment of a rendered file.
 _OURS = re.compile(rb"<!-- ([^\n]*), release ([0-9.]+)\s+Made by activemq\.fleet from the inventory")
 _ROLE = re.compile(rb"\(preferred master\)")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
@@ -187,7 +187,7 @@ def _refuse_unread_names(
         )
     ways = [
         f"{text}, run: {adopt_command(by_host, proposal.naming, options)}"
-        for text, proposal in (("if they are pairs", pairs), ("if each broker stands alone", alone))
+        for text, proposal in (("if they are pairs", pairs), ("if each broker is a single broker", alone))
         if proposal
     ]
     ways = ways or ["name the parts with --naming-pattern, as activemq-fleet help names describes"]
@@ -224,7 +224,7 @@ def read_addresses(arguments: Sequence[str], documents: Sequence[AdoptedDocument
         name, separator, address = text.partition("=")
         named = [document.host for document in documents if name in (document.host, document.identity.host)]
         if not separator or len(named) != 1:
-            raise InputError(f"--address {text}: say HOST=ADDRESS, of a host whose file is given")
+            raise InputError(f"--address {text}: write HOST=ADDRESS, with a host whose file is given")
         try:
             address_by_host[named[0]] = check_host(address)
         except ValueError as error:
@@ -247,7 +247,9 @@ def _document(
     tree = with_placeholder_defaults(with_names(original))
     rendered_mark = _OURS.search(content)
     if release is None and rendered_mark is None:
-        raise InputError(f"{path}: does not say which release reads it: add --release {host}=5.18.3, or which it is")
+        raise InputError(
+            f"{path}: the file does not show the release of its broker: add --release {host}=RELEASE, such as 5.18.3"
+        )
     return AdoptedDocument(
         host=host,
         identity=identity,
@@ -308,7 +310,7 @@ def _read(
         raise InputError(f"{path}: {_no_broker_message(element, len(brokers))}")
     resolve_placeholders(element, properties, str(path))
     if _PRIVATE.search(etree.tostring(element, encoding="unicode")):
-        raise InputError(f"{path}: holds the character U+E000 or U+E001, which stands for nothing: remove it")
+        raise InputError(f"{path}: the file has the character U+E000 or U+E001, which has no meaning: remove it")
     return content, element, tuple(remarks)
 
 
@@ -393,5 +395,5 @@ def _refuse_doubles(documents: Iterable[AdoptedDocument]) -> None:
         if other is not document:
             raise InputError(
                 f"{document.host} and {other.host} are both node {document.identity.node} of pair "
-                f"{document.identity.pair}: --naming-pattern decides what a name says"
+                f"{document.identity.pair}: set --naming-pattern to a pattern that tells the nodes apart"
             )

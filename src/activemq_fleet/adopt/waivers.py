@@ -98,7 +98,7 @@ def _waive(proposal: Proposal, errors: Iterable[Finding]) -> None:
         return
     waivers: list[dict[str, Any]] = []
     for rule, where in sorted(hosts.items()):
-        waiver: dict[str, Any] = {"rule": rule, "reason": "as it was when adopted: look into it"}
+        waiver: dict[str, Any] = {"rule": rule, "reason": "existed before the adoption: check it"}
         if set(where) < set(proposal.variables):
             waiver["hosts"] = sorted(where)
         waivers.append(waiver)

@@ -24,7 +24,7 @@ UNNAMED_BRIDGE = "NC"
 XSI = "http://www.w3.org/2001/XMLSchema-instance"
 _CHAINS = frozenset({"plugins", "destinationInterceptors"})
 _WITH_PREFIX = {XSI: "xsi", "http://www.w3.org/XML/1998/namespace": "xml"}
-# What tells elements of one name apart. The first that an element has stands in paths.
+# Attributes that distinguish elements of one name. Paths contain the first one that an element has.
 _TOLD_APART_BY = {
     "authenticationUser": ("username",),
     "authorizationEntry": ("queue", "topic"),

@@ -131,7 +131,7 @@ def _raise_refusal_of_today(refusal: Path) -> None:
     except OSError:
         return
     if 0 <= age < _DAY:
-        again = f"it is asked for again a day after that, or when {refusal} is removed"
+        again = f"the next attempt is a day after that; remove {refusal} to retry now"
         raise RememberedRefusalError(f"{message} ({again})")
 
 

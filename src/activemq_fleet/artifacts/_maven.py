@@ -59,7 +59,7 @@ def _maven(goal: str, properties: Mapping[str, str], arguments: Sequence[str] = 
     try:
         run = subprocess.run(
             [executable, *_FLAGS, *arguments, goal, *defines],
-            cwd=at,  # not the user's directory, whose .mvn would have a say
+            cwd=at,  # not the user's directory, whose .mvn would be used
             env=_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

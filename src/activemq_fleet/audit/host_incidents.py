@@ -137,8 +137,8 @@ def _silent_ends(runs: Sequence[ObservedRun]) -> Iterator[LogEvidence]:
 def _failing_starts(node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedRun]) -> Iterator[Incident]:
     """Yield series of starts that failed, at once or soon after the broker was ready.
 
-    A start that came to serve, or to stand by, for longer than ``SOON`` ends a series. A store error and a failed
-    takeover explain a start that failed for it, unless it failed again and again.
+    A start after which the broker was active or standby for longer than ``SOON`` ends a series. A start that failed
+    once for a store error or a failed takeover belongs to that incident; repeated failures are a series.
     """
     explained = [record.at for record in evidence if record.kind == STORE]
     explained += [run.ended for run in runs if run.end == "failed" and run.waited and run.locked and run.ended]

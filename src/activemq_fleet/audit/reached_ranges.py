@@ -155,7 +155,7 @@ def _range_keys(
         # One that came on another topic than it was accepted for is forged, and none.
         if event.is_barrier and receipt.topic == copy.topic and copy.topic is not None:
             yield RangeKey("barrier", stream, proved_prefix(copy.topic), -1 if hole is None else hole)
-    # Where nothing is missing nobody asks between which receipts an event would stand.
+    # If no event is missing, the position of an event between two receipts is not needed.
     elif hole is not None and copy.topic is not None and missing.get(receipt.subscriber) and copy.is_accepted_once:
         yield RangeKey("topic", stream, copy.topic, hole)
 

@@ -79,7 +79,7 @@ _NOT_WRITTEN = (
 _DATABASE = re.compile(r"SQLException|SQLNonTransient|JDBC")
 _LOCK = re.compile(r"could not be locked|is locked|attempt to obtain lock|asked to shut down")
 _UNREADABLE = re.compile(r"\tat org\.apache\.(?:activemq\.(?:store\.kahadb|leveldb|util\.Recoverable)|kahadb)")
-"""Frames of a start that failed while its store was opened. Up to 5.8 kahaDB has a package of its own."""
+"""Frames of a start that failed while its store was opened. Up to 5.8 kahaDB is in a separate package."""
 _NO_ADDRESS = re.compile(r"BindException|Address already in use|lock")
 _SPOOL = re.compile(r"kahadb\.plist|FilePendingMessageCursor|tmp_storage")
 _MEMORY = re.compile(
@@ -251,7 +251,7 @@ _READERS: Mapping[str, Callable[[LogEvidence], LogEvidence | None]] = {
     "X-CLIENT-COMMAND": _failed_command,
     "X-MQTT-PUBLISH": _failed_command,
     # A refusal leaves more records than these; so it is counted once. What names a client that is there already is of
-    # the kind NET-DUP-CLIENT, whatever else it says.
+    # the kind NET-DUP-CLIENT, whatever else it contains.
     "TR-ADD-FAILED": _refused_connection,
     "NET-DUP-CLIENT": _refused_connection,
     "NET-REMOTE-ERR": _refused_connection,

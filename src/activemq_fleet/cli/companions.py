@@ -15,7 +15,7 @@ from activemq_fleet.given_files import read_given_file
 from activemq_fleet.lint.locations import file_names_in, service_files_for
 from activemq_fleet.schema import text_of
 
-# These say who may log in, where the console listens, and what is logged.
+# These files define the accounts, the address of the console, and the logging.
 USUAL_COMPANION_FILES = (
     "credentials-enc.properties",
     "credentials.properties",

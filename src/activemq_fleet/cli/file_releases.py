@@ -35,7 +35,7 @@ def broker_files_below(paths: Iterable[Path]) -> list[Path]:
     """
     files: dict[Path, None] = {}
     for path in paths:
-        is_directory = os.path.isdir(path)  # of a name that is too long it says no, where pathlib raises
+        is_directory = os.path.isdir(path)  # it returns False for a name that is too long, where pathlib raises
         below = list(islice(_below(path), _MOST_FILES + 1)) if is_directory else [path]
         if not below:
             raise InputError(
@@ -76,7 +76,7 @@ def _has_broker(path: Path) -> bool:
         with path.open("rb") as file:
             begin = file.read(_LOOK).replace(b"\0", b"")  # of UTF-16 every other byte
     except OSError:
-        return True  # the check says that it cannot be read: passed over, it would read as all being well
+        return True  # the check reports that it cannot be read; skipping it would look like a clean result
     return any(mark in begin for mark in _OURS)
 
 

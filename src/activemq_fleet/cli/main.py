@@ -98,7 +98,7 @@ def _use_utf8_locale() -> None:
 
 
 def _invoke(arguments: Sequence[str] | None) -> int:
-    # Not group.main(), which ends the process by itself for a closed pipe.
+    # Not group.main(), which exits for a closed pipe.
     words = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None and (instruction := os.environ.get(COMPLETE_VARIABLE)):
         return complete_line(group, instruction)

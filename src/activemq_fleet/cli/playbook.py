@@ -45,7 +45,7 @@ def run_playbook(
 
 
 def _program() -> str:
-    """Return the ansible-playbook beside this Python, else that of the PATH."""
+    """Return the ansible-playbook in the directory of this Python, else the one of the PATH."""
     beside = Path(sys.executable).with_name("ansible-playbook")
     program = str(beside) if beside.exists() else shutil.which("ansible-playbook")
     if program is None:

@@ -12,7 +12,7 @@ from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
 from activemq_fleet.cli.printing import counted, echo
 
-# What `render` makes. A directory that holds anything else is somebody's, if only a `.git`.
+# What `render` makes. A directory with any other file, such as `.git`, is not overwritten.
 _INDEX = "fleet.json"
 _OURS = frozenset({_INDEX, "fleet.svg", "hosts", "clients", "prometheus"})
 

@@ -31,7 +31,7 @@ _STYLES = {
     **dict.fromkeys(("starting", "outdated", "required", "by hand"), "yellow"),
     **dict.fromkeys(("unhealthy", "hung", "frozen", "stopped", "unreachable", "unknown", "down"), "red"),
 }
-# -k, -K and --ask-… let Ansible prompt for a password on the terminal.
+# With -k, -K and --ask-… Ansible prompts for a password on the terminal.
 _PROMPTING = re.compile(r"(?:^|\s)(?:-\w*[kK]|--ask-)")
 _REFUSED = "ansible-playbook: error: "
 _SEVERITIES: dict[str, dict[str, Any]] = {
@@ -43,7 +43,7 @@ _SEVERITIES: dict[str, dict[str, Any]] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Question:
-    """Who is asked, and how: a lab's brokers in this process, hosts by the playbook ``status``."""
+    """What is queried, and how: a lab's brokers from this process, hosts with the playbook ``status``."""
 
     inventory: InventoryOptions
     name: str
@@ -122,7 +122,7 @@ def _ask_and_show(question: _Question, form: str, html: Path | None, watch: floa
 
 
 def _gatherer(question: _Question) -> Callable[[], FleetStatus]:
-    """Return a function that asks once more; the inventory is read now, and not each time."""
+    """Return a function that queries the fleet; the inventory is read once, now."""
     from activemq_fleet.status.selection import hosts_to_ask, select_hosts
 
     if question.directory is None:

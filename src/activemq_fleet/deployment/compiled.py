@@ -1,4 +1,4 @@
-"""What one run of compile computes of a fleet, as JSON for the later steps of the same playbook run."""
+"""Store the fleet that the module ``compile`` computed as JSON, for the later steps of the same playbook run."""
 
 from __future__ import annotations
 

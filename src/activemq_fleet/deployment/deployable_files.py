@@ -16,9 +16,9 @@ _OPEN = 0o007
 
 @dataclass(frozen=True, slots=True)
 class DeployedFile:
-    """A file to deploy, with its mode; ``masked`` is its text with ``@variable@`` for secrets, None without.
+    """A file to deploy, with its mode; ``masked`` is its text with ``@variable@`` for secrets, None without secrets.
 
-    ``hidden``: the user wrote the file, so that it is unknown what in it is secret, and no change of it is shown.
+    ``hidden``: the user wrote the file, so any part of it may be secret, and no change of it is shown.
     """
 
     content: bytes

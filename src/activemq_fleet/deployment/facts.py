@@ -1,4 +1,4 @@
-"""The facts about brokers, agents and load balancers that playbooks and operations need, without secrets.
+"""Compute the facts about brokers, agents and load balancers that playbooks and operations need, without secrets.
 
 ``BrokerFacts`` is the only model of a broker outside its topology: compile makes it, playbooks read it as a mapping,
 and operations and host rules read it typed.
@@ -31,7 +31,7 @@ from activemq_fleet.settings.agent import names_one_version
 from activemq_fleet.settings.sizes import size_of
 from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
-# Where a host finds a broker of its own that listens on all addresses.
+# The address at which a host connects to its local broker that listens on all addresses.
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- nothing is bound
 
 
@@ -59,8 +59,8 @@ class Persistence:
     """The message store that a broker's configuration names: its kind and its location.
 
     ``kind`` is the element of the store, None where it is not known; ``directory`` that of a
-    kahaDB. ``openwire`` is ``storeOpenWireVersion`` where it is set. ``pure``: the broker copies to
-    a slave, or is one.
+    kahaDB. ``openwire`` is ``storeOpenWireVersion`` if it is set. ``pure``: the broker replicates to
+    a slave, or is a slave.
     """
 
     kind: str | None = "kahaDB"
@@ -92,8 +92,8 @@ class BrokerFacts:
     service: str
     user: str
     owner: str | None
-    """The account that owns the files; None where it neither installs nor runs anything, so that the files are of the
-    account that runs the playbook."""
+    """The account that owns the files; None if that account neither installs nor runs a program, so that the files
+    belong to the account that runs the playbook."""
     uid: int | None
     gid: int | None
     instance: str
@@ -104,16 +104,16 @@ class BrokerFacts:
     watchdog: str | None
     fence: str
     guard: bool
-    """Whether the program of the guard is installed: with every store that two nodes share, because a fence that is
-    removed needs it, too."""
+    """Whether the guard's program is installed: for every store that two nodes share, because removing a fence also
+    requires it."""
     java: str
     java_options: tuple[str, ...]
     environment: str | None
-    """The environment file that the unit reads."""
+    """The path of the environment file that the broker's systemd unit reads."""
     directory: str | None
     """The directory of the store; None where the store is a database."""
     store_limit: int | None
-    """Bytes."""
+    """The limit of the store in bytes; None if it is not a size."""
     metrics: MetricsFacts | None
     multicast: bool
     multicast_interface: str | None

@@ -123,7 +123,7 @@ def _group_lines(group: GroupView, names: dict[str, str], bus: str) -> Iterator[
         for pair in group.pairs:
             yield f"  {names[pair.name]} <--> {bus}"
     if group.shape.name == "mesh" and len(group.pairs) > MOST_MESHED:
-        return  # "full mesh" stands in the title
+        return  # "full mesh" is in the title
     for connection in group.connections:
         yield _edge_line(connection, names[connection.a], names[connection.b], connection.kind)
 

@@ -299,7 +299,7 @@ def _placed_links(fleet: Fleet) -> list[_PlacedLink]:
             if link.kind == "multicast" or target is None:
                 continue
             key = (broker.unit, link.name, link.target)
-            # Of a pure pair only the master's link is duplex, and the master's says what is meant.
+            # Of a pure pair only the master's link is duplex, and the master's shows the direction.
             if key not in placed or (link.duplex and not placed[key].link.duplex):
                 placed[key] = _PlacedLink(broker.identity.host, pairs[broker.pair], target, link)
     return list(placed.values())
@@ -321,7 +321,7 @@ def _connections(
 
 
 def _connection(a: str, b: str, bundle: list[_PlacedLink], ends_of: Callable[[_PlacedLink], Ends]) -> Connection:
-    """Return the connection of ``a`` and ``b`` that stands for a bundle of links of one kind."""
+    """Return the connection of ``a`` and ``b`` that represents a bundle of links of one kind."""
     forward = tuple(placed.pairs for placed in bundle if ends_of(placed)[0] == a)
     backward = tuple(placed.pairs for placed in bundle if ends_of(placed)[0] != a)
     first = bundle[0].link

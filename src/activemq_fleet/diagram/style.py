@@ -14,7 +14,7 @@ from activemq_fleet.canvas import FONTS
 _SANS = '"Segoe UI", Roboto, "Helvetica Neue", Arial, "Liberation Sans", "DejaVu Sans", sans-serif'
 _MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", "DejaVu Sans Mono", monospace'
 
-# Colours as (light, dark), and classes as their fill and stroke; a class without a colour of its own has none.
+# Colours as (light, dark), and classes as their fill and stroke; a class without a separate colour has none.
 _PALETTE: Mapping[str, tuple[str, str]] = MappingProxyType({
     "masterslave": ("#0a5cbf", "#62aeff"),
     "failover": ("#8140c9", "#c297ff"),

@@ -1,1 +1,1 @@
-"""Compare what was planned for every host with what ``collect`` found on it (the command ``drift``)."""
+"""Compare the planned files of every host with the files that ``collect`` read from it (the command ``drift``)."""

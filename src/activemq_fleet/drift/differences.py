@@ -1,4 +1,4 @@
-"""Conclude how a file differs from its plan: its status, whose change that is, and the lines that differ."""
+"""Determine how a file differs from its plan: its status, the cause of the change, and the lines that differ."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def file_status(file: FileRecord, *, installed: bool) -> tuple[Status, Cause | N
     """Return the status of a file (added, removed, changed, same) and the cause of a difference (None for ``same``).
 
     ``installed``: the host has a manifest. ``by_hand``: the file differs from the manifest. ``out_of_date``: it is as
-    deployed, and was planned otherwise since.
+    deployed, but its plan has changed since.
     """
     if file.noted_status == "unreadable":
         return "changed" if file.planned else "added", "unknown"

@@ -63,7 +63,7 @@ class DriftResult:
 
 
 class ComparedHost(NamedTuple):
-    """One compared host: ``side`` is planned, found or both; ``drift`` holds its numbers if it is both."""
+    """One compared host: ``side`` is ``planned``, ``found`` or ``both``; ``drift`` is its result for ``both``."""
 
     host: str
     side: Side

@@ -1,4 +1,4 @@
-"""Read planned and collected files into records, each of which has some facts about a file of a host.
+"""Read planned and collected files into records; each record holds a part of the facts about one file of a host.
 
 Planned: ``hosts/HOST/PATH``, as ``render`` writes. Found: ``HOST/configuration/PATH``, as ``collect``
 writes it, with ``.fleet-manifest.json`` and ``.fleet-found.json`` next to it, and ``HOST/host.json``.
@@ -25,7 +25,7 @@ class FileRecord(NamedTuple):
     ``planned``, ``found_sha256`` and ``manifest`` are sha256 of masked texts: as planned, as collected, as deployed.
     ``noted_status`` and ``why`` are notes of ``collect``: the file's status against the manifest, and why it has no
     content.
-    ``collected``: the host has a ``host.json``; that part has no path.
+    ``collected`` is true in the record of the host's ``host.json``, which has no path.
     """
 
     host: str

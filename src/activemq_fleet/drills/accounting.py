@@ -131,8 +131,8 @@ def longest_silence(
 ) -> tuple[float, float] | None:
     """Return (begin, length) in seconds of the longest gap in the sorted ``moments`` that a fault may have caused.
 
-    The gap ends after the fault and begins before ``until``. ``skew`` is the possible error of the clock that timed the
-    fault, in seconds. Returns None where nothing came after the fault.
+    The gap must end after the fault and begin before ``until``. ``skew`` is the possible error of the clock that timed
+    the fault, in seconds. Returns None if no event was handled after the fault.
     """
     around = [(a, b - a) for a, b in pairwise(moments) if b > fault - skew and a < until]
     return max(around, key=lambda silence: silence[1], default=None)

@@ -1,4 +1,4 @@
-"""Judge a drill: its verdict, and the reasons in plain words."""
+"""Determine the verdict of a drill, and the reasons for it as sentences."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from activemq_fleet.drills.model import DeliveryAccount, DrillResult, DrillVerdict, Fault
 
 LOWEST_RATE = 50.0
-"""Events a second below which a fault proves nothing."""
+"""Rate in events per second below which a fault does not count."""
 ATTEMPTS = 3
-"""How often a fault is injected until it counts."""
+"""Largest number of attempts to inject a fault with enough events in flight."""
 
 
 def lowest_rate(rate: float) -> float:
-    """Return the events a second that must flow before a fault for it to count: 50, or half of a lower ``rate``."""
+    """Return the rate in events per second that a fault needs to count: 50, or half of ``rate`` if that is lower."""
     return min(LOWEST_RATE, rate / 2)
 
 

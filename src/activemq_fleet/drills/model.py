@@ -1,4 +1,4 @@
-"""Declare a drill's results as data; times are seconds since the epoch, durations are in seconds."""
+"""Define the results of a drill; times are seconds since the epoch, and durations are in seconds."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class EventOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryAccount:
-    """The counts of one pair's events in a drill by their outcome; verdicts and simple deliveries sum to ``accepted``.
+    """The numbers of one pair's events in a drill, by outcome; all outcomes sum to ``accepted``.
 
-    ``copies`` are redelivered messages that the receiver dropped; they are no verdict. ``gaps`` describes missing
-    records of the journals. ``units`` are the first 100 events that were not simply delivered.
+    ``copies`` are redelivered messages that the receiver dropped; they are not a verdict. ``gaps`` describes missing
+    records of the journals. ``units`` are the first 100 events that were lost, duplicated, stuck or indeterminate.
     """
 
     pair: str
@@ -52,7 +52,7 @@ class DeliveryAccount:
 class Fault:
     """The record of one injected fault and its measured effects on the pair, such as takeover and downtime, in seconds.
 
-    ``takeover``: until the log of the successor reported that it is started. ``silence`` and ``publish_gap``: the
+    ``takeover``: the time until the log of the successor reported its start. ``silence`` and ``publish_gap``: the
     longest time around the fault without a handled event, and without an acknowledged event, both from the agents'
     journals; the silence begins at ``silent_from``. ``unserved``: the longest time around the fault in which scrapes of
     the brokers' metrics showed no active node, None without metrics. ``back``: until the faulted node was standby

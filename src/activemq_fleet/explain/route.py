@@ -46,7 +46,7 @@ def explain_route(
 
 
 def _broker_host_of(fleet: Fleet, name: str) -> str:
-    """Return the host of the broker a name stands for; for an agent, the preferred master of its home pair."""
+    """Return the host of the broker with a name; for an agent, the preferred master of its home pair."""
     host = inventory_name_of(fleet, name)
     if any(broker.host == host for broker in fleet.brokers):
         return host

@@ -42,8 +42,8 @@ def store_section(broker: Broker, document: XmlDocument) -> Section:
 
 _FENCES = {
     "guard": "a guard: each takeover continues with new files, so a node that resumes after a freeze causes no damage",
-    "command": "a command: a node serves only once the other one is known to have ended, by record, by "
-    "activemq_fence_command, or because a person says so",
+    "command": "a command: a node serves only once the other node is known to have stopped: by its record, by "
+    "activemq_fence_command, or by the confirmation of an operator",
 }
 
 

@@ -1,7 +1,7 @@
 """Run a fleet on loopback addresses: real brokers, one address for each host, without root or another network.
 
 ``Lab`` is the interface, also for users' own tests. It is imported on first use: ``activemq-fleet status`` needs only
-the place of a lab.
+the directory of a lab.
 """
 
 from __future__ import annotations

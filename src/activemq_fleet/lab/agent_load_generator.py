@@ -15,9 +15,9 @@ from activemq_fleet.lab.load_generator import LoadGenerator
 from activemq_fleet.lab.polling import poll
 
 STEADY = 10.5
-"""Seconds without a new connection after which agents have settled: one that lasted 10 s has worked."""
+"""Seconds for which both agents must keep their connection before the load counts as steady."""
 BATCH = 5
-"""Events that are handed over at once."""
+"""Number of events that are handed to the agent in one batch."""
 _THREADS = 2
 _PATIENCE = 300.0  # seconds for what takes a few on a machine that is not busy
 

@@ -27,7 +27,7 @@ from activemq_agent.tls import tls_context
 from activemq_fleet.node.text_lines import split_lines
 
 DRAIN = 60
-"""Seconds that an agent has to empty its outbox."""
+"""Seconds within which a stopping agent must empty its outbox."""
 
 _MOMENTS = 50_000
 
@@ -44,7 +44,7 @@ class JournalTail:
         self._offsets: dict[Path, int] = {}
         self._lock = threading.Lock()
         self.counts: Counter[str] = Counter()
-        """Records so far, by kind; some may have been exported twice."""
+        """The numbers of journal records read so far, by kind; a record that was exported twice counts twice."""
         self.barriers: set[str] = set()
         """The event ids of barriers, sent or received."""
         self._moments: dict[str, deque[float]] = {}
@@ -194,7 +194,7 @@ class AgentProcess:
     def last_line(self) -> str:
         """The agent's last line of output, at most 400 characters.
 
-        Of a JSON record only event, broker, reason and error.
+        If the line is a JSON record, only its event, broker, reason and error are returned.
         """
         lines = split_lines(self._output.read_text(errors="replace")) if self._output.exists() else []
         return _plain(lines[-1])[-400:] if lines else "it printed nothing"

@@ -1,4 +1,4 @@
-"""The PostgreSQL server of a lab, which holds the stores of its shared-jdbc pairs: one database a pair."""
+"""The PostgreSQL server of a lab, which holds the stores of its shared-jdbc pairs: one database per pair."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _INSTALL = "install PostgreSQL's server (Debian: apt-get install postgresql), or
 class Database:
     """The PostgreSQL server of a lab; its files, in ``directory``, are kept by ``lab down``.
 
-    Every method raises LabError, in one line, for what cannot be done.
+    Every method raises LabError, with a message of one line, if it fails.
     """
 
     def __init__(self, layout: LabLayout, state: LabState) -> None:
@@ -165,7 +165,7 @@ def _last(text: str) -> str:
 
 
 def _own_account() -> Iterator[str]:
-    """Yield what stands before a command that refuses to run as root.
+    """Yield the words in front of a command that refuses to run as root.
 
     The command sees another account than root's, and its files stay root's.
     """

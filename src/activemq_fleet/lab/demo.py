@@ -130,7 +130,7 @@ def _install(inventory: Path, layer: Path, rendered: Path, step: Progress) -> No
 
 
 def _start_audit(output: Path) -> subprocess.Popen[str]:
-    """Start the process that audits the collected logs when it is told to; the end of its input ends it."""
+    """Start the process that audits the collected logs on request; it exits at the end of its input."""
     command = [sys.executable, "-m", audit_process.__name__, str(output / "collected"), str(output / "audit")]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 

@@ -1,4 +1,4 @@
-"""Run a drill of a fleet on loopback: load, faults at the active nodes, and the outcome of every event."""
+"""Run a drill of a lab: put load on pairs, inject faults into active nodes, and account for every event."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class DrillOptions:
 def drill(lab: Lab, options: DrillOptions, progress: Progress | None = None) -> DrillResult:
     """Run a drill on the lab's fleet and return its result; a lab that was not running is started for it, and stopped.
 
-    No broker stays frozen and no agent is left, whatever happens. Raises FleetError for a fleet that cannot be drilled;
-    errors after the first fault are in the result.
+    Afterwards no broker is frozen and no agent of the drill runs, even after an error. Raises FleetError for a fleet
+    that cannot be drilled; errors after the first fault are in the result.
     """
     progress = progress or (lambda _line: None)
     ran = _runs(lab)
@@ -213,7 +213,7 @@ class _LabDrill:
         return replace(fault, back=ended - fault.at, note=f"the resync took {ended - began:.1f} s")
 
     def _bring_back(self, host: str) -> None:
-        """Return when a broker stands by again: it is started, unless it begins anew in its own process."""
+        """Return once a broker is standby again: start it, unless its process restarts it."""
 
         def ended_or_stands_by() -> bool:
             return not self.lab.is_alive(host) or self.lab.state(host) == "standby"

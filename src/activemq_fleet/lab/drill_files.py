@@ -1,4 +1,4 @@
-"""Read the files that load generators of a drill left behind, and turn logs into the brokers' states over time."""
+"""Read the files of a drill's load generators, and derive the brokers' states over time from their logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Begin a drill of the playbook ``drill``, after refusing what must not be drilled, and write its report."""
+"""Begin a drill for the playbook ``drill``, refuse pairs that must not be drilled, and write the report."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Check that this machine can open the MQTT connectors that the load of a drill dials, and log in there.
+"""Check that this machine can connect and log in to the MQTT connectors that the load of a drill uses.
 
 An accepted TCP connection proves nothing: proxies and firewalls accept connections for hosts that are absent. So each
-connector must answer CONNECT, over TLS where the load speaks it, and accept the login. Rights are not checked.
+connector must answer CONNECT, over TLS if the load uses TLS, and accept the login. Permissions are not checked.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def _dials(spec: AgentLoadSpec) -> list[_Dial]:
 def _answer(dial: _Dial, timeout: float) -> _Answer:
     """Return what a connector answers to the load's CONNECT.
 
-    One that hangs up is asked again until ``timeout``: a 6.3.1 on a busy machine was seen to refuse a login and close
-    before its CONNACK was out.
+    A connector that closes the connection gets another CONNECT until ``timeout``: a busy 6.3.1 refused a login and
+    closed the connection before it had sent its CONNACK.
     """
     deadline = time.monotonic() + timeout
     while (answer := _answer_once(dial, timeout)).problem == _HUNG_UP and time.monotonic() < deadline:

@@ -1,6 +1,6 @@
 """Run a drill: its load, its faults and the final account. The lab and the playbook ``drill`` both use it.
 
-All state is in one directory, so that each task of a playbook finds what the earlier ones left: ``drill.json`` (the
+All state is in one directory, where each task of a playbook reads the files of earlier tasks: ``drill.json`` (the
 plan), ``faults.json`` (the faults so far), and the files of the load generators.
 """
 
@@ -36,7 +36,7 @@ from activemq_fleet.render.service import paths
 from activemq_fleet.topology import Broker, Fleet
 
 METRICS = "metrics.json"
-"""The file of a drill with what Prometheus saw, which ``audit --metrics`` takes."""
+"""The file with the Prometheus data of a drill, which ``audit --metrics`` reads."""
 _START = 600.0
 _END = 900.0
 _A_FAULT = 600.0
@@ -128,8 +128,8 @@ class DrillRun:
     def next_fault(self, states: Mapping[str, str]) -> NextFault:
         """Return the fault to inject next; the first call stores ``states`` (by host) as the fleet's initial states.
 
-        A fault that proves nothing is repeated, at most twice; after one that went wrong no other is due. Raises
-        LabError when the load has ended.
+        A void fault (too few events flowed) is repeated, at most twice. After a failed fault no further one is due.
+        Raises LabError when the load has ended.
         """
         drill, plan, faults = self._read("drill.json"), self.plan, self.faults
         if "first" not in drill:

@@ -1,4 +1,4 @@
-"""Gather the evidence of a lab's brokers for their status, by the code that runs on managed hosts."""
+"""Gather the evidence for the status of a lab's brokers, with the same code that runs on managed hosts."""
 
 from __future__ import annotations
 

@@ -20,17 +20,17 @@ from activemq_fleet.topology import Broker
 _SETTLED = 0.5  # seconds for what was on its way to the disk before the lock is given away
 _POLL = 0.02
 _TAKEOVER = 60.0
-_LOOKS_AT_LOCK = 20.0  # a broker without a guard looks every 2 s by itself, and closes its store for some seconds more
+_LOOKS_AT_LOCK = 20.0  # a broker without a guard checks every 2 s, and closes its store for some seconds more
 
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
     """The outcome of freezing an active broker and thawing it after its peer took over; times are in seconds.
 
-    ``served_after``: from the theft of the lock until ``successor`` served; None if no lock was stolen, or the other
-    node did not take over. ``ended_after``: from the thaw until the frozen broker was gone; None where it still ran
-    after 20 s, with ``serves`` if it also answered then. ``two_masters``: the sentence that names both nodes if both
-    could write to the store in force after the thaw.
+    ``served_after``: from the release of the lock until ``successor`` served; None if no lock was released, or the
+    other node did not take over. ``ended_after``: from the thaw until the frozen broker was gone; None where it still
+    ran after 20 s, with ``serves`` if it also answered then. ``two_masters``: the sentence that names both nodes if
+    both could write to the store in force after the thaw.
     """
 
     host: str

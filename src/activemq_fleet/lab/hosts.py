@@ -1,4 +1,4 @@
-"""Start, observe and end single brokers of a lab. The order in which brokers start is decided in ``startup``."""
+"""Start, observe and stop single brokers of a lab. The module ``startup`` decides the order of starts."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Hosts:
     def observe(self, broker: Broker, *, timeout: float = LAB_PROBE) -> BrokerSnapshot:
         """Return a broker's current state, from its process, its log and its connectors.
 
-        A broker is sent a message, which must come back within ``timeout`` seconds.
+        The function sends a message to the broker, which must return within ``timeout`` seconds.
         """
         with self._locks[broker.host]:
             run = self.last_run(broker)
@@ -170,7 +170,7 @@ class Hosts:
     def check_ports(self, broker: Broker) -> None:
         """Raise LabError if a port of the broker is used by another program or cannot be bound.
 
-        A port is waited for, for some seconds: a broker whose guard was killed ends after the guard.
+        It waits some seconds for each port, because a broker whose guard was killed ends after the guard.
         """
         for name, port in broker.ports.items():
             where = f"{broker.host}: port {port} ({name}) on {self.address(broker.host)}"

@@ -38,8 +38,8 @@ class Lab(ReadOnlyLab):
 
     Create one by ``Lab.open(inventory)`` or ``Lab.of_fleet(fleet, directory)``, and start its brokers by ``up()``.
     Leaving the lab as a context manager stops every process of it by process id, also after an exception. Hosts are
-    named by their inventory name or its first label. Times are in seconds. Every method raises LabError, in one line,
-    for what cannot be done.
+    named by their inventory name or its first label. Times are in seconds. Every method raises LabError, with a message
+    of one line, if it fails.
 
     >>> from activemq_fleet.lab import Lab
     >>> with Lab.of_fleet(fleet, "/tmp/orders-lab") as lab:                                     # doctest: +SKIP
@@ -140,7 +140,7 @@ class Lab(ReadOnlyLab):
     def prepare(self, *, prometheus: bool = False) -> tuple[Substitution, ...]:
         """Fetch software, claim loopback addresses, and write ``inventory.yml`` for Ansible.
 
-        With ``prometheus`` all brokers have metrics, as ``up(prometheus=True)`` has it. Returns the variables that the
+        With ``prometheus`` all brokers have metrics, as with ``up(prometheus=True)``. Returns the variables that the
         lab substitutes. Raises InputError, SettingsError, ReleaseError, ArtifactError or LabError.
         """
         with self._layout.locked():
@@ -183,7 +183,7 @@ class Lab(ReadOnlyLab):
         return self.status()
 
     def down(self) -> int:
-        """End every process of the lab and release its addresses; return the number of processes that ran.
+        """Stop every process of the lab and release its addresses; return the number of processes that ran.
 
         Stores and logs stay. Returns 0 where there is no lab.
         """
@@ -193,7 +193,7 @@ class Lab(ReadOnlyLab):
             return self._down()
 
     def other_sources(self) -> tuple[str, ...]:
-        """Return the inventories that the lab was made from, if they are not those it was opened with; else ()."""
+        """Return the inventories from which the lab was made if they differ from those it was opened with, else ()."""
         state = load(self._layout)
         made = tuple(state.sources) if state else ()
         return made if self._sources and made != self._sources else ()
@@ -225,8 +225,8 @@ class Lab(ReadOnlyLab):
     def stop(self, host: str) -> None:
         """Stop a broker; if its peer runs, return once the peer is active, or after 10 s.
 
-        A broker that does not end within the unit's 60 s is killed, a pure one at once: its controlled stop loses
-        messages (AMQ-3364).
+        A broker that does not stop within 60 s is killed. A pure broker is killed at once, because its orderly stop
+        loses messages (AMQ-3364).
         """
         broker = self.fleet.broker(host)
         with self.record_operation("lab stop", host):

@@ -1,4 +1,4 @@
-"""Lay out the files of a lab: one directory, private to its owner because it holds secrets."""
+"""Define the paths of a lab's files: one directory, private to its owner because it holds secrets."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _default(sources: Sequence[str]) -> Path:
 
 
 def write_file(path: Path, content: bytes | str, mode: int = PRIVATE_FILE) -> None:
-    """Write a file whole or not at all, with its directory. Raises LabError, which names the file, on failure."""
+    """Write a file atomically, and create its directory. Raises LabError, which names the file, on failure."""
     try:
         path.parent.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
         atomic_files.write_file(path, content.encode() if isinstance(content, str) else content, mode)

@@ -26,7 +26,7 @@ _POLL = 0.5
 
 @dataclass(frozen=True, slots=True)
 class MissingLink:
-    """A link of an active broker that is not up; ``peers`` are the active brokers of which it should reach one.
+    """A link of an active broker that is not up; it should reach one of the active brokers ``peers``.
 
     ``expected`` is true when the inventory alone shows that the link cannot come up.
     """

@@ -1,4 +1,4 @@
-"""What the load generators of a drill share: threads that publish, journals that grow, and the end of a load."""
+"""Define the base class of the load generators of a drill: publishing threads, event journals, and the orderly end."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from activemq_fleet.lab.agent_process import JournalTail
 class LoadGenerator(ABC):
     """The base class of load generators: a publisher and a subscriber under steady load.
 
-    Methods raise AgentError or LabError, in one line.
+    Methods raise AgentError or LabError with a message of one line.
 
     The files of both are below ``directory``: ``publisher/agent/*.jsonl`` and ``subscriber/agent/*.jsonl`` are their
-    journals, ``promised`` has the ids of the events that were accepted.
+    journals, and ``promised`` lists the ids of the accepted events.
     """
 
     def __init__(self, name: str, directory: Path) -> None:

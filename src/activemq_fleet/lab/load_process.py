@@ -136,7 +136,7 @@ def main(arguments: Sequence[str]) -> int:
         return 130
     finally:
         if parent and not _lives(int(parent)):
-            shutil.rmtree(directory, ignore_errors=True)  # nobody comes for it, and it holds passwords
+            shutil.rmtree(directory, ignore_errors=True)  # no process reads it any more, and it holds passwords
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Choose the load of a pair: agents with an account of the inventory or of the lab, or a queue over STOMP."""
+"""Choose the load and the account with which a drill loads a pair: two agents over MQTT, or a queue over STOMP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from activemq_fleet.topology import Agent, Broker, Fleet, Pair, access
 LoadSpec = AgentLoadSpec | StompLoadSpec
 
 EVENT = "DrillEvent"
-# What an agent of the inventory has for its own: a drill's stands beside it and must not touch that.
+# What an agent of the inventory has for itself; the agents of a drill run in addition and must not change it.
 _ITS_OWN = (
     "state.directory",
     "socket",
@@ -54,7 +54,7 @@ def _agent_spec(fleet: Fleet, pair: Pair, rate: float) -> AgentLoadSpec:
     """Return the spec of the two agents of a pair.
 
     An agent of the inventory at home there lends its account, its TLS and its times. Where there are ACLs, the lab
-    has an account of its own; on other brokers the events are on a prefix below a topic of an agent, which it names in
+    has a separate account; on other brokers the events are on a prefix below a topic of an agent, which it names in
     ``activemq_agent_publish_prefixes``. Else an account of the brokers that may publish below ``fleet/lab``.
     """
     agents = [agent for agent in fleet.agents if agent.pair == pair.name and _can_log_in(agent)]
@@ -127,7 +127,7 @@ def _keys_of(agent: Agent, pair: Pair) -> dict[str, str]:
     keys["mb.password"] = files[PASSWORD].decode().strip()
     named = {broker.address: broker.settings.address or broker.identity.name for broker in pair.brokers}
     moved = [f"{address}={name}" for address, name in named.items() if address != name]
-    if agent.tls and moved:  # a lab's addresses stand in no certificate
+    if agent.tls and moved:  # no certificate contains a lab's addresses
         keys["tls.certificate.names"] = ",".join(moved)
     return keys
 

@@ -42,7 +42,7 @@ class LogTail:
         for path, inode in files[begin:]:
             with path.open("rb") as log:
                 if os.fstat(log.fileno()).st_ino != inode:
-                    return  # rolled under our hands: the next look goes on from here
+                    return  # the file was rolled meanwhile: the next read continues here
                 if inode != self._inode:
                     self._inode, self._offset = inode, 0
                 log.seek(self._offset)

@@ -1,4 +1,4 @@
-"""Compute the variables that a lab puts over those of the inventory. Pure: variables in, variables out.
+"""Compute the variables with which a lab replaces those of the inventory. The functions are pure.
 
 Replaced are the loopback address to bind, literal addresses, multicast interface and port, directories, software, heap
 and options of the JVM, the operating system account, and secrets that cannot be decrypted; nothing else, so that the
@@ -40,9 +40,9 @@ _JVM = (
     "-Djava.net.preferIPv4Stack=true",
 )
 MARK = "-Dactivemq.fleet.lab="
-"""The option by which a JVM shows which lab it belongs to."""
+"""The JVM option that identifies the lab to which a process belongs."""
 PROGRAM_MARK = MARK.removeprefix("-D")
-"""The same for other programs: a setting of the database server, the name of Prometheus on its command line."""
+"""The word that identifies the lab in the command line of other programs, such as the database server or Prometheus."""
 # Sizes, ports and agents of a real machine; what is left are properties.
 _OWN_PROPERTIES = re.compile(r"-D(?!com\.sun\.management\.|java\.io\.tmpdir=|jdk\.net\.hosts\.file=|activemq\.).*")
 _FIRST_MULTICAST_PORT = 20000
@@ -54,9 +54,9 @@ DATABASE_PORT, DATABASE_USER = 15432, "activemq"
 """The port of the lab's database, which differs from the default port, and the account of the brokers."""
 
 LAB_USER = "fleet-lab"
-"""The account of load generators, where ACLs would keep others out."""
+"""The account of load generators on brokers with ACLs, which reject other accounts."""
 PROBE = "fleet.lab"
-"""First part of the destinations that the load of a drill uses."""
+"""First part of the names of destinations that the load of a drill uses."""
 
 Variables = Mapping[str, Mapping[str, Any]]
 
@@ -318,7 +318,7 @@ def _lab_user(variables: Mapping[str, Any], seed: str) -> dict[str, Any]:
     password = derive_secret(seed, "lab", LAB_USER)
     user = {"name": LAB_USER, "password": password, "groups": [LAB_USER]}
     rights = {kind: [LAB_USER] for kind in ("read", "write", "admin")}
-    # The lab's own looks, and the load of its drills, whatever queue that is sent to.
+    # The probes of the lab, and the load of its drills to any queue.
     entries = [{"destination": ">", "kind": kind, **rights} for kind in ("queue", "topic")]
     return {
         "activemq_users": [*(variables.get("activemq_users") or []), user],

@@ -29,7 +29,7 @@ from activemq_fleet.render.jmx_exporter import fingerprint
 from activemq_fleet.render.monitoring.prometheus import PrometheusSettings, prometheus_files
 
 PACE = 0.05
-"""By which the lab multiplies how long a cause must last until an alert fires: minutes become three seconds."""
+"""The factor by which a lab shortens the durations of alerts, so that a cause of a minute fires after 3 seconds."""
 PROGRAMS = {
     "prometheus": ("prometheus", 9090),
     "alertmanager": ("prometheus-alertmanager", 9093),
@@ -47,7 +47,7 @@ _STOP = 10.0
 class Monitoring:
     """The monitoring of a lab: Prometheus, Alertmanager and node exporter, with their files in ``directory``.
 
-    Every method raises LabError, in one line, for what cannot be done.
+    Every method raises LabError, with a message of one line, if it fails.
     """
 
     def __init__(self, layout: LabLayout, state: LabState) -> None:
@@ -102,7 +102,7 @@ class Monitoring:
             login, password = broker.settings.metrics_username, broker.settings.metrics_password
             if login and isinstance(password, SecretStr):
                 write_file(self.directory / f"activemq-metrics-{login}.password", password.get_secret_value())
-        # A wait of zero is refused; nobody is told, the page of Alertmanager shows what would be sent.
+        # A wait of zero is refused. No notification is sent; the page of Alertmanager shows what would be.
         quiet = {"receiver": "nobody", "group_wait": "1s", "group_interval": "1s", "repeat_interval": "1h"}
         route = {"route": quiet | {"group_by": ["..."]}, "receivers": [{"name": "nobody"}]}
         write_file(self.directory / "alertmanager.yml", json.dumps(route, indent=1) + "\n")

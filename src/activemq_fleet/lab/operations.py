@@ -1,4 +1,4 @@
-"""Record a lab's operations on its brokers, as playbooks do on hosts, so that ``audit`` knows them as planned."""
+"""Record a lab's operations on its brokers, as playbooks do on hosts, so that ``audit`` treats them as planned."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def record_operation(
     progress: Callable[[str], None],
     labels: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Iterator[None]:
-    """Context manager: record an operation's begin and end on the given hosts, whatever happens in between.
+    """Context manager: record the begin and end of an operation on the given hosts, also if the operation fails.
 
     Hosts on which nothing was ever installed are skipped. The operation runs even if the record cannot be written;
     ``progress`` is called with the reason. ``labels`` are those of the hosts that have metrics, by host.

@@ -48,7 +48,7 @@ class PortReservations:
         """Reserve a block of addresses for a lab, ``wanted`` if it is free, and return its number.
 
         A lab that has a claim keeps it, unless another block is wanted and free. With no free block, that of the lab
-        that has been idle longest is taken over. Raises LabError when every block has a running lab.
+        that has been idle longest is reassigned. Raises LabError when every block has a running lab.
         """
         with self._locked():
             claims, busy = self._claims(), _blocks_with_listeners()
@@ -158,7 +158,7 @@ def _exists(directory: str) -> bool:
 
 
 def _blocks_with_listeners() -> set[int]:
-    """Return the blocks in which somebody listens, whatever the claims say: a claim may have been removed."""
+    """Return the blocks in which a process listens, without regard to claims: a claim may have been removed."""
     try:
         with open("/proc/net/tcp", encoding="ascii") as file:
             sockets = [line.split()[1:4:2] for line in split_lines(file.read())[1:]]

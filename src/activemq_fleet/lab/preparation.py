@@ -1,4 +1,4 @@
-"""Prepare a lab of an inventory: fetch software, assign addresses, write what Ansible reads, install brokers' files."""
+"""Prepare a lab of an inventory: fetch software, assign addresses, write Ansible's files, install broker files."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _refuse_findings(fleet: Fleet) -> None:
 
 def _tell_findings(fleet: Fleet, progress: Progress) -> None:
     """Report findings that stop ``render`` and ``site``; in a lab they may be the very thing to be tried."""
-    # Imported here: commands that only look at a lab need no rules, which take a while to load.
+    # Imported here: commands that only inspect a lab need no rules, which load slowly.
     from activemq_fleet.validation import with_lint_findings
 
     for finding in with_lint_findings(fleet, render_documents(fleet)).blocking:

@@ -143,7 +143,7 @@ def find_process(layout: LabLayout, run: ProcessRun) -> psutil.Process | None:
 def guarded_broker(process: psutil.Process) -> psutil.Process | None:
     """Return the broker process that a guard process started; None before its start or after its end."""
     try:
-        # A guard may have another child for a moment, which looks through old generations.
+        # A guard may have another child for a moment, which checks old generations.
         return next(
             (child for child in process.children() if {"--tidy", "--keep-index"}.isdisjoint(child.cmdline())), None
         )
@@ -166,7 +166,7 @@ def lab_processes(layout: LabLayout) -> list[psutil.Process]:
 
 def _is_ours(layout: LabLayout, process: psutil.Process) -> bool:
     try:
-        is_own = set(process.uids()) == {os.getuid()}  # anybody may bear the mark
+        is_own = set(process.uids()) == {os.getuid()}  # any process may carry the mark
         marks = process_marks(layout.directory)
         return is_own and process.status() != psutil.STATUS_ZOMBIE and not marks.isdisjoint(process.cmdline())
     except psutil.Error:
@@ -182,7 +182,7 @@ def _reap(pid: int) -> None:
 def send_signal(process: psutil.Process, number: signal.Signals) -> None:
     """Send a signal to a broker's process group; nothing happens if the process is gone."""
     with suppress(ProcessLookupError, psutil.NoSuchProcess):
-        # A group of its own was made at the start; a stray that has none is signalled alone.
+        # The start made a process group; a stray process without a group is signalled alone.
         if os.getpgid(process.pid) == process.pid:
             os.killpg(process.pid, number)
         else:
@@ -198,8 +198,8 @@ def set_frozen(process: psutil.Process, frozen: bool) -> None:
 def end(processes: Iterable[psutil.Process], *, grace: float) -> None:
     """End processes and their children: SIGTERM, and SIGKILL for those left after ``grace`` seconds (0 kills at once).
 
-    A frozen process cannot heed SIGTERM and is killed at once. Returns when all are gone: the broker of a guard holds
-    its ports a moment longer than the guard. Raises LabError if a process survives 60 s of SIGKILL.
+    A frozen process does not react to SIGTERM and is killed at once. Returns when all are gone: the broker of a guard
+    holds its ports a moment longer than the guard. Raises LabError if a process survives 60 s of SIGKILL.
     """
     leaders = list(processes)
     living = [process for leader in leaders for process in (leader, *_children_of(leader))]

@@ -1,4 +1,4 @@
-"""What can be seen of a running lab: states, bridges, logs, and what clients need to connect."""
+"""Read the states, bridges and logs of a running lab, and the data that clients need to connect."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from activemq_fleet.topology import Broker, Connector, Fleet, Pair
 class ReadOnlyLab:
     """The observation of a lab, which changes nothing in it. Hosts are named by inventory name or its first label.
 
-    Times are in seconds. Every method raises LabError, in one line, for what cannot be done.
+    Times are in seconds. Every method raises LabError, with a message of one line, if it fails.
     """
 
     def __init__(self, layout: LabLayout) -> None:
@@ -98,7 +98,7 @@ class ReadOnlyLab:
     def half_links(self, host: str) -> tuple[str, ...]:
         """Return the names of duplex links to a host that carry messages one way until the dialling broker restarts.
 
-        Seen on 5.5.1 only; ``BrokerRun.half_links`` describes the cause.
+        This occurred on 5.5.1 only; ``BrokerRun.half_links`` describes the cause.
         """
         return self._hosts.broker_run(self.fleet.broker(host)).half_links
 

@@ -21,8 +21,8 @@ from activemq_fleet.topology import Broker
 def probe_of_broker(broker: Broker, timeout: float) -> Probe:
     """Return a function that probes one connector of a broker, as the modules on hosts do.
 
-    STOMP is preferred, then MQTT, over which a message must come back; then any other connector. There is no answer of
-    a broker without connectors, as a promoted pure slave. ``timeout`` is in seconds.
+    The function prefers STOMP, then MQTT, for a round trip of a message, then any other connector. It gets no answer
+    from a broker without connectors, such as a promoted pure slave. ``timeout`` is in seconds.
     """
 
     def probe(deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
@@ -54,7 +54,7 @@ def credentials_of(broker: Broker) -> Credentials | None:
 
 
 def require_free_port(address: Address) -> None:
-    """Raise LabError where another program listens on an address."""
+    """Raise LabError if another program listens on an address."""
     if is_port_taken(address):
         raise LabError(f"port {address[1]} on {address[0]} is used by another program: stop it")
 

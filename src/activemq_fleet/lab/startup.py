@@ -24,7 +24,7 @@ from activemq_fleet.topology import Broker, Pair
 Progress = Callable[[str], None]
 
 _POLL = 0.1
-_SETTLE_POLL = 0.3  # each look takes a thread dump
+_SETTLE_POLL = 0.3  # each check takes a thread dump
 _PROBE_TIMEOUT = 8.0
 _READY: tuple[BrokerState, ...] = ("active", "standby")
 _ACTIVE: tuple[BrokerState, ...] = ("active",)

@@ -1,4 +1,4 @@
-"""Store what a lab consists of in its directory, so that later commands need not read the inventory again."""
+"""Store the addresses, software and variables of a lab in its directory, so that commands can read them there."""
 
 from __future__ import annotations
 

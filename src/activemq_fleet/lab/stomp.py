@@ -23,9 +23,9 @@ from activemq_fleet.node.probe.deadline_socket import DeadlineSocket
 from activemq_fleet.node.probe.stomp_client import Frame, StompClient, connect_headers
 
 RETRY_PAUSE = 0.05
-"""Seconds between two tries, when no broker accepts the message."""
+"""Seconds between two attempts to send a message that no broker accepts."""
 ANSWER_TIMEOUT = 3.0
-"""Seconds after which a publisher turns from a broker that does not answer to the next one."""
+"""Seconds after which a publisher leaves a broker that does not answer, and connects to the next one."""
 _NO_LIMIT = sys.maxsize
 
 
@@ -174,7 +174,7 @@ class StompPublisher:
         *,
         answer_timeout: float = ANSWER_TIMEOUT,
     ) -> None:
-        """``answer_timeout``: seconds after which the publisher turns from a silent broker to the next one."""
+        """``answer_timeout``: seconds after which the publisher leaves a broker without an answer for the next one."""
         self._addresses = itertools.cycle(addresses)
         self._credentials = credentials
         self._answer_timeout = answer_timeout
@@ -208,9 +208,9 @@ class StompPublisher:
 
 
 def send_until_accepted(send: Callable[[], None], hang_up: Callable[[], None], *, to: str, timeout: float) -> int:
-    """Call ``send`` until it succeeds, with ``hang_up`` after each failure; return the number of calls.
+    """Call ``send`` until it succeeds; return the number of calls.
 
-    ``hang_up`` is called after each failure, so that the next call dials another broker. Raises LabError, naming
+    ``hang_up`` is called after each failure, so that the next call connects to another broker. Raises LabError, naming
     ``to``, when no broker accepts the message within ``timeout`` seconds.
     """
     deadline = time.monotonic() + timeout

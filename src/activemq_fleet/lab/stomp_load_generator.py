@@ -71,7 +71,7 @@ class StompLoadGenerator(LoadGenerator):
         self._credentials = Credentials(spec.username, spec.password) if spec.username is not None else None
         self._sent = JournalWriter(f"{spec.name}-publisher", self.directory / "publisher")
         self._received = JournalWriter(f"{spec.name}-subscriber", self.directory / "subscriber")
-        # The audit asks for topics: a barrier's closes the prefix of the events before it.
+        # The audit requires topics: the topic of a barrier closes the prefix of the events before it.
         self._barrier_topic = f"{spec.destination.rpartition('/')[0] or spec.destination}/__barrier__"
         self._consumer = threading.Thread(target=self._consume, name=f"consume-{spec.name}", daemon=True)
         self._leave, self._is_subscribed = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""Start and end all brokers of a lab together, and write the files of its clients."""
+"""Start and stop all brokers of a lab together, and write the files of its clients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from activemq_fleet.node.fence.in_place import unfence
 from activemq_fleet.render import render_agent, render_clients
 from activemq_fleet.topology import Broker, Fleet, Pair
 
-_DOWN_GRACE = 10.0  # shorter than a unit's: whoever takes a lab down waits for it at a terminal
+_DOWN_GRACE = 10.0  # shorter than a service unit's, because a user waits for it at a terminal
 
 
 def start_fleet(hosts: Hosts, database: Database | None, timeout: float, progress: Progress) -> None:
@@ -79,7 +79,7 @@ def stop_outdated_brokers(
 
 
 def end_brokers(hosts: Hosts, brokers: Iterable[Broker]) -> int:
-    """End the brokers that run, nodes of a pure pair together and at once; return their number."""
+    """Stop the running brokers, and kill both nodes of a pure pair at the same time; return the number of brokers."""
     living = [(b.profile.needs_resync, process) for b in brokers if (process := hosts.process(b)) is not None]
     processes.kill_together(process for at_once, process in living if at_once)
     processes.end((process for at_once, process in living if not at_once), grace=_DOWN_GRACE)

@@ -199,7 +199,7 @@ def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
 def _nodes_of_one_pair(link: Element, parts: list[Uri]) -> tuple[Uri, Uri] | None:
     broker = link.document.broker
     if broker is not None and link.document.is_from_inventory(link):
-        # A link of the fleet's leads to one pair whatever its nodes are called; their names are not looked at.
+        # A link of the fleet's leads to one pair whatever its nodes are called; their names are not checked.
         planned_link = next(
             link_of_broker for link_of_broker in broker.links if link_of_broker.name == link.get("name")
         )

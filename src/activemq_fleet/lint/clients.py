@@ -11,7 +11,7 @@ from activemq_fleet.network.uri import Uri
 from activemq_fleet.uris import is_openwire
 
 # Schemes that speak OpenWire, or find out that a client does.
-_WILDCARDS = frozenset({"", "0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 -- looked for, not bound to
+_WILDCARDS = frozenset({"", "0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 -- searched for, not bound to
 _INACTIVITY = "wireFormat.maxInactivityDuration"
 
 

@@ -25,7 +25,7 @@ from activemq_fleet.topology import Broker
 STRAY = "\ue000"
 SCHEMA_LOCATION = "{http://www.w3.org/2001/XMLSchema-instance}schemaLocation"
 _NOTHING: Mapping[str, bytes] = MappingProxyType({})
-# What Spring, a shell or a tool replaces before anybody reads it. %20 and its like are no placeholders.
+# What Spring, a shell or a tool replaces before the broker reads it. %20 and its like are no placeholders.
 PLACEHOLDER = re.compile(r"\$\(|\$[A-Z]|@\w+@|%[A-Za-z_][\w.-]{3,}%|\{\{|<\w+>")
 _UNKNOWN = re.compile(rf"[$#]\{{|{PLACEHOLDER.pattern}")
 

@@ -20,7 +20,7 @@ _FIXES = {
     "protocol": "dial the port of its OpenWire connector",
     "clear": "dial ssl:// there, or leave the link to activemq_links, which follows what the far end listens on",
     "tls": "dial tcp:// there, or leave the link to activemq_links, which follows what the far end listens on",
-    "certificate": "set activemq_tls here, whose key store holds the certificate that is asked for; or "
+    "certificate": "set activemq_tls here, with a key store that holds the required certificate; or set "
     "activemq_tls.client_auth: false at the far end",
     "authority": "set activemq_tls here, whose trust store holds the authority of the far end's certificate",
     "account": "use an account that the far end has, such as activemq_network_username",
@@ -96,7 +96,7 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
     for refused_link in view.refused_links:
         is_reported_by_n036 = (
             refused_link.refusal.kind == "account" and not refused_link.refusal.user
-        )  # N036 has said so
+        )  # N036 reports this
         if refused_link.refusal.is_certain == certain and not is_reported_by_n036:
             refusals.setdefault((refused_link.unit, refused_link.refusal.kind), []).append(refused_link)
     for (_, kind), links in refusals.items():
@@ -213,7 +213,7 @@ def _balancer_problems(view: FleetView, balancer: Balancer) -> Iterator[Problem]
 def _client_list_problems(view: FleetView) -> Iterator[Problem]:
     for use in client_uris(view):
         for transport in use.uri.transports:
-            if not is_openwire(transport.scheme):  # of a client of another protocol, which says no more of itself
+            if not is_openwire(transport.scheme):  # of a client of another protocol, which sends no more about itself
                 continue
             refusal = _refusal_of(view, transport.host, transport.port, "ssl" in transport.scheme)
             if refusal:

@@ -95,7 +95,7 @@ def link_inside_a_pair(view: FleetView) -> Iterator[Problem]:
     for broker, link, transport in _dialled_transports(view):
         other = view.broker_at(transport.host, transport.port)
         if broker.profile.replicates and other and other.pair == broker.pair and other.host != broker.host:
-            text = f"networkConnector {link.get('name')} leads to {other.host}, the other node of its own pair"
+            text = f"networkConnector {link.get('name')} leads to {other.host}, the other node of the same pair"
             yield link.problem(text, "uri", transport.text)
 
 

@@ -190,7 +190,7 @@ def _shared(document: Document) -> Iterator[tuple[Element, str, bool]]:
         if store.name not in FILE_STORES or store.has("locker"):
             continue
         if not is_locked(store) and not store.has("lockKeepAlivePeriod"):
-            continue  # L007 has more to say
+            continue  # L007 reports more
         why = sharing_of(store)
         if why is not None and (locker is None or locker.name == "shared-file-locker"):
             yield store, why.reason, why.certain

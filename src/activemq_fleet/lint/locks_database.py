@@ -25,7 +25,7 @@ _LEASE = "lease-database-locker"
 _JDBC_KEEP_ALIVE = 30_000  # ms, JDBCPersistenceAdapter of every release
 _DEFAULT_LEASE = 10_000  # ms, AbstractLocker
 _FIXED_LEASE = 5000  # ms: what 5.7.0 sets the lease back to
-# A URL of several hosts, or one whose driver looks for another server.
+# A URL of several hosts, or one whose driver searches for another server.
 _FAILS_OVER = re.compile(
     r"//[^/?;]*,|failover|loadbalance|load_balance|replication:|multiSubnet|targetServerType|aurora|address_list",
     re.IGNORECASE,

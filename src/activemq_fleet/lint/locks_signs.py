@@ -73,7 +73,7 @@ def sharing_by_directory(directory: str) -> Sharing | None:
     """Return why a directory is considered shared, by the words in its path; None without such a word."""
     words = set(_WORD.findall(_DATA_OF_PROGRAMS.sub("", directory.lower())))
     if words & _SHARE or directory.startswith(("//", "\\\\")):
-        return Sharing(f"{directory} looks like a share", certain="${" not in directory)
+        return Sharing(f"{directory} appears to be a share", certain="${" not in directory)
     if words & _MAY_BE_SHARE and directory.startswith("/"):
         return Sharing(f"{directory} may be a share", certain=False)
     return None

@@ -24,7 +24,7 @@ def _multicast_uris(document: Document) -> Iterator[tuple[Element, str, Uri]]:
 
 
 def _meeting_point(uri: Uri) -> tuple[str, str]:
-    """Return address and group of a multicast: URI; ``multicast://default`` counts as an address of its own."""
+    """Return address and group of a multicast: URI; ``multicast://default`` counts as a separate address."""
     return uri.text.partition("?")[0].removeprefix("multicast:").strip("/"), uri.options.get("group", _DEFAULT)
 
 

@@ -14,7 +14,7 @@ from activemq_fleet.node.protocols import PROTOCOLS, protocol_of
 from activemq_fleet.releases import Release
 from activemq_fleet.uris import is_openwire
 
-# Plugins of the schema that look at nobody's password. What is not here, such as a bean, may.
+# Plugins of the schema that check no password. Anything else, such as a bean, may check passwords.
 ADMITS_ANYONE = frozenset({
     "authorizationPlugin",
     "camelRoutesBrokerPlugin",
@@ -33,9 +33,9 @@ ADMITS_ANYONE = frozenset({
     "udpTraceBrokerPlugin",
 })  # fmt: skip
 _MAX_FRAME_SIZE = "wireFormat.maxFrameSize"
-# What a frame may have where nothing is said: no limit from 5.7 on (OpenWireFormat), 100 MB in 5.6.
+# The default limit of a frame: no limit from 5.7 on (OpenWireFormat), 100 MB in 5.6.
 _OPENWIRE_UNLIMITED = "5.7.0"
-# The connectors of the shipped file beside openwire; 5.8 has the first only.
+# The connectors of the shipped file in addition to openwire; 5.8 has the first only.
 _SHIPPED = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6"} | dict.fromkeys(("stomp", "mqtt", "ws"), "5.9.0 !5.19.7 6.0.0 !6.2.6")
 
 
@@ -143,7 +143,7 @@ def connectors_as_shipped(broker: Element) -> Iterator[Problem]:
         <transportConnector name="mqtt" uri="mqtt://0.0.0.0:1883?wireFormat.maxFrameSize=1048576"/>
     """
     if broker.document.broker is not None or authenticates(broker):
-        return  # the inventory says which connectors there are
+        return  # the inventory defines the connectors
     connectors_by_name = {connector.get("name"): (connector, uri) for connector, uri in reachable_connectors(broker)}
     wanted = [scheme for scheme, span in _SHIPPED.items() if broker.document.release.within(span)]
     if not wanted or connectors_by_name.keys() != {"openwire", *wanted}:

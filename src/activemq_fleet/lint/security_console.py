@@ -229,7 +229,7 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
             message = f"{name} is not next to this file: the console's address and authentication were not checked"
             yield node.problem(message, "resource", name, severity="info")
     for page in console_documents(document):
-        if not beans_of(page, "InetAccessHandler"):  # it lets in only those that the file names
+        if not beans_of(page, "InetAccessHandler"):  # it accepts only those that the file names
             yield from dict.fromkeys(_all_interfaces_problems(page))
 
 

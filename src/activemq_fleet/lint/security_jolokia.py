@@ -11,7 +11,7 @@ from activemq_fleet.lint.security_console import console_imports
 
 _POLICY = "jolokia-access.xml"
 _ADDS = ("addConnector", "addNetworkConnector")
-# From here on such a connector is refused whatever the policy says.
+# From here on such a connector is refused whatever the policy allows.
 _RESTRICTS_SCHEMES = "5.19.8 6.2.7"
 
 

@@ -105,7 +105,7 @@ def read_suppressions(content: bytes) -> tuple[Suppression, ...]:
     parser.StartElementHandler = lambda _name, _attributes: reader.start_element(parser.CurrentLineNumber)
     parser.EndElementHandler = lambda _name: reader.end_element(parser.CurrentLineNumber)
     parser.EntityDeclHandler = _refuse_entity
-    with suppress(expat.ExpatError, ValueError, LookupError):  # other findings say what is wrong with the file
+    with suppress(expat.ExpatError, ValueError, LookupError):  # other findings report what is wrong with the file
         parser.Parse(content, True)
     return reader.suppressions()
 

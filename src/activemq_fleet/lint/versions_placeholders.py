@@ -36,7 +36,7 @@ _OF_RENDER = frozenset(
 
 
 # Parts in which these marks mean nothing, or something else: {{name}} is a property of Camel.
-# To the end where one is left open: a search that begins again at each of them would take for ever.
+# To the end where one is left open: a search that begins again at each of them would take too long.
 _NOT_TEMPLATED = re.compile(
     r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<camelContext\b.*?(?:</camelContext>|\Z)", re.DOTALL
 )

@@ -156,7 +156,7 @@ def _has_alternatives(signs: list[str]) -> bool:
 
 
 def _literal(sign: str) -> str | None:
-    """Return the literal character that a token of a regex stands for, or None."""
+    """Return the literal character that a token of a regex matches, or None."""
     if len(sign) == 2 and sign[0] == "\\":
         return None if sign[1].isalnum() else sign[1]
     return sign if len(sign) == 1 and sign not in "^$.|?*+()[]{}" else None

@@ -51,7 +51,7 @@ _FILE = re.compile(rb"^" + START.encode(), re.MULTILINE)
 _CONSOLE = re.compile(rb"^" + CONSOLE_START.encode(), re.MULTILINE)
 _ESCAPED = re.compile(r"\\x[0-9a-f]{2}")
 _KIND_NAMES = pa.array(KINDS)
-_PARTS = 10  # pieces of a record, fields and what stands between them
+_PARTS = 10  # pieces of a record: fields and the text between them
 _TIME, _MESSAGE, _LOGGER, _THREAD, _STACK = range(0, _PARTS, 2)
 
 
@@ -133,7 +133,7 @@ def _clean(piece: bytes, line: int) -> tuple[bytes, list[tuple[int, str]]]:
     problems: list[tuple[int, str]] = []
     if b"\r\n" in piece:
         piece = piece.replace(b"\r\n", b"\n")
-    if not piece.endswith(b"\n\r") and piece != b"\r":  # which are lines of their own
+    if not piece.endswith(b"\n\r") and piece != b"\r":  # which are separate lines
         piece = piece.removesuffix(b"\r")
     if not piece.isascii():
         try:

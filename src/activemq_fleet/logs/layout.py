@@ -167,7 +167,7 @@ def _days(year: Places, month: Places, day: Places) -> Places:
 
 
 def _codes(padded: NDArray[np.uint8], at: Places, table: NDArray[np.uint64]) -> tuple[NDArray[np.int32], Flags]:
-    """Return the index of the level at each offset, and whether a level stands there."""
+    """Return the index of the level at each offset, and whether there is a level."""
     level_words = np.ascontiguousarray(padded[at[:, None] + np.arange(8)]).view("<u8").ravel()
     codes, known = np.zeros(len(at), np.int32), np.zeros(len(at), bool)
     for code, word in enumerate(table):

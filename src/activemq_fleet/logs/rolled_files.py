@@ -83,7 +83,7 @@ def places_of(beginnings: Mapping[str, Beginning], source: Source) -> dict[str, 
     places = {roll.file: Place(at) for at, roll in enumerate(order)}
     for at, (before, roll) in enumerate(pairwise(order), 1):
         roll_beginning = beginnings[roll.file]
-        # A file without any record of its own has nothing to tell that it goes on.
+        # A file without any record shows nothing about where it continues.
         has_records = roll_beginning.first is not None and beginnings[before.file].first is not None
         if roll_beginning.head and has_records and is_direct_successor(order, at, counts_up=counts_up):
             places[before.file] = replace(places[before.file], after=roll_beginning.head)

@@ -23,8 +23,8 @@ Seconds = NDArray[np.int64]
 def _offsets(name: str, quarter: int) -> tuple[float, float]:
     """Return a zone's offset, in seconds, in a quarter of an hour of local time since 1970, and what it is afterwards.
 
-    They differ where the clock is put back, in what comes twice, and where it is put forward, in what is skipped. The
-    first is the offset from before the change, as in Java's and Python's calendars.
+    They differ where clocks go back, in the hour that occurs twice, and where they go forward, in the skipped hour.
+    The first is the offset from before the change, as in Java's and Python's calendars.
     """
     local = _BEGINNING_OF_TIME + timedelta(seconds=quarter * _QUARTER)
     zone = zone_of(name)

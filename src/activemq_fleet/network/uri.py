@@ -109,7 +109,7 @@ def _bracket(rest: str) -> tuple[str, str]:
 
 
 def _split(text: str) -> Iterator[str]:
-    """Yield the parts between the commas of a text that stand in no brackets."""
+    """Yield the parts of a text between its commas; commas in brackets do not count."""
     depth, begin = 0, 0
     for mark in _MARK.finditer(text):
         depth += _STEP[mark[0]]

@@ -1,6 +1,6 @@
-"""Divide a fleet into components: groups of brokers that nothing connects to the others.
+"""Divide a fleet into components: sets of brokers that have no connection to brokers of other components.
 
-The core computes the same for a component alone as for the component in the whole fleet. Joined are the ends of
+The result for a component alone equals its part of the result for the whole fleet. A component joins the ends of
 ``activemq_links``, groups with one ``activemq_address``, a group and the host that it dials, an agent on a broker's
 machine, and groups with a virtual address.
 """
@@ -27,14 +27,14 @@ from activemq_fleet.topology.links import connected_components, unknown_end
 from activemq_fleet.topology.roster import common_pattern, fleet_without_brokers_error
 
 LinkEntry = tuple[LinkSettings, str, int]
-"""An entry of ``activemq_links``, the first host that has it, and its position there."""
+"""An entry of ``activemq_links``, the first host whose variables contain it, and its position in that list."""
 
 
 @dataclass
 class FleetOutsideComponent:
     """The facts about the rest of the fleet that a component needs: links, shared stores, unknown link ends.
 
-    ``stores`` has the unit that uses a store first, by store.
+    ``stores`` maps each store to the first pair or single broker that uses it.
     """
 
     links: list[LinkEntry] = field(default_factory=list)
@@ -70,7 +70,7 @@ def component_key(facts: HostFacts) -> str | None:
 
 
 def partly_set_pattern(facts: Sequence[HostFacts]) -> str | None:
-    """Return the naming pattern for all hosts if only some hosts set one; None if all or none do."""
+    """Return the naming pattern that some, but not all hosts set, and that applies to all hosts; else None."""
     patterns = {host.pattern for host in facts}
     return _common_pattern_of(facts) if None in patterns and len(patterns) > 1 else None
 

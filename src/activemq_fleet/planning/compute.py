@@ -34,9 +34,10 @@ Row = dict[str, Any]
 
 
 class ComponentHost(NamedTuple):
-    """A host of a component: its roles, and its variables as JSON in ``text`` (None for a host without variables).
+    """A host of a component with its roles; ``text`` is its variables as JSON, None for a host without variables.
 
-    ``position`` is that in its inventory group. ``by_hand``: listed as a broker, under a name that does not match.
+    ``position`` is its position in its inventory group. ``by_hand``: the host is in the group of brokers, but its name
+    does not match.
     """
 
     host: str
@@ -71,8 +72,9 @@ class PlanContext:
 class ComponentRows:
     """The computed rows of one component, by dataset name.
 
-    ``unchanged``: there are no rows, those of the earlier output hold. ``blocking`` is the number of findings without
-    a waiver, ``withheld`` that of brokers without files. ``error`` is the message of an error in the variables.
+    ``unchanged``: there are no rows, because those of the earlier output apply. ``blocking`` is the number of errors
+    without a waiver, ``withheld`` the number of brokers without files. ``error`` is the message of an error
+    in the variables.
     """
 
     component: str

@@ -92,7 +92,7 @@ class _Variables:
 
 
 def host_facts(record: HostRecord, position: int, pattern: str | None) -> tuple[HostFacts, str | None]:
-    """Return what planning needs of one inventory host, and the variables of a broker, agent or balancer as JSON.
+    """Return the facts about one inventory host, and the variables of a broker, agent or balancer as JSON.
 
     ``pattern`` is the naming pattern of the inventory, None while that is unknown. Raises InputError for a pattern
     that is no regular expression.

@@ -1,4 +1,4 @@
-"""Name the line of a wrong record in JSON lines, for errors that cannot name a host.
+"""Find the line number of an invalid record in a JSON-lines file, for errors that cannot name a host.
 
 Spark reads lines in any order and does not count them, so the driver searches the file once there is such an error.
 """

@@ -1,7 +1,7 @@
 """Read a host and its variables from one record of the input.
 
 A record is a JSON object: ``host``, its ``variables`` (an object, or the text of one) or ``activemq_…`` keys next to
-it, and ``groups``, of which those for agents, balancers and brokers count.
+it, and ``groups``; only the inventory groups of agents, balancers and brokers are used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
 
 ERRORS_WITHOUT_HOST = ("a line of --hosts", "a record of --hosts")
-"""Beginnings of errors about a record without a host."""
+"""The prefixes of error messages about a record that has no host name."""
 ROLE_GROUPS = (AGENTS, BALANCERS, BROKERS)
 """The inventory groups that give a host its role."""
 HOST_KEYS = ("host", "inventory_hostname")

@@ -65,7 +65,7 @@ class Release:
     has_lock_wait_delay: bool
     """``databaseLockedWaitDelay`` on kahaDB; from 5.7 on the interval is an attribute of the locker."""
     forgets_early_bridge_failures: bool
-    """A bridge that fails while it starts stays away for good (to 5.7)."""
+    """A bridge that fails while it starts never connects again (to 5.7)."""
     prefixes_duplex_filter: bool
     """The far end of a duplex link puts ``ActiveMQ.Advisory.Consumer.`` before the filter; later ones take it whole."""
     has_max_frame_size: bool
@@ -77,7 +77,7 @@ class Release:
     goes_by_database_clock: bool
     """A lease locker can correct its host's clock by the database's; before 5.9 it corrects the wrong way."""
     has_adjustable_lease: bool
-    """The lease of a JDBC store is as long as it is told to be; in 5.7 always 5 s."""
+    """The length of the lease of a JDBC store can be configured; in 5.7 it is always 5 s."""
     has_stop_on_error: bool
     """``stopOnError`` on a store: stop when the keep-alive of its lock throws."""
     has_restart_allowed: bool
@@ -93,7 +93,7 @@ class Release:
     loses_subscriptions_on_rebuild: bool
     """A kahaDB index that is built from the journal lacks messages that wait for durable subscriptions (AMQ-6131)."""
     logs_lock_wait_once: bool
-    """A standby that waits for a file lock says so once; earlier ones write a line to their log at each try."""
+    """A standby that waits for a file lock logs that once; earlier releases log each attempt."""
     has_network_start_async: bool
 
     kahadb_version: int
@@ -134,7 +134,7 @@ class Release:
     """``nio+ssl`` and similar schemes refuse a client without a certificate when ``needClientAuth`` is set."""
     reads_on_after_nio_handshake: bool
     """``nio+ssl`` and similar schemes read what a client sent together with the end of its handshake, as TLS 1.3 lets
-    it. Before 5.14.1 they wait for more: links of which neither end says anything do not come up."""
+    it. Before 5.14.1 they wait for more: links of which neither end sends anything do not connect."""
 
     logging: Literal["log4j1", "log4j2"]
     log_file_name: Literal["log4j.properties", "log4j2.properties"]
@@ -351,7 +351,7 @@ def _refusal(text: str, data: ReleaseData) -> str:
 
     def distance(line: str) -> tuple[int, int]:
         major, minor = map(int, line.split("."))
-        # from another major the nearest line is the one at the edge, whatever the minor says
+        # from another major the nearest line is the first or last one, whatever the minor is
         edge = requested[1] if major == requested[0] else (0 if requested[0] < major else 10_000)
         return abs(major - requested[0]), abs(minor - edge)
 

@@ -56,7 +56,7 @@ class VersionSpan(NamedTuple):
 
 
 def _is_at_floor(floors: tuple[Version, ...], version: Version) -> bool:
-    """Return whether ``version`` is at or after the floor of its own branch."""
+    """Return whether ``version`` is at or after the floor of its branch."""
     below = [floor for floor in floors if floor[:2] <= version[:2]]
     if not below:
         return False

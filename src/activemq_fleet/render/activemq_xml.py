@@ -1,8 +1,8 @@
-"""Render conf/activemq.xml of a broker; everything that the template writes is decided here.
+"""Render conf/activemq.xml of a broker; this module decides everything that the template writes.
 
 Children of ``<broker>`` are in alphabetical order: to 5.5 the schema is a sequence, later any order is valid
-(AMQ-3570). The schemaLocation is the unversioned one, which every release maps to the schema in its own jar; a
-versioned one would be downloaded where it is not listed.
+(AMQ-3570). The schemaLocation has no version, because every release maps that one to the schema in its own jar; a
+broker would download a schema with a version that its jar does not list.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _template_variables(broker: Broker) -> dict[str, Any]:
 
 
 def memory_limit(heap: str) -> str:
-    """Return the default memoryLimit as text, a share of the heap."""
+    """Return the default memoryLimit as text; it is a fraction of the heap."""
     return f"{max(1, int(int(heap[:-1]) * _UNITS[heap[-1].lower()] * _HEAP_SHARE))} mb"
 
 
@@ -112,7 +112,7 @@ def raises_store_limit_again(broker: Broker) -> bool:
 
     A broker lowers any limit to the room that the disk has, which may be none, and raises only a limit in percent again
     (BrokerService.checkUsageLimit of the tags). Measured on 5.15.16, 5.18.3 and 6.3.1: started on a full disk that was
-    emptied afterwards, a broker with a limit in bytes acknowledges nothing until it is started again.
+    emptied afterwards, a broker with a limit in bytes acknowledges no message until it is restarted.
     """
     return not broker.profile.has_database_lease and broker.release.supports("storeUsage", "total")
 
@@ -211,7 +211,7 @@ _GATE_INTERVAL = 50
 _LOGGED_GATE_INTERVAL = 500
 """Milliseconds between two tries at a guard's gate, and where each try is a line of the log."""
 _GATE_KEEP_ALIVE = 100
-"""Milliseconds. A broker that was let in sleeps for so long before it serves, on 5.12 and later."""
+"""Milliseconds. The time that an admitted broker sleeps before it serves, on 5.12 and later."""
 
 
 def _store_elements(broker: Broker) -> _Store:
@@ -261,5 +261,5 @@ def _master_connector(broker: Broker) -> Attributes | None:
     if not broker.is_replication_slave or broker.peer_address is None:
         return None
     if not broker.release.has_pure_master_slave:
-        return None  # T005 has said so; a complaint about the element would only repeat it
+        return None  # T005 reports this; a finding about the element would only repeat it
     return (("remoteURI", uris.replication(broker.peer_address)), *_network_user(broker))

@@ -12,7 +12,7 @@ from activemq_fleet.topology import Agent, Group
 
 CONFIGURATION, PASSWORD, UNIT = "agent.conf", "mb.password", "systemd/activemq-agent.service"
 STOP_SECONDS = 25
-"""Seconds that an agent has to end, in addition to those in which it empties its outbox."""
+"""Seconds within which an agent must stop, in addition to the time in which it empties its outbox."""
 MEMORY, COPIES = 1024, 20
 """MiB for an agent and its handlers, and how many of the largest packet are held or written as JSON at once."""
 LARGEST_PACKET = MIB = 1 << 20

@@ -19,7 +19,7 @@ from activemq_fleet.topology import Balancer, VirtualPort
 _CLEAN_SESSION, _WITH_LOGIN = 0x02, 0xC0
 _KEEP_ALIVE = 30  # s
 _DISCONNECT = "e000"
-# CONNACK with 0, or with what says that the login is refused: 4 or 5, in 5.7 also 3 (measured).
+# CONNACK with 0, or with a code for a refused login: 4 or 5, in 5.7 also 3 (measured).
 _CONNACK = "^20020[01]0[0345]"
 _GREETING = "01" + b"ActiveMQ".hex()  # a WireFormatInfo, after its length
 # The same from our side, version 1 without options, for a connector that waits to hear a protocol.

@@ -1,9 +1,9 @@
-"""Render the files of the web console: the address where it listens, and the accounts that may log in.
+"""Render the files of the web console: the address on which it listens, and the accounts that may log in.
 
-One set of beans a family of Jetty. The console's webapps ``admin`` and, where the release has it, ``api`` (Jolokia) are
-served, nothing else: no demo, no file server, no page without a login. Only the role of the group ``admins`` may use
-either: the console shows and moves every message, regardless of the ACLs of queues. From 5.19.7 and 6.2.6 on the
-releases themselves require this role.
+There is one set of beans for each family of Jetty. The console's webapps ``admin`` and, if the release has it, ``api``
+(Jolokia) are served, nothing else: no demo, no file server, no page without a login. Only the role of the group
+``admins`` may use the webapps, because the console shows and moves every message, regardless of the ACLs of queues.
+From 5.19.7 and 6.2.6 on the releases themselves require this role.
 
 A standby has no console unless the broker starts asynchronously: beans after ``<broker>`` wait.
 """
@@ -44,7 +44,7 @@ _JETTY12_FILES = (
 )
 _POLICY = "default-src 'none'; script-src 'self'; {}; frame-ancestors 'none'; base-uri 'none'"
 _PAGES = _POLICY.format("style-src 'self'; img-src 'self'")
-# A browser draws the console's XML views with styles of its own.
+# A browser draws the console's XML views with built-in styles.
 _XML_VIEWS = _POLICY.format("style-src 'self' 'unsafe-inline'; img-src 'self' data:")
 _GROUPS = ((ADMINS, "admin"), ("users", "user"))
 _READ_AS_CODE = ("OBF:", "MD5:", "CRYPT:")
@@ -181,7 +181,7 @@ def _logins(broker: Broker, secrets: Secrets, *, realm: bool) -> Iterator[_Login
             continue
         password = secrets.show(account.variable, account.password)
         if realm and isinstance(account.password, SecretStr):
-            # Asked for while secrets are hidden too: a check must not pass what deploying then refuses.
+            # Also required while secrets are hidden: a check must not pass what deploying then refuses.
             held = _realm_password(account.password.get_secret_value(), f"{broker.host}: {account.variable}")
             password = held if secrets.reveal else password
         yield _Login(account.name, password, "admin" if ADMINS in account.groups else "user")

@@ -1,4 +1,4 @@
-"""Secrets of a broker: conf/credentials.properties, read by activemq.xml through placeholders."""
+"""Render conf/credentials.properties: the secrets of a broker, which activemq.xml reads through placeholders."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from activemq_fleet.settings.xml_beans import NamedDestination, XmlBean, XmlElem
 from activemq_fleet.topology import Broker
 
 PURGE_PERIOD = "60000"
-"""Milliseconds between two searches for destinations that are to be removed; by default a broker never removes them."""
+"""Milliseconds between two searches for inactive destinations; by default a broker never removes destinations."""
 _REPLAY = XmlElement(
     "networkBridgeFilterFactory",
     children=(
@@ -89,7 +89,7 @@ def may_have_durable_subscribers(broker: Broker) -> bool:
     """Return whether agents may subscribe at the broker; durable topics then need a cursor without a cache.
 
     With a cache a broker sends some events twice to durable subscribers: those that come while it starts, before their
-    subscriber does: 7 and 9 of 30 starts of 5.18.3 and 6.3.1, none of 40 without the cache. What that costs is little:
+    subscriber connects: 7 and 9 of 30 starts of 5.18.3 and 6.3.1, none of 40 without the cache. The cost is low:
     1.03 times the rate online, 0.85 (5.18.3) and 1.33 times (6.3.1) that of events which had waited; 8,000 and 5,000
     events of 200 bytes, medians of three runs in turn on a loaded machine.
     """
@@ -97,9 +97,9 @@ def may_have_durable_subscribers(broker: Broker) -> bool:
 
 
 def system_usage(broker: Broker, *, memory: str, raises_store_limit_again: bool) -> XmlElement:
-    """Return the systemUsage element of a broker; ``memory`` is the limit that holds where no variable sets one.
+    """Return the systemUsage element of a broker; ``memory`` is the memory limit if no variable sets one.
 
-    With ``raises_store_limit_again`` a store limit in bytes is written as 100 percent of so much.
+    With ``raises_store_limit_again`` a store limit in bytes is written as 100 percent of that many bytes.
     """
     settings = broker.settings
     usage_element = settings.usage and _xml_element_of(broker, settings.usage)
@@ -121,8 +121,9 @@ def system_usage(broker: Broker, *, memory: str, raises_store_limit_again: bool)
 def virtual_destinations(broker: Broker) -> tuple[XmlElement, ...]:
     """Return the elements of a broker's virtual destinations, empty where no variable sets any.
 
-    A broker whose file lists virtual destinations has no default one, ``VirtualTopic.>``, so it is listed too. It is
-    left out where the variable defines its name, or ``activemq_broker_attributes`` sets ``useVirtualTopics`` to false.
+    A broker whose file lists virtual destinations loses the default one, ``VirtualTopic.>``, so that is listed too. It
+    is left out where the variable defines its name, or ``activemq_broker_attributes`` sets ``useVirtualTopics`` to
+    false.
     """
     configured_destinations = broker.settings.virtual_destinations
     destination_elements = [

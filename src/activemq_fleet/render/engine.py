@@ -1,6 +1,6 @@
-"""Set up the one Jinja environment: templates compiled once, undefined names an error, an escaper for each file format.
+"""Set up the Jinja environment: templates are compiled once, undefined names are errors, each format has an escaper.
 
-Templates hold loops and no logic; everything is decided before they are called. A value goes
+Templates contain loops but no logic; the callers decide everything else. Each value goes
 through the escaper of its file's syntax, so that no value can end a line, an attribute or a
 quoted string.
 """
@@ -111,7 +111,7 @@ def environment_value(text: str) -> str:
 
 
 def systemd_word(text: str) -> str:
-    """Return one word of a unit's command line, in which nothing is a specifier, a variable or a second word."""
+    """Return a text escaped as one word of a unit's command line, without specifiers, variables or word breaks."""
     if _PLAIN_ARGUMENT.fullmatch(text):
         return text
     for char, escaped in (("\\", "\\\\"), ('"', '\\"'), ("%", "%%"), ("$", "$$"), ("\n", "\\n")):
@@ -143,7 +143,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(template_directory()),
         undefined=StrictUndefined,
-        autoescape=False,  # noqa: S701 -- each file names the escaper of its own syntax
+        autoescape=False,  # noqa: S701 -- each file names the escaper of its syntax
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,

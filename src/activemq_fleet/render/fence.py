@@ -1,4 +1,4 @@
-"""Render what a guard needs to call ``activemq_fence_command``: the call itself, and a file with its secrets."""
+"""Render the files with which a guard calls ``activemq_fence_command``: the call itself, and its secrets."""
 
 from __future__ import annotations
 

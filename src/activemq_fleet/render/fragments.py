@@ -1,4 +1,4 @@
-"""``activemq_xml_fragments``: the user's own XML, merged into the document in schema order."""
+"""Merge the user's XML (``activemq_xml_fragments``) into activemq.xml, in the order of the schema."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOLD_APART_BY = {
     "transportConnector": ("name",),
 }
 
-# Beside the broker these can only be meant as Spring's, also where they do not say so.
+# Outside the broker these can only be Spring's elements, also without a namespace.
 _SPRINGS_OWN = frozenset({f"{{{CORE}}}{name}" for name in ("alias", "bean", "import")})
 
 # Properties that we fill and that hold one bean: another kind of bean takes its place.
@@ -35,9 +35,9 @@ def merge_fragments(document: bytes, broker: Broker) -> bytes:
 
     The schema alternates: a bean (``broker``, ``kahaDB``) contains its properties (``plugins``, ``locker``), and a
     property contains beans. A property goes to its alphabetical place, or into the existing one, because each may occur
-    only once up to 5.5. A bean joins a list of beans, or merges with the one that it would contradict: its attributes
-    replace, its properties join. Another kind of store, locker or exception handler takes the place of ours. Raises
-    SettingsError that names the fragment.
+    only once up to 5.5. A bean is added to a list of beans, or merged with the bean that it would contradict: its
+    attributes replace those of the rendered bean, and its properties are added. A different kind of store, locker or
+    exception handler replaces the rendered one. Raises SettingsError that names the fragment.
     """
     root = etree.fromstring(document, xml_parser())
     for position, fragment in enumerate(broker.settings.xml_fragments):

@@ -15,7 +15,7 @@ from activemq_fleet.topology.balancers import haproxy_name
 HAPROXY, KEEPALIVED = "haproxy.cfg", "keepalived.conf"
 ENVIRONMENT = "systemd/environment"
 DROP_INS = {"haproxy": "systemd/haproxy.conf", "keepalived": "systemd/keepalived.conf"}
-"""Systemd unit -> the path of its drop-in file in the tree."""
+"""The path of the drop-in file in the rendered tree, by systemd unit."""
 
 _ANY_NUMBER = 10_000
 """The limit of clients for a connector without ``maximumConnections``."""

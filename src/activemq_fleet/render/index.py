@@ -1,4 +1,4 @@
-"""Render fleet.json, which describes the rendered fleet for programs."""
+"""Render fleet.json, the machine-readable description of a rendered fleet."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Decide how activemq.xml opens JMX, and render the files that list its users.
 
 The broker's own connector listens on all interfaces, regardless of connectorHost (ManagementContext of the release
-tags). It reads jmx.password and jmx.access as the JVM's does. The client's half of TLS is what the stub brings along.
+tags). It reads jmx.password and jmx.access as the JVM's connector does. The stub that a client receives has the TLS
+settings for the client.
 """
 
 from __future__ import annotations

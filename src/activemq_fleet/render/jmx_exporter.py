@@ -20,7 +20,7 @@ from activemq_fleet.render.service import METRICS
 from activemq_fleet.topology import Broker
 
 DEAD_LETTERS = "queue://ActiveMQ.DLQ"
-"""The dead letter queue of the releases, which each broker has metrics of, listed or not."""
+"""The default dead letter queue of ActiveMQ, for which each broker has metrics even if no variable lists it."""
 # The JVM's own bean, which is there from the start, also at a standby: what the inventory says hangs on it.
 _RUNTIME = "java.lang:type=Runtime"
 _FINGERPRINT = 12
@@ -175,7 +175,7 @@ def fingerprint(files: Mapping[str, bytes]) -> str:
     """Return 12 hexadecimal digits of the SHA-256 of a broker's files, secrets hidden, the exporter's own files left
     out.
 
-    A changed secret alone does not show.
+    A change of a secret alone does not change the fingerprint.
     """
     digest = hashlib.sha256()
     for path, content in sorted(files.items()):

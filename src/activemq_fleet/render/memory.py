@@ -1,7 +1,7 @@
-"""Compute the memory limit of units (``MemoryMax``): the most that the program needs, and headroom.
+"""Compute the memory limits of systemd units (``MemoryMax``): the largest need of the program, and headroom.
 
-A limit that is reached in service would be worse than none, so each is well above what was seen; it is there
-so that a program that goes wrong ends alone, and its host lives.
+A limit that is reached in normal service would be worse than no limit, so each is well above the measured need. It
+ensures that a faulty program is killed alone, and that its host keeps running.
 """
 
 from __future__ import annotations

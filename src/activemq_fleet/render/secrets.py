@@ -1,4 +1,4 @@
-"""Secrets in rendered files: shown as ``@variable@`` unless they are to be deployed.
+"""Write secrets into rendered files: as ``@variable@``, unless the files are rendered for deployment.
 
 Source: design.md, "Public interface": in an output directory a secret is written as its
 variable's name between at signs, and hashed so; the real bytes exist only on the hosts.

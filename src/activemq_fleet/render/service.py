@@ -1,7 +1,7 @@
-"""Render how a broker runs on its host: directories, environment file, logging, systemd units.
+"""Render the files that run a broker on its host: environment file, logging configuration and systemd units.
 
-The unit starts java itself, not ``bin/activemq``: no fork, no pid file, the same line for an
-archive and for jars, and systemd sees the broker's own exit code.
+The unit starts java directly and not ``bin/activemq``. So there is no fork and no pid file, the command line is the
+same for an archive and for jars, and systemd sees the broker's own exit code.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from activemq_fleet.render.memory import WATCHDOG_MEMORY, broker_memory
 from activemq_fleet.topology import Broker
 
 STORE_MARKER = ".activemq-fleet-pair"
-"""File in a shared store that holds the name of the pair whose store it is."""
+"""The name of the marker file in a shared store, which contains the name of the pair that owns the store."""
 
 _LOG_SIZE = "10MB"
 _LOG_BACKUPS = "10"
-# As in the releases: these say at INFO what helps nobody.
+# As in the releases: these log at INFO what does not help operators.
 _QUIET = (
     "org.apache.activemq.spring",
     "org.apache.activemq.web.handler",
@@ -55,7 +55,7 @@ _START_TIMEOUT = "90"
 _GUARD_SILENCE = "30"
 # A stop writes the store's index and waits for clients; after that systemd kills.
 STOP_TIMEOUT = 60
-"""How many seconds an orderly stop may take before SIGKILL."""
+"""Seconds that an orderly stop may take before systemd sends SIGKILL."""
 _PACKAGE_HOME = "/usr/share/activemq"
 # Debian's package has the MQTT transport and not what it needs: an open port that never sends CONNACK.
 _MQTT_OF_DEBIAN = tuple(
@@ -70,8 +70,8 @@ _HOMES = ("/home/", "/root/", "/run/user/")
 class Paths:
     """The absolute paths of a broker's directories on its host.
 
-    ``home`` is the release itself and not the link to it: an earlier configuration that is put
-    back starts with its own jars, and a new release changes nothing below a broker that runs.
+    ``home`` is the directory of the release and not the link to it: after a rollback, the earlier configuration
+    starts with its own jars, and installing a new release changes no file of a running broker.
     ``base`` is the instance; ``current`` links to the version of the configuration that is in
     force, ``conf`` lies below it; ``data`` holds logs.
     """
@@ -168,9 +168,9 @@ def guard_command(broker: Broker) -> tuple[str, ...]:
 
 
 def mend_store_command(broker: Broker) -> tuple[str, ...]:
-    """Return the words of the command that, before java starts, mends the store that a killed broker left.
+    """Return the words of the command that repairs the store of a killed broker before java starts.
 
-    Empty where there is no kahaDB store, or where a guard does so for each generation.
+    The result is empty without a kahaDB store, and with a guard, which repairs each generation (copy of the store).
     """
     keeps_store = not broker.has_guard or broker.calls_fence_command
     if broker.profile.has_database_lease or not keeps_store:
@@ -180,10 +180,10 @@ def mend_store_command(broker: Broker) -> tuple[str, ...]:
 
 
 def keep_index_command(broker: Broker) -> tuple[str, ...]:
-    """Return the words of the command that, once java runs, keeps a copy of the store's index; java's PID follows them.
+    """Return the words of the command that copies the store's index once java runs; the caller appends java's PID.
 
-    Empty where a guard does so, where there is no kahaDB store, and for a release that builds its index from the
-    journal without a loss.
+    The result is empty with a guard, which does the same, without a kahaDB store, and for a release that builds its
+    index from the journal without a loss.
     """
     if broker.profile.has_database_lease or broker.has_guard or not broker.release.loses_subscriptions_on_rebuild:
         return ()
@@ -270,13 +270,13 @@ def _class_path(broker: Broker) -> Iterator[str]:
 def _release_options(broker: Broker) -> Iterator[str]:
     release, where = broker.release, paths(broker)
     if release.java_minimum >= 8:
-        # A JVM without memory keeps its lock and serves nobody; its standby takes over once it ends.
+        # A JVM without memory keeps its lock and serves no client; its standby takes over once it ends.
         yield "-XX:+ExitOnOutOfMemoryError"
     if release.java_minimum >= 9:
         for package in _OPENED:
             yield f"--add-opens={package}=ALL-UNNAMED"
     if broker.settings.jmx:
-        # What a JMX client dials second: the name of the machine that it asked, and not the one it gives itself.
+        # The second address of a JMX client: the name of the queried machine, not the name that the machine reports.
         yield f"-Djava.rmi.server.hostname={broker.address}"
     if broker.settings.console:
         if release.console_accounts == "jaas":
@@ -292,7 +292,7 @@ def _environment_file(broker: Broker) -> bytes:
 
 
 def environment_variables(broker: Broker) -> dict[str, str]:
-    """Return the environment variables with which the broker is started, as the environment file has them."""
+    """Return the environment variables of the broker's process, as in the environment file."""
     where, home = paths(broker), broker.settings.java_home
     return ({"JAVA_HOME": home, "JAVACMD": java_path(broker)} if home else {}) | {
         "ACTIVEMQ_HOME": where.home,
@@ -322,7 +322,7 @@ def _unit_variables(broker: Broker) -> dict[str, Any]:
         "environment_file": f"{where.current}/{environment_path(broker)}",
         "before": [" ".join(map(systemd_word, command)) for command in commands_before_start(broker)],
         "mend_store": " ".join(map(systemd_word, mend_store_command(broker))),
-        # With "refuse" a start that would lose messages fails, and says why.
+        # With "refuse" a start that would lose messages fails with the reason.
         "mend_may_fail": broker.settings.index_rebuild == "serve",
         "keep_index": " ".join(map(systemd_word, keep_index_command(broker))),
         # systemd reads k, m and g as upper case only.
@@ -332,7 +332,7 @@ def _unit_variables(broker: Broker) -> dict[str, Any]:
         "stop_timeout": str(STOP_TIMEOUT),
         "guard": _GUARD_SILENCE if broker.has_guard else "",
         "restart": not broker.profile.needs_resync,
-        # A share that is away must fail in ExecStartPre, which says so, not while mounting.
+        # A share that is away must fail in ExecStartPre, which reports it, not while mounting.
         "writable": " ".join((where.data, *(f"-{directory}" for directory in store))),
         "protect_home": protect_home(used),
         # Capabilities of a user namespace do not open the host's ports.
@@ -356,7 +356,7 @@ def _description(what: str, broker: Broker) -> str:
 
 
 def protect_home(used: tuple[str, ...]) -> str:
-    """Return ``ProtectHome`` of a unit whose program uses these paths: read-only where one lies in a home directory."""
+    """Return ``ProtectHome`` of a unit whose program uses these paths: read-only if a path is in a home directory."""
     return "read-only" if any(f"{path}/".startswith(_HOMES) for path in used) else "yes"
 
 

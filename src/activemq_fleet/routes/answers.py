@@ -198,7 +198,7 @@ class Routes:
         pair = self.network.units.get(name)
         if pair and len(pair.brokers) > 1:
             nodes = " or ".join(broker.identity.host for broker in pair.brokers)
-            raise InputError(f"{name} is a pair: say which one broker of it is down, {nodes}")
+            raise InputError(f"{name} is a pair: name the broker of the pair that is down, {nodes}")
         return self.fleet.broker(name).host
 
     def state_while_down(

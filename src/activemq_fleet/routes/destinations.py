@@ -20,7 +20,7 @@ def read_destination(text: str) -> str:
     if not separator:
         kind, name = "queue", text
     if kind not in KINDS or not name or set(name.split(".")) & {"*", ">", ""}:
-        raise InputError(f"{text!r} is not one destination: say queue://NAME or topic://NAME")
+        raise InputError(f"{text!r} is not a single destination: write queue://NAME or topic://NAME")
     return f"{kind}://{name}"
 
 
@@ -53,7 +53,7 @@ def carries(bridge: Bridge, destination: str, release: Release) -> bool:
     include, exclude = connector.include, connector.exclude
     if bridge.back:
         exclude = ()
-        # 5.5 asks for the advisories of all destinations; what came with 5.6 came with masterslave:.
+        # 5.5 subscribes to the advisories of all destinations; what came with 5.6 came with masterslave:.
         include = include if release.has_masterslave_discovery else ()
     if _matches_any(exclude, destination):
         return False

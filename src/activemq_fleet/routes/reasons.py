@@ -37,7 +37,7 @@ def route_sentence(
     elif choice == "full":
         text += "; when a bridge has 1,000 unacknowledged messages, more may take a longer way and be kept there"
     elif choice == "unknown":
-        text += "; there are too many other ways to say that none of them keeps messages"
+        text += "; there are too many other routes to prove that none of them keeps messages"
     limited = [b for b in way if b.connector.include or b.connector.exclude]
     if limited and destination is None:
         text += "; " + "; ".join(dict.fromkeys(map(_filter_text, limited)))

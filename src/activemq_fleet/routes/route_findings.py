@@ -30,7 +30,7 @@ RULES = {
 
 _MOST_PAIRS = 300
 _PATIENCE = 500
-"""In one network R004 looks at so many pairs of brokers, at so many places of a message of each."""
+"""Limits of R004 per network: pairs of brokers, and positions of a message per pair."""
 
 
 def route_findings(routes: Routes) -> tuple[Finding, ...]:

@@ -18,7 +18,7 @@ ROOTS = frozenset({f"{{{BEANS}}}beans", f"{{{XBEAN}}}beans", f"{{{CORE}}}broker"
 """The roots with which every release starts: Spring's <beans>, and a single <broker>."""
 # In place of any namespace that a jar of the user's own may bring, while a document is held against a schema.
 FOREIGN = "urn:activemq-fleet:foreign"
-# Bounds of what is looked at. The largest of 110 files of other people's has 74 elements, 8 attributes on one
+# Bounds of what is checked. The largest of 110 foreign files has 74 elements, 8 attributes on one
 # element and a value of 599 characters; with these, the costliest megabyte is done in two seconds (benchmarks).
 MOST_ELEMENTS = 10_000
 MOST_BROKERS = 10
@@ -170,7 +170,7 @@ def _check_bounds(root: etree._Element) -> None:
             if max(len(element.text or ""), len(element.tail or "")) > LONGEST_VALUE:
                 excess = f"a text has more than {LONGEST_VALUE} characters"
         if excess:
-            message = f"{excess}: it is not looked at, and no broker has such a configuration"
+            message = f"{excess}: the file is not checked, because no broker has such a configuration"
             raise TooLargeError(SchemaProblem(int(str(element.sourceline)), 1, "", message))
 
 

@@ -22,7 +22,7 @@ from activemq_fleet.schema._spring import STUBS
 
 _ATTRIBUTE = re.compile(r"attribute '([^']+)'")
 _FEW = 6
-_MOST = 50  # problems that are told of one document
+_MOST = 50  # problems that are reported per document
 _ROUNDS = 50
 _LARGEST = {"integer": (1 << 31) - 1, "long": (1 << 63) - 1, "short": (1 << 15) - 1}
 _WHOLE = re.compile(r"[+-]?\d+")
@@ -33,7 +33,7 @@ _TYPES = {
     "short": "a whole number",
     "float": "a number",
     "double": "a number",
-    "ID": "a name of its own, of letters, digits, dots, dashes and underscores, that begins with a letter",
+    "ID": "a unique name of letters, digits, dots, dashes and underscores that begins with a letter",
 }
 
 

@@ -33,7 +33,7 @@ _KNOWN_NAMESPACES = frozenset({"", CORE, *STUBS})
 def _without_foreign(root: etree._Element) -> etree._Element:
     """Return the document with each element of an unknown namespace, and all inside, replaced by an allowed element.
 
-    Whether such an element may stand there is decided by the schema; its content is up to the jar that brings it.
+    The schema decides whether such an element is allowed there; its content is up to the jar that brings it.
     A document without such elements is returned unchanged.
     """
     if not any(_is_foreign(element) for element in root.iter(etree.Element)):

@@ -21,7 +21,7 @@ _STUB = """\
 </xs:schema>
 """
 # Another namespace is let through at the top level: its handler may come with a user's jar. An
-# element without a namespace of its own, such as a <broker> whose xmlns was forgotten, is not.
+# element without a namespace, such as a <broker> whose xmlns was forgotten, is not.
 _ROOT = """\
   <xs:element name="beans"><xs:complexType>
     <xs:choice minOccurs="0" maxOccurs="unbounded">

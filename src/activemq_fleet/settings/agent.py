@@ -121,8 +121,8 @@ class AgentSettings(BaseModel):
             raise ValueError("activemq_agent_wheelhouse and activemq_agent_package are both set: set one of them")
         if wrong := next((prefix for prefix in self.agent_publish_prefixes if prefix.endswith("#")), None):
             raise ValueError(
-                f"activemq_agent_publish_prefixes has {wrong!r}: name each prefix of events, a/b for events a/b/EVENT; "
-                "+ may stand for a level, # may not"
+                f"activemq_agent_publish_prefixes has {wrong!r}: write the prefix of the events' topics, such as a/b "
+                "for events a/b/EVENT; the wildcard + is allowed for a level, # is not"
             )
         if self.agent_handlers_source and not self.agent_handlers:
             raise ValueError("activemq_agent_handlers_source needs activemq_agent_handlers, the directory on the host")

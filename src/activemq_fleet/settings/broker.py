@@ -68,10 +68,10 @@ NOT_SETTINGS = frozenset({
     "activemq_collect_days",
     "activemq_collect_dumps",
 })  # fmt: skip
-# Names under which a broker's ports are listed beside those of its connectors.
+# Names under which a broker's ports are listed next to those of its connectors.
 _PORTS_OF_OURS = frozenset({"console", "jmx", "metrics", "replication"})
 # Attributes of <broker> that peers, clients and the console rely on.
-_DECIDED = {"brokerName": "use activemq_broker_name", "id": "the console looks for 'broker': leave it out"}
+_DECIDED = {"brokerName": "use activemq_broker_name", "id": "the console searches for 'broker': remove the attribute"}
 
 
 def _has_default_password(username: str | None, password: SecretStr | EncryptedValue | None) -> bool:
@@ -275,7 +275,7 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
 
     @model_validator(mode="after")
     def _guards_have_a_watchdog_that_kills(self) -> Self:
-        # A guard that lives keeps the pair's lock for a Java that hangs: nobody takes over until that one is killed.
+        # A guard that lives keeps the pair's lock for a Java that hangs: no standby takes over until it is killed.
         if self.fence != "none" and "watchdog" not in self.model_fields_set:
             object.__setattr__(self, "watchdog", "kill")
         return self

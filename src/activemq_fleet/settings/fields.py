@@ -201,7 +201,7 @@ BeanName = Annotated[
         "may hold only letters, digits and . _ : + > / @ ( ) -, and begin with a letter or digit",
     ),
 ]
-# Names of users and groups stand in comma-separated lists and in properties files.
+# Names of users and groups are used in comma-separated lists and in properties files.
 Principal = Annotated[str, text_matching(r"[A-Za-z0-9._@-]+", "may hold only letters, digits and . _ @ -")]
 Identifier = Annotated[str, text_matching(r"[A-Za-z][A-Za-z0-9+.-]*", "must be a word that begins with a letter")]
 Instance = Annotated[
@@ -309,7 +309,7 @@ def _check_filter(text: str) -> str:
     levels = text.split("/")
     for position, level in enumerate(levels):
         if ("#" in level and (level != "#" or position != len(levels) - 1)) or ("+" in level and level != "+"):
-            raise ValueError("is not an MQTT topic filter: + stands for a whole level, # for the last ones")
+            raise ValueError("is not an MQTT topic filter: + must be a whole level, # the whole last level")
     return text
 
 
@@ -332,7 +332,7 @@ def check_relative_path(path: str) -> str:
 
 def _check_import(text: str) -> str:
     if ".." in text.split("/"):
-        raise ValueError("must be a file beside activemq.xml, without '..'")
+        raise ValueError("must be a file in the directory of activemq.xml, without '..'")
     if "jetty" in text:
         raise ValueError("is the console's file: activemq_console decides about it")
     return text
@@ -341,7 +341,8 @@ def _check_import(text: str) -> str:
 Import = Annotated[
     str,
     text_matching(
-        r"(?:classpath:)?[A-Za-z0-9_][A-Za-z0-9._/-]*\.xml", "must be a file such as camel.xml, beside activemq.xml"
+        r"(?:classpath:)?[A-Za-z0-9_][A-Za-z0-9._/-]*\.xml",
+        "must be a file such as camel.xml in the directory of activemq.xml",
     ),
     AfterValidator(_check_import),
 ]

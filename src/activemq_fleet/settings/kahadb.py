@@ -74,7 +74,7 @@ class StoreTuning(RefusingBean):
     @model_validator(mode="after")
     def _archive_has_a_place(self) -> Self:
         if self.archive_data_logs and self.directory_archive is None:
-            raise ValueError("archives the journal's files and does not say where: set directory_archive")
+            raise ValueError("archives the journal's files, but the directory is missing: set directory_archive")
         return self
 
 

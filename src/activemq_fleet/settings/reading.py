@@ -93,9 +93,9 @@ def _models_of(annotation: object) -> set[type[BaseModel]]:
 
 
 _MOST_KEYS_LISTED = 20
-# What pydantic adds of its own insides.
+# What pydantic adds about its internals.
 _DETAIL = re.compile(r", unable| or instance of |(?<=datetime), ")
-# A password may stand where a mapping that holds one belongs.
+# A password may be in the place of a mapping that holds one.
 _WITH_SECRETS = ("activemq_users", "activemq_jdbc", "activemq_tls", "activemq_metrics_tls")
 # pydantic's words for what a user of YAML calls otherwise.
 _PLAIN = {

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SPARKS_OWN = "200"
-# Bytes. A file comes to its worker by itself: a batch of several is copied each time that it grows, and reading took
+# Bytes. Each file is sent to its worker alone: a batch of several is copied each time that it grows, and reading took
 # half as much of the processors' time again, or twice as much (docs/audit-speed.md).
 _READING = {"spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 22), **ONE_PARTITION}
 # Partitions, and bytes of input for each further one: each runs Python and writes files. In Spark's own 200 an audit of
@@ -57,7 +57,7 @@ def audit(
     journals, and where ``out`` holds anything but an earlier audit.
     """
     with Output(spark, out, "audit") as output:
-        with phase("looking at the files"):
+        with phase("listing the files"):
             inputs, absent = with_inventory_hosts(list_inputs(spark, logs, inventory_hosts), inventory_hosts)
         with temporary_settings(spark, shuffle_settings(spark, inputs)):
             summaries = read_logs(spark, output, inputs)

@@ -56,7 +56,7 @@ def _file_size_settings(name: str) -> dict[str, str]:
     """
     return {
         "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(_FILE * _SHUFFLED.get(name, _ANY_SHUFFLED)),
-        # Else Spark makes as many tasks as run at a time, and does not look at the size.
+        # Else Spark makes as many tasks as run at a time, and ignores the size.
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     }
 

@@ -117,8 +117,8 @@ def list_inputs(spark: SparkSession, logs: str, inventory_hosts: Mapping[str, Ho
     files = tuple(sorted(listed, key=lambda file: (file.host, file.file)))
     if not any(file.kind in ("log", "journal") for file in files):
         raise InputError(
-            f"{logs}: there are no logs: HOST/activemq.log* and HOST/agent/*.jsonl* are looked for, "
-            "as collect lays them down"
+            f"{logs}: the directory has no logs: it must contain HOST/activemq.log* or HOST/agent/*.jsonl*, "
+            "as the playbook collect stores them"
         )
     return inputs_of(root, files, contents, inventory_hosts)
 
@@ -176,7 +176,7 @@ def input_summary(inputs: Inputs) -> InputSummary:
 
 def read_binary_files(spark: SparkSession, paths: Sequence[str], **options: str) -> DataFrame:
     """Return a DataFrame with one row for each file: path, modificationTime, length, content."""
-    # Spark gives each path a task of its own where there are more than a few; here that takes longer: an audit of 60
+    # Spark gives each path a separate task where there are more than a few; here that takes longer: an audit of 60
     # logs, 12 MB, took 11.2 s of the processors' time in place of 9.4.
     here = all(local_path(path) is not None for path in paths)
     with temporary_settings(spark, {_TASKS_FROM: _NEVER} if here else {}):
@@ -234,9 +234,9 @@ def _read_host(name: str, content: bytes | None, inventory_hosts: Mapping[str, H
         problems.append(f"no {HOST_FILE}")
     if name in inventory_hosts:
         return _with_valid_time_zone(
-            inventory_hosts[name], [f"{problems[-1]}: the inventory tells group, release and time zone"]
+            inventory_hosts[name], [f"{problems[-1]}: group, release and time zone are taken from the inventory"]
         )
-    return _with_valid_time_zone(Host(name), [f"{problems[-1]}: its times are read as UTC, its release is not known"])
+    return _with_valid_time_zone(Host(name), [f"{problems[-1]}: its times are read as UTC, and its release is unknown"])
 
 
 def _pairs_by_name(names: Iterable[str]) -> dict[str, str]:

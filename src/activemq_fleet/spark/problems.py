@@ -150,7 +150,7 @@ def error_message(text: str) -> str:
             return line(match)
     causes = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
     raised = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .+$", text, re.MULTILINE)
-    first = next((line.strip() for line in split_lines(text) if line.strip()), "it did not say why")
+    first = next((line.strip() for line in split_lines(text) if line.strip()), "it reported no reason")
     cause = (causes or raised or [first])[-1].strip()
     return f"Spark failed: {_PACKAGES.sub('', cause)[:500]}"
 

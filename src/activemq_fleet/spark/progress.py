@@ -166,7 +166,7 @@ def _watch_remote_session(spark: SparkSession, progress: Progress) -> Iterator[N
             )
         )
 
-    handler: Any = handle  # any callable will do, whatever its annotation says
+    handler: Any = handle  # any callable will do, whatever its annotation is
     spark.registerProgressHandler(handler)
     try:
         yield

@@ -43,7 +43,7 @@ _TYPES: Mapping[str, DataType] = {
     "ports": MapType(StringType(), IntegerType()),
 }
 
-# NAME or NAME:TYPE; text where nothing is said.
+# NAME or NAME:TYPE; the default type is text.
 _COLUMNS = {
     "events": "host file line:long end_line:long time:time raw_time level kind message stack logger thread release "
     "fields:map parsed:bool",

@@ -51,7 +51,7 @@ def session(name: str, options: SessionOptions) -> Iterator[SparkSession]:
         warnings.filterwarnings("ignore", module=r"(pyspark|py4j|google|grpc)\b")
         running: list[SparkSession] = []
         try:
-            # Inside, because what went wrong has to be asked of a JVM that is still there.
+            # Inside, because the cause must be read from a JVM that still runs.
             with translate_spark_errors(scratch):
                 check_archives(archives_of(options))
                 spark = _connect_remotely(name, remote, options) if remote else _launch_spark(name, options, scratch)
@@ -105,7 +105,7 @@ def _launch_spark(name: str, options: SessionOptions, scratch: ScratchDirectory)
     with scratch.output_to_log(enabled=not os.environ.get(DEBUG_VARIABLE)):
         spark = builder.getOrCreate()
     if not os.environ.get(DEBUG_VARIABLE):
-        # Else both print stack traces if Java ends before its time, beside the line that says so.
+        # Else both print stack traces if Java stops unexpectedly, next to the line that reports it.
         spark.sparkContext._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
         logging.getLogger().addHandler(logging.NullHandler())  # py4j's
     # spark-submit has chosen how its JVM logs before any setting of ours is read.
@@ -119,7 +119,7 @@ def _check_workers_if_remote(spark: SparkSession, *, remote: bool) -> None:
     here = not remote and is_local(spark.conf.get("spark.master", None))
     if here and os.environ.get("PYSPARK_PYTHON") == sys.executable:
         return
-    with phase("looking at the workers"):
+    with phase("checking the workers"):
         check_workers(spark)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _LOOPBACK = "127.0.0.1"
 # Java compiles code quickly, and not well what soon runs no more: without, an audit of a few logs took 1.3 times as
-# long, and one of 1 GB half as much again. For days of work say TieredStopAtLevel=4.
+# long, and one of 1 GB half as much again. For days of work set TieredStopAtLevel=4.
 _QUICK = "-XX:TieredStopAtLevel=1"
 # Spark's classes fill it; by default Java collects garbage each time it grows. With it an audit of a few
 # logs takes 0.9 of the time.
@@ -36,7 +36,7 @@ _SQL = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Else a union of scans with a task each becomes one task for all of them (from Spark 4.1).
     "spark.sql.unionOutputPartitioning": "false",
-    # Spark's own, whatever a cluster's defaults say: a file of a fleet is read or named, never passed over in silence.
+    # Spark's own, whatever a cluster's defaults are: a file of a fleet is read or reported, never skipped silently.
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
 }

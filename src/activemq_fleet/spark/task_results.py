@@ -203,7 +203,7 @@ class _Part:
         self._dataset, self._schema, self._order = dataset, schema, order
         self._path = directory / dataset / f"part-{uuid.uuid4()}.zstd.parquet"
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        # The limit: a row group's dictionary holds all its texts, of which most stand in several rows.
+        # The limit: a row group's dictionary holds all its texts, of which most are in several rows.
         self._writer: ParquetWriter = ParquetWriter(
             self._path,
             schema,

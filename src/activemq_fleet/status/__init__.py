@@ -1,4 +1,4 @@
-"""Conclude the status of a fleet from the evidence of its hosts, which a lab or a playbook gathers."""
+"""Determine the status of a fleet from the evidence of its hosts, which a lab or a playbook gathers."""
 
 from __future__ import annotations
 

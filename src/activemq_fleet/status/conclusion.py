@@ -1,4 +1,4 @@
-"""Conclude the status of a fleet: rows from the evidence of its hosts, and the findings about them."""
+"""Determine the status of a fleet: its rows, from the evidence of its hosts, and the findings about them."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def fleet_status(
 
     ``evidence`` is by host the result of the module ``host_status``, a dictionary with the keys ``broker``, ``agent``
     and ``balancer``, whichever the host has; or it is ``{"unreachable": reason}`` or ``{"invalid": reason}``. A host
-    whose result does not have the types of that module's gets the state unknown, and changes nothing about others.
-    Hosts without evidence are left out. ``chosen`` are the hosts that the status is of, where more were queried.
+    whose result has invalid types gets the state unknown, without an effect on other hosts.
+    Hosts without evidence are left out. ``chosen`` are the hosts of the returned status, if more hosts were queried.
     ``now`` is in seconds since the epoch; ``seconds`` is the time that it took to gather the evidence.
 
     Raises InputError for evidence of a host that is not in the fleet.

@@ -14,11 +14,11 @@ from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatu
 from activemq_fleet.topology import Broker, Fleet
 
 FULL, FILLING = 100, 80
-"""Percent of a limit at which producers are blocked, and from which the usage is a finding."""
+"""Percent of a limit at which a broker blocks producers, and from which a finding reports the usage."""
 CERTIFICATE_DAYS = 30
-"""Days before the end of a certificate from which on it is a finding."""
+"""Number of days before the expiry of a certificate from which a finding reports it."""
 OLD_EVENT = 300.0
-"""Seconds after which an event that waits in an agent's outbox is a finding: longer than any take-over."""
+"""Age in seconds above which a finding reports the oldest event in an agent's outbox: longer than any takeover."""
 _NAMED = 3
 _HINTS = {
     "store": "drain queues without consumers, or raise activemq_store_limit",

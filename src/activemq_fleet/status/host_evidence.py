@@ -1,7 +1,7 @@
 """Parse what hosts returned for a status into typed values, host by host.
 
-Root of a host, and the accounts of its broker and its agent, choose those values. A part that does not parse makes the
-state of that host unknown, with the reason, and changes nothing about other hosts.
+The values are untrusted: root of the host and the accounts of its broker and agent control them. A part that does not
+parse makes the state of that host unknown, with the reason, without an effect on other hosts.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class _Balancer(_EvidencePart):
 def typed_evidence(fleet: Fleet, evidence: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the evidence of each host of the fleet in typed values, as ``fleet_status`` describes it.
 
-    A part that cannot be used has the state None, and the reason as ``how``. A part that the fleet does not have on a
+    An invalid part has the state None, and the reason as ``how``. A part that the fleet does not have on a
     host is left out.
     """
     parts: dict[str, dict[str, type[_EvidencePart]]] = {}

@@ -1,4 +1,4 @@
-"""Conclude which links of a fleet are up, from the bridges and logs of its brokers."""
+"""Determine which links of a fleet are up, from the bridges and logs of its brokers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from activemq_fleet.status.model import LinkState, LinkStatus
 from activemq_fleet.topology import Broker, Fleet
 
 _LONGEST_REASON = 300  # characters
-# A refused connection, or a refused login, of which INFO says the most.
+# A refused connection, or a refused login, about which INFO has most details.
 _NOT_ACCEPTED = re.compile(
     r"(?:Could not accept connection\s*(?:from \S+)?\s*:\s*|Stopping \S+ because Failed with (?=SecurityException))"
     r"(?P<why>.*)"
 )
-# What a broker says whose certificate the other end has refused: why is in the log of the other end.
+# The message of a broker whose certificate the peer refused; the peer's log has the reason.
 _ALERT = re.compile(r"Received fatal alert")
 _CERTIFICATE = re.compile(r"PKIX|certificate|No (?:name|subject alternative)", re.IGNORECASE)
 # What a broker notices of a connection that one end has refused, without the reason.
@@ -29,7 +29,7 @@ _AFTERMATH = re.compile(r"EOFException|Broken pipe|bound has closed|Socket close
 _LAST_COMPLAINTS = 4
 """The number of complaints about a peer, the newest ones, in one of which is the reason for the others."""
 _BRIDGE_ENDED = "shutdown due to a"
-# What a look without TLS at a TLS port leaves: the lab's own.
+# What a probe of the lab without TLS leaves at a TLS port.
 _OWN_LOOK = re.compile(r"closing inbound before|not an SSL/TLS record|Unrecognized SSL message|plaintext connection")
 _TOO_LARGE = "larger than max allowed"
 _RESPONDER = re.compile(r"Started responder end of duplex bridge (?P<link>\S+?)@(?P<broker>\S+)")
@@ -55,7 +55,7 @@ def planned_network(fleet: Fleet) -> Network:
 def expected_peers(
     network: Network, broker: Broker, active: Collection[str]
 ) -> Iterator[tuple[NetworkConnector, tuple[Broker, ...]]]:
-    """Yield (networkConnector, brokers) of an active broker: a bridge to one of these active brokers has to be up now.
+    """Yield (networkConnector, brokers) of each active broker: a bridge to one of these active brokers must be up now.
 
     ``masterslave:`` and ``failover:`` have one bridge, to whichever node answers; the others have one to each.
     ``active`` are the hosts of active brokers.
@@ -75,7 +75,7 @@ def carries_both_ways(connector: NetworkConnector) -> bool:
 
 
 def missing_reason(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> str:
-    """Return why a link is not up, from the logs of both ends: the words of the end that refused the other one.
+    """Return why a link is not up, from the logs of both ends: the message of the end that refused the connection.
 
     That is the connecting broker if its log reports a problem with a certificate; else a broker at the far end whose
     log names the refused broker; else the connecting broker with any problem in its log. ``records`` are those of each
@@ -90,7 +90,7 @@ def missing_reason(broker: Broker, peers: Sequence[Broker], records: Mapping[str
 
 
 def is_certificate_refused(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> bool:
-    """Return whether a link is not up because one end refuses the other's certificate, which no further try changes.
+    """Return whether a link is not up because one end refuses the other's certificate, which a retry does not change.
 
     The log of a far end does not name the broker whose certificate it refused. The refusal counts for each broker whose
     connections to it are closed.
@@ -123,7 +123,7 @@ def _refusal_in(records: Sequence[LogRecord]) -> str:
 
 
 def _complaint_in(records: Sequence[LogRecord], names: Sequence[str]) -> str:
-    """Return the last complaint of a broker about a peer, else about a bridge that ended before it was up.
+    """Return the last log message of a broker about a peer, else about a bridge that ended before it was up.
 
     ``names``: what the peer is called in them. The last one that says why, where others only follow from it.
     """

@@ -1,4 +1,4 @@
-"""The status of a fleet: a row for each broker, agent and balancer, and the findings about them.
+"""Define the status of a fleet: a row for each broker, agent and balancer, and the findings about them.
 
 ``FleetStatus.to_dict`` is the JSON that ``activemq-fleet status --format json`` prints (docs/status.md).
 """
@@ -19,10 +19,10 @@ from activemq_fleet.profiles import PROFILES
 
 FORMAT = 1
 OF_PAIRS = frozenset({"no-active", "two-active"})
-"""The rules of findings about a pair as a whole, which name one of its nodes as their host."""
+"""The rules whose findings are about a pair as a whole; such a finding names one node of the pair as its host."""
 ShownState = BrokerState | Literal["unreachable", "unknown"]
-"""A broker's state by the judge; ``unreachable``: its host did not answer; ``unknown``: its host could not determine
-it.
+"""A broker's state: from the evidence, or ``unreachable`` if its host did not answer, or ``unknown`` if its host could
+not determine it.
 """
 LinkState = Literal["up", "half", "down", "unknown"]
 
@@ -59,10 +59,10 @@ class Certificate:
 class BrokerStatus:
     """The status of one broker: state, release, configuration, usage, links; None or empty where it is unknown.
 
-    ``since``: when it came into its state, ``started``: when its process was started (RFC 3339, UTC). ``release`` runs,
-    ``release_planned`` is the inventory's. ``version`` is the installed configuration in force; ``not_deployed`` are
+    ``since``: when its state began, ``started``: when its process was started (RFC 3339, UTC). ``release`` is running,
+    ``release_planned`` is in the inventory. ``version`` is the installed configuration in force; ``not_deployed`` are
     files that differ from the plan, ``by_hand`` those changed on the host, ``restart`` the reasons why a restart is
-    pending. ``usage`` as the module ``host_status`` returns it. ``generation`` of a fenced store is written by the
+    pending. ``usage`` is the result of the module ``host_status``. ``generation`` of a fenced store is written by the
     broker, ``generation_in_force`` is the pair's.
     """
 

@@ -1,4 +1,4 @@
-"""Return the status of one host as one line, as plugins of Nagios, Icinga and Checkmk do."""
+"""Format the status of one host as a line for Nagios, Icinga and Checkmk."""
 
 from __future__ import annotations
 

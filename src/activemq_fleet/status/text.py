@@ -1,4 +1,4 @@
-"""Write the rows of a status as text: the cells of its tables, and one line a row."""
+"""Format the rows of a status as text: the cells of its tables, and one line per row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMPACT_COLUMNS = frozenset({
     *("agent", "connected to", "outbox", "oldest", "inbox"),
     *("balancer", "haproxy", "keepalived", "holds"),
 })  # fmt: skip
-"""The columns that fit a terminal of 80 columns; what the others show is also a finding where it is a problem."""
+"""The columns that fit a terminal with a width of 80; problems in the other columns are also reported as findings."""
 _NONE = "-"
 
 
@@ -114,7 +114,7 @@ def headline(status: FleetStatus) -> str:
     numbers = status.summary
     who = [counted(len(rows), what) for rows, what in _parts(status) if rows]
     if not status.exit_code:
-        return f"{' and '.join(who) or 'nobody asked'}: all is well"
+        return f"{' and '.join(who) or 'no host was checked'}: all is well"
     problems = [counted(numbers[f"{word}s"], word) for word in ("error", "warning") if numbers[f"{word}s"]]
     return f"{' and '.join(who)}: {' and '.join(problems)}"
 

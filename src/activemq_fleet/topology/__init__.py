@@ -1,4 +1,4 @@
-"""The model of a fleet: groups, pairs, brokers, links, agents and balancers, computed from the whole inventory."""
+"""Compute the model of a fleet from the whole inventory: groups, pairs, brokers, links, agents and balancers."""
 
 from __future__ import annotations
 

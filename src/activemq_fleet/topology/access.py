@@ -45,7 +45,7 @@ _DERIVATION_ROUNDS = 50_000
 
 
 def agent_user_group(username: str) -> str:
-    """Return the name of an agent's own user group, which alone may send the agent's canaries and barriers."""
+    """Return the name of the user group of a single agent; only it may send the agent's canaries and barriers."""
     return f"activemq-agent-{username}"
 
 
@@ -115,7 +115,7 @@ def accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Bal
     for agent in agents:
         name = agent.settings.agent_username
         if name:
-            # Without activemq_acl a group of its own would mean nothing.
+            # Without activemq_acl a separate group would have no effect.
             groups = (AGENT_GROUP, agent_user_group(name)) if settings.acl else (AGENT_GROUP,)
             password = agent.settings.agent_password
             add(name, "activemq_agent_password", password, groups, f"activemq.user.{name}.password")
@@ -217,7 +217,7 @@ def _events_of(agent: Agent) -> Iterator[str]:
     """Yield the MQTT filters of the events that an agent publishes: its topics, and one level below each prefix.
 
     Never more levels: the broker unites all entries that match, so that nothing can be taken out of ``a.>`` again,
-    and canaries and barriers, which stand two levels below their prefix, are for one account alone.
+    and canaries and barriers, two levels below their prefix, are for one account alone.
     """
     for topic in agent.settings.agent_topics:
         yield f"{topic[:-1]}+" if topic.endswith("#") else topic
@@ -228,7 +228,7 @@ def _events_of(agent: Agent) -> Iterator[str]:
 def _check_topics_of(agent: Agent) -> tuple[str, ...]:
     """Return the topics on which an agent sends canaries and barriers.
 
-    Canaries have one topic for each connection and one beside the events of each prefix. Without them an agent cannot
+    There is a canary topic for each connection, and one next to the events of each prefix. Without them an agent cannot
     prove that a broker took what it acknowledged (``activemq_agent.publishing``).
     """
     name = agent_name(agent)

@@ -18,7 +18,7 @@ from activemq_fleet.topology.model.fleet import Agent, Group, KnownGroups, Pair
 def home_pair(host: str, pairs: Sequence[str]) -> str:
     """Return the home pair of an agent without ``activemq_agent_pair``, chosen by a hash of host and pair names.
 
-    Highest random weight: when a pair is added, only the agents that move to the new pair move.
+    The choice uses highest random weight hashing: a new pair changes only the home pair of agents that move to it.
     """
     return max(pairs, key=lambda pair: (hashlib.sha256(f"{host}\0{pair}".encode()).digest(), pair))
 

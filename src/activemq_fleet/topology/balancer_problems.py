@@ -174,7 +174,7 @@ def _duplicate_port_findings(address: VirtualAddress, group: Group) -> Iterator[
 
 
 def _vrrp_multicast_findings(balancer: Balancer, balancers: Sequence[Balancer]) -> Iterator[Finding]:
-    """T024: balancers without IP addresses of their own, which therefore exchange VRRP by multicast."""
+    """T024: balancers without unicast IP addresses, which therefore exchange VRRP by multicast."""
     if len(balancers) > 1 and any(address.source is None for address in balancer.addresses):
         yield Finding(
             rule="T024",

@@ -1,4 +1,4 @@
-"""Compute the balancers and the virtual addresses of groups: ports, brokers behind each port, VRRP priorities.
+"""Compute the balancers and the virtual addresses of groups: ports, the brokers of each port, VRRP priorities.
 
 Behind the address of a ``pure`` group are the preferred masters only: a promoted slave opens no port for clients, and
 hands its messages to the other masters. Behind the address of a group with shared stores are both nodes of every pair,

@@ -27,13 +27,13 @@ _UNLIMITED = ("stomp", "mqtt", "ws")
 _NO_OPTIONS: dict[str, str] = {}
 _MOST_PORT = 65535
 # Measured on 5.5.1, 5.8.0, 5.11.4, 5.18.3 and 6.3.1, each TLS listener there is. Without "transport."
-# ws, https, AMQP and auto over NIO, and MQTT over NIO to 5.12, let in who has no certificate.
+# ws, https, AMQP and auto over NIO, and MQTT over NIO to 5.12, accept clients without a certificate.
 _ASKS_FOR_CERTIFICATE = "transport.needClientAuth"
 
 
 @dataclass(frozen=True)
 class Member:
-    """A host that is a broker by its name, with its identity (group, pair, node), settings and release."""
+    """A host that is a broker according to its name, with its identity (group, pair, node), settings and release."""
 
     identity: Identity
     settings: Settings
@@ -112,7 +112,7 @@ class Listening:
     ``ports`` maps names of connectors, ``console``, ``metrics`` and ``replication`` to ports. ``unknown`` are
     configured connectors with a scheme that the release does not have, each with its position. ``openwire`` is the
     first OpenWire connector.
-    ``sound`` is True where neither the connectors nor the profile give a finding.
+    ``sound`` is True if neither the connectors nor the profile cause a finding.
     """
 
     connectors: tuple[Connector, ...]
@@ -359,5 +359,5 @@ def _check_elements(member: Member) -> Iterator[Finding]:
 
 
 def _unsupported_finding(member: Member, message: str, fix: str, why: str = "") -> Finding:
-    """Return the finding that the broker's release or profile cannot do what a variable asks for."""
+    """Return the finding that the broker's release or profile cannot do what a variable requires."""
     return error("T011", member.host, message, fix, why)

@@ -1,7 +1,7 @@
 """Build the Fleet from hosts and their variables; a pure function of the inventory.
 
-Each stage returns what it makes and, where it has any, its findings: hosts by what they are, settings and brokers,
-the network of links, agents and load balancers, complete brokers, and at last what only the whole shows.
+Each stage returns its result and its findings. The stages are: hosts by role, settings and brokers,
+the network of links, agents and load balancers, complete brokers, and checks of the whole fleet.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def build_fleet(
     topology.
 
     Raises SettingsError for variables that are unknown, mistyped or missing, ReleaseError for an unknown release, and
-    InputError for no brokers at all or a name that no file could hold.
+    InputError for an inventory without brokers or a name that no file can have.
 
     >>> from activemq_fleet import build_fleet
     >>> variables = {"activemq_release": "5.18.3", "activemq_ha": "shared-file", "activemq_store_directory": "/mnt/mq"}

@@ -14,7 +14,7 @@ from activemq_fleet.findings import Severity
 class InventoryRule:
     """A rule about an inventory, or about comments that suppress findings: its id such as ``T002``, and its texts.
 
-    In the texts code has backquotes as in Markdown. ``severity`` is that of most of its findings.
+    Code in the texts is between backquotes, as in Markdown. ``severity`` is that of most of its findings.
     """
 
     id: str
@@ -38,4 +38,4 @@ INPUT_RULE = InventoryRule(
     "no other rule can be checked; waivers and baselines do not apply to this finding",
     "correct the value or file that the message names",
 )
-"""Describes the findings with which formats for programs report input that cannot be used."""
+"""The rule of findings about unusable input, for output formats that report every problem as a finding."""

@@ -1,6 +1,6 @@
 """Plan the links between pairs (or brokers without a peer) and compute how many bridges a message may pass (TTL).
 
-A unit is what the network sees as one broker: a pair, or with ``activemq_ha: none`` a single
+A unit is a node of the network of brokers: a pair, or with ``activemq_ha: none`` a single
 broker. Plans are made between units and then given to each broker of the source unit, so that
 both nodes of a pair carry the same links whichever is active.
 """
@@ -23,9 +23,9 @@ from activemq_fleet.topology.model.broker import Broker, Link, LinkKind, diallin
 from activemq_fleet.topology.model.fleet import MOST_LISTED, Unit, WholeInventory
 
 MULTICAST_TTL = 3
-# A duplex link tells its far end which advisories to follow. To 5.5 the far end puts the prefix before
+# A duplex link sends its far end the advisories to follow. To 5.5 the far end puts the prefix before
 # it, so that of what later releases send nothing is left and nothing ever comes back (measured:
-# 6.3.1 to 5.5.1). Said twice, the second one is right there and either is right here.
+# 6.3.1 to 5.5.1). With both, the second one is right there and either is right here.
 _FILTER_FOR_OLD = ",".join(["ActiveMQ.Advisory.Consumer.>"] * 2)
 
 
@@ -57,7 +57,7 @@ class PlannedLink:
 
     @property
     def leads_outside(self) -> bool:
-        """Whether ``target`` names brokers outside of the inventory."""
+        """Whether the link leads to brokers outside of the inventory."""
         return self.entry is not None and bool(self.entry.addresses)
 
 
@@ -264,7 +264,7 @@ def components_of(onward: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
 
 
 def hops_from(start: str, onward: Mapping[str, set[str]]) -> dict[str, int]:
-    """Return, for each name that can be reached from ``start``, the least number of bridges on the way to it."""
+    """Return, for each name that can be reached from ``start``, the smallest number of bridges on a route to it."""
     hops, frontier = {start: 0}, {start}
     while frontier and len(hops) < len(onward):
         distance = hops[next(iter(frontier))] + 1
@@ -356,7 +356,7 @@ def _planned_link(
 
 
 _NO_ENTRY = LinkSettings.model_validate({"from": "-", "to": "-"})
-"""Stands for the entry of a link that ``activemq_topology`` plans."""
+"""The entry of a link that ``activemq_topology`` plans."""
 
 
 def _kind_of(broker: Broker, addresses: Sequence[Address]) -> LinkKind:

@@ -1,4 +1,4 @@
-"""Find errors in how hosts are named: no broker, no whole pair, one name for two things."""
+"""Find errors in the names of hosts: names of no broker, incomplete pairs, and a name with two meanings."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def name_clash_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
 def name_conflict_findings(brokers: Iterable[Broker]) -> Iterator[Finding]:
     """Yield the finding T035 for each part of a broker's identity where a variable contradicts the host's name.
 
-    That of a node is a warning, since the wrong host may be preferred; another name for a group or pair is an info.
+    A contradicting node is a warning, because the wrong host may be preferred; a different group or pair is an info.
     """
     for broker in brokers:
         for part, parsed in broker.identity.disagreements.items():

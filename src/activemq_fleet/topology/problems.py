@@ -1,4 +1,4 @@
-"""Find errors that only the whole inventory shows; each finding names the host and the variable."""
+"""Find errors that require the whole inventory to detect; each finding names the host and the variable."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ _CREDENTIALS: tuple[tuple[str, _Question, str], ...] = (
 def topology_findings(
     brokers: Sequence[Broker], network: PlannedNetwork, agents: Sequence[Agent], balancers: Sequence[Balancer]
 ) -> Iterator[Finding]:
-    """Yield the findings that only the whole inventory shows: about names, ports, pairs, groups, links and accounts."""
+    """Yield the findings that require the whole inventory: about names, ports, pairs, groups, links and accounts."""
     by_pair: dict[str, list[Broker]] = defaultdict(list)
     by_group: dict[str, list[Broker]] = defaultdict(list)
     for broker in brokers:
@@ -320,7 +320,7 @@ def _credential_findings(broker: Broker) -> Iterator[Finding]:
 def duplicate_name_findings(broker: Broker) -> Iterator[Finding]:
     """Yield the error T012 for connectors and links of one broker that have the same name.
 
-    Each name is that of a bean in one file; the broker does not start with two of one name.
+    Each name is the name of a bean in activemq.xml, and a broker does not start with two beans of one name.
     Measured on 5.5.1 and 6.3.1: ``Bean name 'openwire' is already used``.
     """
     names = [*(connector.name for connector in broker.connectors), *(link.name for link in broker.links)]
@@ -400,7 +400,7 @@ def missing_account_findings(broker: Broker) -> Iterator[Finding]:
     if broker.settings.authentication == "none":
         return
     has_account = any(account.name != PROBE_USER for account in broker.accounts)
-    if not has_account and not broker.links and not broker.networked:  # else T008 has said so
+    if not has_account and not broker.links and not broker.networked:  # else T008 reports this
         yield Finding(
             rule="T016",
             severity="warning",

@@ -26,7 +26,7 @@ Variables = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """The hosts of an inventory by what they are.
+    """The hosts of an inventory by role: brokers, agents and load balancers.
 
     ``identities`` are those of brokers. ``misnamed`` are the hosts whose variables state an impossible identity.
     """
@@ -94,7 +94,7 @@ def common_pattern(patterns: Iterable[str]) -> str:
 
 
 def fleet_without_brokers_error(hosts: int, pattern: str) -> InputError:
-    """Return the error for an inventory of so many hosts of which none is a broker."""
+    """Return the error for an inventory in which no host is a broker."""
     return InputError(
         f"no host of this inventory is a broker: none of {hosts} names matches {pattern} "
         "(such as orders-mq01-a.example.com): set activemq_naming_pattern as `activemq-fleet names -i INVENTORY` "

@@ -21,7 +21,7 @@ HAND = document("", brokerName="hand")
 ORDER = (
     "the attribute vmConnectorURI of <broker> is left out",
     "is the only node of pair",
-    "not in activemq.xml, so the defaults stand",
+    "activemq.xml does not contain these settings, so the defaults apply",
     "beans/broker/@vmConnectorURI: rendered lacks",
     "additions, most of which every rendered broker has",
 )
@@ -159,7 +159,7 @@ class TestWhatItWrites:
             run(tmp_path, "--release=5.18.3", "--naming-pattern", alone, "--node=a", "-o", tmp_path / "inventory") == 0
         )
 
-        assert "nothing shows that both nodes" not in capsys.readouterr().out
+        assert "do not show that both nodes" not in capsys.readouterr().out
 
     def test_a_naming_pattern_goes_into_the_inventory(self, hand: Path, tmp_path: Path) -> None:
         file = f"shop1x={hand}"
@@ -299,7 +299,7 @@ class TestWhatItRefuses:
         ("arguments", "said"),
         [
             (["{hand}", "--release", "5.18.3"], "its path does not show which host it belongs to, for nothing in it"),
-            (["o-mq1-a={hand}"], "does not say which release reads it: add --release o-mq1-a="),
+            (["o-mq1-a={hand}"], "does not show the release of its broker: add --release o-mq1-a="),
             (["o-mq1-a={hand}", "--release", "9.9.9"], "is not known"),
             (["o-mq1-a={hand}", "--release", "o-mq2-a=5.5.1"], "there is no file of o-mq2-a"),
             (["shop={hand}", "--release", "5.18.3"], "its host shop does not match"),
@@ -309,7 +309,7 @@ class TestWhatItRefuses:
             (["o-mq1-a={empty}", "--release", "5.18.3"], "there is no activemq.xml in it"),
             (["o-mq1-a=nosuch", "--release", "5.18.3"], "nosuch: there is no such file"),
             (["o-mq1-a=/dev/null", "--release", "5.18.3"], "is neither a file nor a directory"),
-            (["o-mq1-a={hand}", "--release", "5.18.3", "--address", "o-mq2-a=x"], "say HOST=ADDRESS"),
+            (["o-mq1-a={hand}", "--release", "5.18.3", "--address", "o-mq2-a=x"], "write HOST=ADDRESS"),
             (["o-mq1-a={hand}", "--release", "5.18.3", "--address", "o-mq1-a=a_b"], "has an underscore"),
             (["o mq={hand}", "--release", "5.18.3"], "is not a host name"),
             (["", "--release", "5.18.3"], "names no file"),

@@ -48,7 +48,7 @@ class PySparkTypeError(PySparkException):
             "top\nCaused by: a.b.CException: one\nCaused by: a.b.DException: two\n\tat x",
             "Spark failed: DException: two",
         ),
-        ("", "it did not say why"),
+        ("", "it reported no reason"),
     ],
 )
 def test_a_known_problem_says_what_to_do(text: str, line: str) -> None:

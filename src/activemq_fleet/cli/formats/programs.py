@@ -38,7 +38,7 @@ def to_json(report: Report) -> str:
 
 
 def _json_finding(report: Report, finding: Finding) -> dict[str, Any]:
-    """Return a finding as an object; without a file of its own it has the file and line of the inventory."""
+    """Return a finding as an object; without a file it has the file and line of the inventory."""
     content: dict[str, Any] = {**finding.to_dict(), "hosts": list(hosts_of(finding)), "fixable": bool(finding.edits)}
     if finding.file is None:
         content["file"], content["line"], content["column"] = report.place_of(finding)
@@ -159,7 +159,7 @@ def to_github(report: Report) -> str:
 
 
 def _github_command(report: Report, finding: Finding) -> str:
-    # The annotation stands at the file; its title need not repeat the path.
+    # The annotation is shown at the file, so its title does not repeat the path.
     properties = {"title": f"{finding.rule} {finding.host}".rstrip()}
     path, line, column = _place_in_repository(report, finding)
     if path is not None:

@@ -1,4 +1,4 @@
-"""What a Prometheus needs to watch a fleet: targets, scrape jobs, alert rules, and dashboards for Grafana; pure."""
+"""Render the monitoring of a fleet: Prometheus targets, scrape jobs and alert rules, and Grafana dashboards."""
 
 from __future__ import annotations
 

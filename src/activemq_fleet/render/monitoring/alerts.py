@@ -1,4 +1,4 @@
-"""The alerts of a fleet, read from alerts.toml, each with its PromQL, severity, patience, meaning and what to do."""
+"""Read the alerts of a fleet from alerts.toml, each with its PromQL, severity, duration, meaning and remedy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Alert:
     """A Prometheus alert; ``wait`` is how long its cause must last, ``planned`` whether planned work on the pair mutes
     it.
 
-    ``meaning`` and ``todo`` are for docs/alerts.md, ``summary`` is the line that people are sent.
+    ``meaning`` and ``todo`` are for docs/alerts.md, ``summary`` is the line in the notification.
     """
 
     name: str
@@ -60,7 +60,7 @@ ALERTS = tuple(Alert(**entry) for entry in _TABLES["alerts"])
 def paced(text: str, pace: float) -> str:
     """Return a text with its durations in angle brackets, such as ``<5m>`` and ``<300>``, multiplied by ``pace``.
 
-    A number without a unit stays one, in seconds; no duration becomes shorter than a second.
+    A number without a unit is in seconds, and stays without a unit; no duration becomes shorter than a second.
     """
 
     def replaced(match: re.Match[str]) -> str:

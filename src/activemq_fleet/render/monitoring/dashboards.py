@@ -1,7 +1,8 @@
-"""Dashboards for Grafana as JSON, from the tables of panels in dashboards.toml: fleet, pair, broker and agents.
+"""Generate Grafana dashboards (fleet, pair, broker, agents) as JSON from the tables of panels in dashboards.toml.
 
-Plain dictionaries and not grafana-foundation-sdk: a panel here is a title, a unit and queries, and the SDK's package
-has an epoch in its version for each release of Grafana. The model is that of Grafana 9 and later (schemaVersion 36).
+The module uses dictionaries and not grafana-foundation-sdk: a panel is only a title, a unit and queries, and the SDK's
+package has an epoch in its version for each release of Grafana. The model is that of Grafana 9 and later (schemaVersion
+36).
 """
 
 from __future__ import annotations

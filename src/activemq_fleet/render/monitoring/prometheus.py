@@ -1,4 +1,4 @@
-"""Render ``prometheus/``: targets by file, scrape jobs, alert rules, and the plan that drift is seen against."""
+"""Render the directory ``prometheus/``: target files, scrape jobs, alert rules, and the plan for the alert on drift."""
 
 from __future__ import annotations
 

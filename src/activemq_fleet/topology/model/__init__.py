@@ -1,1 +1,1 @@
-"""The fleet as data: groups, pairs, brokers, links, agents, load balancers."""
+"""Define the data model of a fleet: groups, pairs, brokers, links, agents, load balancers."""

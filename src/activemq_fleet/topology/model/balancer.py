@@ -1,4 +1,4 @@
-"""A load balancer as data: its virtual addresses, their ports, and the brokers behind each."""
+"""Define the data model of a load balancer: its virtual addresses, their ports, and the brokers of each port."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from activemq_fleet.settings.broker import Settings
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One broker behind a load balancer; ``limit`` is the largest number of clients at once, None for no limit.
+    """A broker to which a load balancer connects clients; ``limit`` is the largest number of them, None for no limit.
 
     ``name_in_certificate`` is the host name that the broker's certificate must have.
     """
@@ -55,10 +55,10 @@ class VirtualPort:
 
 @dataclass(frozen=True, slots=True)
 class VirtualAddress:
-    """The virtual IP address of one group, as one load balancer holds it or waits for it.
+    """The virtual IP address of a group on one load balancer, which holds the address or is a backup for it.
 
     ``source`` is the balancer's own address and ``peers`` the other balancers' in VRRP; None and empty where balancers
-    are known by name only, and VRRP then uses multicast. ``masters_only``: slaves of the group take no clients.
+    are known by name only, and VRRP then uses multicast. ``masters_only``: slaves of the group accept no clients.
     """
 
     group: str

@@ -1,4 +1,4 @@
-"""A broker as data, with its connectors, links, accounts and permissions.
+"""Define the data model of a broker, with its connectors, links, accounts and permissions.
 
 Roles are preferred roles only. The active node of a pair is observed at run time, and is not part of the model.
 """
@@ -35,7 +35,7 @@ class Connector:
     options: Mapping[str, str]
     discovery_uri: str | None = None
     bind: str | None = None
-    """Where it listens, None for the broker's ``activemq_bind``."""
+    """The address on which the connector listens; None for the broker's ``activemq_bind``."""
     attributes: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -44,7 +44,7 @@ class Connector:
         return is_encrypted(self.scheme)
 
     def asks_for_certificate(self, release: Release) -> bool:
-        """Return whether the connector refuses clients that show no certificate; in some releases TLS
+        """Return whether the connector refuses clients without a certificate; in some releases TLS
         over NIO never refuses them.
         """
         requests_certificate = any(self.options.get(option) == "true" for option in _CLIENT_AUTH)
@@ -53,7 +53,7 @@ class Connector:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One networkConnector of a broker: what it dials, and which messages it lets through.
+    """One networkConnector of a broker: the addresses to which it connects, and the messages that it forwards.
 
     ``target`` is a pair, the first label of a broker's host name (``activemq_ha: none``), or for multicast the group.
     ``addresses`` are those that it dials, preferred master first, and empty for multicast.
@@ -73,9 +73,9 @@ class Link:
     static_include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     attributes: tuple[tuple[str, str], ...] = ()
-    """Further attributes of the networkConnector, or others than those that every link has."""
+    """Attributes of the networkConnector that are not fields of every link, or that replace their values."""
     destination_filter: str | None = None
-    """The filter of a duplex link whose far end reads filters in another way; None: the release's default."""
+    """The filter of a duplex link whose far end interprets filters differently; None for the release's default."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the link as the JSON object of fleet.json."""
@@ -161,10 +161,10 @@ class Broker:
     connectors: tuple[Connector, ...]
     peer: str | None = None
     peer_address: Address | None = None
-    """Where the other node's OpenWire connector listens; for a pure slave the master's replication port."""
+    """The address of the other node's OpenWire connector; for a pure slave, of the master's replication port."""
     links: tuple[Link, ...] = ()
     networked: bool = False
-    """True where bridges to other units begin or end at the broker."""
+    """True if bridges to other pairs or single brokers begin or end at the broker."""
     accounts: tuple[Account, ...] = ()
     permissions: tuple[Permission, ...] = ()
 

@@ -1,4 +1,4 @@
-"""A fleet as data: its pairs, units, groups, agents, and what is known of the whole inventory."""
+"""Define the data model of a fleet: its pairs, units, groups, agents, and facts about the whole inventory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_LISTED = 10
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The two brokers of which one takes over from the other, or one broker whose peer is not in the inventory."""
+    """Two brokers, one of which takes over when the other one fails, or a broker whose peer is not in the inventory."""
 
     name: str
     group: str
@@ -160,7 +160,7 @@ class Fleet:
     inventory name.
 
     ``warnings`` are texts about releases and expired waivers. ``rest`` is set when the fleet is a part of a larger one.
-    ``variables`` are those from which the fleet was built, by host; they hold secrets.
+    ``variables`` are the hosts' variables from which the fleet was built, by host; they contain secrets.
     """
 
     brokers: tuple[Broker, ...]
