@@ -52,11 +52,11 @@ test-full: ## run all tests with more repetitions, and fail if a tier is skipped
 	@$(PY) -m scripts.run_tests $(TIERS)
 	@$(if $(TIERS),,$(MAKE) versions)
 	@$(if $(TIERS),,$(PY) -m scripts.fuzz --minutes $(or $(MINUTES),1))
-	@$(if $(TIERS),,$(PY) -m scripts.sanity)
+	@$(if $(TIERS),,$(MAKE) sanity)
 
-sanity: ## run ansible-test sanity on the built collection with each ansible-core, antsibull-docs and ansible-builder; CORE=2.21: only this one
+sanity: ## run ansible-test sanity on the built collection with each ansible-core, antsibull-docs and ansible-builder, and record the results in docs/versions.md; CORE=2.21: only this one
 	@scripts/setup.sh
-	@$(PY) -m scripts.sanity $(addprefix --core ,$(CORE))
+	@$(PY) -m scripts.sanity $(addprefix --core ,$(CORE)); result=$$?; $(PY) -m scripts.versions_page --record; exit $$result
 
 lint unit: ## run a tier that requires no Java
 	@scripts/setup.sh

@@ -5,12 +5,14 @@
 build/sanity contains the home directory of ansible-test, and one environment per line of ansible-core and per tool. The
 collection is installed from its archive in a temporary directory, because ansible-test tests no file that git ignores.
 ansible-test runs with every Python of controllers and hosts that this machine has, and prints a warning for the others.
-The last lines are a table of the results.
+The last lines are a table of the results. Without --test they are also written to build/versions/, from which
+`python -m scripts.versions_page --record` makes docs/versions.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -25,6 +27,7 @@ import yaml
 
 from scripts.ansible_cores import CORES
 from scripts.build_packages import BuildError, build_collection, build_library, run_program, source_date
+from scripts.versions_page import RESULTS
 
 ROOT = Path(__file__).resolve().parents[1]
 SANITY = ROOT / "build" / "sanity"
@@ -51,12 +54,15 @@ class SanityError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SanityResult:
-    """The outcome of ansible-test with one line of ansible-core."""
+    """The outcome of ansible-test with one line of ansible-core, or of another tool."""
 
     core: str
+    """The line of ansible-core, or the name of the tool."""
     python: str
     passed: bool
     problem: str = ""
+    version: str = ""
+    """The installed version of ansible-core or of the tool."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,11 +83,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results = [run_core(core, collection, pythons, options.test) for core in options.core or CORES]
         if not options.test:
             results += [lint_documentation(collection, pythons), prepare_execution_environment(collection, pythons)]
+            write_records(results, pythons, RESULTS)
     print(f"\n{'ansible-core':<14} {'Python':<8} result")
     for result in results:
         outcome = "passed" if result.passed else f"failed {result.problem}".rstrip()
         print(f"{result.core:<14} {result.python:<8} {outcome}")
     return 0 if all(result.passed for result in results) else 1
+
+
+def write_records(results: Iterable[SanityResult], pythons: Iterable[str], directory: Path) -> None:
+    """Write a file for each result that has an interpreter; ``pythons`` are those with which ansible-test ran."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for result in results:
+        if result.python == "-":
+            continue
+        record = {
+            "kind": "sanity" if result.core in CORES else "sanity tool",
+            "core": result.core if result.core in CORES else "",
+            "tool": "ansible-test" if result.core in CORES else result.core,
+            "version": result.version,
+            "python": result.python,
+            "result": "passed" if result.passed else "failed",
+        }
+        if result.core in CORES:
+            record["tested"] = ", ".join(pythons)
+        (directory / f"sanity-{result.core}.json").write_text(json.dumps(record, sort_keys=True) + "\n")
 
 
 def find_pythons(versions: Iterable[str]) -> dict[str, str]:
@@ -117,10 +143,11 @@ def run_core(core: str, collection: Path, pythons: Mapping[str, str], tests: Seq
         environment = _environment(
             f"ansible-core-{core}", "ansible-test", pythons[controller], [f"ansible-core=={core}.*"]
         )
+        version = installed_version(environment, "ansible-core")
         _store_pip_bootstrap(environment)
     except (SanityError, BuildError) as error:
         return SanityResult(core, controller, False, f"because {error}")
-    print(f"==> ansible-core {core} on Python {controller}", flush=True)
+    print(f"==> ansible-core {version} on Python {controller}", flush=True)
     command = [str(environment / "bin" / "ansible-test"), "sanity", "--requirements"]
     command += [word for test in tests for word in ("--test", test)]
     started = 0
@@ -137,9 +164,9 @@ def run_core(core: str, collection: Path, pythons: Mapping[str, str], tests: Seq
             print(line, end="", flush=True)
             started += "Running sanity test" in line
     if process.returncode:
-        return SanityResult(core, controller, False)
+        return SanityResult(core, controller, False, version=version)
     # ansible-test also succeeds where it finds no file to test.
-    return SanityResult(core, controller, started > 0, "" if started else "because ansible-test ran no test")
+    return SanityResult(core, controller, started > 0, "" if started else "because ansible-test ran no test", version)
 
 
 def lint_documentation(collection: Path, pythons: Mapping[str, str]) -> SanityResult:
@@ -171,14 +198,19 @@ def _run_tool(
     name: str, packages: Sequence[str], pythons: Mapping[str, str], use: Callable[[Path, str], None]
 ) -> SanityResult:
     """Call ``use`` with the programs of an environment that has a tool, and its Python; return the outcome."""
-    version = next((version for version in TOOL_PYTHONS if version in pythons), None)
-    if version is None:
+    python = next((version for version in TOOL_PYTHONS if version in pythons), None)
+    if python is None:
         return SanityResult(name, "-", False, "because Python 3.11 to 3.13 is missing: install one")
     try:
-        use(_environment(name, name, pythons[version], packages) / "bin", pythons[version])
+        environment = _environment(name, name, pythons[python], packages)
+        version = installed_version(environment, name)
     except (SanityError, BuildError) as error:
-        return SanityResult(name, version, False, f"because {error}")
-    return SanityResult(name, version, True)
+        return SanityResult(name, python, False, f"because {error}")
+    try:
+        use(environment / "bin", pythons[python])
+    except (SanityError, BuildError) as error:
+        return SanityResult(name, python, False, f"because {error}", version)
+    return SanityResult(name, python, True, version=version)
 
 
 def _install_requirements(builder: Path, collection: Path, place: Path, python: str) -> None:
@@ -229,6 +261,15 @@ def _environment(name: str, program: str, python: str, packages: Sequence[str]) 
         run_program([python, "-m", "venv", "--clear", str(place)])
         run_program([str(place / "bin" / "pip"), "install", "--quiet", *packages])
     return place
+
+
+def installed_version(environment: Path, package: str) -> str:
+    """Return the version of a package in a virtual environment. Raises SanityError if the package is not installed."""
+    name = package.replace("-", "_")
+    metadata = next(environment.glob(f"lib/python3*/site-packages/{name}-*.dist-info"), None)
+    if metadata is None:
+        raise SanityError(f"{environment} does not contain {package}: delete the directory, and run it again")
+    return metadata.name.removesuffix(".dist-info").partition("-")[2]
 
 
 def _store_pip_bootstrap(environment: Path) -> None:

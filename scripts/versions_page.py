@@ -2,7 +2,7 @@
 
     python -m scripts.versions_page [--record | --check]
 
-``--record`` first takes over the results that `make versions` left in build/versions/.
+``--record`` first takes over the results that `make versions` and `make sanity` left in build/versions/.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "scripts" / "versions.json"
 RESULTS = ROOT / "build" / "versions"
 _HEAD = """\
-<!-- Made by `make rules` from scripts/versions.json, which `make versions` writes. -->
+<!-- Made by `make rules` from scripts/versions.json, which `make versions` and `make sanity` write. -->
 # Versions
 
 This page lists the versions with which the project was run. Other versions may work, but were not run.
@@ -55,6 +55,16 @@ Each of the next sessions runs a module of the collection on a host of each Pyth
 
 | ansible-core | Python of hosts | result | date |
 |---|---|---|---|
+"""
+_SANITY = """
+## ansible-test sanity
+
+`make sanity` runs `ansible-test sanity` on the installed archive of the collection, and antsibull-docs on its
+documentation. It also runs the steps of an [execution environment](install.md#execution-environment) that require no
+base image.
+
+| tool | version | Python | Python of tested code | result | date |
+|---|---|---|---|---|---|
 """
 _TAIL = """
 ## Java
@@ -121,6 +131,10 @@ def _page(records: dict[str, dict[str, str]]) -> Iterator[str]:
     for record in _of_kind(records, "modules"):
         core = record.get("ansible_core", record["core"])
         yield f"| {core} | {record.get('hosts', '')} | {record['result']} | {record['date']} |\n"
+    yield _SANITY
+    for record in [*_of_kind(records, "sanity"), *_of_kind(records, "sanity tool")]:
+        columns = ("tool", "version", "python", "tested", "result", "date")
+        yield f"| {' | '.join(record.get(column, '') for column in columns)} |\n"
     yield _TAIL
 
 

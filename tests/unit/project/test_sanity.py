@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,42 @@ def test_core_without_an_interpreter_fails_with_what_to_install(tmp_path: Path) 
     result = sanity.run_core("2.21", tmp_path, {"3.9": "/usr/bin/python3.9"}, [])
     assert not result.passed
     assert result.problem == "because Python 3.12 or 3.13 or 3.14 is missing: install one"
+
+
+def test_results_are_recorded_with_version_and_tested_pythons(tmp_path: Path) -> None:
+    results = [
+        sanity.SanityResult("2.21", "3.12", True, version="2.21.5"),
+        sanity.SanityResult("2.20", "-", False, "because Python 3.12 is missing: install it"),
+        sanity.SanityResult("antsibull-docs", "3.13", False, "because a link is broken", "2.24.0"),
+    ]
+    sanity.write_records(results, ["3.9", "3.12"], tmp_path)
+    assert {path.name: json.loads(path.read_text()) for path in tmp_path.iterdir()} == {
+        "sanity-2.21.json": {
+            "kind": "sanity",
+            "core": "2.21",
+            "tool": "ansible-test",
+            "version": "2.21.5",
+            "python": "3.12",
+            "result": "passed",
+            "tested": "3.9, 3.12",
+        },
+        "sanity-antsibull-docs.json": {
+            "kind": "sanity tool",
+            "core": "",
+            "tool": "antsibull-docs",
+            "version": "2.24.0",
+            "python": "3.13",
+            "result": "failed",
+        },
+    }
+
+
+def test_package_missing_in_environment_is_an_error(tmp_path: Path) -> None:
+    packages = tmp_path / "lib" / "python3.12" / "site-packages"
+    (packages / "ansible_core-2.21.5.dist-info").mkdir(parents=True)
+    assert sanity.installed_version(tmp_path, "ansible-core") == "2.21.5"
+    with pytest.raises(sanity.SanityError, match="does not contain ansible-builder"):
+        sanity.installed_version(tmp_path, "ansible-builder")
 
 
 def test_definition_of_the_execution_environment_installs_the_files_that_it_copies() -> None:
