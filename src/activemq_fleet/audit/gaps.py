@@ -10,6 +10,7 @@ from activemq_fleet.audit.journals import JournalGap
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.result import UNREAD, Gap
 from activemq_fleet.logs.rolled_files import missing_files
+from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
 
 _CUT = re.compile(r"\b(?:cut|truncated|damaged|missing)\b", re.IGNORECASE)
 """Words of problems that mean that bytes are missing; others are bytes that were there and no text."""
@@ -31,16 +32,20 @@ def log_gaps(logs: Sequence[LogFileSummary], names: Mapping[str, Iterable[str]])
         (summary for summary in logs if summary.unread),
         key=lambda summary: (-summary.unread, summary.host, summary.file),
     )
-    return gaps + [
-        Gap(
-            summary.host,
-            f"{summary.unread} of {summary.rows} records could not be read",
-            summary.file,
-            summary.first_unread,
-            weighs=summary.unread > UNREAD * summary.rows,
-        )
-        for summary in unread[:MOST_GAPS]
+    gaps += [
+        Gap(summary.host, f"from line 1 on, the records have no full class names: {READABLE_LAYOUTS}", summary.file, 1)
+        for summary in logs
+        if summary.has_loggers and not summary.has_class_names
     ]
+    return gaps + [_gap_of_unread_records(summary) for summary in unread[:MOST_GAPS]]
+
+
+def _gap_of_unread_records(summary: LogFileSummary) -> Gap:
+    weighs = summary.unread > UNREAD * summary.rows
+    text = f"{summary.unread} of {summary.rows} records could not be read"
+    if weighs:
+        text += f", the first in line {summary.first_unread}: {READABLE_LAYOUTS}"
+    return Gap(summary.host, text, summary.file, summary.first_unread, weighs=weighs)
 
 
 def gap_order(gap: JournalGap) -> tuple[str, str, int]:

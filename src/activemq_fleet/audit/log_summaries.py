@@ -14,6 +14,7 @@ from activemq_fleet.audit.aggregates import SortedSample, sample_of
 from activemq_fleet.logs.log_files import LINES
 
 _DIGITS = re.compile(r"\d+")
+_CLASS_NAME = r"^[\w$-]{2,}\."  # not o.a.a.b.BrokerService
 
 
 @dataclass(slots=True)
@@ -21,7 +22,8 @@ class LogFileSummary:
     """The summary of the events in one log file: how many, how many unknown or unreadable, their problems and times.
 
     ``order``: the file's position among its host's, 0 the oldest. ``rows``: events, of which ``unknown`` are of no
-    known kind and ``unread`` could not be parsed, the first at line ``first_unread``. ``problems``: texts about the
+    known kind and ``unread`` could not be parsed, the first at line ``first_unread``. ``has_loggers``: whether a record
+    has its logger, and ``has_class_names`` whether a logger is a class with its package. ``problems``: texts about the
     bytes, with N for numbers. ``last``: the latest time, in microseconds since 1970; ``times``: samples of all times.
     """
 
@@ -32,6 +34,8 @@ class LogFileSummary:
     unknown: int = 0
     unread: int = 0
     first_unread: int | None = None
+    has_loggers: bool = False
+    has_class_names: bool = False
     last: int | None = None
     problems: set[str] = field(default_factory=set)
     times: list[SortedSample] = field(default_factory=list)
@@ -50,6 +54,10 @@ class LogFileSummary:
         if unread and self.first_unread is None:
             self.first_unread = batch.column("line").filter(pc.invert(batch.column("parsed")))[0].as_py()
         self.unread += unread
+        if not self.has_class_names:
+            loggers = batch.column("logger").drop_null()
+            self.has_loggers |= len(loggers) > 0
+            self.has_class_names = bool(pc.any(pc.match_substring_regex(loggers, _CLASS_NAME)).as_py())
         self.problems |= {_DIGITS.sub("N", text) for text in batch.column("problem").drop_null().to_pylist()}
         times = batch.column("time").drop_null().cast(pa.int64())
         if len(times):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC
 from functools import cache
 from typing import Any
 
@@ -20,8 +21,9 @@ from numpy.typing import NDArray
 from activemq_fleet.logs.classifier import KINDS, UNKNOWN, Classifier, classifier
 from activemq_fleet.logs.kinds import kind
 from activemq_fleet.logs.layout import Bounds, console_bounds, file_bounds
-from activemq_fleet.logs.zones import ZoneClock
-from activemq_fleet.node.log.log_records import CONSOLE_START, START, is_client_thread
+from activemq_fleet.logs.zones import ZoneClock, zone_of
+from activemq_fleet.node.log.log_layouts import OTHER_BEGINS, START, LineRewriter
+from activemq_fleet.node.log.log_records import CONSOLE_START, is_client_thread
 
 SCHEMA = pa.schema(
     [
@@ -49,8 +51,11 @@ PIECE = 1 << 22
 
 _FILE = re.compile(rb"^" + START.encode(), re.MULTILINE)
 _CONSOLE = re.compile(rb"^" + CONSOLE_START.encode(), re.MULTILINE)
+_OTHERS = [re.compile(rb"^(?:" + begin.encode() + rb")", re.MULTILINE) for begin in OTHER_BEGINS]
 _ESCAPED = re.compile(r"\\x[0-9a-f]{2}")
 _KIND_NAMES = pa.array(KINDS)
+_LONGEST_LINE = 1 << 16
+_TIME_LENGTH = len("2026-03-01 10:00:00,123")
 _PARTS = 10  # pieces of a record: fields and the text between them
 _TIME, _MESSAGE, _LOGGER, _THREAD, _STACK = range(0, _PARTS, 2)
 
@@ -72,6 +77,7 @@ class Scanner:
 
     def __init__(self, source: Source, line: int = 1) -> None:
         self.line = line
+        self._zone = source.zone
         self._clock = ZoneClock(source.zone)
         self._kinds = classifier(source.release)
 
@@ -89,8 +95,13 @@ class Scanner:
         counted = piece.count(b"\n") + (not piece.endswith(b"\n"))
         clean, problems = _clean(piece + after, self.line)
         bounds = (console_bounds if console else file_bounds)(clean)
+        record_lines = bounds.lines
+        if _has_other_layout(clean, bounds):
+            clean, origins = _rewritten(clean, self._zone)
+            bounds = file_bounds(clean)
+            record_lines = origins[bounds.lines]
         columns = _columns(clean, bounds, self._clock, self._kinds)
-        lines = np.append(bounds.lines, counted) + self.line
+        lines = np.append(record_lines, counted) + self.line
         problem = _per_event(problems, lines)
         self.line += counted
         ends = np.maximum(lines[1:] - 1, lines[:-1])
@@ -101,10 +112,44 @@ class Scanner:
 def begin_of(chunk: bytes | memoryview) -> tuple[re.Pattern[bytes], bool]:
     """Return (regular expression of a record's beginning, whether the log has the layout of console output).
 
-    The layout is the console's only where no line has a date: within a log file such lines are text that was logged.
+    The layout is that of the first record. It is the console's only where no line has a date: within a log file such
+    lines are text that was logged.
     """
-    console = _FILE.search(chunk) is None and _CONSOLE.search(chunk) is not None
-    return (_CONSOLE if console else _FILE), console
+    first = _FILE.search(chunk)
+    begins, begin = _FILE, len(chunk) if first is None else first.start()
+    for other_begins in _OTHERS:
+        other_first = other_begins.search(chunk, 0, begin)
+        if other_first is not None:
+            begins, begin = other_begins, other_first.start()
+    console = begin == len(chunk) and _CONSOLE.search(chunk) is not None
+    return (_CONSOLE if console else begins), console
+
+
+def _has_other_layout(text: bytes, bounds: Bounds) -> bool:
+    """Return whether a line that is no record of the default layout is a record of another one."""
+    rewriter = LineRewriter()
+    for begin in bounds.others.tolist():
+        line = text[begin : _line_end(text, begin)].decode()
+        if rewriter.rewrite(line) != [line]:
+            return True
+    return False
+
+
+def _line_end(text: bytes, begin: int) -> int:
+    end = text.find(b"\n", begin)
+    return len(text) if end < 0 else end
+
+
+def _rewritten(text: bytes, zone: str) -> tuple[bytes, NDArray[np.int64]]:
+    """Return a log's text in the default layout, and for each of its lines the line, from 0, that it was made of."""
+    rewriter = LineRewriter(zone_of(zone or "UTC"))
+    lines: list[str] = []
+    origins: list[int] = []
+    for number, line in enumerate(text.decode().split("\n")):
+        rewritten = rewriter.rewrite(line)
+        lines += rewritten
+        origins += [number] * len(rewritten)
+    return "\n".join(lines).encode(), np.array(origins, np.int64)
 
 
 def bytes_before_first_record(chunk: bytes | memoryview) -> int:
@@ -113,6 +158,15 @@ def bytes_before_first_record(chunk: bytes | memoryview) -> int:
     """
     first_record = begin_of(chunk)[0].search(chunk)
     return len(chunk) if first_record is None else first_record.start()
+
+
+def first_time(chunk: bytes | memoryview) -> str | None:
+    """Return the time of a chunk's first record in the default form; None without a record. A zone becomes UTC."""
+    begin = bytes_before_first_record(chunk)
+    if begin == len(chunk):
+        return None
+    line = bytes(chunk[begin : begin + _LONGEST_LINE]).partition(b"\n")[0].decode(errors="replace")
+    return LineRewriter(UTC).rewrite(line)[0][:_TIME_LENGTH]
 
 
 def _pieces(chunk: bytes | memoryview, begins: re.Pattern[bytes]) -> Iterator[tuple[bytes, bool]]:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from activemq_fleet.node.log.log_layouts import OTHER_FIRST_LETTERS
 from activemq_fleet.node.log.log_records import RecordFields, read
 
 Places = NDArray[np.int64]
@@ -27,6 +28,7 @@ _CONSOLE_LEVELS = np.frombuffer(b"".join(f"{level:>5} | ".encode() for level in 
 _LEVEL_NAMES = pa.array(_LEVELS)
 _MONTH_DAYS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 0, 0, 0, 0])
 _PADDING = bytes(_HEAD)
+_OTHER_LETTERS = np.frombuffer(OTHER_FIRST_LETTERS.encode(), np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,8 @@ class Bounds:
     ``edges`` holds ten offsets a record: begin and end of time, message, logger, thread and stack. ``lines`` is the
     line, from 0, at which each record begins; ``bare`` is True where logger and thread are absent, ``timeless`` where
     the time is. ``odd`` are indices of records of unusual shape, whose level, message, logger, thread and stack are in
-    ``read``, in the same order.
+    ``read``, in the same order. ``others`` are the offsets of the lines that are no record and may be one of another
+    layout.
     """
 
     edges: Places
@@ -50,6 +53,7 @@ class Bounds:
     parsed: Flags
     odd: Places
     read: Sequence[RecordFields]
+    others: Places
 
 
 def file_bounds(text: bytes) -> Bounds:
@@ -92,6 +96,7 @@ def file_bounds(text: bytes) -> Bounds:
         parsed=parsed,
         odd=odd,
         read=parts,
+        others=_other_lines(padded, np.delete(begins, at)),
     )
     return _with_orphans(bounds, text)
 
@@ -123,6 +128,7 @@ def console_bounds(text: bytes) -> Bounds:
         parsed=some.copy(),
         odd=nothing[:0],
         read=(),
+        others=nothing[:0],
     )
     return _with_orphans(bounds, text)
 
@@ -136,6 +142,11 @@ def _finish(ends: Places, begin: Places, length: int) -> Places:
     """Return the offset at which each record ends, without its last line end."""
     last = length - 1 if len(ends) and ends[-1] == length - 1 else length
     return np.append(begin[1:] - 1, last)[: len(begin)]
+
+
+def _other_lines(padded: NDArray[np.uint8], begins: Places) -> Places:
+    """Return the beginnings of lines whose first letter can be that of a record of another layout."""
+    return begins[np.isin(padded[begins], _OTHER_LETTERS)]
 
 
 def _dated(padded: NDArray[np.uint8], begins: Places, length: int) -> tuple[Places, Places, Places]:
@@ -243,4 +254,5 @@ def _with_orphans(bounds: Bounds, text: bytes) -> Bounds:
         parsed=np.concatenate((no, bounds.parsed)),
         odd=bounds.odd + 1,
         read=bounds.read,
+        others=bounds.others,
     )

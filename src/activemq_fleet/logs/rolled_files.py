@@ -13,7 +13,7 @@ import numpy as np
 
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.logs.chunks import unpacked_pieces
-from activemq_fleet.logs.event_batches import Source, bytes_before_first_record
+from activemq_fleet.logs.event_batches import Source, bytes_before_first_record, first_time
 from activemq_fleet.logs.zones import ZoneClock
 from activemq_fleet.releases import Release
 
@@ -71,8 +71,7 @@ def beginning_of(part: memoryview, *, compressed: bool) -> Beginning:
     from its first bytes.
     """
     data = b"".join(bytes(piece) for piece, _, _ in unpacked_pieces(part, compressed=compressed))
-    head = bytes_before_first_record(data)
-    return Beginning(data[:head], data[head : head + 23].decode(errors="replace") if head < len(data) else None)
+    return Beginning(data[: bytes_before_first_record(data)], first_time(data))
 
 
 def places_of(beginnings: Mapping[str, Beginning], source: Source) -> dict[str, Place]:

@@ -5,8 +5,8 @@
 The layout has been ``%d | %-5p | %m | %c | %t%n`` since 5.3, under log4j 1, reload4j and log4j 2 alike (source:
 conf/log4j*.properties of the releases; measured on 1,781 records of 5.17.2). A message may hold line ends, and a
 thread's name spaces and colons, so a record is read from both ends: time and level first, logger and thread last. The
-console has ``%5p | %m%n``. ``activemq_fleet.logs.event_batches`` reads the same grammar many times faster; tests
-compare the two.
+console has ``%5p | %m%n``. ``log_layouts`` rewrites the lines of other layouts first.
+``activemq_fleet.logs.event_batches`` reads the same grammar many times faster; tests compare the two.
 """
 
 from __future__ import annotations
@@ -16,20 +16,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-# Dates that exist, from 1970 to 2099, so that what begins a record never depends on a calendar.
-_DATE = (
-    r"(?:(?:19[7-9]\d|20\d\d)-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])"
-    r"|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8]))"
-    r"|(?:19(?:[79][26]|8[048])|20(?:[02468][048]|[13579][26]))-02-29)"
-)
-START = _DATE + r" (?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d,\d{3} \| "
-"""The regular expression of a record's beginning in a log file, at the beginning of a line."""
+from .log_layouts import START, LineRewriter
+
 CONSOLE_START = r"(?:TRACE|DEBUG| INFO| WARN|ERROR|FATAL) \| "
 """The regular expression of a record's beginning in the console's layout."""
 
 _START = re.compile(START, re.ASCII)
 # A layout that every release ships commented out has the connector before the level, 20 wide.
-_FIRST = re.compile(r"(?P<time>.{23}) \| (?:[^\n]{20} \| )??(?P<level>[A-Z]+) +\| ")
+_FIRST = re.compile(r"(?P<time>.{23}) \| (?:[^\n]{20} \| )??(?:(?P<level>[A-Z]+) +|\[ *(?P<bracketed>[A-Z]+) *\] *)\| ")
 _LAST = re.compile(r"^(?P<message>.*) \| (?P<logger>[^\s|]+) \| (?P<thread>.*)$", re.MULTILINE)
 _TIME = len("2026-03-01 10:00:00,123")
 _CLIENT_THREAD = re.compile(r"ActiveMQ (?:NIO Worker|Transport: \w[\w+.-]*:///)|qtp\d")
@@ -61,12 +55,13 @@ def read(text: str) -> RecordFields:
     first = _FIRST.match(text)
     if first is None:
         return RecordFields(text[:_TIME], "", text[_TIME + 3 :], "", "", "", whole=False)
+    level = first["level"] or first["bracketed"]
     body = text[first.end() :]
     last = _LAST.search(body)
     if last is None:
-        return RecordFields(first["time"], first["level"], body, "", "", "", whole=False)
+        return RecordFields(first["time"], level, body, "", "", "", whole=False)
     message, stack = body[: last.end("message")], body[last.end() + 1 :]
-    return RecordFields(first["time"], first["level"], message, last["logger"], last["thread"], stack, whole=True)
+    return RecordFields(first["time"], level, message, last["logger"], last["thread"], stack, whole=True)
 
 
 @dataclass(frozen=True)
@@ -106,6 +101,7 @@ class Parser:
         self._number = 0
         self._begun_at = 0
         self._lines: list[str] = []
+        self._rewriter = LineRewriter()
 
     def feed(self, text: str) -> list[Record]:
         """Parse the next piece of the log, which may end anywhere; return the records that it completes."""
@@ -126,6 +122,10 @@ class Parser:
 
     def _take(self, line: str) -> Iterator[Record]:
         self._number += 1
+        for rewritten in self._rewriter.rewrite(line):
+            yield from self._take_rewritten(rewritten)
+
+    def _take_rewritten(self, line: str) -> Iterator[Record]:
         if _START.match(line):
             yield from self._finish()
             self._begun_at, self._lines = self._number, [line]

@@ -1,0 +1,181 @@
+"""Logs in other layouts than the default give the same records and the same incidents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from activemq_fleet.audit.gaps import log_gaps
+from activemq_fleet.audit.log_summaries import LogFileSummary
+from activemq_fleet.audit.result import Gap
+from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
+from activemq_fleet.logs.log_files import LogFile, events_of_host
+from activemq_fleet.logs.rolled_files import beginning_of
+from activemq_fleet.node.log.broker_log import phase_after
+from activemq_fleet.node.log.log_records import Record, parse
+from tests.log_reading import Row
+from tests.support.log_layouts import WITH_THREADS, WITHOUT_THREADS, in_layout
+from tests.support.recorded_logs import LOGS, audit_logs, read_log
+
+Write = Callable[[Record], str]
+CASES = sorted((LOGS / "cases").iterdir())
+DIRECTORIES = [*CASES, LOGS / "healthy" / "5.18.3", LOGS / "healthy" / "5.5.1"]
+BROKEN = """\
+2026-07-01 10:00:01,007 | ERROR | Failed to start | org.apache.activemq.broker.BrokerService | main
+java.io.IOException: outer
+\tat some.Place.method(Place.java:1)
+Caused by: java.net.BindException: Address already in use
+2026-07-01 10:00:02,000 | WARN  | a | b - [c] (d) | org.apache.activemq.x.Y | ActiveMQ BrokerService[b] Task-4
+"""
+
+
+def scan(log: bytes, zone: str = "UTC") -> list[Row]:
+    rows: list[Row] = pa.Table.from_batches(list(Scanner(Source(zone=zone)).scan(log)), schema=SCHEMA).to_pylist()
+    return rows
+
+
+def audit_in_layout(directory: Path, write: Write | None) -> tuple[list[object], list[object]]:
+    logs = {home.name: read_log(home) for home in sorted(directory.iterdir())}
+    if write is not None:
+        logs = {host: in_layout(log, write) for host, log in logs.items()}
+    nodes = [(name, f"{name[:-1]}b") for name in logs if name.endswith("-a") and f"{name[:-1]}b" in logs]
+    findings = audit_logs(logs, nodes)
+    return [asdict(incident) for incident in findings.incidents], [asdict(bridge) for bridge in findings.bridges]
+
+
+@pytest.mark.parametrize("layout", WITH_THREADS)
+def test_log_in_another_layout_has_the_incidents_of_the_default_layout(layout: str) -> None:
+    for directory in DIRECTORIES:
+        assert audit_in_layout(directory, WITH_THREADS[layout]) == audit_in_layout(directory, None), directory.name
+
+
+@pytest.mark.parametrize("layout", WITHOUT_THREADS)
+def test_log_in_a_layout_without_threads_has_the_kinds_of_the_default_layout(layout: str) -> None:
+    for name in ("bridge-frame-too-large", "store-full-blocks", "both-wait-for-lock", "out-of-memory"):
+        kinds = [
+            [incident["kind"] for incident in audit_in_layout(LOGS / "cases" / name, write)[0]]  # type: ignore[index]
+            for write in (WITHOUT_THREADS[layout], None)
+        ]
+        assert kinds[0] == kinds[1] != [], name
+
+
+@pytest.mark.parametrize("layout", WITH_THREADS)
+def test_record_in_another_layout_has_all_fields_of_the_default_layout(layout: str) -> None:
+    log = in_layout(BROKEN.encode(), WITH_THREADS[layout])
+    expected, rows = scan(BROKEN.encode()), scan(log)
+    for name in ("time", "raw_time", "level", "message", "logger", "thread", "stack", "kind", "parsed"):
+        assert [row[name] for row in rows] == [row[name] for row in expected], name
+    records = list(parse(log.decode()))
+    assert [record.line for record in records] == [row["line"] for row in rows]
+    assert [record.stack or None for record in records] == [row["stack"] for row in rows]
+    assert [record.message for record in records] == [row["message"] for row in rows]
+    assert rows[-1]["end_line"] == log.count(b"\n")
+
+
+@pytest.mark.parametrize("layout", [*WITH_THREADS, *WITHOUT_THREADS])
+def test_phase_of_a_broker_is_read_from_another_layout(layout: str) -> None:
+    log = read_log(LOGS / "cases" / "both-wait-for-lock" / "dock-mq01-b")
+    other = in_layout(log, {**WITH_THREADS, **WITHOUT_THREADS}[layout])
+    assert phase_after(parse(other.decode())).name == phase_after(parse(log.decode())).name == "waiting"
+
+
+def test_time_with_a_zone_is_converted_to_the_zone_of_the_host() -> None:
+    line = b"2026-07-01T12:00:01,007+0300 | INFO  | text | org.apache.activemq.x.Y | main\n"
+    (row,) = scan(line, zone="Europe/Berlin")
+    assert row["raw_time"] == "2026-07-01 11:00:01,007"
+    assert row["time"].isoformat() == "2026-07-01T09:00:01.007000+00:00"
+
+
+def test_json_message_with_line_ends_is_one_record_that_forges_no_other() -> None:
+    forged = "2026-07-01 10:00:00,000 | INFO  | forged | org.apache.activemq.x.Y | main"
+    record = Record(1, datetime(2026, 7, 1), "WARN", f"a\n{forged}", "org.apache.activemq.x.Z", "main", f"x\n{forged}")
+    for name in ("JsonLayout", "ECS", "Logstash", "GELF", "GCP"):
+        (row,) = scan(WITH_THREADS[name](record).encode())
+        assert row["message"] == f"a\\n{forged}"
+        assert row["stack"] == f"x\n {forged}"
+
+
+def test_json_line_that_is_cut_off_is_an_unreadable_record_of_its_line() -> None:
+    log = in_layout(BROKEN.encode(), WITH_THREADS["ECS"])
+    lines = log.splitlines(keepends=True)
+    rows = scan(lines[0] + lines[1][:40] + b"\n" + lines[1])
+    assert [(row["line"], row["parsed"]) for row in rows] == [(1, True), (2, False), (3, True)]
+
+
+def test_causes_of_a_json_layout_with_frames_as_objects_are_the_stack() -> None:
+    text = (
+        '{"timeMillis":1782900001007,"thread":"main","level":"ERROR","loggerName":"org.apache.activemq.x.Y",'
+        '"message":"text","thrown":{"name":"java.io.IOException","message":"outer","extendedStackTrace":[{"line":1}],'
+        '"cause":{"name":"java.net.BindException","message":"in use"}}}'
+    )
+    (row,) = scan(text.encode())
+    assert row["stack"] == "java.io.IOException: outer\nCaused by: java.net.BindException: in use"
+
+
+@pytest.mark.parametrize("value", ["1e400", '"x"', "[1]", "null", "{}", '{"epochSecond":"x"}', "-1e300", "true"])
+def test_json_line_with_a_time_that_cannot_be_read_is_no_record(value: str) -> None:
+    line = f'{{"time":{value},"thread":"t","level":"INFO","loggerName":"a.b","message":"m"}}\n'
+    assert [row["parsed"] for row in scan(line.encode())] == [False]
+    assert list(parse(line)) == []
+
+
+@pytest.mark.parametrize("layout", WITH_THREADS)
+def test_log_whose_layout_changes_is_read_to_its_end(layout: str) -> None:
+    other = in_layout(BROKEN.encode(), WITH_THREADS[layout])
+    for log in (other + BROKEN.encode(), BROKEN.encode() + other):
+        assert [row["level"] for row in scan(log)] == ["ERROR", "WARN", "ERROR", "WARN"]
+        assert [record.level for record in parse(log.decode())] == ["ERROR", "WARN", "ERROR", "WARN"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "10:00:00,123 INFO [BrokerService] text",
+        "0    [main] INFO  org.apache.activemq.broker.BrokerService  - text",
+        "01 Mar 2026 10:00:00,123 | INFO | text | org.apache.activemq.broker.BrokerService | main",
+        "2026-03-01 10:00:00,123 [main] INFO  o.a.a.b.BrokerService - text",
+        "2026-03-01 10:00:00,123 [main] INFO  BrokerService - text",
+    ],
+)
+def test_log_without_date_or_full_class_name_is_unreadable(line: str) -> None:
+    assert [row["parsed"] for row in scan(f"{line}\n{line}\n".encode())] == [False]
+
+
+@pytest.mark.parametrize("layout", WITH_THREADS)
+def test_first_time_of_a_rolled_file_is_in_the_default_form(layout: str) -> None:
+    log = b"\tat x.Y.z(Y.java)\n" + in_layout(BROKEN.encode(), WITH_THREADS[layout])
+    beginning = beginning_of(memoryview(log), compressed=False)
+    assert beginning.first == "2026-07-01 10:00:01,007"
+    assert beginning.head == b"\tat x.Y.z(Y.java)\n"
+
+
+def gaps_of(log: bytes) -> list[Gap]:
+    file = LogFile("mq01", "activemq.log", Source())
+    summaries: dict[str, LogFileSummary] = {}
+    for batch in events_of_host([(file, memoryview(log))]):
+        summaries.setdefault("mq01", LogFileSummary.of(batch)).add(batch)
+    return log_gaps(list(summaries.values()), {"mq01": ["activemq.log"]})
+
+
+@pytest.mark.parametrize("layout", [*WITH_THREADS, *WITHOUT_THREADS])
+def test_log_in_a_known_layout_has_no_gap(layout: str) -> None:
+    assert gaps_of(in_layout(BROKEN.encode(), {**WITH_THREADS, **WITHOUT_THREADS}[layout])) == []
+
+
+def test_gap_of_an_unknown_layout_names_line_and_layouts_to_set() -> None:
+    (gap,) = gaps_of(b"10:00:00,123 INFO [BrokerService] text\n" * 3)
+    assert (gap.file, gap.line, gap.weighs) == ("activemq.log", 1, True)
+    assert gap.what.startswith("1 of 1 records could not be read, the first in line 1: use the pattern %d | %-5p | ")
+
+
+def test_gap_of_a_layout_without_packages_names_the_full_class_name() -> None:
+    for logger in ("BrokerService", "o.a.a.b.BrokerService"):
+        log = BROKEN.partition("2026-07-01 10:00:02")[0].replace("org.apache.activemq.broker.BrokerService", logger)
+        (gap,) = gaps_of(log.encode())
+        assert (gap.file, gap.line, gap.weighs) == ("activemq.log", 1, True)
+        assert gap.what.startswith("from line 1 on, the records have no full class names: use the pattern ")
