@@ -81,10 +81,10 @@ def problems_of(text: Text) -> Iterator[str]:
     """Yield one message per banned phrase and per sentence that is too long."""
     prose = _CODE.sub(_blank, text.prose)
     for phrase in text.phrases:
-        for match in re.finditer(phrase.pattern, prose, re.IGNORECASE):
-            if not re.match(phrase.allowed, prose[match.start() :], re.IGNORECASE):
+        for match in re.finditer(_across_lines(phrase.pattern), prose, re.IGNORECASE):
+            if not re.match(_across_lines(phrase.allowed), prose[match.start() :], re.IGNORECASE):
                 line = text.line + prose.count("\n", 0, match.start())
-                yield f'{text.path}:{line}: "{match[0]}": write {phrase.replacement}'
+                yield f'{text.path}:{line}: "{" ".join(match[0].split())}": write {phrase.replacement}'
     position = 0
     for sentence in _SENTENCE_END.split(prose):
         position = prose.index(sentence, position)
@@ -229,6 +229,11 @@ def _help_texts() -> Iterable[Text]:
     from scripts.docsite.command_pages import command_line_page
 
     yield Text("help of commands (src/activemq_fleet/cli)", 1, command_line_page())
+
+
+def _across_lines(pattern: str) -> str:
+    """Return a pattern of a phrase that also matches where a line ends between two words."""
+    return pattern.replace(" ", r"\s+")
 
 
 def _blank(match: re.Match[str]) -> str:

@@ -74,7 +74,7 @@ class NamingProposal:
         return variables
 
     def adopt_command(self) -> str:
-        """Return the command line that adopts the activemq.xml files of these hosts; it has FILE for each path."""
+        """Return the command line that adopts the activemq.xml files of these hosts, with FILE for each path."""
         hosts = [identity.name for identity in self.identities]
         files = (
             {host: f"FILE{number}" for number, host in enumerate(hosts, 1)} if len(hosts) > 1 else {hosts[0]: "FILE"}

@@ -185,5 +185,7 @@ def test_a_directory_without_hosts_is_refused_in_one_line(
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(LINE)
-    with pytest.raises(InputError, match="there are no logs" if "activemq.log" not in names else "one above it"):
+    with pytest.raises(
+        InputError, match="the directory has no logs" if "activemq.log" not in names else "name its parent directory"
+    ):
         list_inputs(spark, str(tmp_path))

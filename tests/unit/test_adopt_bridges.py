@@ -89,7 +89,7 @@ def test_each_bridge_that_stays_has_its_own_reason(tmp_path: Path) -> None:
 
     staying = [note for note in adoption.notes if "stays as it is" in note]
     assert [note.partition(" it stays")[0] for note in staying] == [
-        "o-mq1-a: bridge up has a name that another one has:",
+        "o-mq1-a: bridge up has the name of another bridge:",
         "o-mq1-a: bridge t lists destinations other than queues and topics with a physicalName alone:",
     ]
 

@@ -143,7 +143,7 @@ def test_a_schema_that_cannot_be_had_names_the_command_to_run_and_is_asked_for_o
         with pytest.raises(SchemaUnavailable) as error:
             schema_for(ABSENT)
         assert str(error.value) == (
-            "the schema of 6.3.3 cannot be had (Maven: Could not find artifact "
+            "the schema of 6.3.3 is not available (Maven: Could not find artifact "
             "org.apache.activemq:activemq-spring:6.3.3 in central); "
             "take it from a jar or archive: activemq-fleet schema fetch 6.3.3 --from JAR"
         )
@@ -231,7 +231,7 @@ def test_jars_land_whole_and_are_asked_for_by_the_releases_profiles(repository: 
 def test_jars_that_come_only_in_part_are_not_kept(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(repository / "broker.jar", b"x")
     monkeypatch.setenv("FAKE_EXIT", "1")
-    with pytest.raises(ArtifactError, match=r"^the jars of 5\.5\.1 cannot be had: "):
+    with pytest.raises(ArtifactError, match=r"^the jars of 5\.5\.1 are not available: "):
         jars_for(OLD)
     assert not [*(cache_directory() / "jars").glob("5.5.1*")]
     assert leftovers() == []
@@ -295,7 +295,7 @@ def test_a_distribution_that_is_not_to_be_had_is_none_unless_it_is_in_the_cache(
 
 def test_a_distribution_that_does_not_come_is_asked_for_again_a_day_later(repository: Path) -> None:
     for refused, asked in ((ArtifactError, 1), (RememberedRefusalError, 1)):
-        with pytest.raises(refused, match=r"the distribution of 5\.18\.3 cannot be had"):
+        with pytest.raises(refused, match=r"the distribution of 5\.18\.3 is not available"):
             distribution_for(NEW)
         assert len(runs(repository)) == asked
     refusal = cache_directory() / "distributions" / ".5.18.3.refused"

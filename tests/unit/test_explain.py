@@ -206,7 +206,7 @@ class TestWhenItDies:
         drained, kept = entries(story, "dies", "its messages")
         assert "drain from the slave to orders-mq02-a if" in drained.text
         assert "durable topic subscriptions stay" in kept.text
-        assert "copy the store from the one that ran last" in entry(story, "dies", "recovery").text
+        assert "copy the store from the node that ran last" in entry(story, "dies", "recovery").text
 
     def test_the_only_pure_master_has_nobody_to_drain_to(self) -> None:
         story = explanation_of(fleet("orders-mq01", ha="pure", release="5.5.1"), "orders-mq01-a")

@@ -165,7 +165,7 @@ def test_jars_do_where_a_distribution_does_not_come(layout: LabLayout, monkeypat
 
 def test_a_release_that_cannot_be_had_is_refused(layout: LabLayout, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_release: object, progress: object) -> None:
-        raise ArtifactError("the jars of 6.3.1 cannot be had: no network")
+        raise ArtifactError("the jars of 6.3.1 are not available: no network")
 
     monkeypatch.setattr(artifacts, "jars_for", fail)
     with pytest.raises(ArtifactError, match="no network"):

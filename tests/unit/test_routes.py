@@ -373,7 +373,7 @@ def test_ways_of_different_length_dealt_out_alike_are_a_finding() -> None:
 
     (finding,) = route_findings(found)
     assert finding.rule == "R004"
-    assert "may also choose a way" in found.reaches("o-mq1-a", "o-mq2-a").why
+    assert "may also choose a route" in found.reaches("o-mq1-a", "o-mq2-a").why
 
 
 def test_the_long_way_of_an_overloaded_bridge_is_in_the_answer_and_no_finding() -> None:

@@ -81,7 +81,7 @@ def check(path: Path) -> int:
 @group.command()
 @click.argument("topic")
 @click.argument("payload", default="-")
-@click.option("--id", "event_id", help="an id of your own: accepted once, however often it is published")
+@click.option("--id", "event_id", help="an event id of your choice; the agent accepts an id only once")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="seconds until the event expires")
 @click.pass_obj
 def publish(path: Path, topic: str, payload: str, event_id: str | None, timeout: float | None) -> None:

@@ -23,7 +23,7 @@ _OPENING = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*")
 def check_event_id(text: str) -> str:
     """Return ``text`` if it can serve as an event id: 1 to 512 printable characters. Raises Refused if not."""
     if not text or len(text) > LONGEST or not text.isprintable():
-        raise Refused(f"an event id has 1 to {LONGEST} printable characters; this one is {text[:40]!r}")
+        raise Refused(f"an event id has 1 to {LONGEST} printable characters, but this id is {text[:40]!r}")
     return text
 
 

@@ -78,7 +78,7 @@ def replaceable_bridges(document: AdoptedDocument) -> Iterator[ReplaceableBridge
 
 def why_not_replaceable(node: ComparedElement) -> str:
     """Return which attribute or child of a networkConnector ``activemq_links`` cannot express, as text."""
-    return _inexpressible_part(read_network_connector(with_masked_passwords(node))) or "has a name that another one has"
+    return _inexpressible_part(read_network_connector(with_masked_passwords(node))) or "has the name of another bridge"
 
 
 def _inexpressible_part(connector: NetworkConnector) -> str:
@@ -88,13 +88,13 @@ def _inexpressible_part(connector: NetworkConnector) -> str:
         return f"has the uri {connector.uri!r}, which no variable can express"
     for transport in uri.transports:
         if not (transport.host and transport.port and is_openwire(transport.scheme)):
-            return f"dials {transport.text!r} in its uri, which is no host and port of OpenWire"
+            return f"has {transport.text!r} in its uri, which is not a host and port of OpenWire"
     if not is_valid_value("network_options", uri.options):
-        return "has options in its uri that no variable can hold"
+        return "has options in its uri that no variable can express"
     entry = {"from": "a", "to": "b", "name": connector.name}
     if not is_valid_value("links", [entry]):
         if not connector.name:
-            return "has no name, as another one"
+            return "has no name, like another bridge"
         return f"has the name {connector.name!r}, which activemq_links cannot hold"
     if None in (connector.consumer_ttl, connector.message_ttl) or not is_valid_value("network_ttl", _ttl(connector)):
         return "has a networkTTL, consumerTTL or messageTTL that is neither a number from 1 on nor -1"

@@ -119,18 +119,18 @@ class _Network:
         units = {broker.unit for broker in brokers}
         dialling_broker = self.base.broker(document.host)
         if user and user != self.proposal[document.host].get("network_username"):
-            reason = f"logs in as {user}, and the other bridges as another"
+            reason = f"logs in as {user}, but other bridges log in with a different account"
         elif None in owners:
             host, port = bridge.addresses[owners.index(None)]
-            named = f"dials {host.rpartition('@')[2]}:{port}, which is no broker of these files"
+            named = f"connects to {host.rpartition('@')[2]}:{port}, which is not a broker of these files"
             return self._outside_target(document, bridge, f"{named} ({whose_address(host)})")
         elif units == {dialling_broker.unit}:
             if _is_pair_link(bridge, dialling_broker, brokers):
                 self.pair_links[document.host] = bridge
                 return None
-            reason = "dials its own pair"
+            reason = "connects to its own pair"
         elif len(units) > 1:
-            named = f"dials several pairs at once: {', '.join(sorted(units))}{self._unknown_sharing_reason(brokers)}"
+            named = f"connects to several pairs: {', '.join(sorted(units))}{self._unknown_sharing_reason(brokers)}"
             return self._outside_target(document, bridge, named)
         else:
             return units.pop()
@@ -344,7 +344,7 @@ class _Network:
                 key = host, adopted.bridge.name
                 targets = [link.target for link in links[key]]
                 if targets != [adopted.target] and key not in self.reasons:
-                    unfit[key] = "would not be dialled by a link of this name"
+                    unfit[key] = "leads to brokers to which a link of this name would not lead"
         return unfit
 
     def _note_bridges_that_stay(self) -> None:

@@ -182,7 +182,7 @@ def _refuse_unread_names(
     reason = f"its host {host} does not match {naming.pattern}"
     if not host:
         reason = (
-            f"its path does not show which host it belongs to, for nothing in it matches {naming.pattern}. Write the "
+            f"its path does not show its host, because no part of it matches {naming.pattern}. Write the "
             f"name of the host in place of {guesses[path]}"
         )
     ways = [

@@ -260,7 +260,7 @@ def _listening_address(node: ComparedElement) -> object:
 
 
 def replaces_placeholders(node: ComparedElement) -> bool:
-    """Return whether an XML element is a bean that replaces ``${name}``, as one of every rendered file does.
+    """Return whether an XML element is a Spring bean that replaces placeholders ``${name}``; rendered files have one.
 
     A bean for placeholders with another prefix, such as ``@{name}``, does not.
     """

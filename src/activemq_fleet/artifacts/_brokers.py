@@ -49,7 +49,7 @@ def jars_for(release: Release, *, progress: Progress = log_progress) -> Path:
     try:
         return ensure_cached(f"jars/{release}-{version}", make, progress=progress)
     except ArtifactError as error:
-        raise ArtifactError(f"the jars of {release} cannot be had: {error}") from None
+        raise ArtifactError(f"the jars of {release} are not available: {error}") from None
 
 
 def distribution_for(release: Release, *, progress: Progress = log_progress) -> Path | None:
@@ -79,7 +79,7 @@ def distribution_for(release: Release, *, progress: Progress = log_progress) -> 
     try:
         return ensure_cached(name, make, progress=progress)
     except ArtifactError as error:
-        message = f"the distribution of {release} cannot be had: {error}"
+        message = f"the distribution of {release} is not available: {error}"
         with contextlib.suppress(OSError):  # without a writable cache, each run tries again
             refusal.write_text(message, encoding="utf-8")
         raise ArtifactError(message) from None

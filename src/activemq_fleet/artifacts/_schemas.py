@@ -124,7 +124,7 @@ def _cached(release: Release, progress: Progress) -> Path:
             xsd = _obtain(release, progress)
         except ArtifactError as error:
             _failures[target] = (
-                f"the schema of {release} cannot be had ({error}); "
+                f"the schema of {release} is not available ({error}); "
                 f"take it from a jar or archive: activemq-fleet schema fetch {release} --from JAR"
             )
             raise SchemaUnavailable(_failures[target]) from None

@@ -1,1 +1,1 @@
-"""Conclude from logs and journals of brokers and agents what happened, why, and what became of every event. Pure."""
+"""Determine incidents, their causes and the outcome of every event from logs and journals; pure functions."""

@@ -32,7 +32,7 @@ IncidentKind = Literal[
     "slow_store",
     "reported_error",
 ]
-"""What an incident can be, the most severe first: a report of limited size omits the last ones."""
+"""The kinds of incidents, the most severe first: a report of limited size omits the last kinds."""
 
 NAMES = {
     "takeover": ("takeover", "takeovers"),
@@ -56,7 +56,7 @@ NAMES = {
     "refused_rights": ("denied access", "denied accesses"),
     "duplicate_client": ("client id in use", "client ids in use"),
 }
-"""Singular and plural of the names that are not the words of the kind."""
+"""Singular and plural names of the kinds whose identifier is not also their name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ TAKEOVERS = {
     ),
     "unknown": Advice("Collect the log of the other node, too: it contains the cause of the stop."),
 }
-"""The advice by the way in which the previous active node stopped."""
+"""The advice for a takeover, by how the previous active node stopped."""
 
 SLOW = Advice(
     " The takeover was slow: reduce the lock interval of the standby, and check how long the journal replay took.",
@@ -142,7 +142,7 @@ LOST_LOCKS = {
         Advice("Check the storage or database at that time: the broker's log has no details.", _FILE),
     ),
 }  # fmt: skip
-"""The kind of the record before the loss of a lock -> the cause in words, and the advice."""
+"""The cause as text, and the advice, by the kind of log record before the loss of a lock."""
 
 FAILED_TAKEOVER = Advice(
     "The pair had no active node until an operator acted. Correct the error, and run a drill to test the takeover "
@@ -155,7 +155,7 @@ RETIRED = Advice(
     ("P007",),
 )
 SPLIT_BRAIN = Advice(
-    "Stop one of the two at once, the one with the less important clients, and keep a copy of the store. Then "
+    "Stop the node with the less important clients immediately, and keep a copy of the store. Then "
     "find out why "
     "the lock did not exclude the other node: NFS before version 4, a mount without locks, a lock file that was "
     "deleted.",
@@ -408,7 +408,7 @@ REPORTED: dict[str, tuple[str, Advice]] = {
         Advice("Start the missing replicas, and check their connections.", ("V005",)),
     ),
 }
-"""By kind of record: what the broker reports, and the advice."""
+"""The problem that the broker reports, and the advice, by the kind of log record."""
 LOCK_ERROR = (
     "the lock of the store could not be renewed or released",
     Advice("Check the storage or the database of the lock at that time.", (*_FILE, "L014")),

@@ -60,17 +60,17 @@ class ObservedRun:
     pure: bool = False
     unclean: bool = False
     last: datetime | None = None
-    """Its last known record, apart from the records of its end."""
+    """The last known log record of the run, apart from the records of its end."""
     was_active_before: bool = False
-    """Its beginning is not in the log, and only an active node writes the records that are."""
+    """True if the log lacks the beginning of the run, and contains records that only an active node writes."""
     is_new: bool = False
-    """It has begun and has not chosen a store yet."""
+    """True if the run has begun and the broker has not chosen a store yet."""
     first: datetime | None = None
-    """Its first record; None where the log lacks it."""
+    """The first log record of the run; None if it is not in the log."""
     retired: bool = False
-    """A pure slave that is set to stop when its master does."""
+    """True if the broker is a pure slave that is configured to stop when its master stops."""
     tried: datetime | None = None
-    """When it tried to get a lock in a database, whose wait later releases do not log."""
+    """The time at which the broker tried to acquire a lock in a database; later releases do not log the wait."""
 
     @property
     def is_active(self) -> bool:

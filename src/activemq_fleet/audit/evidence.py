@@ -20,8 +20,8 @@ SKEW = timedelta(minutes=5)
 class LogEvidence:
     """A record of a broker's log that may show an incident, timed by the clock of ``host``.
 
-    ``count`` records of the same meaning came from ``at`` to ``last``: refusals come by the thousand. ``text`` is the
-    beginning of message and stack trace, ``level`` empty where it does not matter.
+    ``count`` records of the same meaning were logged from ``at`` to ``last``, because refusals are frequent. ``text``
+    is the beginning of message and stack trace, ``level`` empty where it does not matter.
     """
 
     host: str
@@ -121,13 +121,13 @@ class Incident:
     """The time of the record that shows the incident; it is part of the id, and so is ``mark``."""
     mark: str = ""
     peer: str = ""
-    """The broker that refused; an incident that is in its own log too is reported once."""
+    """The broker that refused; if its log also shows the incident, the incident is reported once."""
     planned: bool = False
     """Whether a playbook caused the incident, and recorded the operation."""
     names: tuple[str, ...] = ()
-    """The names of the broker, where logs of its peers can show the same incident."""
+    """The names of the broker, if logs of its peers can show the same incident."""
     store: str = ""
-    """The store whose lock a host without a known pair waits for; another host can have it."""
+    """The store for whose lock a host without a known pair waits; a different host can hold the lock."""
 
     @property
     def id(self) -> str:

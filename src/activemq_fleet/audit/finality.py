@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 FINAL_AFTER = timedelta(minutes=15)
-"""An incident is final when the logs of all its hosts go on for so long after it: clocks may be five minutes apart, and
-three takeovers in ten minutes make another incident of it."""
+"""Time for which the logs of all hosts of an incident must continue before it is final: clocks may differ by 5 minutes,
+and three takeovers within 10 minutes are another incident."""
 FINAL_AFTER_FOR_FLEET = timedelta(days=1)
-"""An incident is final too when any log of the fleet goes on for so long after it, whatever its own hosts do."""
+"""Time after which an incident is final if any log of the fleet continues, even if the logs of its hosts end."""
 JOURNAL_RETENTION = timedelta(days=7)
-"""Agents keep journals, and ids of handled events, for so long: an event is final when its last record is older."""
+"""Time for which agents keep journals and ids of handled events: an event is final when its last record is older."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Horizons:
     of_journals: datetime | None
 
     def is_past(self, ended: datetime | None, hosts: Sequence[str]) -> bool:
-        """Return whether an incident or bridge that ended at ``ended`` is final, because the logs of ``hosts`` go on
+        """Return whether an incident or bridge that ended at ``ended`` is final, because the logs of ``hosts`` continue
         long enough.
         """
         if ended is None:
@@ -37,5 +37,5 @@ class Horizons:
         return all_logs_go_on or newest >= ended + FINAL_AFTER_FOR_FLEET
 
     def is_event_past(self, last: datetime | None) -> bool:
-        """Return whether an event is final, because journals go on for a week after its last record at ``last``."""
+        """Return whether an event is final, because journals continue for a week after its last record at ``last``."""
         return last is not None and self.of_journals is not None and self.of_journals >= last + JOURNAL_RETENTION

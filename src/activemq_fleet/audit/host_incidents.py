@@ -1,6 +1,6 @@
-"""Find the incidents of one host that its runs and bridges show.
+"""Find the incidents of one host in the runs and bridges that its log shows.
 
-``log_record_incidents`` finds those that a number of records shows.
+The module ``log_record_incidents`` finds incidents that consist of many similar records.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_of, link_n
 from activemq_fleet.audit.record_signs import FRAME, REFUSED, STARTS_FAILED, STORE, TWICE
 
 CRASHES = 3
-"""The number of runs in a row that ended without a record that make an incident."""
+"""Number of consecutive runs without a record of their end from which they are an incident."""
 CRASHES_WITHIN = timedelta(days=1)
-"""The longest time between two such ends of one series."""
+"""Longest time between the ends of two runs of one such series."""
 SLOW_START = 60.0
-"""The number of seconds until a broker with its lock is active from which its start is slow."""
+"""Seconds between acquiring the lock and becoming active from which a start counts as slow."""
 STARTS_WITHIN = timedelta(minutes=10)
-"""The longest time between two failed starts of one series."""
+"""Longest time between two failed starts of one series."""
 SOON = timedelta(seconds=30)
-"""A start whose broker ends so soon after it was ready has failed: a bean after <broker> fails 2 to 4 s later."""
+"""Time after readiness within which the end of a broker is a failed start; a bean after <broker> fails in 2 to 4 s."""
 _STARTED = frozenset({"LIFE-STARTED", "LIFE-STARTED-OLD", "LOCK-FILE-WAIT", "LOCK-FILE-WAIT-OLD", "LOCK-DB-WAIT"})
 _SILENT = "X-SILENT-END"
 _PEERS = ("NET-UP", "NET-UP-INTERRUPTED", "NET-DOWN")
@@ -45,13 +45,13 @@ _NAMELESS = "Unknown"
 _ENDS_WITHIN = timedelta(seconds=10)
 """The longest time between the refusal of a bridge and its end."""
 BREAKS = 5
-"""A bridge that breaks so many times in a row, each time soon after it came up, is an incident."""
+"""Number of consecutive breaks of a bridge, each soon after it connected, from which they are an incident."""
 _BREAKS_WITHIN = timedelta(seconds=10)
 """A break that is no later than this after the bridge came up is soon."""
 _BREAKS_APART = timedelta(minutes=5)
 """Breaks that are further apart than this are not in a row."""
 REFUSALS = ("SecurityException", "already connected")
-"""Errors of a bridge that have a separate incident."""
+"""Errors of a bridge that are reported as separate incidents."""
 _BROKEN = ("NET-LOCAL-ERR", "NET-REMOTE-ERR", "NET-DOWN")
 _OPEN = datetime.max.replace(tzinfo=UTC)
 """The end of a bridge that is still up."""

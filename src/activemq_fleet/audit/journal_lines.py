@@ -15,7 +15,7 @@ from activemq_fleet.audit.journals import Epoch, EpochKey, EpochPart, JournalLin
 from activemq_fleet.logs.gzip_pieces import inflated_pieces
 
 LARGEST_JOURNAL_FILE = 1 << 30
-"""Bytes of a file that is read: it is one value in Spark. Agents begin a new one at 16 MiB."""
+"""Largest number of bytes of a journal file, which is a single value in Spark; agents begin a new file at 16 MiB."""
 _AT_ONCE = 4 << 20  # bytes that are decoded at once
 _GZIP = b"\x1f\x8b"  # its first bytes; no line of a journal begins so, whatever the file is called
 _LARGEST = 1 << 43  # records of an epoch that places have room for: at 10,000 a second, 27 years
@@ -226,9 +226,9 @@ def journal_hosts(
 ) -> dict[str, str]:
     """Return by agent the host whose directory has its journal. Lines in the directory of any other do not count.
 
-    A host writes what it likes into its own journal, lines of other agents among them. The host is that of
-    ``agent_hosts``, the inventory's. Else it is the one of ``hosts`` that is named as the agent, as agents are by
-    default. Else it is the first to claim the agent, by the time of its earliest record.
+    A host can write anything into its journal, including lines of other agents. The host is the one in
+    ``agent_hosts`` (from the inventory). Else it is the one of ``hosts`` with the name of the agent, which is the
+    default. Else it is the first host whose journal names the agent, by the time of the earliest record.
     """
     claims: dict[str, dict[str, datetime]] = {}
     for file in files:

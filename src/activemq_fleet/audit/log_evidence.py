@@ -1,4 +1,4 @@
-"""Choose the log records that show trouble at a host, and count those that come by the thousand."""
+"""Select the log records that show problems of a host, and count records that are repeated many times."""
 
 from __future__ import annotations
 

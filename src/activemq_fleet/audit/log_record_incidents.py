@@ -32,9 +32,9 @@ from activemq_fleet.audit.record_signs import (
 )
 
 APART = timedelta(minutes=15)
-"""The longest time between two records of one incident."""
+"""Longest time between two log records of one incident."""
 MESSAGES = 3
-"""The number of refused messages in a series that make an incident."""
+"""Number of refused messages in a series from which they are an incident."""
 SHOWN_NAMES = 6
 """The largest number of accounts, destinations or clients that an incident names."""
 _CLIENTS = 3

@@ -16,7 +16,7 @@ BROKE = "error at"
 _ALIVE = timedelta(seconds=1)
 _STOPS = frozenset({"LIFE-STOPPING", "LIFE-STOPPED", "LIFE-STOPPED-OLD"})
 LASTS = timedelta(minutes=2)
-"""The time after its end from which a bridge that was not rebuilt is lost: a failover takes less."""
+"""Time after which a bridge that ended and was not rebuilt counts as lost; a failover takes less time."""
 _ADDRESS = re.compile(r"//(?:[^/@]*@)?([^/:,()?\s]+):(\d+)")
 _THREAD = re.compile(r"DiscoveryNetworkConnector:([^:]+):")
 _LOST = frozenset({"NET-REMOTE-ERR", "NET-LOCAL-ERR"})
@@ -58,13 +58,13 @@ class LoggedBridge:
     dialled: datetime | None = None
     """The first attempt of a link that never came up."""
     ended_late: bool = False
-    """Whether this host's broker stopped, or its log ends, too soon after the bridge broke to judge it."""
+    """Whether the host's broker stopped, or its log ends, too soon after the end of the bridge to judge the bridge."""
     broken_handshake: datetime | None = None
     """The time at which the last attempt to connect again ended in the handshake, where none followed."""
 
     @property
     def is_broken(self) -> bool:
-        """Whether the bridge was not rebuilt though its broker went on, after an error or a broken handshake."""
+        """Whether the bridge was not rebuilt although its broker kept running, after an error or a broken handshake."""
         is_lost = (self.cause or "").startswith(BROKE) or self.broken_handshake is not None
         is_certain = not self.ended_late or self.broken_handshake is not None
         return self.state == "down" and self.rebuilt is False and is_lost and is_certain

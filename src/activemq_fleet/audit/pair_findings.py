@@ -1,4 +1,4 @@
-"""Conclude what happened to a pair: first from its nodes' logs, then with what bridges and agents saw."""
+"""Determine the incidents of a pair: first from its nodes' logs, then with the observations of bridges and agents."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def incidents_of_pair(
     operations: Sequence[Operation] = (),
     fleet: FleetEvidence = FleetEvidence(),
 ) -> list[Incident]:
-    """Return the incidents of a pair, from its own logs and from what bridges and agents (``witnesses``) saw.
+    """Return the incidents of a pair, from its logs and from the observations of bridges and agents (``witnesses``).
 
     ``fleet`` is what the logs of other hosts show.
     """

@@ -28,7 +28,7 @@ WITHIN = timedelta(minutes=10)
 _STOPPED_FOR = timedelta(minutes=1)
 """The shortest time after the stop of a node after which its lock is certainly free."""
 SLOW = 30.0
-"""The number of seconds from which a takeover counts as slow."""
+"""Seconds from which a takeover counts as slow."""
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 _OBJECT = re.compile(r"@[0-9a-f]+")
 _LAST_WORDS = timedelta(seconds=30)

@@ -33,7 +33,7 @@ the record.
 LEVELS = ("WARN", "ERROR", "FATAL")
 """The levels of warnings and errors."""
 EXHAUSTED_TEXTS = ("OutOfMemoryError", "Too many open files")
-"""Texts with which a record of any kind and level is evidence."""
+"""Texts that make a log record of any kind and level evidence."""
 STARTS_FAILED = frozenset({"LIFE-START-FAILED", "LIFE-CONFIG-INVALID"})
 
 _OF_STORE: Mapping[str, str] = {
@@ -237,7 +237,7 @@ def _slow_access(record: LogEvidence) -> LogEvidence | None:
 
 
 SLOW_REPLAY = 60.0
-"""The number of seconds from which the replay of the journal at a start is slow."""
+"""Seconds from which the replay of the store journal at a start counts as slow."""
 _LIMITS = frozenset({"LIMIT-STORE", "X-LIMIT-PERCENT"})
 _READERS: Mapping[str, Callable[[LogEvidence], LogEvidence | None]] = {
     **dict.fromkeys(_OF_STORE, _store_error),

@@ -1,4 +1,4 @@
-"""Sum up results of tasks into figures for a report: few numbers for each task, which add up to those of all.
+"""Aggregate results of tasks into figures for a report: a few numbers per task, which add up to the totals.
 
 Figures have ``add``, which takes something that a task found, and ``merge``, which adds the figures of another task.
 What a report shows is a few hundred rows, whatever the fleet's size.
@@ -28,7 +28,7 @@ from activemq_fleet.audit.verdict_words import WORST
 
 MOST_INCIDENTS, MOST_HOSTS, MOST_BRIDGES, MOST_SILENCES, MOST_EVENTS, MOST_WORDINGS = 300, 160, 200, 60, 60, 60
 BUCKETS = 240
-"""Slices of time in a chart."""
+"""Number of time slices in a chart."""
 _GRAVEST = get_args(IncidentKind)
 _EDGES = (0.0005, 0.9995)
 """A line with a wrong date must not stretch the time line: so much of both ends is no measure for it."""
@@ -225,9 +225,7 @@ class BridgeFigures:
 
 
 def bridge_state(bridge: LoggedBridge) -> str:
-    """Return the state by which a bridge is counted: ``not rebuilt`` for one that broke for
-    good, else its own state.
-    """
+    """Return the state as which a bridge is counted: ``not rebuilt`` if it broke permanently, else its state."""
     return "not rebuilt" if bridge.is_broken else bridge.state
 
 

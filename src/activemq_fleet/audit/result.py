@@ -13,7 +13,7 @@ from activemq_fleet.node.printable import counted
 AuditOutcome = Literal["clean", "findings", "incomplete"]
 
 UNREAD = 0.02
-"""The share of a host's records above which what could not be read makes the audit incomplete."""
+"""Share of unreadable records of a host above which the audit is incomplete."""
 _GAPS = 1000
 """Gaps that audit.json lists; it counts all."""
 _GAP_KEYS = ("host", "file", "line", "what", "weighs")

@@ -1,4 +1,4 @@
-"""Find when each pair had an active node as scrapes of its metrics show it: from outside, and not by its logs."""
+"""Find when each pair had an active node according to scrapes of its metrics, independent of its logs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from activemq_fleet.documentation import page_reference
 from activemq_fleet.errors import InputError
 
 QUERY = 'activemq:broker_active or up{job="activemq-brokers"} * 0'
-"""The range query whose answer is read: 1 for a host while it is active, 0 while it is scraped, or in vain."""
+"""The range query whose answer is read: 1 for a host that is active, 0 for a host that is not, or cannot be scraped."""
 _LATEST = 253402300799.0  # the end of the year 9999
 _NEAR = 30.0
 """Seconds by which an incident may be away from what scrapes show: two of Prometheus' usual 15 s."""
@@ -136,7 +136,7 @@ def unexplained_gaps(
 ) -> list[Gap]:
     """Return a gap for each unserved period within the audited time that no incident explains.
 
-    Something happened then that the collected logs do not show.
+    Such a gap is an event that the collected logs do not show.
     """
     periods = [
         period for period in scraped.unserved if began.timestamp() <= period.began and period.ended <= ended.timestamp()

@@ -9,7 +9,7 @@ from datetime import datetime
 from activemq_fleet.audit.broker_runs import ObservedRun
 
 MOST = 80
-"""Spans of a host that are drawn: the newest."""
+"""Largest number of spans of a host that are drawn; the newest ones are kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Sort the runs of a pair's nodes by who got the lock first, even where the nodes' clocks differ."""
+"""Sort the runs of a pair's nodes by the order in which they got the lock, even if the nodes' clocks differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST = 4000
 """So many offsets are tried at most: a pair with more runs than that has other troubles."""
 
 Offset = Mapping[str, timedelta]
-"""What is added to a host's times."""
+"""The correction that is added to a host's times."""
 
 
 def clock_offsets(by_host: Mapping[str, Sequence[ObservedRun]], skew: timedelta) -> Offset:

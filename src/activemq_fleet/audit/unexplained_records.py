@@ -9,7 +9,7 @@ from datetime import datetime
 from activemq_fleet.audit.evidence import LogEvidence
 
 WARNINGS = 5
-"""The number of warnings of one wording at one host from which they are reported; an error is reported at once."""
+"""Number of warnings with the same wording on a host from which they are reported; a single error is reported."""
 
 
 @dataclass(frozen=True, slots=True)

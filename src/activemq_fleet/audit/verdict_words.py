@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 PUBLISHING = ("accepted", "sent", "acknowledged", "unconfirmed", "expired")
-"""What a publisher writes about an event."""
+"""The kinds of journal records that a publisher writes about an event."""
 RECEIVING = ("received", "duplicate", "handling", "handled", "quarantined")
-"""What a subscriber writes about an event."""
+"""The kinds of journal records that a subscriber writes about an event."""
 KINDS = (*PUBLISHING, *RECEIVING, "subscribed", "unsubscribed", "barrier", "connected", "connection_lost",
          "started", "stopped")  # fmt: skip
 
 WORST = ("lost", "stuck", "indeterminate", "duplicate", "delivered")
-"""An event's verdict is the first of these that one of its units has."""
+"""The verdicts from worst to best: an event's verdict is the worst verdict of its deliveries."""
 
 BARRIER_TOPIC = "(^|/)__barrier__(/[^/]*)?$"
 """A barrier's topic, ``PREFIX/__barrier__/AGENT`` or the older ``PREFIX/__barrier__``: it closes the prefix."""
 
 TORN = "torn"
-"""Problem of a line that begins like a record and is none: the written text is unreadable."""
+"""The problem of a line that begins like a record but cannot be read."""
 CUT_OFF = "the file is cut off here"
 TOO_LARGE = "the file is too large to be read"
 UNREADABLE = (TORN, CUT_OFF, TOO_LARGE)

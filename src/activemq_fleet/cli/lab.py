@@ -104,7 +104,7 @@ def status_command(lab: Lab, form: str) -> None:
     status = lab.status()
     others = ", ".join(lab.other_sources())
     if others:
-        warn(f"{lab.directory} is the lab of {others}: set that inventory, or run lab up with this one")
+        warn(f"{lab.directory} is the lab of {others}: set that inventory, or run lab up with the current inventory")
     _print(status, form)
 
 

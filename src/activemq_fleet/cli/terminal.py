@@ -82,7 +82,7 @@ def is_terminal(stream: TextIO | None = None) -> bool:
 
 
 def output_width() -> int | None:
-    """Return the number of columns of the terminal that stdout is, or None where stdout is no terminal."""
+    """Return the number of columns of the terminal on stdout, or None if stdout is not a terminal."""
     return shutil.get_terminal_size().columns if is_terminal() else None
 
 

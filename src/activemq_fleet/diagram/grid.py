@@ -1,7 +1,7 @@
 """Place boxes in a grid, and the lines between them so that none crosses a box.
 
-A line between neighbours is straight. Any other line runs in the channels above and below rows, where it has a lane of
-its own, and from channel to channel along the left edge. Its caption is above its lane.
+A line between neighbors is straight. Any other line runs in the channels above and below rows, where it has a separate
+lane, and from channel to channel along the left edge. Its caption is above its lane.
 """
 
 from __future__ import annotations

@@ -99,9 +99,9 @@ def _broker_name_entry(broker: Broker) -> Entry:
     if broker.settings.broker_name:
         why = ""
     elif broker.profile.shares_store:
-        why = "the pair's name for both nodes, since durable subscriptions of bridges carry it"
+        why = "the pair's name for both nodes, because durable subscriptions of bridges contain the broker name"
     else:
-        why = "the host's name, since each node has its own store"
+        why = "the host's name, because each node has a separate store"
     return variable_entry(broker.settings, "broker_name", "brokerName", broker.broker_name, why=why)
 
 

@@ -98,7 +98,7 @@ def _shared_jdbc_entries(broker: Broker, locking: Mapping[str, int | str]) -> It
         broker.settings,
         "lock_acquire_interval",
         "lease",
-        f"{locking.get('acquire')} ms long, held as {locking.get('holder')}",
+        f"{locking.get('acquire')} ms long, with the holder {locking.get('holder')}",
         data={"acquire_ms": locking.get("acquire"), "holder": locking.get("holder")},
     )
     yield variable_entry(
@@ -106,7 +106,7 @@ def _shared_jdbc_entries(broker: Broker, locking: Mapping[str, int | str]) -> It
         "lock_keepalive_interval",
         "keep-alive",
         f"renewed every {locking.get('keepalive')} ms",
-        why="at most half the lease, so that one late renewal does not lose it",
+        why="at most half of the lease, so that a single late renewal does not lose the lease",
         data={"keepalive_ms": locking.get("keepalive")},
     )
 

@@ -113,8 +113,8 @@ def _pure_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[Entry]:
     else:
         yield from _pure_slave_entries(broker)
     steps = (
-        "by hand, as it is never restarted automatically: check both nodes, stop both, copy the store "
-        "from the one that ran last, start the master, wait for its connectors, start the slave"
+        "by hand, because the broker is never restarted automatically: check both nodes, stop both, copy the store "
+        "from the node that ran last, start the master, wait for its connectors, start the slave"
     )
     yield Entry("recovery", steps, why="a slave with an old store would become a second, older master")
 

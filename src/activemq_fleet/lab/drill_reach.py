@@ -56,9 +56,9 @@ class _Answer:
 
 
 def refuse_unreachable(specs: Sequence[AgentLoadSpec], timeout: float = _PATIENCE) -> None:
-    """Raise InputError if the load generators cannot connect to a pair, or could not to its peer node after a fault.
+    """Raise InputError if the load generators cannot connect to a node of a pair, now or after a fault.
 
-    Of each pair one connector must answer within ``timeout`` seconds. A standby node does not listen, so it may refuse
+    One connector of each pair must answer within ``timeout`` seconds. A standby node does not listen, so it may refuse
     the connection, but its name must resolve and its host must answer. No broker may refuse the login.
     """
     wanted = {spec.name: _dials(spec) for spec in specs}

@@ -51,7 +51,7 @@ class JournalWriter:
 class StompLoadSpec:
     """The settings of a StompLoadGenerator; ``rate`` is in messages a second.
 
-    Without a username no login is sent.
+    Without a username, clients connect without a login.
     """
 
     name: str

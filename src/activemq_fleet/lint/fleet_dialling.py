@@ -16,10 +16,10 @@ from activemq_fleet.uris import is_openwire
 _MOST_NAMED = 3
 _ANYTHING = Dialler(has_authority=True, has_certificate=True)
 _FIXES = {
-    "closed": "dial a port that it listens on; explain HOST lists them",
-    "protocol": "dial the port of its OpenWire connector",
-    "clear": "dial ssl:// there, or leave the link to activemq_links, which follows what the far end listens on",
-    "tls": "dial tcp:// there, or leave the link to activemq_links, which follows what the far end listens on",
+    "closed": "use a port on which the far end listens; activemq-fleet explain HOST lists its ports",
+    "protocol": "use the port of the far end's OpenWire connector",
+    "clear": "use ssl:// in the URI, or define the link in activemq_links, which uses the connector of the far end",
+    "tls": "use tcp:// in the URI, or define the link in activemq_links, which uses the connector of the far end",
     "certificate": "set activemq_tls here, with a key store that holds the required certificate; or set "
     "activemq_tls.client_auth: false at the far end",
     "authority": "set activemq_tls here, whose trust store holds the authority of the far end's certificate",

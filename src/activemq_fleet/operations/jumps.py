@@ -139,7 +139,8 @@ def _changes(old_release: Release, wanted: Release) -> Iterator[str]:
         yield f"Java {wanted.java_minimum} or later is required instead of {old_release.java_minimum}"
     if old_release.log_file_name != wanted.log_file_name:
         yield (
-            f"{wanted.log_file_name} configures logging instead of {old_release.log_file_name}: port your own loggers"
+            f"{wanted.log_file_name} configures logging instead of {old_release.log_file_name}: "
+            "port your loggers to the new file"
         )
     if old_release.environment_file != wanted.environment_file:
         yield f"the start script reads {wanted.environment_file} instead of {old_release.environment_file}"
@@ -158,7 +159,7 @@ def _changes(old_release: Release, wanted: Release) -> Iterator[str]:
         yield "waitForSlave and similar attributes are accepted but have no effect"
     gone = [kind for kind in _TOLD if old_release.supports(kind) and not wanted.supports(kind)]
     if gone:
-        yield f"{', '.join(gone)} are gone" if len(gone) > 1 else f"{gone[0]} is gone"
+        yield f"{wanted} does not support {' and '.join(gone)}"
     if wanted.kahadb_version < old_release.kahadb_version:
         yield (f"{wanted} rebuilds the index of a KahaDB store from the journal when it opens a store of {old_release}")
     if wanted.decreases_network_priority and not old_release.decreases_network_priority:

@@ -122,7 +122,7 @@ def plan_migration(
         return MigrationStep(act="wait", phase="prepared", say=f"waiting for {', '.join(missing)}", seconds=_PAUSE)
     if missing:
         raise InputError(
-            f"prepared, but not connected: {', '.join(missing)}: check the log of the new broker for the reason"
+            f"the migration is prepared, but not connected: {', '.join(missing)}: check the log of the new broker"
         )
     return _drain(running, evidence) or _drained(masters, slaves, evidence, retire=retire)
 
@@ -279,7 +279,7 @@ def _drained(
     names = ", ".join(master.host for master in running)
     if not retire:
         say = (
-            f"drained: two counts found no messages on {names}. When no client connects to them any more, stop them "
+            f"the old brokers are drained: two counts found no messages on {names}. If no client uses them, stop them "
             "with -e activemq_retire=true"
         )
         notes = (f"clients that are still connected to the old brokers: {', '.join(connected)}",) if connected else ()
@@ -291,7 +291,7 @@ def _drained(
         )
     living = [slave for slave in slaves if slave.state != "stopped"]
     hosts = tuple(node.host for node in living or running)
-    say = f"drained: stopping the {'slaves' if living else 'masters'} {', '.join(hosts)}"
+    say = f"the old brokers are drained: stop the {'slaves' if living else 'masters'} {', '.join(hosts)}"
     return MigrationStep(act="stop", phase="drained", say=say, hosts=hosts)
 
 
@@ -323,7 +323,7 @@ def _retired(masters: Sequence[MigrationEvidence]) -> MigrationStep:
         f"{', '.join(doubt)}: the store of a stopped broker does not list every durable subscription; the proof that "
         "it is empty is the count of the run that stopped the broker"
     )
-    say = f"retired: the old brokers are stopped and hold no messages. Their stores are kept: {stores}"
+    say = f"the old brokers are retired: they are stopped and hold no messages. Their stores are kept: {stores}"
     return MigrationStep(act="done", phase="retired", say=say, notes=(note,) if doubt else ())
 
 

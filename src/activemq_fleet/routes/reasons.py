@@ -33,7 +33,7 @@ def route_sentence(
     if active and not active.connectors:
         text += f"; they are those that {source.name} held, which {active.identity.host} now drains"
     if choice == "strands":
-        text += "; the broker may also choose a way on which they cannot go on, and keep them there"
+        text += "; the broker may also choose a route that leads to no consumer, and keep messages there"
     elif choice == "full":
         text += "; when a bridge has 1,000 unacknowledged messages, more may take a longer way and be kept there"
     elif choice == "unknown":

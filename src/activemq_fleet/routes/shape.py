@@ -48,7 +48,7 @@ class Edge(NamedTuple):
 class BridgeGraph:
     """A graph of the bridges between brokers; a broker is a number from 0, a set of brokers an int used as a bit set.
 
-    ``replays``: brokers that send a message back where it came from when no consumer is left
+    ``replays``: brokers that send a message back to its sender when no consumer is left
     (replayWhenNoConsumers). ``merges``: brokers whose bridges merge all demand from one peer into
     the subscription that came first (conduit subscriptions before 5.9). Both are sets of brokers as bits.
     """

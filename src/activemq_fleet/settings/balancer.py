@@ -20,7 +20,7 @@ def _check_vip(text: str) -> str:
     except ValueError:
         raise ValueError("must be an IP address such as 10.0.0.100, without a name or a prefix length") from None
     if address.is_multicast or address.is_unspecified or "%" in text:
-        raise ValueError("must be an address that one host can have")
+        raise ValueError("must be an address of a single host, not a multicast or unspecified address")
     return str(address)
 
 

@@ -117,7 +117,7 @@ class DestinationStore(XmlBean):
         return self
 
     def first_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the attribute that selects the destinations; () for all others."""
+        """Return the attribute that selects the destinations; () for the store of all remaining destinations."""
         return ((self.kind, self.destination),) if self.kind and self.destination else ()
 
 

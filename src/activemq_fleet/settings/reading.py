@@ -45,7 +45,7 @@ def read_settings(host: str, variables: Mapping[str, Any]) -> Settings:
 
 def _unknown_variable_problem(host: str, name: str) -> str:
     near = difflib.get_close_matches(name, KNOWN, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"your own variables may begin with {USERS_OWN}"
+    hint = f"did you mean {near[0]}?" if near else f"variables with other purposes may begin with {USERS_OWN}"
     return f"{host}: {name} is not a variable of activemq.fleet: {hint}"
 
 

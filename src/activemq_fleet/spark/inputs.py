@@ -201,7 +201,7 @@ def _list_files(spark: SparkSession, root: str, logs: str) -> tuple[list[InputFi
         host, _, file = path_below(root, row["path"]).partition("/")
         if not file:
             if file_kind(host) == "log":
-                raise InputError(f"{logs} is the directory of one host: name the one above it")
+                raise InputError(f"{logs} is the directory of a single host: name its parent directory")
         elif row["content"] is None:
             kind = file_kind(file)
             files.append(InputFile(row["path"], host, file, kind, row["length"], file.endswith(".gz")))

@@ -49,8 +49,8 @@ def scan_logs(
     """Return a DataFrame with columns ``schema``: the batches that ``through`` yields from the events of log files.
 
     ``through`` is called once for each partition. Events have the columns ``EVENTS_SCHEMA``, in the order of host, file
-    and line. A file is one row for Spark, and a task reads several; one above 32 MB is read as lines, by a task of its
-    own: with the settings ``ONE_PARTITION``.
+    and line. A file is one row for Spark, and a task reads several files. A file above 32 MB is read as lines by a
+    separate task, with the settings ``ONE_PARTITION``.
     """
     # One core for a Spark elsewhere: how many tasks run there at a time is not known.
     partitions = partition_files(files, is_read_as_one_row, cores_of(spark.conf.get("spark.master", None) or ""))

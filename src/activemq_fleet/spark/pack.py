@@ -66,9 +66,10 @@ def pack_environment(output: Path, python_prefix: str | None = None) -> PackedEn
     import venv_pack
 
     if not output.name.endswith(ENDINGS):
-        raise InputError(f"{output}: Spark unpacks what ends with {' or '.join(ENDINGS)}; choose such a name")
+        endings = " or ".join(ENDINGS)
+        raise InputError(f"{output}: Spark unpacks only archives with the suffix {endings}: change the file name")
     if python_prefix is not None and not os.path.isabs(python_prefix):
-        raise InputError(f"--python-prefix {python_prefix}: is not absolute, such as /usr")
+        raise InputError(f"--python-prefix {python_prefix}: write an absolute path, such as /usr")
     distributions = _required_distributions()
     with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.resolve().parent) as directory:
         skeleton = Path(directory) / "environment"

@@ -74,8 +74,8 @@ class LocalTarget:
         arrived_rows = sum(pq.read_metadata(path).num_rows for path in directory.glob("*.parquet"))
         if arrived_rows != rows or not directory.is_dir():
             raise SparkProblem(
-                f"{self.out}: {arrived_rows} of {rows} rows of {name} arrived, the others lie on executors' own disks; "
-                "choose a path that all of them share, such as s3a://, hdfs:// or NFS"
+                f"{self.out}: {arrived_rows} of {rows} rows of {name} arrived, the others are on disks of executors: "
+                "choose a path that all executors share, such as s3a://, hdfs:// or NFS"
             )
         for path in directory.glob(".*.crc"):
             path.unlink()

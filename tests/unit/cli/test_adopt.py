@@ -298,7 +298,7 @@ class TestWhatItRefuses:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            (["{hand}", "--release", "5.18.3"], "its path does not show which host it belongs to, for nothing in it"),
+            (["{hand}", "--release", "5.18.3"], "its path does not show its host, because no part of it"),
             (["o-mq1-a={hand}"], "does not show the release of its broker: add --release o-mq1-a="),
             (["o-mq1-a={hand}", "--release", "9.9.9"], "is not known"),
             (["o-mq1-a={hand}", "--release", "o-mq2-a=5.5.1"], "there is no file of o-mq2-a"),

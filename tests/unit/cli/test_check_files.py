@@ -36,7 +36,7 @@ def schemas_of_5_18_and_5_5_are_available(monkeypatch: pytest.MonkeyPatch) -> No
 
     def load(release: Release, **_: object) -> AnySchema:
         if release.line not in lines:
-            raise SchemaUnavailable(f"the schema of {release} cannot be had")
+            raise SchemaUnavailable(f"the schema of {release} is not available")
         return AnySchema(release)
 
     monkeypatch.setattr(shared, "load_schema", load)

@@ -154,12 +154,12 @@ class TestRender:
         self, inventory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         def unavailable(release: Any, **options: Any) -> FakeSchema:
-            raise SchemaUnavailable("6.3.1: its schema cannot be had")
+            raise SchemaUnavailable("6.3.1: its schema is not available")
 
         monkeypatch.setattr(shared, "load_schema", unavailable)
         assert run("render", "-i", inventory, "-o", tmp_path / "out") == 2
         assert os.listdir(tmp_path) == ["hosts.yml"]
-        assert capsys.readouterr() == ("", "activemq-fleet: error: 6.3.1: its schema cannot be had\n")
+        assert capsys.readouterr() == ("", "activemq-fleet: error: 6.3.1: its schema is not available\n")
 
     def test_a_foreign_directory_is_refused_before_anything_is_read(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -21,6 +21,7 @@ def problems(prose: str) -> list[str]:
         ("The index is built anew.", 'page.md:1: "anew": write again'),
         ("Nobody is active.", 'page.md:1: "Nobody": write the name of the actor'),
         ("It puts it back.", 'page.md:1: "puts it back": write roll back, restore'),
+        ("It broke for\ngood.", 'page.md:1: "for good": write permanently, indefinitely'),
     ],
 )
 def test_banned_phrase_is_reported_with_its_line(prose: str, problem: str) -> None:
@@ -102,7 +103,16 @@ def test_docstrings_of_public_objects_are_checked() -> None:
 
 
 @pytest.mark.parametrize(
-    "start", ["playbooks/", "roles/broker/tasks/", "plugins/modules/", "agent/src/", "src/activemq_fleet/audit/"]
+    "start",
+    [
+        "playbooks/",
+        "roles/broker/tasks/",
+        "plugins/modules/",
+        "agent/src/activemq_agent/cli.py",
+        "agent/src/activemq_agent/connection_events.py",
+        "src/activemq_fleet/audit/",
+        "src/activemq_fleet/operations/__init__.py",
+    ],
 )
-def test_texts_include_tasks_plugins_and_messages(start: str) -> None:
+def test_texts_include_tasks_plugins_messages_and_docstrings(start: str) -> None:
     assert any(text.path.startswith(start) for text in texts())

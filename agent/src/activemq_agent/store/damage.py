@@ -122,7 +122,10 @@ def _damage_inside(db: sqlite3.Connection) -> list[str]:
     application = db.execute("PRAGMA application_id").fetchone()[0]
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if application == APPLICATION_ID and version > VERSION and len(set(version.to_bytes(4))) == 1:
-        raise AgentError("the store was made by a newer agent: install that one, or give this one a state.directory")
+        raise AgentError(
+            "the store was created by a newer agent: install that release of the agent, or set a separate "
+            "state.directory for this one"
+        )
     if (application, version) != (APPLICATION_ID, VERSION):
         return ["the header of the file is damaged"]
     return _damaged_rows(db)

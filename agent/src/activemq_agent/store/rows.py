@@ -43,7 +43,7 @@ class Limits:
 class Outgoing(NamedTuple):
     """An event in the outbox that is to be sent.
 
-    ``seq`` is its place in the outbox, which orders sending. It is not SEQ of the id: ids of callers use none up,
+    ``seq`` is its place in the outbox, which orders sending. It is not the SEQ of the id: ids of callers have no SEQ,
     and a re-queued event has a new place.
     """
 
