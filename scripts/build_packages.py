@@ -22,6 +22,7 @@ from pathlib import Path
 
 from activemq_fleet import __version__
 from scripts import sbom, wheelhouse
+from scripts.archived_links import DeadLinkError, name_help_topics
 
 ROOT = Path(__file__).resolve().parents[1]
 CHECKSUMS = "SHA256SUMS"
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         built = build_release(options.output, source_date())
         if options.sign:
             built.append(sign_checksums(options.output / CHECKSUMS, options.sign))
-    except (BuildError, sbom.SbomError, wheelhouse.WheelhouseError) as error:
+    except (BuildError, DeadLinkError, sbom.SbomError, wheelhouse.WheelhouseError) as error:
         print(f"build_packages: error: {error}", file=sys.stderr)
         return 1
     for path in built:
@@ -82,11 +83,11 @@ def build_distributions(output: Path, epoch: int) -> list[Path]:
     product = sbom.library()
     return [
         library,
-        sbom.write_sbom(library, product, __version__, epoch),
+        sbom.write_library_sbom(library, agent, product, __version__, epoch),
         agent,
-        sbom.write_sbom(agent, sbom.agent(), __version__, epoch),
+        sbom.write_agent_sbom(agent, sbom.agent(), __version__, epoch),
         collection,
-        sbom.write_collection_sbom(collection, library, product, __version__, epoch),
+        sbom.write_collection_sbom(collection, library, agent, product, __version__, epoch),
     ]
 
 
@@ -114,6 +115,8 @@ def build_collection(output: Path, epoch: int) -> Path:
 def normalize_collection(archive: bytes, epoch: int) -> bytes:
     """Return an archive of ansible-galaxy with sorted files, one time, and README.md in place of GALAXY.md.
 
+    Links to the documentation become the commands that print it.
+
     ansible-galaxy lists files in the order of the directory and records the time of the build. MANIFEST.json contains
     the checksum of FILES.json, which changes with the order. Galaxy imports no collection without README.md, which is
     the page of the project in the checkout.
@@ -126,9 +129,14 @@ def normalize_collection(archive: bytes, epoch: int) -> bytes:
             member.name = _archived_name(member.name)
             members[member.name] = member
             contents[member.name] = file.read() if file else b""
+    for name in contents:
+        if name.endswith(".md"):
+            contents[name] = name_help_topics(contents[name].decode(), name, contents).encode()
     files = json.loads(contents["FILES.json"])
     for entry in files["files"]:
         entry["name"] = _archived_name(entry["name"])
+        if entry["ftype"] == "file":
+            entry["chksum_sha256"] = hashlib.sha256(contents[entry["name"]]).hexdigest()
     files["files"].sort(key=lambda entry: entry["name"])
     contents["FILES.json"] = _json_bytes(files)
     manifest = json.loads(contents["MANIFEST.json"])

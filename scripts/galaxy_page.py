@@ -111,7 +111,7 @@ checkout runs all tests.
 
 The documentation is part of the project: `make docs-serve` in a checkout shows it with search, and
 `activemq-fleet help TOPIC` prints its pages. `activemq-fleet rule ID` explains a finding. The file SECURITY.md of the
-project describes how to report a vulnerability.
+collection describes how to report a vulnerability.
 
 ## Release notes
 

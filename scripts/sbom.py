@@ -56,6 +56,17 @@ class Product:
     pins: Mapping[str, Pin]
 
 
+@dataclass(frozen=True, slots=True)
+class Requirer:
+    """A component with the packages that it requires always, and those that it requires for an extra."""
+
+    component: Component
+    required: frozenset[str]
+    optional: frozenset[str]
+    built: tuple[Component, ...] = ()
+    """The wheels of this project that the component needs."""
+
+
 def library() -> Product:
     """Return the library with the requirements of its extras."""
     return _product(ROOT / "pyproject.toml", ROOT / "requirements" / "pipeline.txt")
@@ -84,34 +95,50 @@ def read_pins(text: str) -> dict[str, Pin]:
     return pins
 
 
-def write_sbom(artifact: Path, product: Product, version: str, epoch: int) -> Path:
-    """Write the SBOM of a wheel next to it and return its path."""
-    root = _root_component(artifact, product.name, version, PackageURL("pypi", None, product.name, version))
+def write_agent_sbom(wheel: Path, product: Product, version: str, epoch: int) -> Path:
+    """Write the SBOM of the agent's wheel next to it and return its path."""
+    root = _root_component(wheel, product.name, version, _wheel_url(product, version))
     bom = _document(root, epoch)
-    _add_requirements(bom, root, product.required, product.optional, product.pins)
-    return _write(bom, artifact)
+    _add_requirements(bom, [Requirer(root, product.required, frozenset())], product.pins)
+    return _write(bom, wheel)
 
 
-def write_collection_sbom(artifact: Path, wheel: Path, product: Product, version: str, epoch: int) -> Path:
+def write_library_sbom(wheel: Path, agent_wheel: Path, product: Product, version: str, epoch: int) -> Path:
+    """Write the SBOM of the library's wheel next to it and return its path.
+
+    The lab needs the agent of the same version: an optional component with the hash of ``agent_wheel``.
+    """
+    root = _root_component(wheel, product.name, version, _wheel_url(product, version))
+    bom = _document(root, epoch)
+    needed = _built_wheel(agent_wheel, agent(), version, ComponentScope.OPTIONAL)
+    bom.components.add(needed)
+    requirers = [
+        Requirer(root, product.required, product.optional, (needed,)),
+        Requirer(needed, frozenset(), agent().required),
+    ]
+    _add_requirements(bom, requirers, product.pins)
+    return _write(bom, wheel)
+
+
+def write_collection_sbom(
+    artifact: Path, wheel: Path, agent_wheel: Path, product: Product, version: str, epoch: int
+) -> Path:
     """Write the SBOM of the collection's archive next to it and return its path.
 
-    The collection needs the library of its version: a component with the hash of ``wheel``.
+    The collection needs the library of its version: a component with the hash of ``wheel``. The role ``agent`` installs
+    the agent, an optional component with the hash of ``agent_wheel``.
     """
     root = _root_component(artifact, "activemq.fleet", version, PackageURL("generic", None, "activemq.fleet", version))
     bom = _document(root, epoch)
-    url = PackageURL("pypi", None, product.name, version)
-    needed = Component(
-        type=ComponentType.LIBRARY,
-        name=product.name,
-        version=version,
-        purl=url,
-        bom_ref=str(url),
-        scope=ComponentScope.REQUIRED,
-        hashes=[_hash_of(wheel)],
-    )
-    bom.components.add(needed)
-    bom.register_dependency(root, [needed])
-    _add_requirements(bom, needed, product.required, frozenset(), product.pins)
+    needed = _built_wheel(wheel, product, version, ComponentScope.REQUIRED)
+    optional = _built_wheel(agent_wheel, agent(), version, ComponentScope.OPTIONAL)
+    bom.components.update([needed, optional])
+    requirers = [
+        Requirer(root, frozenset(), frozenset(), (needed, optional)),
+        Requirer(needed, product.required, frozenset()),
+        Requirer(optional, frozenset(), agent().required),
+    ]
+    _add_requirements(bom, requirers, product.pins)
     return _write(bom, artifact)
 
 
@@ -152,6 +179,23 @@ def _root_component(artifact: Path, name: str, version: str, url: PackageURL) ->
     )
 
 
+def _wheel_url(product: Product, version: str) -> PackageURL:
+    return PackageURL("pypi", None, product.name, version)
+
+
+def _built_wheel(wheel: Path, product: Product, version: str, scope: ComponentScope) -> Component:
+    url = _wheel_url(product, version)
+    return Component(
+        type=ComponentType.LIBRARY,
+        name=product.name,
+        version=version,
+        purl=url,
+        bom_ref=str(url),
+        scope=scope,
+        hashes=[_hash_of(wheel)],
+    )
+
+
 def _hash_of(file: Path) -> HashType:
     return HashType(alg=HashAlgorithm.SHA_256, content=hashlib.sha256(file.read_bytes()).hexdigest())
 
@@ -164,16 +208,22 @@ def _document(root: Component, epoch: int) -> Bom:
     )
 
 
-def _add_requirements(
-    bom: Bom, root: Component, required: frozenset[str], optional: frozenset[str], pins: Mapping[str, Pin]
-) -> None:
+def _add_requirements(bom: Bom, requirers: Iterable[Requirer], pins: Mapping[str, Pin]) -> None:
+    """Add the packages that the requirers need, directly or not, and who requires each of them."""
+    requirers = tuple(requirers)
+    required = frozenset[str]().union(*(requirer.required for requirer in requirers))
+    optional = frozenset[str]().union(*(requirer.optional for requirer in requirers))
+    if missing := sorted((required | optional) - pins.keys()):
+        raise SbomError(f"requirements/pipeline.txt does not pin {', '.join(missing)}: run `make requirements`")
     always = _closure(required, pins)
     components = {
         name: _pinned_component(pins[name], optional=name not in always)
         for name in sorted(_closure(required | optional, pins))
     }
     bom.components.update(components.values())
-    bom.register_dependency(root, [components[name] for name in sorted(required | optional)])
+    for requirer in requirers:
+        names = sorted(requirer.required | requirer.optional)
+        bom.register_dependency(requirer.component, [*requirer.built, *(components[name] for name in names)])
     for name, component in components.items():
         bom.register_dependency(component, [child for key, child in components.items() if name in pins[key].parents])
 

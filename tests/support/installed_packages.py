@@ -55,7 +55,11 @@ class InstalledPackages:
 
 def variables_without_checkout(home: Path) -> dict[str, str]:
     """Return this process's environment variables without those that lead to the checkout."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OF_CHECKOUT)}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(_OF_CHECKOUT) and str(ROOT) not in value
+    }
     programs = [path for path in os.environ["PATH"].split(":") if not Path(path).is_relative_to(ROOT)]
     return kept | {
         "HOME": str(home),

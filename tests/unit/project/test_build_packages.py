@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import io
 import json
 import os
@@ -13,12 +14,29 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
-from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-from scripts.build_packages import BuildError, normalize_collection, pack_wheelhouse, sign_checksums, write_checksums
-from scripts.sbom import SbomError, agent, library, read_pins, write_collection_sbom, write_sbom
+from activemq_fleet import __version__
+from scripts.build_packages import (
+    BuildError,
+    normalize_collection,
+    pack_wheelhouse,
+    sign_checksums,
+    write_checksums,
+    write_requirements,
+)
+from scripts.sbom import (
+    SbomError,
+    agent,
+    library,
+    read_pins,
+    write_agent_sbom,
+    write_collection_sbom,
+    write_library_sbom,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 EPOCH = 1_700_000_000
@@ -132,48 +150,95 @@ def hashes_of(requirements: str) -> dict[str, set[str]]:
     return {words[0]: {word.removeprefix("--hash=sha256:") for word in words[1:]} for words in lines}
 
 
-def sbom_of(tmp_path: Path, product: Any) -> dict[str, Any]:
-    artifact = tmp_path / f"{product.name}.whl"
-    artifact.write_bytes(b"wheel")
-    return dict(json.loads(write_sbom(artifact, product, "1.2.3", EPOCH).read_text()))
-
-
-def test_sbom_of_agent_names_every_pin_with_its_hashes(tmp_path: Path) -> None:
-    document = sbom_of(tmp_path, agent())
-    components = {
+def hashes_in(sbom: Path) -> dict[str, set[str]]:
+    """NAME==VERSION -> hashes of an SBOM."""
+    return {
         f"{component['name']}=={component['version']}": {digest["content"] for digest in component["hashes"]}
-        for component in document["components"]
+        for component in json.loads(sbom.read_text())["components"]
     }
-    assert components == hashes_of("agent.txt")
-    assert document["metadata"]["timestamp"] == "2023-11-14T22:13:20+00:00"
-    (root,) = document["metadata"]["component"]["hashes"]
-    assert root == {"alg": "SHA-256", "content": hashlib.sha256(b"wheel").hexdigest()}
 
 
-def test_sbom_of_library_separates_requirements_of_extras(tmp_path: Path) -> None:
-    document = sbom_of(tmp_path, library())
+@pytest.fixture
+def artifacts(tmp_path: Path) -> dict[str, Path]:
+    """The files of which SBOMs are written."""
+    paths = {name: tmp_path / name for name in ("library.whl", "agent.whl", "collection.tar.gz")}
+    for name, path in paths.items():
+        path.write_text(name)
+    return paths
+
+
+def built(*paths: Path) -> dict[str, set[str]]:
+    """NAME==VERSION -> hashes of the wheels of this project."""
+    names = {"library.whl": "activemq-fleet", "agent.whl": "activemq-agent"}
+    return {f"{names[path.name]}==1.2.3": {hashlib.sha256(path.read_bytes()).hexdigest()} for path in paths}
+
+
+def test_sbom_of_agent_names_every_pin_with_its_hashes(artifacts: dict[str, Path]) -> None:
+    sbom = write_agent_sbom(artifacts["agent.whl"], agent(), "1.2.3", EPOCH)
+    assert hashes_in(sbom) == hashes_of("agent.txt")
+    metadata = json.loads(sbom.read_text())["metadata"]
+    assert metadata["timestamp"] == "2023-11-14T22:13:20+00:00"
+    (root,) = metadata["component"]["hashes"]
+    assert root == {"alg": "SHA-256", "content": hashlib.sha256(b"agent.whl").hexdigest()}
+
+
+def test_sbom_of_library_names_every_pin_and_agent_with_hashes(artifacts: dict[str, Path]) -> None:
+    sbom = write_library_sbom(artifacts["library.whl"], artifacts["agent.whl"], library(), "1.2.3", EPOCH)
+    assert hashes_in(sbom) == hashes_of("pipeline.txt") | built(artifacts["agent.whl"])
+
+
+def test_sbom_of_library_separates_requirements_of_extras(artifacts: dict[str, Path]) -> None:
+    sbom = write_library_sbom(artifacts["library.whl"], artifacts["agent.whl"], library(), "1.2.3", EPOCH)
+    document = json.loads(sbom.read_text())
     scopes = {component["name"]: component["scope"] for component in document["components"]}
-    assert {scopes[name] for name in ("ansible-core", "lxml", "cryptography", "markupsafe")} == {"required"}
-    assert {scopes[name] for name in ("pyspark", "pyarrow", "paho-mqtt", "psutil")} == {"optional"}
-    # The agent is a distribution of its own.
-    assert not {"structlog", "pytest"} & scopes.keys()
-    pinned = hashes_of("pipeline.txt")
-    for component in document["components"]:
-        digests = {digest["content"] for digest in component["hashes"]}
-        assert digests == pinned[f"{component['name']}=={component['version']}"]
+    assert {scopes[name] for name in ("ansible-core", "lxml", "cryptography", "markupsafe", "click")} == {"required"}
+    optional = ("pyspark", "pyarrow", "paho-mqtt", "psutil", "structlog", "activemq-agent")
+    assert {scopes[name] for name in optional} == {"optional"}
+    assert "pytest" not in scopes
 
 
-def test_sbom_of_collection_names_wheel_and_every_dependency_with_hash(tmp_path: Path) -> None:
-    archive, wheel = tmp_path / "fleet.tar.gz", tmp_path / "fleet.whl"
-    archive.write_bytes(b"archive")
-    wheel.write_bytes(b"wheel")
-    document = json.loads(write_collection_sbom(archive, wheel, library(), "1.2.3", EPOCH).read_text())
-    hashes = {
-        component["name"]: [digest["content"] for digest in component.get("hashes", [])]
-        for component in document["components"]
-    }
-    assert hashes["activemq-fleet"] == [hashlib.sha256(b"wheel").hexdigest()]
-    assert [name for name, digests in hashes.items() if not digests] == []
+def test_sbom_of_collection_names_wheels_and_every_dependency_with_hash(artifacts: dict[str, Path]) -> None:
+    collection, *wheels = (artifacts[name] for name in ("collection.tar.gz", "library.whl", "agent.whl"))
+    named = hashes_in(write_collection_sbom(collection, wheels[0], wheels[1], library(), "1.2.3", EPOCH))
+    pinned = hashes_of("pipeline.txt") | built(*wheels)
+    assert {name: pinned[name] for name in named} == named
+    plain = {name.partition("==")[0] for name in named}
+    assert {"activemq-fleet", "activemq-agent", "ansible-core", "cryptography", "structlog"} <= plain
+    assert not {"pyspark", "psutil", "pytest"} & plain
+
+
+def test_requirements_of_release_pin_wheels_and_every_package(tmp_path: Path) -> None:
+    contents = {f"activemq_{name}-{__version__}-py3-none-any.whl": name for name in ("fleet", "agent")}
+    for file, text in contents.items():
+        (tmp_path / file).write_text(text)
+    paths = write_requirements(tmp_path)
+    assert [path.name for path in paths] == ["requirements.txt", "requirements-pipeline.txt"]
+    for path, pins in zip(paths, ("run.txt", "pipeline.txt"), strict=True):
+        text = path.read_text().replace("\\\n", " ")
+        lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
+        found = {words[0]: {word.removeprefix("--hash=sha256:") for word in words[1:]} for words in lines}
+        wheels = {name: hashes for name, hashes in found.items() if name.startswith("./")}
+        assert {name[2:].partition("[")[0]: hashes for name, hashes in wheels.items()} == {
+            file: {hashlib.sha256(text.encode()).hexdigest()} for file, text in contents.items()
+        }
+        assert {name: hashes for name, hashes in found.items() if name not in wheels} == hashes_of(pins)
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+def test_pins_contain_what_each_python_version_requires(version: str) -> None:
+    # The pins are those of Python 3.11: a requirement of a later version alone would not be among them.
+    pinned = {canonicalize_name(name.partition("==")[0]): name.partition("==")[2] for name in hashes_of("pipeline.txt")}
+    markers = {"python_version": version, "python_full_version": f"{version}.0", "sys_platform": "linux", "extra": ""}
+    checked = 0
+    for name, pin in pinned.items():
+        distribution = importlib.metadata.distribution(name)
+        assert distribution.version == pin, name
+        for text in distribution.requires or ():
+            requirement = Requirement(text)
+            if requirement.marker is None or requirement.marker.evaluate(markers):
+                assert canonicalize_name(requirement.name) in pinned, f"{name} requires {requirement}"
+                checked += 1
+    assert checked > 20
 
 
 def test_pin_without_hash_is_refused() -> None:

@@ -1,0 +1,110 @@
+"""The pages of the collection's archive name only what the archive and the library contain."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tarfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from activemq_fleet.cli.main import group
+from scripts.archived_links import DeadLinkError, name_help_topics
+from scripts.build_packages import build_collection
+
+FILES = {"README.md", "CHANGELOG.md", "roles/broker/README.md", "LICENSE"}
+PLACES = {
+    "playbook": "playbooks/{}.yml",
+    "role": "roles/{}/meta/argument_specs.yml",
+    "public module": "plugins/modules/{}.py",
+    "filter": "plugins/filter/{}.py",
+    "test": "plugins/test/{}.py",
+    "inventory plugin": "plugins/inventory/{}.py",
+}
+"""Heading of a table of the README -> the file of a row."""
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return the files of the built archive, of which only the pages have a content."""
+    archive = build_collection(tmp_path_factory.mktemp("archive"), 1_700_000_000)
+    with tarfile.open(archive) as opened:
+        texts = {}
+        for member in opened.getmembers():
+            file = opened.extractfile(member) if member.name.endswith((".md", ".json")) else None
+            texts[member.name] = file.read().decode() if file else ""
+    return texts
+
+
+@pytest.mark.parametrize(
+    ("text", "rewritten"),
+    [
+        ("see ([status](docs/status.md)).", "see (status: `activemq-fleet help status`)."),
+        ("serves [metrics](docs/metrics.md#ports) here", "serves metrics (`activemq-fleet help metrics`) here"),
+        ("[site](https://example.org/a) [part](#part) [log](CHANGELOG.md)", None),
+        ("![picture](https://example.org/a.png)", None),
+    ],
+)
+def test_link_to_documentation_becomes_its_command(text: str, rewritten: str | None) -> None:
+    assert name_help_topics(text, "README.md", FILES) == (rewritten or text)
+
+
+def test_link_of_page_in_directory_is_relative_to_it() -> None:
+    with pytest.raises(DeadLinkError, match=r"roles/broker/README.md links LICENSE, which the archive"):
+        name_help_topics("[license](LICENSE)", "roles/broker/README.md", FILES)
+
+
+@pytest.mark.parametrize("target", ["examples/README.md", "docs/pictures/fleet.png", "scripts/setup.sh"])
+def test_link_to_file_outside_archive_is_an_error(target: str) -> None:
+    with pytest.raises(DeadLinkError, match=re.escape(target)):
+        name_help_topics(f"[page]({target})", "README.md", FILES)
+
+
+def test_every_relative_link_of_archive_leads_to_its_file(pages: dict[str, str]) -> None:
+    for name, text in ((name, text) for name, text in pages.items() if name.endswith(".md")):
+        targets = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'(?:href|src)="([^"]+)"', text)
+        relative = [target for target in targets if ":" not in target and not target.startswith("#")]
+        missing = [
+            target for target in relative if (Path(name).parent / target.partition("#")[0]).as_posix() not in pages
+        ]
+        assert missing == [], name
+
+
+def test_every_topic_of_archive_has_its_page(pages: dict[str, str]) -> None:
+    named = {
+        topic
+        for name, text in pages.items()
+        if name.endswith(".md")
+        for topic in re.findall(r"activemq-fleet help ([a-z-]+)", text)
+    }
+    assert {"status", "install", "security"} <= named
+    for topic in sorted(named):
+        shown = CliRunner().invoke(group, ["help", topic])
+        assert shown.exit_code == 0, topic
+
+
+def test_every_file_that_readme_names_is_in_archive(pages: dict[str, str]) -> None:
+    files = set(re.findall(r"\b[A-Z]+\.md\b|\bLICENSE\b|\bchangelogs/[a-z.]+\b", pages["README.md"]))
+    assert {"CHANGELOG.md", "SECURITY.md", "LICENSE", "changelogs/changelog.yaml"} <= files
+    assert files <= pages.keys()
+
+
+def test_every_playbook_role_and_plugin_of_readme_is_in_archive(pages: dict[str, str]) -> None:
+    listed = set()
+    for table in re.split(r"\n(?=\| [a-z ]+ \| purpose \|)", pages["README.md"])[1:]:
+        title = table.split("|")[1].strip()
+        for name in re.findall(r"^\| `activemq\.fleet\.([a-z_]+)` \|", table, re.MULTILINE):
+            assert PLACES[title].format(name) in pages, name
+            listed.add(name)
+    assert len(listed) > 30
+    assert listed == set(re.findall(r"activemq\.fleet\.([a-z_]+)", pages["README.md"]))
+
+
+def test_checksums_of_archive_are_those_of_rewritten_pages(pages: dict[str, str]) -> None:
+    recorded = {entry["name"]: entry["chksum_sha256"] for entry in json.loads(pages["FILES.json"])["files"]}
+    for name, text in pages.items():
+        if name.endswith(".md"):
+            assert recorded[name] == hashlib.sha256(text.encode()).hexdigest(), name
