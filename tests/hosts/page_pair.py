@@ -11,6 +11,7 @@ from pathlib import Path
 from activemq_fleet.artifacts import jars_for
 from activemq_fleet.releases import Release
 from tests.hosts.machines import Rack
+from tests.hosts.playbooks import environment
 from tests.hosts.reader_shell import ReaderShell
 
 HOSTS = {"orders-mq01-a.example.com": "10.77.0.31", "orders-mq01-b.example.com": "10.77.0.32"}
@@ -46,7 +47,7 @@ def inventory_of(release: str) -> str:
 
 def prepare_reader(repository: Path, rack: Rack, directory: Path, release: str) -> ReaderShell:
     """Return a shell in ``directory``, which gets ``inventory``; its hosts run, and no broker is installed."""
-    shell = ReaderShell(repository, rack, HOSTS, directory)
+    shell = ReaderShell(environment(repository, rack), rack, HOSTS, directory)
     (directory / "inventory").mkdir()
     (directory / "inventory/hosts.yml").write_text(inventory_of(release))
     (directory / "inventory/zz.activemq.yml").write_text("plugin: activemq.fleet.topology\n")

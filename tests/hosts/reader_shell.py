@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.hosts.machines import Rack
-from tests.hosts.playbooks import environment
 
 
 class ReaderShell:
     """Runs commands in a directory of the controller, whose ssh knows the machines by their host names.
 
-    ``addresses`` maps each host name to its address in the rack's network.
+    ``variables`` are the environment variables of the reader; ``addresses`` maps each host name to its address in the
+    rack's network.
     """
 
-    def __init__(self, repository: Path, rack: Rack, addresses: Mapping[str, str], directory: Path) -> None:
+    def __init__(self, variables: Mapping[str, str], rack: Rack, addresses: Mapping[str, str], directory: Path) -> None:
         with (rack.state / "ssh_config").open("a") as file:
             file.writelines(f"Host {host}\n    HostName {address}\n" for host, address in addresses.items())
         programs = directory / "bin"
@@ -26,8 +26,7 @@ class ReaderShell:
             (programs / name).write_text(f'#!/bin/sh\nPATH=/usr/bin:/bin exec {rack.state / name} "$@"\n')
             (programs / name).chmod(0o755)
         self.directory = directory
-        self.variables = environment(repository, rack)
-        self.variables["PATH"] = f"{programs}:{self.variables['PATH']}"
+        self.variables = {**variables, "PATH": f"{programs}:{variables['PATH']}"}
 
     def __call__(self, command: str) -> str:
         """Return the output of ``command``, errors included; AssertionError if it fails."""

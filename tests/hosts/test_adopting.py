@@ -20,7 +20,7 @@ from activemq_fleet.adopt.xml_diff import differences, xml_element_of
 from activemq_fleet.releases import Release
 from tests.hosts.machines import Rack
 from tests.hosts.machines.errors import MachinesError
-from tests.hosts.playbooks import PASSWORD, Controller
+from tests.hosts.playbooks import PASSWORD, Controller, environment
 from tests.hosts.reader_shell import ReaderShell
 from tests.hosts.software import archive_of
 from tests.situations import in_every_situation
@@ -108,7 +108,7 @@ def test_the_page_takes_running_brokers_with_their_messages_over(
     rack: Rack, originals: dict[str, str], repository: Path, tmp_path: Path
 ) -> None:
     page = (repository / "docs/adopting.md").read_text()
-    shell = ReaderShell(repository, rack, HOSTS, tmp_path)
+    shell = ReaderShell(environment(repository, rack), rack, HOSTS, tmp_path)
     client = Controller(repository, rack)
     core, edge = HOSTS["core-mq02-a"], HOSTS["edge-mq01-a"]
     for address in HOSTS.values():

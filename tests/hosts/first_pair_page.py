@@ -1,0 +1,60 @@
+"""Run ``docs/first-pair.md`` as it is written, on two systemd hosts with a shared directory.
+
+The page names a release whose archive the tests cannot download, so that the commands run with another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from activemq_fleet.releases import Release
+from tests.hosts.machines import Rack
+from tests.hosts.reader_shell import ReaderShell
+from tests.hosts.software import archive_of
+from tests.support.command_blocks import Command, read_page
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "first-pair.md"
+RELEASE_OF_PAGE = "6.3.1"
+RELEASE = "5.18.3"
+HOSTS = {"orders-mq01-a.example.com": "10.77.0.61", "orders-mq01-b.example.com": "10.77.0.62"}
+SHARE = "/srv/activemq"
+REMOVAL = ("systemctl ", "rm ")
+STORE = f"{SHARE}/orders-mq01"
+
+
+def inventory_of_page() -> str:
+    """Return the inventory with what the page asks its reader to replace, and the user of the machines."""
+    (text,) = [step[1] for step in read_page(PAGE).steps if not isinstance(step, Command)]
+    archive = archive_of(Release.of(RELEASE))
+    checksum = hashlib.sha512(archive.read_bytes()).hexdigest()
+    path = f"/srv/software/apache-activemq-{RELEASE}-bin.tar.gz"
+    replaced = text.replace(RELEASE_OF_PAGE, RELEASE).replace("CHECKSUM", checksum).replace(path, str(archive))
+    return replaced.replace("ansible_become: true", "ansible_user: root\n    activemq_heap: 256m")
+
+
+def check_first_pair(rack: Rack, shell: ReaderShell) -> None:
+    """Run each step of the page, and check that the pair serves and that its removal leaves only the store."""
+    page = read_page(PAGE)
+    printed = {}
+
+    for step in page.steps:
+        if not isinstance(step, Command):
+            (shell.directory / step[0]).write_text(inventory_of_page())
+        elif step.line.startswith(REMOVAL):
+            for host in HOSTS:
+                rack[host].run("bash", "-ec", step.line.replace(RELEASE_OF_PAGE, RELEASE))
+        else:
+            printed[step.line.strip()] = shell(step.line)
+
+    site = printed["ansible-playbook -i hosts.yml activemq.fleet.site"]
+    status = printed["activemq-fleet status -i hosts.yml"]
+    assert f"{RELEASE} active" in site
+    assert f"{RELEASE} standby" in site
+    assert "orders-mq01-a" in status
+    assert page.excluded == ()
+    for host in HOSTS:
+        assert "activemq" not in rack[host].run("ls", "/opt", "/etc/systemd/system")
+        assert "activemq" not in rack[host].run("ls", "/var/lib").split()
+        assert rack[host].run("systemctl", "is-system-running").strip() == "running"
+        assert "db-1.log" in rack[host].run("find", STORE)
