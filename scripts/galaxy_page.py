@@ -69,11 +69,11 @@ In the directory with the files of a release:
 
 ```sh
 pip install --require-hashes --requirement requirements.txt
-ansible-galaxy collection install --offline activemq-fleet-{version}.tar.gz
+ansible-galaxy collection install --offline --force activemq-fleet-{version}.tar.gz
 ```
 
 `requirements.txt` pins the library and all packages with their hashes. The wheel of the library contains the
-collection, too, so that the first command is sufficient.
+collection, too, so that the first command is sufficient. The second one requires `--force` for this reason.
 
 ## Use cases
 

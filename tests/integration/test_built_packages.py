@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.situations import in_every_situation
-from tests.support.command_blocks import Command, Page, read_page, run_command, run_page, run_steps
+from tests.support.command_blocks import Command, Page, read_page, read_section, run_command, run_page, run_steps
 from tests.support.installed_packages import (
     DOCS,
     ROOT,
@@ -95,7 +95,7 @@ def test_first_failover_tutorial_works_with_built_packages(installed: InstalledP
 
 @pytest.mark.timeout(3000)
 def test_molecule_kit_works_with_built_packages(installed: InstalledPackages, tmp_path: Path) -> None:
-    copy, _ = read_page(DOCS / "molecule.md").steps
+    (copy,) = read_section(DOCS / "molecule.md", "2. Copy the scenario").steps
     assert isinstance(copy, Command)
     run_command(copy, tmp_path, installed.variables)
     inventory = read_page(DOCS / "first-failover.md").steps[0]
