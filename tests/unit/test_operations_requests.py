@@ -88,7 +88,7 @@ def test_seconds_waited_add_up_until_the_next_act() -> None:
 def test_evidence_of_another_type_is_refused_by_host_and_key() -> None:
     with pytest.raises(InputError, match=rf"{B}: .* cannot be used: pid must be of the type int, not 'seven'"):
         restart(RunProgress(), {A: {}, B: {"pid": "seven"}})
-    with pytest.raises(InputError, match=rf"{A}: .* cannot be used: state is no BrokerState: 'fine'"):
+    with pytest.raises(InputError, match=rf"{A}: .* cannot be used: state must be of the type BrokerState, not 'fine'"):
         restart(RunProgress(), {A: {"state": "fine"}, B: {}})
 
 
