@@ -74,7 +74,7 @@ def file_findings(
         elif kind is not None:
             findings = [_kind_finding(kind, file)]
         else:
-            source = _readable(data)
+            source = readable_document(data)
             document = Document(source, release, other_files=other_files)
             findings = list(document_findings(document, file, selection))
             if schema is not None:
@@ -163,7 +163,7 @@ def _refuses(name: str) -> bool:
     return name in all_rules() and all_rules()[name].refuses
 
 
-def _readable(data: bytes) -> XmlDocument:
+def readable_document(data: bytes) -> XmlDocument:
     """Return the file as XML, stray ampersands replaced. Raises UnreadableError."""
     document = XmlDocument(data)
     try:
@@ -244,7 +244,7 @@ def exposure_of_file(data: bytes, release: Release, other_files: Mapping[str, by
     if template_mark(text_of(data, None)) is not None:
         return "openwire"
     try:
-        document = Document(_readable(data), release, other_files=other_files)
+        document = Document(readable_document(data), release, other_files=other_files)
     except UnreadableError:
         return "openwire"
     if any(page is None or page.brokers for _, page in imported_files(document)):

@@ -7,14 +7,19 @@ after the end of an element, on the same line, holds for that element.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from xml.parsers import expat
 
+from activemq_fleet.errors import shorten_list
 from activemq_fleet.findings import Finding
+from activemq_fleet.lint.file_kinds import KIND_RULE
+from activemq_fleet.lint.file_network import DUPLEX_RULE
+from activemq_fleet.lint.files import readable_document
 from activemq_fleet.lint.selection import EVERY_RULE, Selection
-from activemq_fleet.schema import text_of
+from activemq_fleet.lint.versions_placeholders import template_mark
+from activemq_fleet.schema import UnreadableError, text_of
 
 UNUSABLE, UNUSED = "X001", "X002"
 _MARK = "activemq-fleet:"
@@ -53,7 +58,8 @@ def apply_suppressions(
     """Return findings, waived where a comment in their file suppresses them, and findings about unusable comments.
 
     ``contents`` are the files by the path that findings have. ``known`` are the ids of all rules. A comment that
-    suppresses nothing is a finding, unless ``selection`` leaves its rule out.
+    suppresses nothing is a finding, unless its rule did not check the file: ``selection`` leaves the rule out, the file
+    cannot be read, or the rule compares several files and there is one.
     """
     suppressions = {path: read_suppressions(content) for path, content in contents.items()}
     used: set[tuple[str, int, str]] = set()
@@ -65,30 +71,67 @@ def apply_suppressions(
             finding = replace(finding, waived=comment.reason)
         result.append(finding)
     rules = frozenset(known)
+    problems: list[Finding] = []
     for path, comments in suppressions.items():
+        of_file = [finding for finding in result if finding.file == path]
         for comment in comments:
-            result += (problem for problem in _problems_of(comment, path, rules, used, selection))
-    return tuple(result)
+            reason = _reason_unusable(comment, rules)
+            if reason:
+                message = f"the comment {reason}, so it suppresses nothing"
+                problems.append(_finding(UNUSABLE, path, comment.line, message, _FORM))
+                continue
+            problems += (
+                _unused_finding(rule, comment, path, of_file)
+                for rule in comment.rules
+                if (path, comment.line, rule) not in used
+                and selection.includes(rule)
+                and _has_run(rule, of_file, contents, path)
+            )
+    return (*result, *(problem for problem in problems if selection.includes(problem.rule)))
 
 
-def _problems_of(
-    comment: Suppression, path: str, known: frozenset[str], used: set[tuple[str, int, str]], selection: Selection
-) -> Iterator[Finding]:
-    reason = ""
+def _reason_unusable(comment: Suppression, known: frozenset[str]) -> str:
+    """Return why a comment cannot suppress anything; "" for a comment that can."""
     if not comment.rules:
-        reason = "names no rule after disable="
-    elif unknown := [rule for rule in comment.rules if rule not in known]:
-        reason = f"names {unknown[0]}, and no rule has that id"
-    elif not comment.reason:
-        reason = f"disables {', '.join(comment.rules)} without a reason"
-    if reason and selection.includes(UNUSABLE):
-        yield _finding(UNUSABLE, path, comment.line, f"the comment {reason}, so it suppresses nothing", _FORM)
-    if reason or not selection.includes(UNUSED):
-        return
-    for rule in comment.rules:
-        if (path, comment.line, rule) not in used and selection.includes(rule):
-            message = f"the comment disables {rule}, which reports nothing there"
-            yield _finding(UNUSED, path, comment.line, message, f"remove {rule} from the comment")
+        return "names no rule after disable="
+    if unknown := [rule for rule in comment.rules if rule not in known]:
+        return f"names {unknown[0]}, and no rule has that id"
+    return "" if comment.reason else f"disables {', '.join(comment.rules)} without a reason"
+
+
+def _has_run(rule: str, findings: Sequence[Finding], contents: Mapping[str, bytes], path: str) -> bool:
+    """Return whether a rule has checked a file; ``findings`` are those of the file."""
+    if any(finding.rule == rule for finding in findings):
+        return True
+    if rule == DUPLEX_RULE and len(contents) == 1:
+        return False
+    return _is_readable(contents[path]) and not any(finding.rule == KIND_RULE for finding in findings)
+
+
+def _is_readable(content: bytes) -> bool:
+    """Return whether the rules for files can check a file: it is XML, and no template."""
+    try:
+        readable_document(content)
+    except UnreadableError:
+        return False
+    return template_mark(text_of(content, None)) is None
+
+
+def _unused_finding(rule: str, comment: Suppression, path: str, findings: Sequence[Finding]) -> Finding:
+    """Return the finding about a comment that does not suppress any of the file's ``findings`` of a rule."""
+    others = [finding for finding in findings if finding.rule == rule and finding.waived is None]
+    lines = sorted({finding.line for finding in others if finding.line is not None})
+    if len(lines) < len({finding.line for finding in others}):
+        message = f"the comment disables {rule} for an element, but {rule} is about the whole file"
+        fix = "put the comment before the root element"
+    elif lines:
+        places = f"line {lines[0]}" if len(lines) == 1 else f"lines {shorten_list([str(line) for line in lines])}"
+        message = f"the comment disables {rule}, which reports nothing there, but reports a finding on {places}"
+        fix = f"move the comment before the element on line {lines[0]}, or remove {rule} from the comment"
+    else:
+        message = f"the comment disables {rule}, which reports nothing there"
+        fix = f"remove {rule} from the comment"
+    return _finding(UNUSED, path, comment.line, message, fix)
 
 
 def _finding(rule: str, path: str, line: int, message: str, fix: str) -> Finding:

@@ -93,6 +93,55 @@ def test_comment_is_not_called_unused_where_its_rule_is_not_selected() -> None:
     assert outcome(f"{COMMENT}\n{NAMELESS}", select=("N009", "X")) == []
 
 
+def unused(content: bytes, *, select: tuple[str, ...]) -> list[tuple[str, str]]:
+    findings = lint_file(content, Release.of("5.18.3"), schema_of=None, select=select)
+    marked = suppress_by_comments(findings, {ACTIVEMQ_XML: content}, select=select)
+    return [(finding.message, finding.fix) for finding in marked if finding.rule == "X002"]
+
+
+def test_comment_before_an_element_about_the_whole_file_names_the_right_place() -> None:
+    content = document("").replace(b"<broker", b"<!-- activemq-fleet: disable=S002 accepted -->\n<broker", 1)
+    assert unused(content, select=("S002", "X")) == [
+        (
+            "the comment disables S002 for an element, but S002 is about the whole file",
+            "put the comment before the root element",
+        )
+    ]
+
+
+def test_comment_at_another_element_names_the_lines_of_the_findings() -> None:
+    inside = f'{COMMENT}\n<networkConnector name="x" uri="static:(tcp://a:61616)"/>\n{NAMELESS}\n{NAMELESS}'
+    content = document(f"<networkConnectors>\n{inside}\n</networkConnectors>")
+    line = content[: content.index(NAMELESS.encode())].count(b"\n") + 1
+    assert unused(content, select=("N001", "X")) == [
+        (
+            f"the comment disables N001, which reports nothing there, but reports a finding on "
+            f"lines {line}, {line + 1}",
+            f"move the comment before the element on line {line}, or remove N001 from the comment",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        f"{COMMENT}\n<networkConnector>",  # not XML
+        f"{COMMENT}\n<networkConnector name='{{{{ name }}}}'/>",  # a template
+        "<!-- activemq-fleet: disable=N010 the other end is repaired in May -->\n<networkConnector name='x'/>",
+    ],
+)
+def test_comment_is_not_called_unused_where_its_rule_cannot_run(inside: str) -> None:
+    content = document(f"<networkConnectors>{inside}</networkConnectors>")
+    assert unused(content, select=("N", "V", "X")) == []
+
+
+def test_comment_for_a_finding_about_the_whole_file_is_reported_in_a_file_that_is_not_xml() -> None:
+    content = document("<a>").replace(b"<broker", b"<!-- activemq-fleet: disable=S002,N001 accepted -->\n<broker", 1)
+    assert [fix for _, fix in unused(content, select=("S002", "N001", "X"))] == [
+        "put the comment before the root element"
+    ]
+
+
 @pytest.mark.parametrize(
     "content",
     [
