@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from activemq_fleet.errors import InputError
+from activemq_fleet.errors import InputError, OutputError
 from activemq_fleet.node.files.new_files import Owner, create_file, replace_file, sync_directory
 
 _RENAME_EXCHANGE = 2  # linux/fs.h
@@ -25,11 +25,11 @@ def write_tree(directory: Path, files: Mapping[str, bytes], *, check_target: Cal
 
     A new tree is written next to the directory and then swapped with it, so that no reader sees a part of it and an
     interruption leaves the earlier tree. ``check_target`` raises an error for a directory that may not be
-    replaced. Raises OSError when the tree cannot be written.
+    replaced. Raises OutputError when the tree cannot be written.
     """
     check_target(directory)
     target = directory.resolve()
-    with _named_in_errors(target):
+    with output_errors("create the directory", target):
         target.parent.mkdir(parents=True, exist_ok=True)
         staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
@@ -54,10 +54,10 @@ def paths_in(directory: Path, *, below: bool = False) -> list[Path]:
 def write_file(path: Path, content: bytes, mode: int | None = None) -> None:
     """Make a file hold ``content``, in one atomic step; its mode follows the umask unless ``mode`` is given.
 
-    Missing parent directories are created. Raises OSError when the file cannot be written.
+    Missing parent directories are created. Raises OutputError when the file cannot be written.
     """
     target = path.resolve()
-    with _named_in_errors(target):
+    with output_errors("write the file", target):
         target.parent.mkdir(parents=True, exist_ok=True)
         replace_file(
             str(target),
@@ -71,10 +71,10 @@ def write_file(path: Path, content: bytes, mode: int | None = None) -> None:
 def replace_content(path: Path, content: bytes) -> None:
     """Make a present file hold ``content``, in one atomic step; mode, owner and extended attributes stay.
 
-    Raises OSError when it cannot be written; the file is unchanged then.
+    Raises OutputError when it cannot be written; the file is unchanged then.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    with _named_in_errors(path):
+    with output_errors("write the file", path):
         try:
             create_copy(path, temporary, content)
             os.replace(temporary, path)
@@ -102,16 +102,27 @@ def create_copy(path: Path, copy: Path, content: bytes) -> None:
         os.close(descriptor)
 
 
+def check_writable(path: Path) -> None:
+    """Raise OutputError for a file that cannot be created in its directory, before the work that fills it."""
+    target = path.resolve()
+    with output_errors("write the file", target), tempfile.TemporaryFile(dir=target.parent):
+        pass
+
+
 @contextmanager
-def _named_in_errors(target: Path) -> Iterator[None]:
-    """Add the target's path to an OSError: errors of writes name no file, and a temporary name means nothing."""
+def output_errors(action: str, target: Path) -> Iterator[None]:
+    """Turn an OSError into an OutputError that names the action and the target.
+
+    Errors of writes name no file, and a temporary name means nothing to users. A parent that is no directory is named.
+    """
     try:
         yield
     except OSError as error:
-        is_staged = os.path.basename(error.filename or "").startswith(f".{target.name}.")
-        if error.filename is None or is_staged or error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise OSError(error.errno, error.strerror, str(target)) from error
-        raise
+        reason = error.strerror or str(error)
+        files = [path for path in target.parents if os.path.exists(path) and not os.path.isdir(path)]
+        if files:
+            reason = f"{files[0]} is not a directory"
+        raise OutputError(error.errno or errno.EIO, reason, str(target), action) from error
 
 
 def _fill(root: Path, files: Mapping[str, bytes]) -> None:

@@ -28,6 +28,18 @@ class InputError(FleetError):
     """An error for an inventory, file or option that cannot be read or used."""
 
 
+class OutputError(OSError):
+    """An error for a file or directory that cannot be written; its text names the action, the path and the reason."""
+
+    def __init__(self, number: int, reason: str, path: str, action: str) -> None:
+        """Make an error of what OSError holds, and of the ``action`` that failed, such as "write the file"."""
+        super().__init__(number, reason, path)
+        self.action = action
+
+    def __str__(self) -> str:
+        return f"cannot {self.action} {self.filename}: {self.strerror}"
+
+
 class SettingsError(InputError):
     """An error for ``activemq_*`` variables that are unknown, mistyped or contradict each other.
 

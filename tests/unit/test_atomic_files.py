@@ -12,7 +12,7 @@ import pytest
 from activemq_fleet import atomic_files
 from activemq_fleet.atomic_files import write_file
 from activemq_fleet.cli.render import check_directory
-from activemq_fleet.errors import InputError
+from activemq_fleet.errors import InputError, OutputError
 
 FILES = {"fleet.json": b"{}", "hosts/a/conf/x.xml": b"<x/>", "hosts/a/bin/env": b"\x00"}
 
@@ -28,12 +28,12 @@ def tree(root: Path) -> dict[str, bytes]:
 def test_a_full_disk_is_named_and_the_earlier_tree_stays(small_disk: Path) -> None:
     write_tree(small_disk / "out", FILES)
 
-    with pytest.raises(OSError, match="No space left") as caught:
+    with pytest.raises(OutputError, match="No space left") as caught:
         write_tree(small_disk / "out", {**FILES, "hosts/a/large": b"x" * 100_000})
     assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(small_disk / "out"))
     assert tree(small_disk / "out") == FILES
 
-    with pytest.raises(OSError, match="No space left") as caught:
+    with pytest.raises(OutputError, match="No space left") as caught:
         write_file(small_disk / "fleet.svg", b"x" * 100_000)
     assert caught.value.filename == str(small_disk / "fleet.svg")
     assert [path.name for path in small_disk.iterdir()] == ["out"]
@@ -140,6 +140,9 @@ def test_a_file_is_written_with_its_parents(tmp_path: Path) -> None:
 
 def test_a_file_below_another_file_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "build").write_bytes(b"old")
-    with pytest.raises(OSError, match="build"):
+    with pytest.raises(OutputError) as caught:
         write_file(tmp_path / "build" / "picture.svg", b"")
+    assert str(caught.value) == (
+        f"cannot write the file {tmp_path}/build/picture.svg: {tmp_path}/build is not a directory"
+    )
     assert tree(tmp_path) == {"build": b"old"}

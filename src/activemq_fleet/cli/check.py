@@ -64,6 +64,13 @@ _PATH = click.Path(path_type=Path)
     "--backup/--no-backup", default=True, show_default=True, help="Whether --fix keeps the previous file as FILE.orig."
 )
 @format_option(*FORMATS, help="Output format. codeclimate is for GitLab.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the output in --format to this file, and print the text for people.",
+)
 def command(
     inventory: InventoryOptions,
     named: tuple[Path, ...],
@@ -80,6 +87,7 @@ def command(
     diff: bool,
     backup: bool,
     form: str,
+    output: Path | None,
 ) -> int:
     """Check a fleet (-i INVENTORY), or existing files (--file activemq.xml --release X).
 
@@ -105,6 +113,7 @@ def command(
         report_on_files,
         report_on_fleet,
         show_repairs,
+        write_output,
         write_repairs,
     )
     from activemq_fleet.cli.file_repairs import refuse_pipes
@@ -122,6 +131,8 @@ def command(
             "--fix and --diff require --file: the files of an inventory are rendered, so correct the variables that "
             "the findings name"
         )
+    if diff and output:
+        raise click.UsageError("--diff prints the changes, and writes no --output: set one of both")
     if fix and diff:
         raise click.UsageError("--fix writes the changes and --diff only shows them: set one of both")
     configuration = find_configuration(Path.cwd()) if use_configuration else CheckConfiguration()
@@ -140,15 +151,19 @@ def command(
             if diff:
                 return show_repairs(report)
             if fix:
-                written = write_repairs(report, keep_original=backup, to_stderr=form != "text")
+                written = write_repairs(report, keep_original=backup, to_stderr=form != "text" and output is None)
                 report = report_on_files(*arguments)
         else:
             report = report_on_fleet(inventory, select, ignore)
     except FleetError as error:
         if form != "text":  # else the lines on stderr are the report
-            click.echo(formatter(form)(report_on_error(error, ", ".join(map(str, paths or inventory.sources)))))
+            text = formatter(form)(report_on_error(error, ", ".join(map(str, paths or inventory.sources))))
+            if output is not None:
+                write_output(output, text)
+            else:
+                click.echo(text)
         raise
-    code = print_report(report, form, baseline, write_baseline, strict=strict)
+    code = print_report(report, form, baseline, write_baseline, output, strict=strict)
     return code if written else 2
 
 

@@ -22,6 +22,7 @@ from activemq_fleet import (
     lint_links_between_files,
     repair_file,
 )
+from activemq_fleet.atomic_files import write_file
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.baseline import read_baseline, with_baseline_waived, write_baseline
 from activemq_fleet.cli.companions import companions_of, read_file, unreadable_finding
@@ -172,9 +173,17 @@ def report_on_fleet(inventory: InventoryOptions, select: Sequence[str], ignore: 
 
 
 def print_report(
-    report: Report, form: str, baseline: Path | None, write_to: Path | None, *, strict: bool = False
+    report: Report,
+    form: str,
+    baseline: Path | None,
+    write_to: Path | None,
+    output: Path | None = None,
+    *,
+    strict: bool = False,
 ) -> int:
     """Print a check's report, write the baseline where a path for it is given, and return the exit code.
+
+    ``output``: write the report in its format to this file, and print it as text.
 
     2: a file was not read; 1: an error finding, with ``strict`` also a warning, is neither waived nor in the baseline;
     0 otherwise, and after writing a baseline.
@@ -182,6 +191,9 @@ def print_report(
     not_read = tuple(finding for finding in report.findings if finding.rule == INPUT_ERROR)
     if baseline is not None:
         report = replace(report, findings=with_baseline_waived(report.findings, read_baseline(baseline)))
+    if output is not None:
+        write_output(output, formatter(form)(report))
+        form = "text"
     (print_long if form == "text" else click.echo)(formatter(form)(report))
     if write_to is not None:
         known = write_baseline(write_to, [finding for finding in report.findings if finding.rule != INPUT_ERROR])
@@ -192,6 +204,11 @@ def print_report(
         return 0
     counts = report.counts
     return 1 if counts["error"] or (strict and counts["warning"]) else 0
+
+
+def write_output(path: Path, text: str) -> None:
+    """Write a formatted report to a file, without terminal colors. Raises OutputError."""
+    write_file(path, f"{click.unstyle(text)}\n".encode(errors="backslashreplace"))
 
 
 def report_on_error(error: FleetError, subject: str) -> Report:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from activemq_fleet import InputError
-from activemq_fleet.atomic_files import write_file
+from activemq_fleet.atomic_files import check_writable, write_file
 from activemq_fleet.cli.lab_options import interruptible, lab_options, require_packages
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo, echo_to_stderr
@@ -53,6 +53,8 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
     """
     if report is not None and not Path(report).resolve().parent.is_dir():
         raise InputError(f"{report}: the directory does not exist: create it, or choose another --report")
+    if report is not None:
+        check_writable(Path(report))
     require_packages("the agents need", "activemq_agent", "structlog", "prometheus_client")
     from activemq_fleet.lab.drill import DrillOptions, drill
     from activemq_fleet.reports.drill_page import drill_report

@@ -12,6 +12,7 @@ import click
 
 from activemq_fleet import FleetError
 from activemq_fleet.cli.printing import printable, split_lines
+from activemq_fleet.errors import OutputError
 from activemq_fleet.install_hint import install_hint
 
 PROGRAM = "activemq-fleet"
@@ -44,6 +45,8 @@ def _outcome_of(error: BaseException) -> tuple[int, list[str]]:
             return _BROKEN_PIPE, []
         case OSError() if error.errno == errno.EPIPE:
             return _BROKEN_PIPE, []
+        case OutputError():
+            return 2, [_line(str(error))]
         case OSError() if error.strerror:
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
             return 2, [_line(f"{where}{error.strerror}")]

@@ -9,12 +9,21 @@ import click
 
 from activemq_fleet import InputError
 from activemq_fleet.cli.activity import ACTIVITY
-from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
+from activemq_fleet.cli.options import InventoryOptions, inventory_options
+from activemq_fleet.cli.printing import counted, echo
 
 
 @click.command("graph")
 @inventory_options()
-@output_option("FILE", "FILE.svg or FILE.mmd.", click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    default="fleet.svg",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="FILE.svg, or FILE.mmd for Mermaid.",
+)
 @click.option(
     "--status",
     "status",
@@ -52,4 +61,5 @@ def command(inventory: InventoryOptions, output: Path, status: Path | None) -> i
         shown = replace(fleet, findings=findings)
     with ACTIVITY.during("Drawing the fleet"):
         write_file(output, writers[output.suffix](shown, states).encode())
+    echo(f"{output}: {counted(len(fleet.brokers), 'broker')}, {counted(len(fleet.pairs), 'pair')}")
     return 0

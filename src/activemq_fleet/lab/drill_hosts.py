@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+from activemq_fleet.atomic_files import write_file
 from activemq_fleet.drills.model import DrillResult, FaultKind
 from activemq_fleet.errors import InputError
 from activemq_fleet.install_hint import install_hint
@@ -81,6 +82,5 @@ def _read(options: Mapping[str, Any]) -> tuple[FaultKind, int, float, int]:
 
 def write_report(result: DrillResult, report: Path) -> None:
     """Write a drill's report as HTML to the path ``report``, and its data as JSON next to it (suffix ``.json``)."""
-    report.parent.mkdir(parents=True, exist_ok=True)
-    report.write_text(drill_report(result), encoding="utf-8")
-    report.with_suffix(".json").write_text(json.dumps(result.to_dict(), indent=2), encoding="utf-8")
+    write_file(report, drill_report(result).encode())
+    write_file(report.with_suffix(".json"), json.dumps(result.to_dict(), indent=2).encode())

@@ -33,7 +33,7 @@ def status_page(status: FleetStatus) -> str:
 
 def write_status(status: FleetStatus, to: str) -> None:
     """Write the status to a file: FILE.html as a page, FILE.json as JSON. Raises InputError for another suffix,
-    OSError.
+    OutputError.
     """
     path = Path(to)
     if path.suffix == ".html":

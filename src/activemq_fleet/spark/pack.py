@@ -19,6 +19,7 @@ from pathlib import Path
 
 import activemq_fleet
 from activemq_fleet import InputError
+from activemq_fleet.atomic_files import check_writable
 from activemq_fleet.install_hint import install_hint
 
 PACKAGE = "activemq-fleet"
@@ -61,7 +62,7 @@ def pack_environment(output: Path, python_prefix: str | None = None) -> PackedEn
 
     ``python_prefix`` is where executors have their Python, such as ``/usr``; None where it is as on this machine.
     The file is replaced atomically. Raises InputError for another suffix, for a prefix that is not absolute, and
-    for dependencies that are not installed.
+    for dependencies that are not installed, and OutputError for a directory that cannot be written to.
     """
     import venv_pack
 
@@ -71,6 +72,7 @@ def pack_environment(output: Path, python_prefix: str | None = None) -> PackedEn
     if python_prefix is not None and not os.path.isabs(python_prefix):
         raise InputError(f"--python-prefix {python_prefix}: write an absolute path, such as /usr")
     distributions = _required_distributions()
+    check_writable(output)
     with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.resolve().parent) as directory:
         skeleton = Path(directory) / "environment"
         base = (python_prefix or sys.base_prefix).rstrip("/")

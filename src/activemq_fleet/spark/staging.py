@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet import InputError
-from activemq_fleet.atomic_files import swap
+from activemq_fleet.atomic_files import output_errors, swap
 from activemq_fleet.spark.manifests import MANIFEST, check_manifest, json_text
 from activemq_fleet.spark.problems import SparkProblem
 
@@ -48,8 +48,10 @@ class LocalTarget:
             )
 
     def prepare(self) -> None:
-        """Make an empty directory ``OUT.staged`` and lock it. Raises InputError when another run has locked it."""
-        self.staged.mkdir(parents=True, exist_ok=True)
+        """Make an empty directory ``OUT.staged`` and lock it. Raises InputError when another run has locked it, and
+        OutputError when it cannot be created."""
+        with output_errors("create the directory", self.out):
+            self.staged.mkdir(parents=True, exist_ok=True)
         lock = os.open(self.staged, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

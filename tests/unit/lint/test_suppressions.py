@@ -135,7 +135,7 @@ def test_comment_is_not_called_unused_where_its_rule_cannot_run(inside: str) -> 
     assert unused(content, select=("N", "V", "X")) == []
 
 
-def test_comment_for_a_finding_about_the_whole_file_is_reported_in_a_file_that_is_not_xml() -> None:
+def test_comment_about_the_whole_file_is_reported_in_a_file_that_is_not_xml() -> None:
     content = document("<a>").replace(b"<broker", b"<!-- activemq-fleet: disable=S002,N001 accepted -->\n<broker", 1)
     assert [fix for _, fix in unused(content, select=("S002", "N001", "X"))] == [
         "put the comment before the root element"

@@ -43,6 +43,12 @@ def test_pages_have_workflows_of_github_and_gitlab() -> None:
     assert len(GITLAB) > 1
 
 
+@pytest.mark.parametrize("workflows", [GITHUB, GITLAB], ids=["github", "gitlab"])
+def test_page_and_example_have_the_same_job(workflows: dict[str, str]) -> None:
+    (page,) = (text for source, text in workflows.items() if source.startswith("ci.md "))
+    assert page == workflows["examples/ci-lint"]
+
+
 @pytest.mark.parametrize("source", GITHUB)
 def test_workflow_for_github_is_valid_and_secure(tmp_path: Path, source: str) -> None:
     file = tmp_path / ".github" / "workflows" / "activemq.yml"
