@@ -146,8 +146,8 @@ def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader
     """Return the inventory's data inside a playbook, from a task's ``hostvars``, ``groups`` and loader.
 
     All hosts of the inventory are read, whatever the limit: the files of one host depend on its peers. Variables
-    of plays and roles are not seen, as in ``read_inventory``, and facts and results of tasks outrank no variable of the
-    inventory; ``check_play_variables`` refuses them.
+    of plays and roles are ignored, as in ``read_inventory``. Facts and results of tasks do not override variables of
+    the inventory; ``check_play_variables`` refuses them.
     Raises SettingsError for all values whose template fails, naming host and variable.
     """
     from activemq_fleet._inventory_variables import InventoryVariables

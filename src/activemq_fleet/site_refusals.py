@@ -1,7 +1,7 @@
-"""Find what the playbook ``site`` refuses by the inventory alone (T030), and archives missing on the machine (T031).
+"""Find the settings that the playbook ``site`` refuses (T030), and release archives that are missing here (T031).
 
-``check`` reports a refusal as a warning, so that ``render`` writes all the same; ``site`` ends with T030 before it
-touches a host. What only a host shows is not checked here.
+``check`` reports a refusal as a warning, so that ``render`` still writes files; ``site`` stops with T030 before it
+touches a host. Problems that only a host shows are not checked here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Build every URI of a fleet: listeners, bridges, discovery, clients. Nothing else joins ``tcp://``.
+"""Build every URI of a fleet: for listeners, bridges, discovery and clients. No other module does so.
 
-What a release understands comes from :class:`Release`; hosts, ports and options are validated
-before (``settings.fields``), so that a URI holds nothing but what this module wrote.
+The options that a release supports come from :class:`Release`. ``settings.fields`` has validated hosts, ports and
+options, so that no value can add a part to a URI.
 """
 
 from __future__ import annotations

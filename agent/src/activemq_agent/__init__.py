@@ -1,4 +1,4 @@
-"""The failover agent: publishes and subscribes on whichever broker of a pair is active, and stores every event."""
+"""The failover agent: publishes and subscribes at the active broker of a pair, and stores every event on disk."""
 
 from __future__ import annotations
 

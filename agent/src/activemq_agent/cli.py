@@ -39,7 +39,7 @@ _INTERRUPTED, _BROKEN_PIPE = 130, 141
 @click.version_option(__version__, prog_name=PROGRAM)
 @click.pass_context
 def group(context: click.Context, path: Path) -> None:
-    """The agent stays with whichever broker of a pair is alive, and keeps every event that it accepted.
+    """Publish and receive events at the active broker of a pair, and keep every accepted event on disk.
 
     Exit codes: 0 fine; 1 refused, or it did not work; 2 wrong usage or configuration.
     """

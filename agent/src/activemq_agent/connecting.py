@@ -206,7 +206,7 @@ class Machine:
 
     @property
     def due(self) -> float | None:
-        """The latest time (seconds) at which the owner must call ``step(Tick)`` so that connecting goes on.
+        """The latest time (seconds) at which the owner must call ``step(Tick)`` so that the machine makes progress.
 
         None before the start and after the end.
         """

@@ -30,7 +30,7 @@ class Suback(NamedTuple):
 class Puback(NamedTuple):
     """Event: the broker acknowledged the PUBLISH with packet id ``mid``.
 
-    ActiveMQ acknowledges what it refuses as well.
+    ActiveMQ also acknowledges messages that it rejects.
     """
 
     conn: int

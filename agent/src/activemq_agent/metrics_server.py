@@ -18,7 +18,7 @@ from prometheus_client.exposition import MetricsHandler
 CONNECTIONS = 8
 """Largest number of connections that are served at once; further ones wait in the queue of the kernel."""
 SECONDS = 5.0
-"""Seconds after which a connection is closed, whatever it has sent or read by then."""
+"""Seconds after which a connection is closed, even if the client is still sending or reading."""
 _POLL = 0.1
 
 

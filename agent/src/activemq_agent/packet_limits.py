@@ -175,7 +175,7 @@ class BoundedClient(Client):
         self.suppress_exceptions = False
         self.violation: str | None = None
         self.closing = False
-        """Set when the connection is given up: data that waits in the socket is then read whatever the limits."""
+        """Set when the connection ends: the client then reads the remaining data of the socket without limits."""
         self._intake = intake
         self._filter = PacketFilter(limit, on_oversized_message)
 

@@ -38,7 +38,7 @@ FRESH = 0.5
 FLUSH = 0.05
 """Seconds that records of what was sent and acknowledged may wait to share a transaction."""
 ANSWER = 5.0
-"""Seconds within which a prefix's canary must come back."""
+"""Seconds within which the canary of a topic prefix must be received."""
 ASK_AGAIN = 60.0
 """Seconds after which the canary of an unproved prefix is sent again."""
 MOST_PREFIXES = 256

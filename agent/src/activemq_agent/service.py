@@ -44,7 +44,7 @@ FAREWELL = 5.0
 class Service:
     """A running agent with one configuration; each object runs once.
 
-    ``run`` returns the exit code, ``stop`` does what SIGTERM does.
+    ``run`` returns the exit code, ``stop`` has the effect of SIGTERM.
     """
 
     def __init__(self, config: Config, *, log: Log | None = None, notifier: Notifier | None = None) -> None:

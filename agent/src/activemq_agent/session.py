@@ -96,7 +96,7 @@ class Session:
         threading.Thread(target=self._connect, name=f"mqtt-dial-{self._conn}", daemon=True).start()
 
     def publish(self, topic: str, payload: bytes, qos: int = 1) -> int | None:
-        """Send a message; return the packet id, or None if the connection is gone.
+        """Send a message; return the packet id, or None if the connection has ended.
 
         Raises ValueError for a bad topic.
         """
@@ -122,7 +122,7 @@ class Session:
     def ack(self, mid: int) -> None:
         """Acknowledge to the broker the received message with the packet id ``mid``.
 
-        On a connection that is gone nothing happens, and the broker delivers the message again.
+        After the end of the connection this has no effect, and the broker delivers the message again.
         """
         client = self._client
         if client is not None:

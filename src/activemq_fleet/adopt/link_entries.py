@@ -25,7 +25,7 @@ class AdoptedLink:
     bridge: ReplaceableBridge
     hosts: tuple[str, ...]
     addresses: tuple[str, ...] = ()
-    """What it dials where ``target`` names brokers outside of the inventory."""
+    """The addresses of the link if ``target`` names brokers outside of the inventory."""
     attributes: tuple[tuple[str, str], ...] = ()
     options: tuple[tuple[str, str], ...] | None = None
     """As its bridge has them; without attributes and None where those of all links are the same."""

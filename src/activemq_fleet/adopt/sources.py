@@ -59,7 +59,7 @@ class AdoptedDocument:
     content: bytes
     """The document with the values of known placeholders, as XML."""
     original: ComparedElement
-    """The document as it is, where ``root`` has names for connectors that have none, and hosts for placeholders."""
+    """The unchanged document; ``root`` has added names of connectors, and hosts in place of placeholders."""
     preferred: bool | None = None
     """True for the preferred master, False for the preferred slave; None if the file does not show the role."""
     other_files: Mapping[str, str] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class AdoptedDocument:
     files_refused: tuple[str, ...] = ()
     """Of each file next to the document that was not read, the reason in one sentence."""
     remarks: tuple[str, ...] = ()
-    """What the operator has to know about the form of the file, a sentence each."""
+    """Notes for the operator about the form of the file, each a sentence."""
 
 
 def read_sources(

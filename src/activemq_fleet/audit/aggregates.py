@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 
 class SortedSample(NamedTuple):
-    """A sorted sample of numbers, evenly spaced among all; ``seen`` is the number of all.
+    """A sorted sample of numbers, evenly spaced among all of them; ``seen`` is the total number.
     Few numbers are kept whole.
     """
 

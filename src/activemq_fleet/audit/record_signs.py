@@ -1,4 +1,4 @@
-"""Read from one log record what it shows: a refusal, an error of the store, an exhausted resource, or nothing known.
+"""Classify one log record: a refusal, an error of the store, an exhausted resource, or no known sign of a problem.
 
 Records of known kinds are read by ``_READERS``. A warning or an error that is neither harmless (``logs.harmless``), nor
 read here, nor part of a run or a bridge, is unexplained.

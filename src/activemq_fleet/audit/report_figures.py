@@ -1,7 +1,7 @@
 """Aggregate results of tasks into figures for a report: a few numbers per task, which add up to the totals.
 
-Figures have ``add``, which takes something that a task found, and ``merge``, which adds the figures of another task.
-What a report shows is a few hundred rows, whatever the fleet's size.
+Figures have ``add``, which adds a result of a task, and ``merge``, which adds the figures of another task.
+A report has at most a few hundred rows, for a fleet of any size.
 """
 
 from __future__ import annotations
@@ -390,8 +390,8 @@ class EventFigures:
 class Picture:
     """All data that an audit's report shows; ``hosts_left`` is the number of hosts left out of the time line.
 
-    ``scraped``: what Prometheus saw, None without ``--metrics``. ``unexplained``: warnings and errors that no incident
-    explains.
+    ``scraped``: the availability in Prometheus, None without ``--metrics``. ``unexplained``: warnings and errors that
+    no incident explains.
     """
 
     times: TimeRange

@@ -1,4 +1,4 @@
-"""Explain a host: what it is, why, and what happens when it dies. Pure: a fleet goes in, a page comes out.
+"""Explain a host: its role, the reasons for it, and what happens when it fails; pure functions.
 
 Everything is read from the fleet and from the rendered files, so that a page cannot deviate from what is deployed. A
 value that a variable decides names the variable.

@@ -47,7 +47,7 @@ _POLL = 0.2
 class DrillPlan:
     """The plan of a drill: ``order`` names the pair of each fault, ``rate`` is the events a second on each pair.
 
-    ``single_fault_pairs`` are the pairs whose node does not come back after a fault, so that no fault is repeated.
+    ``single_fault_pairs`` are the pairs whose node stays stopped after a fault, so that a pair gets only one fault.
     """
 
     order: tuple[str, ...]

@@ -136,7 +136,7 @@ class NodeStore:
         return service is not None and service.served
 
     def start_position(self, run: LoggedRun) -> int | None:
-        """Return the index of the journal record where a run begins; 0 if its file is gone, None if not known."""
+        """Return the index of the journal record where a run begins; 0 if its file was deleted, None if unknown."""
         traces = [at for at, (kind, _) in enumerate(self.order) if kind == _TRACE]
         moments = [_loaded_at(text) for text in self.loads[len(self.loads) - len(traces) :]]
         following = self.runs[self.runs.index(run) + 1 :]

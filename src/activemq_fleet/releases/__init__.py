@@ -1,6 +1,6 @@
 """The capabilities and vulnerabilities of each ActiveMQ Classic release, from data files, as :class:`Release`.
 
-Nothing else in the project compares version strings.
+Only this package compares version strings.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Render the files of the web console: the address on which it listens, and the accounts that may log in.
 
 There is one set of beans for each family of Jetty. The console's webapps ``admin`` and, if the release has it, ``api``
-(Jolokia) are served, nothing else: no demo, no file server, no page without a login. Only the role of the group
+(Jolokia) are served, and no other pages: no demo, no file server, no page without a login. Only the role of the group
 ``admins`` may use the webapps, because the console shows and moves every message, regardless of the ACLs of queues.
 From 5.19.7 and 6.2.6 on the releases themselves require this role.
 
@@ -85,7 +85,7 @@ def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
 
     Measured, 401 without and 200 with a login of ``admins``, on the configured port and address, and with links for
     home and conf: the distributions 5.14.5, 5.15.16, 5.16.7, 5.17.6 and 5.18.3 with console and Jolokia; 6.2.7 with the
-    console of 6.1.8 (Jetty 11.0). With a page in place of the console, which is not to be had through Maven: 5.5.1
+    console of 6.1.8 (Jetty 11.0). With a page in place of the console, which Maven does not provide: 5.5.1
     (Jetty 7.1), 5.7.0 (7.6), 5.11.4 (8.1), 6.3.1 (12.1) and, without a broker, the beans of 5.3 (6.1). Other releases
     were read, not run. Raises SettingsError for a password that the release's accounts file cannot hold.
     """

@@ -176,7 +176,7 @@ def scheduler_attributes(broker: Broker) -> tuple[tuple[str, str], ...]:
 
 
 def plugins(broker: Broker) -> tuple[XmlElement, ...]:
-    """Return the plugin elements of ``activemq_plugins``; the last element is the first plugin that sees a message."""
+    """Return the plugin elements of ``activemq_plugins``; messages pass the last plugin first."""
     settings = broker.settings.plugins
     beans = settings.beans().values() if settings else ()
     return tuple(element for bean in beans if (element := _xml_element_of(broker, bean)))

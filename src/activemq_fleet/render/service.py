@@ -225,7 +225,7 @@ def java_arguments(broker: Broker) -> tuple[str, ...]:
     """Return the arguments of java that follow its options: directories, class path, main class, configuration.
 
     Measured under systemd 252 with the whole unit: 5.18.3 (distribution: take-over, a lost lock, a
-    full store) and a pure pair of 5.5.1 (jars); by hand also 6.3.1 (jars).
+    full store) and a pure pair of 5.5.1 (jars); without a unit also 6.3.1 (jars).
     """
     where = paths(broker)
     jars = broker.settings.install == "jars"

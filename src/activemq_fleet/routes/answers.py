@@ -151,8 +151,8 @@ class Routes:
     def stranded_by(self, host: str) -> tuple[tuple[str, str], ...]:
         """Return (source, target) pairs whose messages arrive with all brokers up, and do not while ``host`` is down.
 
-        Without those that begin or end at ``host`` itself: what a broker without a peer holds
-        waits for it, and its consumers are gone with it.
+        Pairs that begin or end at ``host`` are left out: messages on a broker without a peer wait for its restart, and
+        its consumers stop with it.
         """
         names = self._component[self.unit(host).name]
         return tuple((names[source], names[target]) for _, source, target in self.stranded_pairs(host))

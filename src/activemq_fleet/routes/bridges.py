@@ -1,9 +1,9 @@
 """Resolve a fleet's links to the bridges between pairs, with all brokers up or one down.
 
-A unit is what the network sees as one broker: a pair, or with ``activemq_ha: none`` a single
-broker. While no broker is down the preferred master of a pair is active. When it dies, the other node takes
-over with the store and its own links; a bridge follows if its URI names that node, too. The
-promoted slave of a ``pure`` pair opens no port: no bridge and no client comes to it.
+A unit is a node of the network of brokers: a pair, or with ``activemq_ha: none`` a single broker. While all brokers are
+up, the preferred master of a pair is active. When it fails, the other node takes over with the store and its links; a
+bridge follows if its URI also names that node. The promoted slave of a ``pure`` pair opens no port, so no bridge and no
+client can connect to it.
 """
 
 from __future__ import annotations

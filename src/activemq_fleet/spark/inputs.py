@@ -90,7 +90,7 @@ class InputFile:
 class Inputs:
     """The input files of an audit below the URI ``root``, sorted by host and name, and their hosts by name.
 
-    ``problems`` are lines about files and hosts that a user should know of. ``agent_hosts``: the inventory's hosts by
+    ``problems`` are lines for the user about files and hosts. ``agent_hosts``: the inventory's hosts by
     the names of their agents.
     """
 

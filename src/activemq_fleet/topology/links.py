@@ -251,8 +251,8 @@ def connected_components(edges: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def components_of(onward: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
-    """Return the connected components of a network of pairs and single brokers, whichever way its links
-    run, as tuples of names.
+    """Return the connected components of a network of pairs and single brokers, ignoring the direction of links,
+    as tuples of names.
 
     ``onward`` maps each unit to those that its links lead to.
     """

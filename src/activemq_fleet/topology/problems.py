@@ -414,7 +414,7 @@ def missing_account_findings(broker: Broker) -> Iterator[Finding]:
 def account_password_findings(
     broker: Broker, agents: Iterable[Agent], balancers: Iterable[Balancer] = ()
 ) -> Iterator[Finding]:
-    """Yield the error T009 for a user name to which two variables give different passwords; a broker knows only one."""
+    """Yield the error T009 for a user name to which two variables give different passwords; a broker has only one."""
     kept = {account.name: account for account in broker.accounts}
     users = [
         (user.name, user.password, broker.host, f"activemq_users[{position}].password")

@@ -47,10 +47,10 @@ def lane_of(topic: str, filters: tuple[str, ...]) -> str:
 def store_message(
     transaction: Transaction, topic: str, payload: bytes, broker: str, conn: int, head: bool = True
 ) -> StoredReceipt:
-    """Store a received message in the inbox unless it is a duplicate or there is no room; return which of these.
+    """Store a received message in the inbox unless it is a duplicate or there is no room; return the result.
 
-    A lane that had no room takes nothing until its oldest message that was not stored is offered again with ``head``:
-    a caller that has offered several at once would otherwise see a later message stored before an earlier one.
+    A lane that was full accepts no message until its oldest message that was not stored is offered again with ``head``:
+    otherwise a later one of several offered messages could be stored before an earlier one.
     """
     counters, limits = transaction.counters, transaction.limits
     event_id = event_id_in(payload)

@@ -29,7 +29,7 @@ class Reader:
     def damaged(self) -> int:
         """The number of rows that failed their checksum when they were read.
 
-        They are never handed out, and are set aside at the next start.
+        Such rows are never returned, and are moved out of the store at the next start.
         """
         return len(self._bad)
 
