@@ -135,7 +135,7 @@ def _fill(root: Path, files: Mapping[str, bytes]) -> None:
 
 
 def swap(staged: Path, target: Path) -> None:
-    """Move a file or directory to ``target``; what was at ``target`` is at ``staged`` afterwards."""
+    """Move a file or directory from ``staged`` to ``target``; an earlier file at ``target`` moves to ``staged``."""
     try:
         os.rename(staged, target)  # on an absent or an empty directory
     except OSError as error:

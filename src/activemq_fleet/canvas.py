@@ -66,7 +66,7 @@ class Canvas:
         self._elements: list[str] = []
 
     def add_element(self, tag: str, css: str, tooltip: str = "", text: str = "", **attributes: str | float) -> None:
-        """Add an element; ``tooltip`` and ``text`` are plain text, an underscore in an attribute's name is a hyphen."""
+        """Add an element; ``tooltip`` and ``text`` are plain text; underscores in attribute names become hyphens."""
         written = "".join(
             f' {name.replace("_", "-")}="{escape_html(number) if isinstance(number, str) else decimal(number)}"'
             for name, number in attributes.items()

@@ -42,9 +42,9 @@ _MOST_FILES = 4
 
 @dataclass(frozen=True)
 class NamingProposal:
-    """A proposed naming convention, and the identities of the host names that it makes nodes of complete pairs.
+    """A proposed naming convention, with the identities of the hosts that form complete pairs by this convention.
 
-    ``rival`` is a convention that reads as many names, with other pairs; None where there is none.
+    ``rival`` is a different convention that matches equally many names but forms other pairs; None without one.
     """
 
     naming: Naming
@@ -120,9 +120,7 @@ class _Label:
 
 
 def propose_naming(names: Iterable[str]) -> NamingProposal | None:
-    """Return the naming convention that makes the most host names nodes of complete pairs; None if
-    none makes a pair.
-    """
+    """Return the naming convention by which the most hosts form complete pairs; None if no convention forms a pair."""
     known = list(dict.fromkeys(names))
     best: NamingProposal | None = None
     for naming in _candidates(known):
@@ -143,10 +141,10 @@ def _names_read_by(proposal: NamingProposal) -> tuple[int, int]:
 def propose_single_naming(
     names: Sequence[str], pairs: NamingProposal | None, *, are_brokers: bool = False
 ) -> NamingProposal | None:
-    """Return the convention that reads most names as single brokers, each of which is node a of a separate pair.
+    """Return the convention that matches the most names, for brokers without a peer (each is node a of its pair).
 
-    None where ``pairs``, the proposal of pairs, reads as many names and does not depend on odd and even numbers.
-    ``are_brokers``: all names are those of brokers, so that a convention that reads any name counts.
+    Returns None if ``pairs``, the proposal of pairs, matches as many names and does not depend on odd and even numbers.
+    ``are_brokers``: all names are names of brokers, so a convention that matches any name is allowed.
     """
     numbered = [label for name in names if (label := _label(name)).number is not None]
     insides = [pattern.removeprefix("^").removesuffix(_END) for pattern in _patterns(numbered, ())]

@@ -118,8 +118,8 @@ def test_the_output_of_plan_is_compared_as_that_of_render(spark: SparkSession, t
 @pytest.mark.parametrize(
     ("planned", "found", "line"),
     [
-        ("empty", "found", "holds neither the dataset files"),
-        ("planned", "empty", "holds no HOST/configuration"),
+        ("empty", "found", "the directory has neither the dataset files"),
+        ("planned", "empty", "the directory has no HOST/configuration"),
     ],
 )
 def test_an_empty_directory_is_told(spark: SparkSession, tmp_path: Path, planned: str, found: str, line: str) -> None:

@@ -45,7 +45,7 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ),
         (
             {"destination_policies": [{"kind": "queue", "queue_prefetch": 1}]},
-            "activemq_destination_policies[0] is of kind queue, which needs a destination",
+            "activemq_destination_policies[0] is of kind queue, which requires a destination",
         ),
         (
             {"destination_policies": [{"destination": "a", "kind": "queue", "dead_letter_strategy": "none"}]},
@@ -96,7 +96,7 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
             {"kahadb": {"by_destination": [{}]}, "ha": "pure", "release": "5.7.0"},
             "a resync of activemq_ha: pure copies one store",
         ),
-        ({"kahadb": {}, "ha": "shared-jdbc"}, "activemq_kahadb is set, and activemq_ha: shared-jdbc has no kahaDB"),
+        ({"kahadb": {}, "ha": "shared-jdbc"}, "activemq_kahadb is set, but activemq_ha: shared-jdbc uses no kahaDB"),
         (
             {"scheduler": True, "broker_attributes": {"schedulerSupport": True}},
             "activemq_broker_attributes has 'schedulerSupport', and activemq_scheduler is set",

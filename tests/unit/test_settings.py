@@ -86,7 +86,10 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
         ),
         ({"activemq_network_password": 1234}, "activemq_network_password must be text: write it in quotes"),
         ({"activemq_users": [{"name": "admin", "password": "admin"}]}, "has the password that the releases ship"),
-        ({"activemq_network_username": "system", "activemq_network_password": "manager"}, "the releases ship"),
+        (
+            {"activemq_network_username": "system", "activemq_network_password": "manager"},
+            "is a default password of ActiveMQ",
+        ),
         ({"activemq_ha": "shared-jdbc"}, "activemq_jdbc must be set"),
         ({"activemq_store_directory": "srv/x"}, "must be an absolute path"),
         ({"activemq_store_directory": "/srv/a b"}, "has a space"),

@@ -78,7 +78,9 @@ class Metrics(Collector):
             self._server = MetricsServer(endpoint.address, self.registry)
             self._server.start()
         except OSError as error:
-            raise AgentError(f"metrics.address: {endpoint} cannot be served: {error.strerror or error}") from error
+            raise AgentError(
+                f"metrics.address: the agent cannot listen on {endpoint}: {error.strerror or error}"
+            ) from error
 
     def close(self) -> None:
         """Stop serving the metrics."""

@@ -104,7 +104,7 @@ def opens_jmx(context: ComparedElement, release: Release) -> bool:
 
 
 def has_no_meaning(node: ComparedElement, name: str, release: Release, rendered: ComparedElement | None = None) -> bool:
-    """Return whether an XML attribute may be missing in the rendered file because it alone has no effect."""
+    """Return whether an XML attribute may be missing in the rendered file because its absence changes nothing."""
     if node.name.endswith("Usage") and name == "name":
         return True  # a label: the broker gives each usage one
     if name == "inactiveTimoutBeforeGC" and rendered is not None:

@@ -150,7 +150,7 @@ FAILED_TAKEOVER = Advice(
     ("L018", "L025", "C007"),
 )
 RETIRED = Advice(
-    "With shutdownOnMasterFailure the standby stops when it should take over: remove it, or decide each "
+    "With shutdownOnMasterFailure the standby stops instead of taking over: remove this attribute, or decide each "
     "takeover manually.",
     ("P007",),
 )

@@ -27,7 +27,7 @@ def run_playbook(
 ) -> subprocess.CompletedProcess[str]:
     """Run the playbook ``activemq.fleet.NAME``; return its exit code and captured output.
 
-    ``more`` are further words for ansible-playbook. Raises InputError where there is no ansible-playbook.
+    ``more`` are further arguments for ansible-playbook. Raises InputError where there is no ansible-playbook.
     """
     command = [_program(), f"activemq.fleet.{name}", *more]
     for option, values in (

@@ -249,7 +249,7 @@ def decide_resync(request: Request) -> Decision:
             )
     # The playbook restart has restarted the others before.
     if pure and others and not options["restart"] and not request.progress.acted_hosts():
-        request.warn(f"{', '.join(others)}: not pure, so there is nothing to resync")
+        request.warn(f"{', '.join(others)}: not in a pure pair, so a resync is not possible")
     older = float(options["looked_at"]) - target["since_epoch"]
     step = plan_resync(
         pure,

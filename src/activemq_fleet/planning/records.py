@@ -56,7 +56,9 @@ def read_record(text: str, *, cells: bool = False) -> HostRecord:
     host = next((fields[key] for key in HOST_KEYS if fields.get(key)), None)
     if not isinstance(host, str):
         known = ", ".join(sorted(map(str, fields)))[:_MOST_SHOWN] or "nothing"
-        raise InputError(f"{ERRORS_WITHOUT_HOST[1]} has no host: name its column host (it has {known})")
+        raise InputError(
+            f"{ERRORS_WITHOUT_HOST[1]} has no host: rename the key or column of the host to host (it has {known})"
+        )
     variables: Any = next((fields[key] for key in VARIABLES_KEYS if fields.get(key) is not None), {})
     if isinstance(variables, str):
         variables = _parse_variables(host, variables)

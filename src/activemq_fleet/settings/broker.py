@@ -314,7 +314,7 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
                 "take by_destination out"
             )
         if self.kahadb is not None and self.profile.has_database_lease:
-            yield f"activemq_kahadb is set, and activemq_ha: {self.ha} has no kahaDB: leave it out"
+            yield f"activemq_kahadb is set, but activemq_ha: {self.ha} uses no kahaDB: remove activemq_kahadb"
 
     def _attribute_contradictions(self) -> Iterator[str]:
         attributes = self.broker_attributes
@@ -341,9 +341,9 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
                     yield f"activemq_{name} has no entry for activemq_release {self.release}: {has}"
         for kind in ("network", "agent", "vip"):
             if _has_default_password(getattr(self, f"{kind}_username"), getattr(self, f"{kind}_password")):
-                yield f"activemq_{kind}_password is one that the releases ship: set another"
+                yield f"activemq_{kind}_password is a default password of ActiveMQ: set a different password"
         if _has_default_password(PROBE_USER, self.probe_password):
-            yield "activemq_probe_password is one that the releases ship: set another"
+            yield "activemq_probe_password is a default password of ActiveMQ: set a different password"
         for name in self.profile.required_variables:
             if getattr(self, name) is None:
                 yield f"activemq_ha is {self.ha}, so activemq_{name} must be set"

@@ -113,7 +113,7 @@ class DestinationStore(XmlBean):
             # MultiKahaDBPersistenceAdapter.getMatchingPersistenceAdapter makes stores for that entry alone.
             raise ValueError("has per_destination, which only the entry without a destination takes")
         if self.persistence_adapter.directory_archive:
-            raise ValueError("has 'directory_archive': files of several stores have the same names; leave it out")
+            raise ValueError("has 'directory_archive', but files of several stores have the same names: remove it")
         return self
 
     def first_attributes(self) -> tuple[tuple[str, str], ...]:

@@ -170,7 +170,7 @@ class Matched(XmlBean):
     @model_validator(mode="after")
     def _has_a_name(self) -> Self:
         if self.kind.startswith("temp") != (self.destination is None):
-            wanted = "has no name: leave destination out" if self.destination else "needs a destination"
+            wanted = "has no name: remove destination" if self.destination else "requires a destination: set it"
             raise ValueError(f"is of kind {self.kind}, which {wanted}")
         return self
 

@@ -73,7 +73,7 @@ def _read_planned_files(spark: SparkSession, planned: str) -> DataFrame:
         if isinstance(error, AnalysisException) and not _is_path_not_found(error):
             raise
     hosts = f"{root}/hosts"
-    none = f"{planned}: holds neither the dataset files, as plan writes it, nor hosts/, as render does"
+    none = f"{planned}: the directory has neither the dataset files (from plan) nor the directory hosts/ (from render)"
     return _read_files(spark, f"{escaped_uri_of(root)}/hosts", hosts, lambda *file: (rendered_file(*file),), none)
 
 
@@ -82,7 +82,7 @@ def _read_collected_files(spark: SparkSession, collected: str) -> DataFrame:
     root = uri_of(collected)
     _refuse_unreadable(collected)
     pattern = f"{escaped_uri_of(root)}/*"
-    none = f"{collected}: holds no HOST/{{}}, as collect lays it down"
+    none = f"{collected}: the directory has no HOST/{{}}: name a directory that the playbook collect wrote"
     files = _read_files(spark, f"{pattern}/configuration", root, collected_file, none.format("configuration"))
     return files.unionByName(_read_files(spark, f"{pattern}/host.json", root, collected_file, none.format("host.json")))
 

@@ -117,10 +117,10 @@ def listed_files(spark: SparkSession, out: str, name: str) -> list[str]:
     """
     text = _newest_manifest(spark, out)
     if text is None:
-        raise InputError(f"{out}: holds no {MANIFEST}: it was not written by activemq-fleet, or not to its end")
+        raise InputError(f"{out}: the directory has no {MANIFEST}, so no complete run wrote it: run the command again")
     files: list[str] = json.loads(text).get("files", {}).get(name, [])
     if not files:
-        raise InputError(f"{out}: holds no dataset {name}")
+        raise InputError(f"{out}: the directory has no dataset {name}")
     return files
 
 

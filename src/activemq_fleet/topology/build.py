@@ -89,7 +89,10 @@ def unexpired_waivers(every_waiver: Iterable[WaiverSettings], today: date) -> tu
     """Return each waiver that has not expired once, in order, and a warning for each that has."""
     waivers = list(dict.fromkeys(every_waiver))
     expired = [waiver for waiver in waivers if waiver.until and waiver.until < today]
-    warnings = [f"the waiver of {waiver.rule} expired on {waiver.until}: {waiver.reason}" for waiver in expired]
+    warnings = [
+        f"the waiver of {waiver.rule} expired on {waiver.until}: {waiver.reason} (renew the waiver or remove it)"
+        for waiver in expired
+    ]
     return [waiver for waiver in waivers if waiver not in expired], warnings
 
 

@@ -25,7 +25,7 @@ def error_of(line: str) -> InputError:
     [
         ('{"host": "b", ', "line 3 is not JSON: Expecting property name enclosed in double quotes at column 15"),
         ('["b"]', "line 3 is not a JSON object with host and variables"),
-        ('{"name": "b"}', "line 3 has no host: name its column host (it has name)"),
+        ('{"name": "b"}', "line 3 has no host: rename the key or column of the host to host (it has name)"),
         ("[" * 100_000, "line 3 is not JSON: maximum recursion depth exceeded"),
     ],
 )

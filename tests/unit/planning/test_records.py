@@ -52,7 +52,7 @@ def test_cells_of_a_table_hold_lists_as_json_and_all_else_as_text() -> None:
     [
         ("{", "is not JSON"),
         ("[]", "is not a JSON object"),
-        ('{"name": "x"}', r"has no host: name its column host \(it has name\)"),
+        ('{"name": "x"}', r"has no host: rename the key or column of the host to host \(it has name\)"),
         ('{"host": "h", "variables": 3}', "h: its variables are not an object"),
         ('{"host": "h", "variables": "3"}', "h: its variables are not an object"),
         ('{"host": "h", "groups": 3}', "h: groups is not a list"),
