@@ -19,6 +19,12 @@ from scripts import variables_schema
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 INVENTORIES = sorted(EXAMPLES.glob("*/hosts.yml"))
 VARIABLES = sorted({*EXAMPLES.glob("*/group_vars/**/*.yml"), *EXAMPLES.glob("*/host_vars/**/*.yml")})
+MOLECULE = Path(__file__).resolve().parents[2] / "molecule"
+WITH_BALANCERS = sorted({*MOLECULE.glob("*/inventory/hosts.yml"), *MOLECULE.glob("*/inventory/*_vars/**/*.yml")})
+"""The inventories of the scenarios, of which one has load balancers; the examples have none."""
+ROLES = ("activemq_agent_", "activemq_vip")
+ROLE_VARIABLES = sorted(name for name in KNOWN if name.startswith(ROLES))
+"""The variables of agents and load balancers."""
 
 
 class VaultLoader(yaml.SafeLoader):
@@ -133,3 +139,57 @@ def test_wrong_inventory_is_rejected(text: str) -> None:
 )
 def test_other_forms_of_values_are_valid(text: str) -> None:
     assert problems_of("variables", text) == []
+
+
+def kind_of(path: Path) -> str:
+    return "inventory" if path.name == "hosts.yml" else "variables"
+
+
+def role_variables_in(content: Any) -> list[tuple[dict[str, Any], str]]:
+    """Return each variable of agents and load balancers in a file, as (the mapping that has it, its name)."""
+    if not isinstance(content, dict):
+        return []
+    here = [(content, name) for name in content if str(name).startswith(ROLES)]
+    return here + [place for value in content.values() for place in role_variables_in(value)]
+
+
+ROLE_FILES = [
+    path
+    for path in (*INVENTORIES, *VARIABLES, *WITH_BALANCERS)
+    if role_variables_in(yaml.load(path.read_text(), VaultLoader))  # noqa: S506 -- a SafeLoader
+]
+
+
+def test_agents_and_load_balancers_are_in_files_of_examples_and_scenarios() -> None:
+    names = {path.parent.parent.name if path.parent.name == "group_vars" else path.parent.name for path in ROLE_FILES}
+    variables = [name for path in ROLE_FILES for _, name in role_variables_in(yaml.safe_load(path.read_text()))]
+    assert "shared-store" in names
+    assert any(name.startswith("activemq_agent_") for name in variables)
+    assert any(name.startswith("activemq_vip") for name in variables)
+
+
+@pytest.mark.parametrize("path", WITH_BALANCERS, ids=lambda path: path.relative_to(MOLECULE).as_posix())
+def test_inventories_of_the_scenarios_are_valid(path: Path) -> None:
+    assert problems_of(kind_of(path), path.read_text()) == []
+
+
+@pytest.mark.parametrize("path", ROLE_FILES, ids=lambda path: f"{path.parents[1].name}-{path.stem}")
+def test_wrong_key_or_type_of_an_agent_or_balancer_in_a_file_is_rejected(path: Path) -> None:
+    text = path.read_text()
+    for position in range(len(role_variables_in(yaml.safe_load(text)))):
+        misspelled, mistyped = yaml.safe_load(text), yaml.safe_load(text)
+        mapping, name = role_variables_in(misspelled)[position]
+        mapping[f"{name}_"] = mapping.pop(name)
+        assert problems_of(kind_of(path), yaml.safe_dump(misspelled)), name
+        mapping, name = role_variables_in(mistyped)[position]
+        mapping[name] = [{"key": 1}]
+        assert problems_of(kind_of(path), yaml.safe_dump(mistyped)), name
+
+
+@pytest.mark.parametrize("name", ROLE_VARIABLES)
+def test_wrong_key_or_type_of_each_variable_of_agents_and_balancers_is_rejected(name: str) -> None:
+    assert len(ROLE_VARIABLES) > 45
+    for content in ({f"{name}s": "a"}, {name[:-1]: "a"}, {name: [{"key": 1}]}, {name: {"key": {"key": 1}}}):
+        assert problems_of("variables", yaml.safe_dump(content)), content
+        inventory = {"all": {"children": {"activemq_agents": {"hosts": {"shop01": content}}}}}
+        assert problems_of("inventory", yaml.safe_dump(inventory)), content
