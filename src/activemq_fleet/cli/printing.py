@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from activemq_fleet.cli.activity import ACTIVITY
-from activemq_fleet.cli.terminal import text_of
+from activemq_fleet.cli.terminal import UNFOLDED_WIDTH, text_of
 from activemq_fleet.errors import shorten_list
 from activemq_fleet.node.printable import aligned, counted, printable, printable_json
 from activemq_fleet.node.text_lines import split_lines
@@ -43,10 +43,12 @@ def warn(text: str) -> None:
     echo_to_stderr(f"warning: {' '.join(text.split())}")
 
 
-def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None) -> str:
+def table_text(
+    head: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None, *, folded: bool = True
+) -> str:
     """Return rows below their titles; ``styles`` maps a cell's text to a style of rich.
 
-    Without a terminal each row is a plain line.
+    Without a terminal, or if it is not ``folded``, each row is a plain line.
     """
     from rich.table import Table
     from rich.text import Text
@@ -56,7 +58,7 @@ def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], styles: Mappi
         table.add_column(title, overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(cell), style=(styles or {}).get(cell, "")) for cell in row))
-    return "\n".join(line.rstrip() for line in text_of(table).split("\n"))
+    return "\n".join(line.rstrip() for line in text_of(table, width=None if folded else UNFOLDED_WIDTH).split("\n"))
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None) -> None:

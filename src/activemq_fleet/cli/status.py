@@ -192,7 +192,7 @@ def _text_lines(status: FleetStatus, *, wide: bool) -> Iterator[str]:
 
     domain = "" if wide else common_domain(status)
     for titles, rows in status_tables(status) if wide else compact_tables(status):
-        yield table_text(titles, rows, _STYLES)
+        yield table_text(titles, rows, _STYLES, folded=not wide)
         yield ""
     for finding in status.findings:
         host = finding.host.removesuffix(domain)

@@ -15,7 +15,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-_PIPED_WIDTH = 10_000
+UNFOLDED_WIDTH = 10_000
 """The width of output that no terminal wraps: a line per row, whatever its length."""
 _NO_PAGER = "activemq_fleet.no_pager"
 _COLORS: dict[str, bool | None] = {"auto": None, "always": True, "never": False}
@@ -100,7 +100,7 @@ def console_for(file: TextIO | None = None, *, width: int | None = None) -> Cons
         force_terminal=shown,
         color_system="auto" if shown else None,
         no_color=None if color is None else not color,
-        width=width or output_width() or _PIPED_WIDTH,
+        width=width or output_width() or UNFOLDED_WIDTH,
         highlight=False,
     )
 
