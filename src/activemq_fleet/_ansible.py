@@ -35,7 +35,7 @@ from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
 from activemq_fleet._ansible_internals import DeferredWarningContext, Origin, format_event_brief_message
-from activemq_fleet._collection import collections_path
+from activemq_fleet._collection import collections_path, version_warnings
 from activemq_fleet._inventory_groups import group_brokers
 from activemq_fleet._inventory_variables import InventoryVariables
 from activemq_fleet.errors import InputError
@@ -99,6 +99,10 @@ class LoadedInventory:
             " ".join(format_event_brief_message(warning.event).split()) for warning in self._warnings.get_warnings()
         )
         return tuple(text for text in texts if not _OUR_OWN.match(text))
+
+    def collection_warnings(self) -> tuple[str, ...]:
+        """Return a warning if the collection on Ansible's search path has another version than the library."""
+        return version_warnings(constants.config.get_config_value("COLLECTIONS_PATHS"))
 
 
 @contextmanager

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
+from activemq_fleet._version import __version__
+
 _PACKAGE = Path(__file__).resolve().parent
-_FLEET = Path("ansible_collections", "activemq", "fleet", "meta", "runtime.yml")
+_DIRECTORY = Path("ansible_collections", "activemq", "fleet")
+_FLEET = _DIRECTORY / "meta" / "runtime.yml"
 
 
 def collections_path() -> list[str]:
@@ -16,3 +23,31 @@ def collections_path() -> list[str]:
     """
     candidates = (_PACKAGE.parent, _PACKAGE.parents[1] / ".ansible" / "collections")
     return [str(path) for path in candidates if (path / _FLEET).is_file()]
+
+
+def version_warnings(search_path: Iterable[str]) -> tuple[str, ...]:
+    """Return a warning if Ansible finds a collection ``activemq.fleet`` of another version than this library.
+
+    ``search_path`` are Ansible's directories of collections; the first one that holds the collection counts. The
+    library's own commands use the collection that belongs to it, but ``ansible-playbook`` uses the one on this path.
+    """
+    directory = next((place for path in search_path if (place := Path(path) / _DIRECTORY).is_dir()), None)
+    version = None if directory is None else _version_of(directory)
+    if version in (None, __version__):
+        return ()
+    return (
+        f"the collection activemq.fleet has version {version} ({directory}), but the library activemq-fleet has "
+        f"version {__version__} ({_PACKAGE}). Their versions must be equal: ansible-playbook and ansible-inventory "
+        "stop with this collection. Remove it, because the library contains its own, or install the library of the "
+        "same version",
+    )
+
+
+def _version_of(collection: Path) -> str | None:
+    """Return the version of an installed collection, or of a checkout; None if its files do not have one."""
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        return str(json.loads((collection / "MANIFEST.json").read_bytes())["collection_info"]["version"])
+    with suppress(OSError, ValueError):
+        match = re.search(r"^version:\s*[\"']?([\w.+-]+)", (collection / "galaxy.yml").read_text(), re.MULTILINE)
+        return match[1] if match else None
+    return None

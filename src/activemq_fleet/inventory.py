@@ -231,7 +231,8 @@ def _inventory_data_of(loaded: Any, name: str, reader: _PositionReader | None) -
 
     data = _evaluate_templates(variables_by_host(), groups, loaded.loader)
     positions = reader.positions if reader is not None else {}
-    return dataclasses.replace(data, warnings=loaded.warnings(), positions=positions)
+    warnings = (*loaded.collection_warnings(), *loaded.warnings())
+    return dataclasses.replace(data, warnings=warnings, positions=positions)
 
 
 def with_positions(error: SettingsError | ReleaseError, data: InventoryData) -> FleetError:
