@@ -31,10 +31,11 @@ that runs it, *Jetty* and *Spring* are the versions that it ships. *Tested failo
 
 ## Newer releases
 
-A release that is newer than this data is not refused. A newer patch release has the data of the newest known release of
-its line, and a newer line that of the newest line of its major version. `check`, `plan` and the playbooks print a
+A newer patch release has the data of the newest known release of its line. The next two lines of a major version, such
+as 6.4 and 6.5 after 6.3, have the data of its newest known line. `init`, `check`, `plan` and the playbooks print a
 warning that names the release whose data they use. Published fixes apply: 6.4.0 is not reported for a vulnerability
-that 6.3.2 fixes. A new major version is refused, because its files can differ in any way.
+that 6.3.2 fixes. All other lines and major versions are errors: their files can differ in any way, and a number such as
+5.81.3 is more likely a wrong digit than a release.
 
 ## Update the data
 

@@ -79,8 +79,16 @@ class _NamedHosts:
         )
 
 
-def scaffold_inventory(request: InventoryRequest) -> dict[str, bytes]:
-    """Return the files of an inventory, content by path. Raises InputError for hosts that cannot be brokers."""
+@dataclass(frozen=True, slots=True)
+class ScaffoldedInventory:
+    """A first inventory: its files, content by path, and one sentence for each pair and each broker without a peer."""
+
+    files: Mapping[str, bytes]
+    readings: tuple[str, ...]
+
+
+def scaffold_inventory(request: InventoryRequest) -> ScaffoldedInventory:
+    """Return the files of an inventory and how names were read. Raises InputError for hosts that cannot be brokers."""
     Release.of(request.release)
     named = _read_names(request.hosts)
     _check_fleet(request, named)
@@ -92,7 +100,17 @@ def scaffold_inventory(request: InventoryRequest) -> dict[str, bytes]:
         ".gitignore": ".secrets/\n",
         **{f"{_SCHEMAS}/{kind}.schema.json": read_json_schema(kind) for kind in ("inventory", "variables")},
     }
-    return {path: text.encode() for path, text in texts.items()}
+    return ScaffoldedInventory({path: text.encode() for path, text in texts.items()}, tuple(_readings(named)))
+
+
+def _readings(named: _NamedHosts) -> Iterator[str]:
+    for pair, members in named.pairs.items():
+        group = members[0].group
+        if members[0].name in named.standalone:
+            yield from (f"{member.name}: a broker without a peer, of group {group}" for member in members)
+        else:
+            master, slave = (member.name for member in sorted(members, key=lambda member: member.role))
+            yield f"{pair}: a pair of group {group}, {master} (preferred master) and {slave}"
 
 
 def _read_names(arguments: Sequence[str]) -> _NamedHosts:
@@ -210,6 +228,7 @@ def _settings(request: InventoryRequest, named: _NamedHosts) -> dict[str, object
         "activemq_temp_limit": "5 gb",
         "activemq_bind": "127.0.0.1" if is_local else "0.0.0.0",  # noqa: S104 -- clients and peers are on other hosts
         "activemq_console_bind": "127.0.0.1",
+        **({"activemq_install": "none", "activemq_home": "/opt/activemq"} if request.archive is None else {}),
     }
 
 
@@ -248,7 +267,7 @@ def _variable_lines(request: InventoryRequest, named: _NamedHosts) -> Iterator[s
     for name in ("activemq_heap", "activemq_store_limit", "activemq_temp_limit"):
         yield _line(settings, name)
     yield from _listener_lines(settings, tls=request.tls)
-    yield from _installation_lines(request)
+    yield from _installation_lines(request, settings)
     yield from _account_lines(named)
 
 
@@ -287,7 +306,7 @@ def _listener_lines(settings: Mapping[str, object], *, tls: bool) -> Iterator[st
         yield f"  {store}_password: {_secret(store)}\n"
 
 
-def _installation_lines(request: InventoryRequest) -> Iterator[str]:
+def _installation_lines(request: InventoryRequest, settings: Mapping[str, object]) -> Iterator[str]:
     yield "\n"
     if request.archive is not None:
         yield "# The playbook `site` installs the release from this archive on the controller.\n"
@@ -298,11 +317,12 @@ def _installation_lines(request: InventoryRequest) -> Iterator[str]:
         })  # fmt: skip
         return
     yield (
-        f"# The release is installed on the hosts already, in /opt/activemq-{request.release}. If the playbook\n"
-        "# `site` is to install it, set activemq_install to archive, activemq_archive to the path or URL of\n"
+        "# The release is installed on the hosts already, in activemq_home. If the playbook `site` is to install\n"
+        "# it there, set activemq_install to archive, activemq_archive to the path or URL of\n"
         f"# apache-activemq-{request.release}-bin.tar.gz, and activemq_archive_sha512 to the checksum from Apache.\n"
     )
-    yield "activemq_install: none\n"
+    yield _line(settings, "activemq_install")
+    yield _line(settings, "activemq_home", "the directory of the release, or a link to it")
 
 
 def _account_lines(named: _NamedHosts) -> Iterator[str]:

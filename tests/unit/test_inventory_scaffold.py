@@ -11,7 +11,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from activemq_fleet import check_fleet, load_fleet
+from activemq_fleet import check_fleet, load_fleet, render_fleet
 from activemq_fleet.cli.main import main
 
 NAMES = {
@@ -141,6 +141,48 @@ def test_wrong_host_is_one_error_and_writes_nothing(
 def test_unknown_release_is_an_error_and_writes_nothing(tmp_path: Path) -> None:
     assert main(["init", "a", "--release", "7.0", "-o", str(tmp_path / "inventory")]) == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_release_above_known_lines_is_error_with_the_release_meant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", "a", "--release", "5.81.3", "-o", str(tmp_path / "inventory")]) == 2
+    assert "there is no release line 5.81; did you mean 5.18.3?" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_newer_release_is_warning_of_init(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made(tmp_path, "a", release="5.18.33")
+    assert "warning: release 5.18.33 is newer than 5.18.7" in capsys.readouterr().err
+
+
+def test_installed_release_is_read_from_the_directory_that_the_file_names(tmp_path: Path) -> None:
+    directory = made(tmp_path, "orders-mq01-a", release="5.18.3")
+    text = (directory / "group_vars/all.yml").read_text()
+    home = yaml.load(text, Loader=yaml.BaseLoader)["activemq_home"]  # noqa: S506 -- reads text only
+    files = render_fleet(load_fleet(directory))
+    unit = next(files[path].decode() for path in files if path.endswith("/activemq.service"))
+    assert f"{home}/bin/activemq" in unit
+    assert not set(re.findall(r"/opt/[a-z0-9.-]+", text)) - {home}
+
+
+@pytest.mark.parametrize(
+    ("names", "lines"),
+    [
+        (["a.x", "b.x"], ["a.x: a broker without a peer", "b.x: a broker without a peer"]),
+        (["mq1", "mq2", "mq3"], ["mq1-2: a pair of group mq, mq1 (preferred master) and mq2", "mq3: a broker without"]),
+        (["b.x,a.x"], ["b-a: a pair of group brokers, b.x (preferred master) and a.x"]),
+    ],
+)
+def test_init_prints_how_it_read_the_names(
+    names: list[str], lines: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made(tmp_path, *names)
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == len(lines) + 2
+    for line, expected in zip(printed, lines, strict=False):
+        assert line.startswith(expected)
+    assert printed[-2].startswith("To change a line, set activemq_pair")
 
 
 def test_directory_that_holds_a_file_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,7 +34,7 @@ def test_an_unknown_patch_takes_the_newest_data_of_its_line_with_a_warning() -> 
     assert release.supports("broker", "maxUncommittedCount")  # since 5.18.4
 
 
-@pytest.mark.parametrize(("text", "data_release"), [("6.4.0", "6.3.2"), ("6.12.3", "6.3.2"), ("5.20.0", "5.19.11")])
+@pytest.mark.parametrize(("text", "data_release"), [("6.4.0", "6.3.2"), ("6.5.3", "6.3.2"), ("5.20.0", "5.19.11")])
 def test_newer_line_has_data_of_newest_known_line_with_warning(text: str, data_release: str) -> None:
     release = Release.of(text)
     assert (release.line, release.data_release) == (text.rpartition(".")[0], data_release)
@@ -55,6 +55,7 @@ def test_lines_with_security_fixes_are_those_of_the_project() -> None:
         ("5.2.0", "5.3.2"),
         ("5.2", "5.3.2"),
         ("5.18", "5.18.7"),
+        ("6.4", "6.4.0"),
         ("5.18.3-fuse", "5.18.7"),
         ("05.18.3", "5.18.7"),
         ("5.18.03", "5.18.7"),
@@ -71,6 +72,36 @@ def test_anything_else_is_an_error_that_names_the_nearest(text: str, nearest: st
     with pytest.raises(ReleaseError) as error:
         Release.of(text)
     assert str(error.value).endswith((f"release is {nearest}", f"such as {nearest}"))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "meant"),
+    [
+        ("5.81.3", "5.81", "5.18.3"),
+        ("5.51.16", "5.51", "5.15.16"),
+        ("5.118.3", "5.118", "5.18.3"),
+        ("5.91.11", "5.91", "5.19.11"),
+        ("6.12.1", "6.12", "6.2.1"),
+        ("6.6.0", "6.6", "6.3.0"),
+    ],
+)
+def test_line_far_above_newest_line_is_error_with_similar_release(text: str, line: str, meant: str) -> None:
+    with pytest.raises(ReleaseError, match=f"^there is no release line {line}; did you mean {meant}[?] The newest"):
+        Release.of(text)
+
+
+def test_misplaced_digit_of_major_version_is_error_with_release_meant() -> None:
+    with pytest.raises(ReleaseError, match=r"'51\.8\.3' is not known; did you mean 5\.18\.3[?]$"):
+        Release.of("51.8.3")
+
+
+@pytest.mark.parametrize("text", ["5.20.0", "5.21.9", "6.4.0", "6.5.1", *(f"{line}.99" for line in known_lines())])
+def test_unknown_release_does_not_look_healthier_than_newest_known(text: str) -> None:
+    release = Release.of(text)
+    newest = Release.of(release.data_release)
+    assert {entry.cve for entry in newest.advisories} <= {entry.cve for entry in release.advisories}
+    assert release.gets_security_fixes <= newest.gets_security_fixes
+    assert release.meets_security_floor <= newest.meets_security_floor
 
 
 @given(st.one_of(st.text(), st.from_regex(r"\d+\.\d+(\.\d+)?", fullmatch=True), st.none(), st.floats()))

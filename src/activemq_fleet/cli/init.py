@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from pathlib import Path
 
 import click
@@ -10,7 +11,7 @@ import click
 from activemq_fleet import InputError
 from activemq_fleet.atomic_files import paths_in, write_tree
 from activemq_fleet.cli.completion_values import complete_releases
-from activemq_fleet.cli.printing import counted, echo
+from activemq_fleet.cli.printing import counted, echo, warn
 
 
 @click.command("init")
@@ -46,14 +47,28 @@ def command(hosts: tuple[str, ...], release: str, output: Path, archive: Path | 
     limits, the console on loopback. No password is written: the files show where passwords come from.
     """
     from activemq_fleet.inventory_scaffold import InventoryRequest, scaffold_inventory
+    from activemq_fleet.releases import Release
 
     check_empty(output)
+    for warning in Release.of(release).warnings:
+        warn(warning)
     checksum = _sha512(archive) if archive else None
     request = InventoryRequest(hosts, release, str(archive.absolute()) if archive else None, checksum, tls)
-    files = scaffold_inventory(request)
-    write_tree(output, files, check_target=check_empty)
-    echo(f"{output}: {counted(len(files), 'file')}. Next: activemq-fleet check -i {output}")
+    inventory = scaffold_inventory(request)
+    write_tree(output, inventory.files, check_target=check_empty)
+    for reading in inventory.readings:
+        echo(reading)
+    echo(
+        f"To change a line, set activemq_pair and activemq_node of its hosts in {output / 'hosts.yml'}, or remove "
+        f"{output} and run init with HOST,HOST for each pair."
+    )
+    echo(f"{output}: {counted(len(inventory.files), 'file')}. Next: {next_check(output)}")
     return 0
+
+
+def next_check(inventory: Path) -> str:
+    """Return the command line that checks an inventory."""
+    return shlex.join(["activemq-fleet", "check", "-i", str(inventory)])
 
 
 def check_empty(directory: Path) -> None:

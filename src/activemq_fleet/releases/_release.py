@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Any, Literal
 
@@ -15,6 +16,9 @@ from activemq_fleet.releases._spans import Version, VersionSpan, parse_version
 
 _RELEASE = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,4})", re.ASCII)
 _LINE = re.compile(r"(\d{1,3})(?:\.(\d{1,3}))?", re.ASCII)
+_NEWER_LINES = 2
+"""How many minor lines after the newest known line of a major version are accepted; one that is further is an error."""
+_SIMILAR = 0.8  # of difflib: one wrong digit in a number such as 5.18.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -175,9 +179,9 @@ class Release:
     def of(cls, text: object) -> Release:
         """Return the release of ActiveMQ with the version ``text``, such as ``5.18.3``.
 
-        A release that is newer than the data files has the data of the newest known release of its line; a line that
-        is newer than all known lines of its major version has the data of the newest of them. ``warnings`` names that
-        release. Raises ReleaseError, which names the nearest line, for anything else.
+        A release that is newer than the data files has the data of the newest known release of its line; the next two
+        lines after the newest known line of a major version have the data of that line. ``warnings`` names that
+        release. Raises ReleaseError for anything else; its text names a similar release or the nearest line.
         """
         if not isinstance(text, str):
             msg = f"the release must be text such as '5.18.3', not {text!r}"
@@ -327,18 +331,23 @@ def _release_of(text: str) -> Release:
         known=known,
         warnings=() if known else (warning,),
         data_release=data_release,
-        gets_security_fixes=line not in data.lines or line in data.supported_lines,
+        gets_security_fixes=data_line in data.supported_lines,
         **data.release_attributes(data_line, data_version, version, text),
     )
 
 
 def _data_line(line: str, data: ReleaseData) -> str | None:
-    """Return the known line whose data a line has: itself, or the newest of its major version where it is newer."""
+    """Return the known line whose data a line has: itself, or the newest of its major version where it comes next."""
     if line in data.lines:
         return line
     major, minor = map(int, line.split("."))
-    of_major = [known for known in data.lines if known.startswith(f"{major}.")]
-    return of_major[-1] if of_major and minor > int(of_major[-1].partition(".")[2]) else None
+    newest = _newest_line(major, data)
+    is_next = newest is not None and 0 < minor - int(newest.partition(".")[2]) <= _NEWER_LINES
+    return newest if is_next else None
+
+
+def _newest_line(major: int, data: ReleaseData) -> str | None:
+    return next((line for line in reversed([*data.lines]) if line.startswith(f"{major}.")), None)
 
 
 def _refusal(text: str, data: ReleaseData) -> str:
@@ -356,6 +365,23 @@ def _refusal(text: str, data: ReleaseData) -> str:
         return abs(major - requested[0]), abs(minor - edge)
 
     nearest = min(data.lines, key=distance)
-    if f"{requested[0]}.{requested[1]}" == nearest and match[2]:
-        return f"{shown!r} is not a complete release number; set one such as {data.newest(nearest)}"
+    line = f"{requested[0]}.{requested[1]}"
+    if match[2] and _data_line(line, data):
+        example = data.newest(line) if line in data.lines else f"{line}.0"
+        return f"{shown!r} is not a complete release number; set one such as {example}"
+    newest_line = _newest_line(requested[0], data)
+    similar = _similar_release(text, data)
+    if newest_line is not None and requested[1] > int(newest_line.partition(".")[2]):
+        question = f"; did you mean {similar}?" if similar else "."
+        end = f"The newest known release of {requested[0]}.x is {data.newest(newest_line)}"
+        return f"there is no release line {line}{question} {end}"
+    if similar and sorted(similar) == sorted(text):
+        return f"release {shown!r} is not known; did you mean {similar}?"
     return f"release {shown!r} is not known; the nearest release is {data.newest(nearest)}"
+
+
+def _similar_release(text: str, data: ReleaseData) -> str | None:
+    """Return the known release that is most similar to a text, one with the same digits first; None without one."""
+    known = [f"{line}.{patch}" for line in reversed([*data.lines]) for patch in range(data.lines[line].last_patch + 1)]
+    similar = get_close_matches(text, known, n=len(known), cutoff=_SIMILAR)
+    return next((release for release in similar if sorted(release) == sorted(text)), next(iter(similar), None))
