@@ -80,7 +80,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except (SanityError, BuildError) as error:
             print(f"sanity: error: {error}", file=sys.stderr)
             return 1
-        results = [run_core(core, collection, pythons, options.test) for core in options.core or CORES]
+        results = []
+        for core in options.core or CORES:
+            results.append(run_core(core, collection, pythons, options.test))
+            if not options.test:
+                # At once: a run takes long, and an interrupted one keeps the results of the lines before.
+                write_records(results, pythons, RESULTS)
         if not options.test:
             results += [lint_documentation(collection, pythons), prepare_execution_environment(collection, pythons)]
             write_records(results, pythons, RESULTS)
