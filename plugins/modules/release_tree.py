@@ -39,7 +39,7 @@ options:
   source:
     description: What the message about another release begins with.
     type: str
-    default: what was unpacked
+    default: the unpacked archive
   unit:
     description: The unit of systemd. Required for V(exchanged), V(restored) and V(recovered) of O(state).
     type: str
