@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from activemq_fleet.addresses import format_list
 from activemq_fleet.errors import InputError
 from activemq_fleet.explain import explanation_of
+from activemq_fleet.findings import Finding
 from activemq_fleet.render import render, render_agent
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, build_fleet
 from tests.unit.explained import AGENT, JDBC, entries, entry, labels, page, shop, with_agents
@@ -310,6 +313,18 @@ class TestFilesAndFindings:
             told = entry(explanation_of(found, f"orders-mq01-{node}"), "findings", "error T009")
             assert told.details == ("fix: set activemq_store_directory once, for the whole of pair orders-mq01",)
             assert told.text.startswith("orders-mq01-b.example.com: ") is (node == "a")
+
+    def test_finding_of_both_nodes_is_listed_once_with_both_names(self) -> None:
+        built = shop()
+        first = Finding(rule="S022", severity="info", host="orders-mq01-a.example.com", message="old", fix="upgrade")
+        second = replace(first, host="orders-mq01-b.example.com", file="conf/activemq.xml", line=3)
+        both = [replace(first, message="same"), replace(first, message="same", host=second.host, line=4)]
+        story = explanation_of(replace(built, findings=(first, second, *both)), "orders-mq01-a")
+        assert [each.text for each in entries(story, "findings", "info S022")] == [
+            "old",
+            "orders-mq01-a.example.com and orders-mq01-b.example.com: same",
+            "orders-mq01-b.example.com: conf/activemq.xml:3: old",
+        ]
 
     def test_a_waived_finding_and_an_unused_waiver_are_told(self) -> None:
         waivers = [

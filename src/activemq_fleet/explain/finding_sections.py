@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 from activemq_fleet.explain.explanation import Entry, Section
 from activemq_fleet.findings import SEVERITIES, Finding
@@ -10,14 +12,19 @@ from activemq_fleet.topology import Broker, Fleet
 
 
 def findings_section(fleet: Fleet, host: str, broker: Broker | None) -> Section:
-    """Return the section of an explanation that lists a host's findings, its peer's findings, and waivers."""
+    """Return the section of an explanation that lists a host's findings, its peer's findings, and waivers.
+
+    A finding that both have is listed once."""
     peer = broker.peer if broker else None
-    own_findings = sorted(
+    findings = sorted(
         (finding for finding in fleet.findings if finding.host in (host, peer)),
         key=lambda f: (f.host != host, f.waived is not None, SEVERITIES.index(f.severity), f.rule, f.message),
     )
-    entries = [_finding_entry(finding, host) for finding in own_findings]
-    used = {finding.rule for finding in own_findings if finding.waived is not None and finding.host == host}
+    same_findings: dict[Hashable, list[Finding]] = {}
+    for finding in findings:
+        same_findings.setdefault(replace(finding, host="", line=None, column=None, hosts=()), []).append(finding)
+    entries = [_finding_entry(same, host) for same in same_findings.values()]
+    used = {finding.rule for finding in findings if finding.waived is not None and finding.host == host}
     for waiver in fleet.waivers:
         rule = waiver["rule"]
         if rule not in used and any(fnmatch.fnmatchcase(host, pattern) for pattern in waiver["hosts"]):
@@ -29,9 +36,12 @@ def findings_section(fleet: Fleet, host: str, broker: Broker | None) -> Section:
     return Section("findings", "Findings and waivers", tuple(entries))
 
 
-def _finding_entry(finding: Finding, host: str) -> Entry:
+def _finding_entry(same: Sequence[Finding], host: str) -> Entry:
+    """Return the entry of a finding, which names the hosts that have it unless that is ``host`` alone."""
+    finding = same[0]
     kind = finding.severity if finding.waived is None else "waived"
-    whose = "" if finding.host == host else f"{finding.host}: "
+    hosts = list(dict.fromkeys(each.host for each in same))
+    whose = "" if hosts == [host] else f"{' and '.join(hosts)}: "
     where = f"{finding.file}:{finding.line}: " if finding.file and finding.line else ""
     details = (f"fix: {finding.fix}",) if finding.waived is None else (f"waived: {finding.waived}",)
     return Entry(
@@ -40,5 +50,5 @@ def _finding_entry(finding: Finding, host: str) -> Entry:
         why=finding.why,
         details=details,
         severity=kind,
-        data=finding.to_dict(),
+        data={**finding.to_dict(), "hosts": hosts},
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from activemq_fleet.findings import TextEdit
 from activemq_fleet.lint import transport_options as known
 from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem
@@ -28,6 +29,7 @@ _NUMBERS = frozenset({
     "socketBufferSize",
 })  # fmt: skip
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
+_PREFIXES = re.compile(r"(?:nested\.|discovered\.)?(?:(?:transport\.)?socket\.)?")
 _FORMATS = re.compile(r"wireFormat\.(?:default|stomp|amqp|mqtt)\.")
 
 
@@ -200,11 +202,8 @@ def _options_unless_known(scheme: str, option: str, release: Release) -> frozens
             names if near and near.lower() == option.lower() and not _is_known_or_placeholder(option, names) else None
         )
     if option.startswith("transport.socket."):
-        return (
-            None
-            if _is_known_or_placeholder(option.removeprefix("transport.socket."), known.socket_options(release))
-            else names
-        )
+        sockets = known.socket_options(release)
+        return None if _is_known_or_placeholder(option.removeprefix("transport.socket."), sockets) else sockets
     name = option
     if scheme.startswith("auto"):
         if option.startswith("auto."):
@@ -219,12 +218,25 @@ def _is_known_or_placeholder(name: str, names: frozenset[str]) -> bool:
 
 def _problem(node: Element, attribute: str, uri: Uri, option: str, message: str, names: frozenset[str]) -> Problem:
     release = node.document.release
-    near = known.nearest_option(option.rpartition("socket.")[2] if "socket." in option else option, names)
-    fix = f"write {near}" if near and near != option else ""
-    if _is_attribute(node, option) and not (near and near.lower().endswith(option.lower())):
-        fix = f"make it an attribute of <{node.name}>"
+    prefix, added = _prefix_of(option)
+    name = added + option[len(prefix) :]
+    near = known.nearest_option(name, names)
+    correct = f"{prefix}{near.removeprefix(added)}" if near else ""
+    fix = f"write {correct}" if correct and correct != option else ""
+    if _is_attribute(node, option) and not correct.lower().endswith(option.lower()):
+        fix, correct = f"make it an attribute of <{node.name}>", ""
     part = text_from_option(node, attribute, uri, option)
-    return node.problem(f"{message}, which {release.text} does not know", attribute, part, fix=fix)
+    edits: tuple[TextEdit, ...] = ()
+    if fix and correct not in ("", *uri.options) and near == known.meant_option(name, names) and part != uri.text:
+        edits = node.with_part_replaced(attribute, part, correct, length=len(option))
+    return node.problem(f"{message}, which {release.text} does not know", attribute, part, fix=fix, edits=edits)
+
+
+def _prefix_of(option: str) -> tuple[str, str]:
+    """Return the prefix that an option has in front of a known name, and what a known name has in its place."""
+    if match := _FORMATS.match(option):
+        return match[0], "wireFormat."
+    return _PREFIXES.match(option)[0], ""  # type: ignore[index] # also matches ""
 
 
 def _is_attribute(node: Element, option: str) -> bool:

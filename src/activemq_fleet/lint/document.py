@@ -175,6 +175,8 @@ class Element:
         self, attribute: str, part: str, text: str, *, length: int | None = None
     ) -> tuple[TextEdit, ...]:
         """Return the edit that replaces a part of an attribute's value, or its first ``length`` characters."""
+        if self.document.has_stray and part not in str(self._element.get(attribute)):
+            part = part.replace("&", STRAY)
         return self.document.positions.replace_in_value(self._element, attribute, part, text, length)
 
 

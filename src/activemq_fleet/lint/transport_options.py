@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from activemq_fleet.releases import Release
+from activemq_fleet.schema import meant_name, words_of
 
 _Since = Mapping[str, str]
 
@@ -183,3 +184,24 @@ def nearest_option(name: str, known: frozenset[str]) -> str | None:
             return folded[f"{prefix}{name}".lower()]
     close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.8)
     return folded[close[0]] if close else None
+
+
+def meant_option(name: str, known: frozenset[str]) -> str | None:
+    """Return the known option that a misspelled option can only mean, or None where none or several are possible."""
+    prefixed = {f"{prefix}{name}".lower() for prefix in ("wireFormat.", "transport.")}
+    possible = [each for each in known if each.lower() in prefixed]
+    if name.lower() not in map(str.lower, known) and possible:
+        return possible[0] if len(possible) == 1 else None
+    return meant_name(name, sorted(known), _words()) or None
+
+
+@cache
+def _words() -> frozenset[str]:
+    """Return the words of all options, so that an option with one of these is not taken for a misspelled other one.
+
+    Not "initial": ActiveMQ itself writes ``maxInactivityDurationInitalDelay``.
+    """
+    tables = (_CONNECTION, _FILTERS, _TLS, _WIRE_FORMAT, _WIRE_FORMAT_LISTENING, _TRANSPORT_LISTENING, _SOCKET)
+    tables += (_FAILOVER, _STATIC, _MULTICAST, _SERVER, _AUTO_SERVER)
+    names = (name for table in tables for line in table.values() for name in line.split())
+    return frozenset({"minimum"}).union(*map(words_of, names)) - {"initial"}

@@ -40,17 +40,19 @@ def written(form: str, report: Report = REPORT) -> str:
     return formatter(form)(report)
 
 
-def test_text_is_grouped_by_host_with_the_worst_first() -> None:
+def test_text_has_errors_first_and_each_severity_grouped_by_host() -> None:
     assert click.unstyle(written("text")) == (
         "a\n"
         "  error V002 conf/activemq.xml:3:7: says 100%, twice\n"
         "      why: it would not start\n"
         "      fix: do it\n"
-        "  warning N001 says 100%, twice\n"
-        "      fix: do it\n"
         "\n"
         "b\n"
         "  error T006 says 100%, twice\n"
+        "      fix: do it\n"
+        "\n"
+        "a\n"
+        "  warning N001 says 100%, twice\n"
         "      fix: do it\n"
         "\n"
         "c\n"
@@ -71,6 +73,10 @@ def test_what_sixty_pairs_have_alike_is_one_paragraph() -> None:
     own = finding(rule="T006", host=names[4])
     report = Report(tuple(names), (*alike, *placed, own))
     assert click.unstyle(written("text", report)) == (
+        "orders-mq03-a\n"
+        "  error T006 says 100%, twice\n"
+        "      fix: do it\n"
+        "\n"
         "120 hosts: orders-mq01-a, orders-mq01-b, orders-mq02-a and 117 more\n"
         "  warning N001 conf/activemq.xml:3:13: says 100%, twice\n"
         "      fix: do it\n"
@@ -78,14 +84,28 @@ def test_what_sixty_pairs_have_alike_is_one_paragraph() -> None:
         "      why: public\n"
         "      fix: do it\n"
         "\n"
-        "orders-mq03-a\n"
-        "  error T006 says 100%, twice\n"
-        "      fix: do it\n"
-        "\n"
         "120 hosts: 1 error, 240 warnings, 0 info"
     )
     assert len(json.loads(written("json", report))["findings"]) == 241
     assert len(json.loads(written("sarif", report))["runs"][0]["results"]) == 241
+
+
+def test_text_about_a_file_has_errors_first_below_one_heading() -> None:
+    places = [("S003", "info", 1), ("S002", "warning", 2), ("V002", "error", 3), ("N001", "error", 2)]
+    findings = tuple(
+        finding(rule=rule, severity=severity, host="", file="activemq.xml", line=line)
+        for rule, severity, line in places
+    )
+    text = click.unstyle(written("text", Report(("activemq.xml",), findings, files=True)))
+    assert [line.split(":")[0] for line in text.splitlines() if "fix" not in line] == [
+        "activemq.xml",
+        "  error N001 2",
+        "  error V002 3",
+        "  warning S002 2",
+        "  info S003 1",
+        "",
+        "1 file",
+    ]
 
 
 def test_a_place_that_differs_by_the_names_on_its_line_is_the_file() -> None:

@@ -280,6 +280,63 @@ def test_misspelt_name_of_spring_gets_its_name(wrong: str, right: str) -> None:
     assert repair_file(content, RELEASE, schema_of=None, select=["V"]).content == faultless
 
 
+def repaired_uri(uri: str, element: str) -> str:
+    """The URI of an element after the repair of its options."""
+    content = broker(f'<{element}s><{element} name="x" uri="{uri}"/></{element}s>')
+    result = repair_file(content, RELEASE, schema_of=None, select=["N007", "N008"]).content.decode()
+    return result.partition('uri="')[2].partition('"')[0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("tcp://a:1?maximumConections=1&amp;b=2", "tcp://a:1?maximumConnections=1&amp;b=2"),
+        ("tcp://a:1?b=2&wireformat.maxFrameSize=1", "tcp://a:1?b=2&wireFormat.maxFrameSize=1"),
+        ("tcp://a:1?wireFormat.maxFrameSiz=1", "tcp://a:1?wireFormat.maxFrameSize=1"),
+        ("tcp://a:1?transport.soWriteTimout=1", "tcp://a:1?transport.soWriteTimeout=1"),
+        ("tcp://a:1?soWriteTimeout=1", "tcp://a:1?transport.soWriteTimeout=1"),
+        ("tcp://a:1?transport.socket.soTimout=1", "tcp://a:1?transport.socket.soTimeout=1"),
+        ("auto+nio://a:1?wireFormat.stomp.maxFrameSiz=1", "auto+nio://a:1?wireFormat.stomp.maxFrameSize=1"),
+    ],
+)
+def test_misspelt_option_of_a_listener_is_repaired(wrong: str, right: str) -> None:
+    assert repaired_uri(wrong, "transportConnector") == right
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("static:(tcp://a:1)?maxReconectDelay=2", "static:(tcp://a:1)?maxReconnectDelay=2"),
+        ("static:(tcp://a:1)?discovered.soTimout=2", "static:(tcp://a:1)?discovered.soTimeout=2"),
+        ("static:(failover:(tcp://a:1)?randomise=false)", "static:(failover:(tcp://a:1)?randomize=false)"),
+        ("static:(failover:(tcp://a:1)?nested.soTimout=1)", "static:(failover:(tcp://a:1)?nested.soTimeout=1)"),
+        ("static:(tcp://a:1?soTimout=1,tcp://b:1?soTimout=1)", "static:(tcp://a:1?soTimeout=1,tcp://b:1?soTimeout=1)"),
+        ("static:(tcp://a:1?socket.soTimout=1)", "static:(tcp://a:1?socket.soTimeout=1)"),
+        (
+            "static:(tcp://a:1?wireFormat.maxInactivityDurationInitialDelay=1)",
+            "static:(tcp://a:1?wireFormat.maxInactivityDurationInitalDelay=1)",
+        ),
+    ],
+)
+def test_misspelt_option_of_a_link_is_repaired(wrong: str, right: str) -> None:
+    assert repaired_uri(wrong, "networkConnector") == right
+
+
+@pytest.mark.parametrize(
+    ("element", "uri"),
+    [
+        ("transportConnector", "tcp://a:1?maximumConections=1&amp;maximumConnections=2"),
+        ("transportConnector", "tcp://a:1?minimumConnections=1"),
+        ("transportConnector", "tcp://a:1?maxFrameSize=1"),  # of transport. and of wireFormat.
+        ("transportConnector", "tcp://a:1?rebalanceClusterClients=true"),  # an attribute
+        ("networkConnector", "static:(failover:(tcp://a:1)?minReconnectDelay=1)"),
+        ("networkConnector", "static:(tcp://a:1?networkTTL=1)"),
+    ],
+)
+def test_option_that_is_in_doubt_is_not_renamed(element: str, uri: str) -> None:
+    assert repaired_uri(uri, element) == uri
+
+
 def test_finding_about_a_rendered_file_has_no_edits() -> None:
     policy = '<policyEntry queue="a" gcInactiveDestinations="true" inactiveTimoutBeforeGC="9"/>'
     fragment = {"parent": "broker/destinationPolicy/policyMap/policyEntries", "xml": policy}

@@ -1,4 +1,4 @@
-"""Format findings as text for a terminal, grouped by host; a finding that many hosts share is shown once."""
+"""Format findings as text for a terminal: errors first, grouped by host; a finding of many hosts is shown once."""
 
 from __future__ import annotations
 
@@ -14,31 +14,41 @@ from activemq_fleet.cli.terminal import output_width, wrapped
 from activemq_fleet.findings import SEVERITIES
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "bright_black"}
+_KINDS = (*SEVERITIES, "waived")
 
 
 def to_text(report: Report) -> str:
     """Return a check's report with terminal colours, which ``click.echo`` removes where stdout is no terminal.
 
-    Equal findings about several hosts, or about several files as a whole, are shown once, below a heading that counts
-    the hosts or files and names a few.
+    Errors come first, then warnings, infos and waived findings, each of these grouped by host or file. Equal findings
+    about several hosts, or about several files as a whole, are shown once, below a heading that counts the hosts or
+    files and names a few.
     """
     if report.files:
         order = sorted(report.findings, key=lambda f: (f.file or "", f.line or 0, f.column or 0, f.rule))
     else:
-        order = sorted(report.findings, key=lambda f: (f.host, SEVERITIES.index(f.severity), f.rule, f.line or 0))
+        order = sorted(report.findings, key=lambda f: (f.host, f.rule, f.line or 0))
     same_findings: dict[Hashable, list[Finding]] = {}
     for finding in order:
         same_findings.setdefault(_likeness(finding), []).append(finding)
-    groups: dict[tuple[str, ...], list[list[Finding]]] = {}
+    groups: dict[tuple[int, tuple[str, ...]], list[list[Finding]]] = {}
     for findings in same_findings.values():
-        groups.setdefault(tuple(dict.fromkeys(map(subject_of, findings))), []).append(findings)
+        subjects = tuple(dict.fromkeys(map(subject_of, findings)))
+        groups.setdefault((_KINDS.index(_kind(findings[0])), subjects), []).append(findings)
     lines: list[str] = []
-    for subjects, same in sorted(groups.items(), key=lambda group: -len(group[0])):
-        lines.append(click.style(printable(_heading(subjects, report)), bold=True))
+    shown: tuple[str, ...] = ()
+    for (_, subjects), same in sorted(groups.items(), key=lambda group: (group[0][0], -len(group[0][1]))):
+        if subjects != shown:
+            lines += [""] if lines else []
+            lines.append(click.style(printable(_heading(subjects, report)), bold=True))
+            shown = subjects
         for findings in same:
             lines += _lines(report, findings, subjects)
-        lines.append("")
-    return "\n".join([*lines, _summary(report)])
+    return "\n".join([*lines, *([""] if lines else []), _summary(report)])
+
+
+def _kind(finding: Finding) -> str:
+    return finding.severity if finding.waived is None else "waived"
 
 
 def _likeness(finding: Finding) -> Hashable:
@@ -60,7 +70,7 @@ def _heading(subjects: Sequence[str], report: Report) -> str:
 def _lines(report: Report, findings: Sequence[Finding], subjects: Sequence[str]) -> Iterator[str]:
     finding, width = findings[0], output_width()
     detail = partial(wrapped, width=width, first="      ", rest="           ")
-    kind = "waived" if finding.waived is not None else finding.severity
+    kind = _kind(finding)
     place = _place(report, findings) if finding.host or finding.line else None
     if place and len(subjects) == 1:
         place = place.removeprefix(f"{subjects[0]}:")  # the heading has the path
