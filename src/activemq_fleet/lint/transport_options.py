@@ -201,7 +201,9 @@ def _words() -> frozenset[str]:
 
     Not "initial": ActiveMQ itself writes ``maxInactivityDurationInitalDelay``.
     """
-    tables = (_CONNECTION, _FILTERS, _TLS, _WIRE_FORMAT, _WIRE_FORMAT_LISTENING, _TRANSPORT_LISTENING, _SOCKET)
-    tables += (_FAILOVER, _STATIC, _MULTICAST, _SERVER, _AUTO_SERVER)
+    tables = (
+        *(_CONNECTION, _FILTERS, _TLS, _WIRE_FORMAT, _WIRE_FORMAT_LISTENING, _TRANSPORT_LISTENING, _SOCKET),
+        *(_FAILOVER, _STATIC, _MULTICAST, _SERVER, _AUTO_SERVER),
+    )
     names = (name for table in tables for line in table.values() for name in line.split())
     return frozenset({"minimum"}).union(*map(words_of, names)) - {"initial"}
