@@ -376,8 +376,9 @@ def _no_broker_message(root: etree._Element, number: int) -> str:
         return f"its <broker> is in a further <beans>{of}: put the <broker> that is in force directly into the root"
     other = next((node for node in root.iter(etree.Element) if local_name(str(node.tag)) == "broker"), None)
     if other is not None:
-        namespace = namespace_of(str(other.tag)) or "no namespace"
-        return f"its <broker> is of {namespace}, and not of {CORE}, which releases from 5.0 on read: correct xmlns"
+        namespace = namespace_of(str(other.tag))
+        where = f"the namespace {namespace}" if namespace else "no namespace"
+        return f"its <broker> is in {where}, but releases from 5.0 on read only the namespace {CORE}: correct xmlns"
     classes = [str(node.get("class")) for node in root.iter(f"{{{BEANS}}}bean")]
     broker_class = next((name for name in classes if "broker" in name.rpartition(".")[2].lower()), None)
     if broker_class:
@@ -395,5 +396,5 @@ def _refuse_doubles(documents: Iterable[AdoptedDocument]) -> None:
         if other is not document:
             raise InputError(
                 f"{document.host} and {other.host} are both node {document.identity.node} of pair "
-                f"{document.identity.pair}: set --naming-pattern to a pattern that tells the nodes apart"
+                f"{document.identity.pair}: set --naming-pattern to a pattern that distinguishes the nodes"
             )

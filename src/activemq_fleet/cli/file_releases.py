@@ -76,7 +76,7 @@ def _has_broker(path: Path) -> bool:
         with path.open("rb") as file:
             begin = file.read(_LOOK).replace(b"\0", b"")  # of UTF-16 every other byte
     except OSError:
-        return True  # the check reports that it cannot be read; skipping it would look like a clean result
+        return True  # the check reports that it cannot be read; skipping it would count as a clean result
     return any(mark in begin for mark in _OURS)
 
 

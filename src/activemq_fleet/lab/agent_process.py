@@ -117,7 +117,7 @@ class AgentProcess:
     def start(self) -> None:
         """Start the agent's process without waiting for it.
 
-        Where setpriv is installed, it dies with the thread that started it.
+        If setpriv is installed, the process is killed when the thread that started it ends.
         """
         command = [sys.executable, "-m", "activemq_agent", "--config", str(self.config), "run"]
         if guard := shutil.which("setpriv"):

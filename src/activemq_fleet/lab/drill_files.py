@@ -42,7 +42,7 @@ def read_journal(directory: Path, owner: str) -> Journal:
 def account_for_pair(
     directory: Path, pair: str, protocol: str, faults: Sequence[Fault], *, skew: float = 0.0
 ) -> tuple[DeliveryAccount, list[Fault]]:
-    """Return (outcomes of a pair's events, its faults completed with silence, publish gap and events in flight).
+    """Return the outcomes of a pair's events, and its faults with silence, publish gap and events in flight.
 
     ``directory`` holds the load generators' files. ``skew`` is the number of seconds by which the clocks of the
     brokers' hosts and of this machine may differ.

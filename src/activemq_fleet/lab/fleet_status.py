@@ -55,7 +55,7 @@ def lab_status(fleet: Fleet, hosts: Collection[str], chosen: Collection[str], ti
 
 def _pids_by_base() -> dict[str, list[int]]:
     """Return the pids of all processes that name a broker's directory, by that directory: a machine with forty brokers
-    has hundreds of processes, and each look for one broker would go through all of them.
+    has hundreds of processes, and a separate search per broker would read all of them.
     """
     pids: dict[str, list[int]] = {}
     for pid in process_ids():

@@ -164,7 +164,7 @@ def _shutdown_hooks(broker: Broker) -> tuple[str, ...]:
 def _exception_handler(broker: Broker) -> XmlElement | None:
     lease = broker.release.lease_exception_handler
     if broker.profile.has_database_lease and lease:
-        # With the default a database without room is passed over, because its message says "space", and MQTT clients
+        # With the default a database without room is passed over, because its message has "space", and MQTT clients
         # get an acknowledgement for what was not stored: 477 of 980 events lost on 6.3.1 with PostgreSQL.
         return XmlElement(lease, (("ignoreNoSpaceErrors", "false"),))
     if broker.release.has_ignore_no_space_errors:

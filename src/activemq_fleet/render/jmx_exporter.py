@@ -21,7 +21,7 @@ from activemq_fleet.topology import Broker
 
 DEAD_LETTERS = "queue://ActiveMQ.DLQ"
 """The default dead letter queue of ActiveMQ, for which each broker has metrics even if no variable lists it."""
-# The JVM's own bean, which is there from the start, also at a standby: what the inventory says hangs on it.
+# The JVM's own bean, which is there from the start, also at a standby: it carries the values of the inventory.
 _RUNTIME = "java.lang:type=Runtime"
 _FINGERPRINT = 12
 

@@ -1,8 +1,8 @@
 """Find the positions of start tags, attributes and parts of values in a document.
 
 libxml2 gives an element the line on which its start tag *ends*, which for a broker's tag of ten
-lines is ten lines off. The document is known to be well-formed, so its tags can be told
-apart by a pattern, and every position is exact.
+lines is ten lines off. The document is known to be well-formed, so its tags can be found
+by a pattern, and every position is exact.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Stand-ins for Spring's own schemas.
+"""Replacements for Spring's own schemas.
 
 ActiveMQ's XSD takes elements of other namespaces only where a schema for them is at hand
 (``xs:any``, strict). Spring's schemas are not ours to check: what matters is that a ``<bean>``
-may stand there and that a misspelt one may not.
+is allowed there and that a misspelt one is not.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class CachedHost(NamedTuple):
 class EventCache:
     """A cache of hosts' log events: a directory of Parquet files with ledger.json, which lists the files by host.
 
-    Files that the ledger does not list are ignored: a killed run left them.
+    Files that the ledger does not list are ignored, because they come from a run that was killed.
     """
 
     def __init__(self, directory: Path) -> None:

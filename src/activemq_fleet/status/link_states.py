@@ -125,7 +125,8 @@ def _refusal_in(records: Sequence[LogRecord]) -> str:
 def _complaint_in(records: Sequence[LogRecord], names: Sequence[str]) -> str:
     """Return the last log message of a broker about a peer, else about a bridge that ended before it was up.
 
-    ``names``: what the peer is called in them. The last one that says why, where others only follow from it.
+    ``names`` are the peer's names in the messages. A message with a cause is preferred to later ones that follow from
+    it.
     """
     complaints = [record.message for record in records if record.level in ("WARN", "ERROR")]
     named = [text for text in complaints if any(name in text for name in names)]

@@ -183,7 +183,7 @@ def permissions_of(
     everyone = dict.fromkeys(group for account in accounts for group in account.groups if group not in private_groups)
     for group in everyone:
         # Who first uses a destination makes its advisory topics, which takes admin; the broker itself writes there, and
-        # nobody else: bridges act upon what they read. Measured on 5.5.1, 5.8.0, 5.18.3 and 6.3.1.
+        # no other account: bridges act upon what they read. Measured on 5.5.1, 5.8.0, 5.18.3 and 6.3.1.
         advisories = at("topic", _ADVISORIES)
         advisories.read.append(group)
         advisories.admin.append(group)
