@@ -53,7 +53,10 @@ DOCSTRING_PHRASES = (
     Phrase(r"\banybody\b", "the name of the actor"),
 )
 _EXAMPLES_OF_RULE = re.compile(r"^(?:Fires|Silent) on .*", re.MULTILINE | re.DOTALL)
-_LIBRARIES = ("src", "agent/src")
+_LITERAL_BLOCK = re.compile(r"^ {4}.*$", re.MULTILINE)
+"""A line of a table of files or commands in a docstring."""
+_ANSIBLE_MARKUP = re.compile(r"\b[A-Z]+\([^()]*\)")
+_LIBRARIES = ("src", "agent/src", "plugins")
 _CODE = re.compile(r"^(```|~~~).*?^\1[ \t]*$|``.*?``|`[^`\n]*`|<[^>\n]+>|\]\([^)\s]*\)", re.MULTILINE | re.DOTALL)
 _SENTENCE_END = re.compile(r"(?<=[.:;?!])\s+(?=[^a-z])|\n\s*\n|\n(?=\s*(?:[-*|#]|\d+\.))|\s\|\s|\|\n")
 
@@ -138,7 +141,9 @@ def _plugin_texts() -> Iterator[Text]:
                     targets=[ast.Name(id="DOCUMENTATION" | "RETURN")], value=ast.Constant(value=str() as content)
                 ):
                     texts = _described(yaml.safe_load(content))
-                    yield from (Text(_relative(path), node.lineno, text) for text in texts)
+                    phrases = PHRASES + DOCSTRING_PHRASES
+                    prose = (_ANSIBLE_MARKUP.sub("Code", text) for text in texts)
+                    yield from (Text(_relative(path), node.lineno, text, phrases) for text in prose)
 
 
 def _described(documentation: object) -> Iterator[str]:
@@ -190,7 +195,7 @@ def _docstrings_in(
     for position, statement in enumerate(node.body):
         match statement:
             case ast.Expr(value=ast.Constant(value=str() as docstring)) if position == 0 or is_public:
-                prose = _EXAMPLES_OF_RULE.sub("", inspect.cleandoc(docstring))
+                prose = _LITERAL_BLOCK.sub("", _EXAMPLES_OF_RULE.sub("", inspect.cleandoc(docstring)))
                 yield Text(path, statement.lineno, prose, PHRASES + DOCSTRING_PHRASES)
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 if not name.startswith("_") or name == "__init__":

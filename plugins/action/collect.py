@@ -98,15 +98,15 @@ class ActionModule(ActionBase):
         return best
 
     def _facts(self, host: str, about: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the content of ``host.json``: the host's facts and what the inventory says of the host."""
+        """Return the content of ``host.json``: the host's facts and the inventory's values for the host."""
         facts = dict(result["facts"])
         broker = facts.get("broker") or {}
         return {
             **facts,
-            # What the inventory has outranks what the host returned under the same name.
+            # Values of the inventory override values of the host with the same name.
             "host": host,
             **{key: about.get(key) for key in ("group", "pair", "role", "peer", "ha")},
-            # What runs counts, and what the inventory wants only where nothing does.
+            # The values of the running broker, else those of the inventory.
             "release": broker.get("release") or about.get("release"),
             "store": broker.get("store") or about.get("store"),
             **{name: broker.get(name) or [] for name in ("generations", "risk_records")},
@@ -120,7 +120,7 @@ class ActionModule(ActionBase):
 def _checked_result(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of the module in plain types.
 
-    Raises AnsibleActionFail for one that the module never returns.
+    Raises AnsibleActionFail for a result that the module never returns.
     """
     try:
         plain: dict[str, Any] = parse_json(json.dumps({name: result[name] for name in _RETURNED}))

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.decide``: asks the library for the next step of an operation, from the evidence of the hosts."""
+"""``activemq.fleet.decide``: returns the library's decision on the next step of an operation, from hosts' evidence."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, library
 from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import inspect_release_archive
 
-# Ansible loads an action in the process from which it forks a worker for every task: a worker that had to import the
-# library itself took 0.4 s for it, at every step of an operation. What is missing is told by the task.
+# Ansible loads an action in the process from which it forks a worker for every task. Importing the library in each
+# worker took 0.4 s per step of an operation. If the library is missing, the task reports the error.
 with suppress(AnsibleError):
     library("operations")
 

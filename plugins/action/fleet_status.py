@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.fleet_status``: asks the library who is asked for the fleet's status, and what to conclude."""
+"""``activemq.fleet.fleet_status``: selects the hosts to query for the fleet's status, and computes the status."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ActionModule(FleetAction):
 
 
 def _write_evidence(path: str, evidence: Mapping[str, Any]) -> None:
-    """Write what was gathered of each host as JSON, for who concludes how the fleet stands himself."""
+    """Write the evidence of each host as JSON, for tools that compute the status themselves."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
         json.dump(evidence, file)
 

@@ -11,10 +11,10 @@ short_description: Print results, changes and failures of operations, without ta
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - Prints a line for each play that has hosts, for each thing that was changed, and for each failure; what C(debug) and
-    C(assert) say is printed as it is. Tasks that change nothing, and hosts that are passed over, are not shown.
-  - An upgrade of a pair has some fifty lines this way, and five hundred with the callback C(default).
-  - Any playbook can be run with it. With C(-v) or more every task is named.
+  - Prints a line for each play that has hosts, for each change, and for each failure. The messages of C(debug) and
+    C(assert) are printed unchanged. Tasks that change nothing, and skipped hosts, are not shown.
+  - An upgrade of a pair prints about fifty lines, in contrast to five hundred with the callback C(default).
+  - The callback can be used with any playbook. With C(-v) or more it prints the name of every task.
 requirements:
   - Set as the callback for stdout, by C(stdout_callback = activemq.fleet.brief) in ansible.cfg or by the environment
     variable E(ANSIBLE_STDOUT_CALLBACK)
@@ -62,7 +62,7 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_ok(self, result: Any) -> None:
         self._handle_warnings_and_exception(result)
-        if not result.task.loop:  # of a loop each item was told by itself
+        if not result.task.loop:  # each item of a loop was printed separately
             self._print_outcome(result)
 
     def v2_runner_item_on_ok(self, result: Any) -> None:
@@ -80,7 +80,7 @@ class CallbackModule(CallbackBase):
         self._print_line(f"  UNREACHABLE {_host(result)}: {_message(result.result)}", constants.COLOR_UNREACHABLE)
 
     def v2_on_file_diff(self, result: Any) -> None:
-        """Print the differences that ``--diff`` asks for, as the default callback does."""
+        """Print the differences for ``--diff``, as the default callback does."""
         task_results = [result.result, *(result.result.get("results") or ())] if result.task.loop else [result.result]
         for task_result in task_results:
             if isinstance(task_result, Mapping) and task_result.get("changed") and (diff := task_result.get("diff")):

@@ -19,22 +19,22 @@ options:
 options:
   user:
     description:
-      - The account of the broker. As root the store is read as this account; without it as the one to which the
-        first directory on the way to the store belongs that is not root's.
+      - The account of the broker. Root reads the store as this account. By default it reads the store as the owner of
+        the first directory in its path that does not belong to root.
     type: str
 """
     UNCHANGING = r"""
 attributes:
   check_mode:
-    description: Does the same as without.
+    description: Does the same as without check mode.
     support: full
   diff_mode:
-    description: It changes nothing.
+    description: The module changes nothing.
     support: none
 """
     NO_DIFF = r"""
 attributes:
   diff_mode:
-    description: It shows no differences.
+    description: The module shows no differences.
     support: none
 """

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The documentation fragment of plugins that read what a host name says."""
+"""The documentation fragment of plugins that parse host names."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ short_description: Return one fact of many hosts as a dictionary by host
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - Looks a fact or a registered result up on each of these hosts. A host that does not have it is left out.
+  - Returns a fact or a registered result of each of these hosts, without hosts that do not have it.
   - A part of the playbooks of this collection. It is no interface for other playbooks and may change at any time.
 positional: hostvars, name
 options:
@@ -30,7 +30,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Say in which state each broker is
+- name: Show the state of each broker
   ansible.builtin.debug:
     msg: "{{ ansible_play_hosts | activemq.fleet.facts_by_host(hostvars, 'state') }}"
   run_once: true

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Implements the filter ``identity``: host name -> what the naming convention says of the broker."""
+"""Implements the filter ``identity``: host name -> group, pair and node of the broker by the naming convention."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Reads group, number, node, pair, preferred role and domain from a host name.
-  - It goes by the name alone. With what variables of the host state, it is in C(activemq_identity).
+  - The filter uses only the name. The variable C(activemq_identity) also includes the host's variables.
 extends_documentation_fragment: activemq.fleet.naming
 """
 

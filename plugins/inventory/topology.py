@@ -10,48 +10,48 @@ short_description: Create groups and variables of ActiveMQ brokers from their ho
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - Reads no hosts of its own. It looks at the hosts of the sources before it and puts each one whose name
-    matches the naming convention (V(orders-mq01-a.example.com)) into C(activemq_brokers), into
-    C(activemq_masters) or C(activemq_slaves), and into C(activemq_group_NAME) and C(activemq_pair_NAME).
-    In these names every character outside C([a-z0-9_]) is C(_).
+  - Creates groups from the hosts of earlier inventory sources; it adds no hosts. Each host whose name matches the
+    naming convention (V(orders-mq01-a.example.com)) becomes a member of C(activemq_brokers), of C(activemq_masters) or
+    C(activemq_slaves), and of C(activemq_group_NAME) and C(activemq_pair_NAME). In these names every character outside
+    C([a-z0-9_]) is C(_).
   - Each such host gets the variable C(activemq_identity) with C(group), C(number), C(node), C(pair), C(role)
-    and C(domain). The role is the preferred one; which node is active is found out at run time.
-  - What C(activemq_group), C(activemq_pair) and C(activemq_node) of a host state wins over its name. They may stand in
-    the inventory, in group_vars and in host_vars, as plain text; templates are not evaluated yet.
-  - Directories are read in alphabetical order, so give the file a name that comes last, such as
+    and C(domain). The role is the preferred role; the active node is only known at run time.
+  - The variables C(activemq_group), C(activemq_pair) and C(activemq_node) of a host override its name. Define them in
+    the inventory, in group_vars or in host_vars, as plain text; templates are not evaluated.
+  - Ansible reads directories in alphabetical order, so give the file a name that comes last, such as
     C(zz.activemq.yml).
 notes:
-  - It computes once, in Python. The same with C(ansible.builtin.constructed) took 5 s more for 5,000 hosts.
+  - The plugin computes the groups once, in Python. C(ansible.builtin.constructed) took 5 s more for 5,000 hosts.
 requirements:
   - activemq-fleet (pip install the wheel that C(make package) builds)
 options:
   plugin:
-    description: Marks the file as this plugin's.
+    description: The name of this plugin.
     type: str
     required: true
     choices: [activemq.fleet.topology]
   naming_pattern:
     description:
-      - Regular expression with the named groups C(group), C(number) and C(node), and C(pair) where it says itself
-        what a pair is called. A part that no name has is stated by C(activemq_group), C(activemq_pair) or
+      - A regular expression with the named groups C(group), C(number) and C(node), and C(pair) if the names contain the
+        pair's name. For a part that the names do not contain, set C(activemq_group), C(activemq_pair) or
         C(activemq_node) of the host.
-      - Without it the variable C(activemq_naming_pattern) of the group C(all) holds, else the default
+      - Without this option the variable C(activemq_naming_pattern) of the group C(all) applies, else the default
         V(^(?P<group>[^.]+\)-mq(?P<number>[0-9]+\)-(?P<node>[ab]\)(?:\\.|$\)).
-      - Set here, it becomes that variable, so that everything else goes by the same pattern.
+      - The option sets this variable, so that the whole collection uses the same pattern.
     type: str
   naming_parity:
     description:
       - Odd and even numbers are the two nodes of a pair, so that the pattern has no C(node). With V(odd-even) 1 and 2
         are a pair and 1 is the preferred master, with V(even-odd) 0 and 1.
-      - Without it the variable C(activemq_naming_parity) of the host holds. Set here, it becomes that variable.
+      - Without this option the variable C(activemq_naming_parity) of the host applies. The option sets this variable.
     type: str
     version_added: 0.2.0
     choices: [odd-even, even-odd]
   master_node:
     description:
       - The node mark of preferred masters, such as V(a), V(1) or V(primary); with O(naming_parity) V(odd) or V(even).
-      - Without it the variable C(activemq_master_node) of the host holds, else V(a).
-      - Set here, it becomes that variable of all hosts.
+      - Without this option the variable C(activemq_master_node) of the host applies, else V(a).
+      - The option sets this variable for all hosts.
     type: str
 """
 

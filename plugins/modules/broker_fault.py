@@ -12,16 +12,16 @@ version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the playbook C(drill). It is no interface for other playbooks and may change at any time.
-  - Kills, freezes or stops the broker of this host, if it is active, and returns the time. Clients lose it.
-  - With a unit, a timer of the host's own systemd restores the broker after O(again) seconds, so that a
-    controller that is interrupted leaves no broker stopped or frozen.
+  - Kills, freezes or stops the broker of this host, if it is active, and returns the time. Clients are disconnected.
+  - With a unit, a timer of the host's systemd restores the broker after O(again) seconds, so that an interrupted
+    controller leaves no broker stopped or frozen.
 options:
   unit:
-    description: The unit of systemd. Without it the process itself is signalled.
+    description: The unit of systemd. Without it the signal is sent to the process.
     type: str
   act:
     description:
-      - V(kill), V(crash), V(pause) and V(stop) are the faults. V(crash) kills the Java process alone and not its guard.
+      - V(kill), V(crash), V(pause) and V(stop) are the faults. V(crash) kills only the Java process, not its guard.
       - V(resume) continues a frozen broker. V(stay) removes the timer.
       - V(started) waits until the broker's log reports that the broker is started, and returns the time.
     type: str

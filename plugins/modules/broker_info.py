@@ -11,36 +11,36 @@ short_description: Gather the state of a broker and the evidence for it
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - Finds out on the broker's own host whether it is active, unhealthy, standby, starting, stopped or hung. That has
-    nothing to do with its preferred role. After a failover the preferred slave is active.
-  - It goes by the process (found by its command line), by what the broker's log has said since that process
-    was started, and by what the connectors of the deployed configuration answer. An open port is not ready.
-    Over STOMP or MQTT one message must come back from a topic of the module's own.
-  - A connector counts only if its listener belongs to the account of the broker's process. Before that is certain no
-    login is sent. The module logs in as C(activemq-probe), or with another account of a broker that has yet to read
-    a configuration with this one.
-  - It changes nothing. It needs to read the broker's files, so run it as root or as the broker's account.
+  - Determines on the broker's host whether the broker is active, unhealthy, standby, starting, stopped or hung. The
+    state is independent of the preferred role. After a failover the preferred slave is active.
+  - The state is concluded from the process (identified by its command line), from the log records of this process, and
+    from the answers of the connectors of the deployed configuration. An open port does not prove readiness. Over STOMP
+    or MQTT a message to a separate topic must complete a round trip.
+  - A connector counts only if its listener belongs to the account of the broker's process. The module sends a login
+    only after this check. It logs in as C(activemq-probe), or with another account if the broker has not yet read a
+    configuration with this account.
+  - The module changes nothing. It must read the broker's files, so run it as root or as the broker's account.
 options:
   unit:
-    description: The unit of systemd, whose own view is returned too.
+    description: The unit of systemd, whose properties are returned.
     type: str
   wait:
-    description: Look again until the state is one of O(states), for so many seconds.
+    description: Seconds for which to repeat the check until the state is one of O(states).
     type: int
     default: 0
   states:
-    description: The states to wait for. Without O(required) the module does not fail when none is reached.
+    description: The states to wait for. Without O(required) the module does not fail if none is reached.
     type: list
     elements: str
     choices: [active, unhealthy, standby, starting, stopped, hung]
     default: [active, standby]
   required:
-    description: Fail, in one line with the broker's own error, when none of O(states) is reached.
+    description: Fail with one line that contains the broker's error, if none of O(states) is reached.
     type: bool
     version_added: 0.2.0
     default: false
   replaces:
-    description: With O(required), the process that must not run any more.
+    description: With O(required), the process that must have ended.
     type: int
     version_added: 0.2.0
   release:
@@ -67,16 +67,16 @@ EXAMPLES = r"""
 RETURN = r"""
 state:
   description:
-    - V(active) serves. V(unhealthy) accepts clients, and no message completes a round trip, for another reason than
-      a right that the account of probes lacks; RV(how) has the broker's own reason.
-    - V(standby) lives and waits for the lock, or is attached to its master. V(starting) lives
-      and is neither yet. V(stopped) has no process. V(hung) lives, and does not answer or was stopped by a
-      signal.
+    - An V(active) broker serves. An V(unhealthy) broker accepts clients, but a message does not complete a round trip,
+      for another reason than a missing permission of the account of probes; RV(how) has the broker's error.
+    - A V(standby) broker waits for the lock, or is attached to its master. A V(starting) broker is not yet active or
+      standby. A V(stopped) broker has no process. A V(hung) broker has a process that does not answer or was stopped by
+      a signal.
   type: str
   returned: always
   sample: standby
 how:
-  description: How that is known, in one sentence.
+  description: The reason for this state, in one sentence.
   type: str
   returned: always
 frozen:
@@ -94,7 +94,7 @@ guard:
   version_added: 0.2.0
   returned: always
 since:
-  description: When it was started, RFC 3339 in UTC.
+  description: The start time of the process, RFC 3339 in UTC.
   type: str
   returned: always
 version:
@@ -106,41 +106,41 @@ restart_required:
   type: bool
   returned: always
 restart_reasons:
-  description: Why, one line a file.
+  description: The reasons for the restart, one line per file.
   type: list
   elements: str
   returned: always
 previous:
-  description: The version that the process was started with, where a restart is owed.
+  description: The version that the process was started with, if a restart is pending.
   type: str
   returned: always
 unit:
-  description: What systemd says of the unit, or null.
+  description: The properties of the unit as systemd reports them, or null.
   type: dict
   returned: always
 log:
-  description: C(phase), and the record (C(message), C(time) in local time) that says so.
+  description: C(phase), and the record that shows it (C(message), C(time) in local time).
   type: dict
   returned: always
 connectors:
-  description: What each connector answered, by its name. Empty where no process runs.
+  description: The answer of each connector, by its name. Empty without a process.
   type: dict
   returned: always
 settled:
   description: >-
-    With O(wait), whether the broker stays ready: an active one has loaded its configuration completely, so that no bean
-    after its C(<broker>) can still end it. Null without O(wait), and for a broker that is not ready.
+    With O(wait), whether the broker stays ready: an active broker has loaded its configuration completely, so no bean
+    after its C(<broker>) can still stop it. Null without O(wait), and for a broker that is not ready.
   type: bool
   version_added: 0.2.0
   returned: always
 message_returned:
-  description: Whether a message came back. Null where it was not tried or the account may not.
+  description: Whether a message completed a round trip. Null if it was not tried or the account lacks the permission.
   type: bool
   returned: always
 error:
   description: >-
-    Of a broker without a process, the last error of its log, else of what it printed, in one line that ends with the
-    deepest cause; else empty.
+    For a broker without a process, the last error of its log, else of its output, in one line that ends with the root
+    cause; else empty.
   type: str
   version_added: 0.2.0
   returned: always
@@ -151,13 +151,13 @@ data:
   version_added: 0.2.0
   returned: always
 store:
-  description: The directory of the kahaDB store, of a fenced one the parent of its generations, or null.
+  description: The directory of the kahaDB store, for a fenced store the parent of its generations, or null.
   type: str
   returned: always
 persistence:
   description:
-    - Where the configuration that runs keeps its messages. C(kind) is the element of the store, C(openwire) what
-      C(storeOpenWireVersion) says, C(pure) whether it copies to a slave or is one. Empty without a configuration.
+    - The persistence of the running configuration. C(kind) is the element of the store, C(openwire) the value of
+      C(storeOpenWireVersion), C(pure) whether the broker is a node of a pure pair. Empty without a configuration.
   type: dict
   version_added: 0.2.0
   returned: always
@@ -174,8 +174,8 @@ generation:
   returned: always
 generation_in_force:
   description:
-    - The number of the generation that the guards' newest claim names; V(0) where that is the store's own directory,
-      null where it is not known. Who can write there is the pair's master, whatever ports say.
+    - The number of the generation that the guards' newest claim names; V(0) if that is the store's own directory,
+      null if it is unknown. The broker that can write there is the pair's master, whatever the open ports suggest.
   type: int
   version_added: 0.2.0
   returned: always
@@ -201,30 +201,30 @@ generations:
   returned: always
 store_access:
   description:
-    - Why the account of the process could not open the lock of that store, empty when it can. The log of a
-      standby that cannot says that the lock is held, too.
+    - Why the account of the process cannot open the lock of that store, empty if it can. A standby that cannot open the
+      lock also logs that the lock is held.
   type: str
   version_added: 0.2.0
   returned: always
 store_marker:
-  description: The lines of the store's marker, or null where there is none.
+  description: The lines of the store's marker, or null without a marker.
   type: list
   version_added: 0.2.0
   elements: str
   returned: always
 release:
-  description: The release whose jars the process has open, or null where that cannot be seen.
+  description: The release whose jars the process has open, or null if it is unknown.
   type: str
   version_added: 0.2.0
   returned: always
 release_unseen:
-  description: Why no release can be seen, or an empty text. Empty where no process runs, too.
+  description: Why the release is unknown; empty if it is known, or without a process.
   type: str
   version_added: 0.2.0
   returned: always
   sample: 5.18.3
 home:
-  description: Where the process was told that its release is, or null.
+  description: The directory of the release according to the process's command line, or null.
   type: str
   version_added: 0.2.0
   returned: always
@@ -234,28 +234,28 @@ age:
   version_added: 0.2.0
   returned: always
 clock:
-  description: The host's time at the end of the look, in seconds since the epoch.
+  description: The host's time at the end of the check, in seconds since the epoch.
   type: float
   version_added: 0.2.0
   returned: always
 complete:
-  description: Whether a whole version of the configuration is in force.
+  description: Whether a complete version of the configuration is in force.
   type: bool
   version_added: 0.2.0
   returned: always
 drift:
-  description: What was changed in it by hand, one line a file.
+  description: The files of this version that were changed by hand, one line per file.
   type: list
   version_added: 0.2.0
   elements: str
   returned: always
 previous_intact:
-  description: Whether RV(previous) is still whole, or null where no restart is owed.
+  description: Whether the version RV(previous) is unchanged, or null without a pending restart.
   type: bool
   version_added: 0.2.0
   returned: always
 free:
-  description: Bytes that can still be written, by directory.
+  description: Free bytes, by directory.
   type: dict
   version_added: 0.2.0
   returned: always

@@ -11,16 +11,18 @@ short_description: Measure which node of a pair serves, and the downtime, during
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - Makes one round trip after the other against the connectors of a pair, with a new connection each time, as
-    a client that lost its broker would. Over STOMP and MQTT one message must come back from a topic of the
-    module's own; over OpenWire the broker's greeting is enough.
-  - Returns which broker served when, and each interruption, from the last answer before it to the first one after it.
-  - It logs in with the account of probes, C(activemq-probe), from the configuration below O(base). A listener on this
-    host counts only if it belongs to the broker's account. At a broker of another host it logs in over TLS only if
-    its certificate is verified; otherwise a completed TLS handshake is enough. Without TLS no other account is sent.
-  - Run it with C(async) on a host that reaches all of them. It makes the file O(flag) when the first message
+  - Repeats round trips over the connectors of a pair, with a new connection each time, as a client does that lost its
+    broker. Over STOMP and MQTT a message to a separate topic must come back; over OpenWire the broker's greeting is
+    sufficient.
+  - Returns which broker served when, and each interruption, from the last answer before it to the first answer after
+    it.
+  - The module logs in with the account of probes, C(activemq-probe), from the configuration below O(base). A listener
+    on this host counts only if it belongs to the broker's account. At a broker of another host it logs in over TLS only
+    if its certificate is verified; otherwise a completed TLS handshake is sufficient. Without TLS no other account is
+    sent.
+  - Run it with C(async) on a host that reaches all addresses. It creates the file O(flag) after the first message
     came back, and ends with the first answer after that file was removed, or after O(seconds).
-  - It changes nothing on the brokers.
+  - The module changes nothing on the brokers.
 options:
   addresses:
     description: The addresses to probe, such as C(mqtt+nio://orders-mq01-a.example.com:1883).
@@ -43,9 +45,8 @@ options:
     type: float
     default: 2.0
   ca_file:
-    description: >-
-      A PEM file with the certificates by which brokers of other hosts are verified over TLS. Without it those of the
-      system are used.
+    description: A PEM file with the certificates for the verification of brokers of other hosts over TLS. The
+      default is the system's certificates.
     type: path
   flag:
     description: A file that must not exist when the module starts. Without it the module ends after O(seconds).

@@ -11,29 +11,29 @@ short_description: Copy logs, journals and the active configuration to the contr
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - The playbook C(activemq.fleet.collect) runs it for every broker and agent.
-  - On the host it reads, masks and packs one archive. On the controller the archive is unpacked next to its
-    place and renamed, so O(to)C(/HOST) appears whole or not at all. Nothing is changed on the host but for the
-    temporary directory of Ansible.
-  - Secrets are masked on the host. A secret whose variable the host's own files tell becomes
-    C(@VARIABLE@), as C(activemq-fleet render) writes it, any other C(@secret@). Key stores, keys and what is no
-    text stay where they are.
-  - A broker that hangs is asked for three thread dumps, five seconds apart, by SIGQUIT. They end in its journal
-    too. One that does not catch that signal, or was stopped by a signal, is not asked.
+  - The playbook C(activemq.fleet.collect) runs this module for every broker and agent.
+  - On the host the module masks secrets and packs one archive. On the controller the archive is unpacked to a temporary
+    directory that is then renamed, so O(to)C(/HOST) is created atomically. Nothing is changed on the host except
+    Ansible's temporary directory.
+  - Secrets are masked on the host. A secret whose variable is known from the host's files becomes C(@VARIABLE@), as in
+    the output of C(activemq-fleet render), any other secret C(@secret@). Key stores, keys and binary files are not
+    copied.
+  - The module takes three thread dumps of a hung broker by SIGQUIT, five seconds apart. They also appear in its
+    journal. The module sends no signal to a process that does not handle SIGQUIT, or that was stopped by a signal.
 options:
   to:
-    description: The directory on the controller. One that holds anything else is refused.
+    description: The directory on the controller. It must be new, empty, or of an earlier collection.
     type: path
     required: true
   state:
     description:
-      - V(opened) makes the directory, or refuses it, without a look at any host.
-      - V(collected) brings the host's evidence.
+      - V(opened) creates the directory, or fails, without a connection to a host.
+      - V(collected) copies the host's evidence.
     type: str
     choices: [opened, collected]
     default: collected
   about:
-    description: What is known of the host, for its C(host.json).
+    description: Facts of the inventory about the host, for its C(host.json).
     type: dict
     default: {}
   archive:
@@ -47,20 +47,21 @@ options:
     type: dict
   megabytes:
     description:
-      - At most so much is taken from a host, before compression. Logs and journals that do not fit are left out, the
-        oldest first, and named.
+      - The maximum size of a host's evidence in MiB, before compression. Logs and journals that exceed it are omitted,
+        the oldest first, and listed in RV(left_out).
     type: int
     default: 200
   seconds:
-    description: After so many seconds on a host no further log or file is read. What was left out is named.
+    description: The time in seconds after which no further file of a host is read. Omitted files are listed in
+      RV(left_out).
     type: int
     default: 600
   days:
-    description: So many days of systemd's journal.
+    description: The number of days of systemd's journal.
     type: int
     default: 7
   dumps:
-    description: Of which brokers to take thread dumps.
+    description: The brokers of which thread dumps are taken.
     type: str
     choices: [hung, always, never]
     default: hung
@@ -73,7 +74,7 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: Collect what the broker has to say
+- name: Collect the evidence of the broker
   activemq.fleet.collect:
     to: /var/tmp/incident
     broker:
@@ -86,24 +87,24 @@ EXAMPLES = r"""
 
 RETURN = r"""
 directory:
-  description: Where the host's files are on the controller.
+  description: The directory of the host's files on the controller.
   type: str
   returned: always
 facts:
-  description: What C(host.json) says.
+  description: The content of C(host.json).
   type: dict
   returned: for V(collected)
 files:
-  description: How many files were brought.
+  description: The number of collected files.
   type: int
   returned: for V(collected)
 left_out:
-  description: What was not, or not whole. C(path), C(bytes) and C(why).
+  description: Files that were omitted or are incomplete, each with C(path), C(bytes) and the reason, C(why).
   type: list
   elements: dict
   returned: for V(collected)
 notes:
-  description: What else is worth knowing, one line each.
+  description: Further notes about the collection, one line each.
   type: list
   elements: str
   returned: for V(collected)

@@ -15,44 +15,44 @@ description:
     playbooks and may change at any time.
   - Reads the variables of every host of the inventory, whatever the limit of the run, computes groups, pairs
     and links, renders every file and validates every C(activemq.xml) against the schema of its release. The
-    files of one host depend on its peers, so nothing is taken from the hosts of the play.
-  - With an error that no C(activemq_waivers) lets pass it fails with one list of all errors, and nothing is
-    written.
-  - What later steps of the run need of the fleet is written to one file without secrets, of mode 0600, in Ansible's
-    temporary directory on the controller, which C(ansible-playbook) removes when it ends, also after a failure. A run
-    that is killed leaves it there.
-  - The archives hold secrets. They lie in a directory of mode 0700 below Ansible's temporary directory on the
+    files of one host depend on its peers, so all hosts of the inventory count, not only those of the play.
+  - If there is an error that C(activemq_waivers) does not waive, the module fails with a list of all errors, and writes
+    nothing.
+  - The data of the fleet for later steps of the run is written to one file without secrets, with mode 0600, in
+    Ansible's temporary directory on the controller. C(ansible-playbook) removes this directory when it ends, also after
+    a failure, but not when it is killed.
+  - The archives contain secrets. They are in a directory with mode 0700 below Ansible's temporary directory on the
     controller, which C(ansible-playbook) removes when it ends, also after a failure.
-  - Variables must stand in the inventory or be extra variables. Variables of plays and roles are not seen.
+  - Variables must be defined in the inventory or as extra variables. Variables of plays and roles have no effect.
 options:
   archives:
-    description: Whether to make the archives, or only to check.
+    description: Whether to create the archives, or only to check the fleet.
     type: bool
     default: true
   checked:
     description:
-      - Whether to render and check every file. V(false) only computes who is there, needs no secret and fails for no
-        finding. It is for playbooks that must work on a fleet that is not well.
+      - Whether to render and check every file. V(false) only computes the hosts and pairs, requires no secrets and
+        reports no findings. It is for playbooks that must also work on an unhealthy fleet.
     type: bool
     version_added: 0.2.0
     default: true
   installs:
     description:
-      - Whether the play installs what the fleet needs. What it would refuse later because of the inventory, such as
-        an archive without a checksum (T030), then is an error.
+      - Whether the play installs software. Problems of the inventory that would stop the installation later, such as an
+        archive without a checksum (T030), are then errors.
     type: bool
     version_added: 0.2.0
     default: false
 attributes:
   check_mode:
-    description: Does the same as without; nothing outside the temporary directory is written.
+    description: Does the same as without check mode; nothing outside the temporary directory is written.
     support: full
 extends_documentation_fragment:
   - activemq.fleet.broker.no_diff
 requirements:
   - activemq-fleet on the controller (pip install the wheel that C(make package) builds)
 notes:
-  - It runs once a play, on the controller. Say C(run_once), so that every host of the play has the result.
+  - The module runs once per play, on the controller. Set C(run_once), so that every host of the play has the result.
 """
 
 EXAMPLES = r"""
@@ -64,7 +64,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 run:
-  description: A word that no other run has.
+  description: A unique id of the run.
   type: str
   returned: always
 expected:
@@ -79,20 +79,20 @@ by:
   returned: when O(checked) is true
   sample: ops@controller
 brokers:
-  description: What a playbook must know of each broker, with all defaults applied, by inventory name.
+  description: The facts of each broker for playbooks, with all defaults applied, by inventory name.
   type: dict
   returned: always
 agents:
-  description: The same of each agent.
+  description: The facts of each agent, by inventory name.
   type: dict
   returned: always
 balancers:
-  description: The same of each load balancer.
+  description: The facts of each load balancer, by inventory name.
   type: dict
   version_added: 0.2.0
   returned: always
 plays:
-  description: For each play of the playbook C(site) the hosts that it is for.
+  description: The hosts of each play of the playbook C(site).
   type: dict
   version_added: 0.2.0
   returned: when O(checked) is true
@@ -102,7 +102,7 @@ waivers:
   elements: dict
   returned: always
 findings:
-  description: What the checks say that does not stop a deployment.
+  description: The findings of the checks that do not prevent a deployment.
   type: list
   elements: dict
   returned: always

@@ -16,16 +16,14 @@ author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the role C(activemq.fleet.broker) and of the playbooks of this collection. It is no interface for other
     playbooks and may change at any time.
-  - Installs the archive that M(activemq.fleet.compile) made for the host. The vendor's own files of
-    O(home) are added, without the ones that hold shipped passwords or keys and without example
-    configurations.
-  - The files become the directory C(BASE/versions/ID), complete and written to the disk, before the link
-    C(BASE/current) is renamed to it. An interrupted run leaves the old version in force, and a directory
-    that nothing refers to and the next run removes.
+  - Installs the archive that M(activemq.fleet.compile) made for the host. The vendor's files of O(home) are added,
+    without files that contain shipped passwords or keys, and without example configurations.
+  - The files are written to the directory C(BASE/versions/ID) and synced before the link C(BASE/current) is switched to
+    it. An interrupted run leaves the old version in force, and an unused directory that the next run removes.
   - A file that was changed, added or removed by hand is detected, reported and installed again.
-  - It never restarts a broker. It says whether one that runs has yet to read what is in force now.
-  - The archive holds secrets, so it is copied as a file that only its owner may read. It is never part of
-    a module's arguments.
+  - The module never restarts a broker. It reports whether a running broker must be restarted to read the new version.
+  - The archive contains secrets, so it is copied as a file that only its owner can read. It is never part of a module's
+    arguments.
 options:
   archive:
     description:
@@ -39,47 +37,47 @@ options:
     type: path
     required: true
   link:
-    description: The link that names the version in force. Without it C(BASE/current).
+    description: The link to the version in force. The default is C(BASE/current).
     type: path
   data:
     description:
-      - The directory that the broker writes to, made if it is missing and given to O(user). Without it
-        C(BASE/data); an empty text for none.
+      - The directory that the broker writes to. It is created if it is missing, and belongs to O(user). The default is
+        C(BASE/data); an empty text means no directory.
     type: path
   home:
-    description: The release's directory, whose C(conf) has the vendor's files. Without it none are added.
+    description: The release's directory, whose C(conf) has the vendor's files. By default no vendor files are added.
     type: path
   user:
     description:
-      - The account that the broker runs as. Files belong to root and are readable for its group; files that
-        only their owner may read belong to it.
-      - Without it owners are left as they are, which suits a run without root.
+      - The account that the broker runs as. Files belong to root and are readable for the group of this account; files
+        that only their owner may read belong to the account.
+      - Without it owners are not changed, as required for a run without root.
     type: str
   group:
-    description: The group of the files. Without it the account's own.
+    description: The group of the files. The default is the group of the account.
     type: str
   keep:
-    description: How many versions are kept, besides the one in force and the one before it.
+    description: The number of versions to keep, in addition to the version in force and its predecessor.
     type: int
     default: 5
   version:
-    description: Install nothing and put this version, which is still there, in force again.
+    description: Put this installed version in force again, without an installation.
     type: str
   validate:
     description:
-      - Commands, without a shell, that look at the new version before it is put in force, with its directory for
-        C(%s). If one ends with another status than 0, nothing is changed. Not run in check mode.
+      - Commands, without a shell, that check the new version before it is put in force, with its directory in place of
+        C(%s). If a command fails, nothing is changed. They do not run in check mode.
     type: list
     version_added: 0.2.0
     elements: str
 attributes:
   check_mode:
-    description: Says what it would do; the difference shown is the one of the run that follows.
+    description: Reports what would change; the difference is that of the following run.
     support: full
   diff_mode:
     description:
-      - One unified diff a file. Files with secrets are shown with a word in place of each, and a change of
-        nothing but a secret as one line.
+      - One unified diff per file. Secrets are shown as placeholders, and a change of only a secret is shown as one
+        line.
     support: full
 """
 
@@ -111,8 +109,8 @@ version:
   sample: 0a1b2c3d4e5f
 previous:
   description:
-    - The version that was in force before, or, when nothing changed but a restart is still owed, the last one
-      that a broker was started with. Null when there is none.
+    - The version that was in force before. If nothing changed but a restart is still pending, the last version that a
+      broker was started with. Null without such a version.
   type: str
   returned: always
 changed_files:
@@ -121,7 +119,7 @@ changed_files:
   elements: str
   returned: always
 drift:
-  description: What was found to be other than deployed, one line a file.
+  description: The files that differed from the deployed version, one line per file.
   type: list
   elements: str
   returned: always
@@ -130,7 +128,7 @@ restart_required:
   type: bool
   returned: always
 restart_reasons:
-  description: Why, one line a file.
+  description: The reasons for the restart, one line per file.
   type: list
   elements: str
   returned: always

@@ -15,16 +15,15 @@ description:
     change at any time.
   - It reads the fleet that M(activemq.fleet.compile) has computed earlier in the same playbook run.
   - V(roll) finds the pairs in which C(site) has brokers to start or to restart, and fails for a host that was lost.
-  - V(site) says the next start or restart. One node of a pair at a time, the one that serves last.
-    Pure pairs are started only when neither store was ever used, and never restarted.
-  - V(collect) says which brokers and agents C(activemq_target) means.
-  - V(preflight) asks the rules about hosts, and fails for an error that no waiver lets pass. Before, it fails for a
-    broker that runs a release of another line than the inventory says, and for a release's directory on a host, or an
-    archive on the controller, that holds another release than the inventory says.
-  - V(outcome) says what C(site) has done to each broker.
-  - V(target) says which pairs C(activemq_target) and C(activemq_to) mean.
-  - V(stores) says which shared stores are new and may be marked as a pair's own, and fails for one that is
-    not what it should be.
+  - V(site) returns the next start or restart, of one node of a pair at a time, the serving node last. Pure pairs are
+    started only if neither store was ever used, and never restarted.
+  - V(collect) returns the brokers and agents that C(activemq_target) selects.
+  - V(preflight) checks the rules about hosts, and fails for an error that is not waived. Before that, it fails for a
+    broker that runs a different release line than in the inventory, and for a release's directory on a host, or an
+    archive on the controller, that contains a different release than in the inventory.
+  - V(outcome) returns what C(site) has done to each broker.
+  - V(target) returns the pairs that C(activemq_target) and C(activemq_to) select.
+  - V(stores) returns the new shared stores that may be marked for their pairs, and fails for an invalid store.
 options:
   operation:
     description: The operation whose next step is decided.
@@ -37,19 +36,20 @@ options:
     type: dict
     default: {}
   configured:
-    description: For each host the result of M(activemq.fleet.configure), which knows in check mode what is owed.
+    description: For each host the result of M(activemq.fleet.configure), which reports in check mode the pending
+      restarts.
     type: dict
     default: {}
   target:
-    description: What V(target) answered.
+    description: The result of V(target).
     type: dict
     default: {}
   progress:
-    description: The RV(progress) of the decision before, empty for the first step of a run.
+    description: The RV(progress) of the previous decision, empty for the first step of a run.
     type: dict
     default: {}
   options:
-    description: What only this operation needs.
+    description: Options of this operation only.
     type: dict
     default: {}
 extends_documentation_fragment:
@@ -72,21 +72,21 @@ EXAMPLES = r"""
 
 RETURN = r"""
 findings:
-  description: What the rules about hosts say.
+  description: The findings of the rules about hosts.
   type: list
   elements: dict
   returned: for V(preflight)
 acts:
-  description: What would be done, V(start) or V(restart) and the host, in order.
+  description: The planned actions, V(start) or V(restart) with the host, in order.
   type: list
   elements: str
   returned: for V(roll)
 batches:
-  description: For each of RV(hosts) all nodes of its pair.
+  description: All nodes of the pair of each host in RV(hosts).
   type: dict
   returned: for V(roll)
 sizes:
-  description: How many nodes each pair has, in the order of RV(hosts).
+  description: The number of nodes of each pair, in the order of RV(hosts).
   type: list
   elements: int
   returned: for V(roll)
@@ -101,40 +101,41 @@ notes:
   elements: str
   returned: for V(roll)
 target:
-  description: Kind, name, hosts, chosen hosts, pairs, the nodes that are to be active, and since when the run lasts.
+  description: Kind, name, hosts, selected hosts, pairs, the nodes that must become active, and the start time of the
+    run.
   type: dict
   returned: for V(target)
 step:
-  description: What is to be done next, on which hosts; C(act) is V(done) when nothing is left.
+  description: The next action and its hosts; C(act) is V(done) after the last step.
   type: dict
   returned: for operations that are decided before every step
 progress:
   description: >-
-    What the run has done so far, with one record per host. C(done) are the hosts whose acts were done before this
-    decision. The next decision takes it unchanged.
+    The actions of the run so far, with one record per host. C(done) are the hosts whose actions were completed before
+    this decision. Pass it unchanged to the next decision.
   type: dict
   returned: for operations that are decided before every step
 table:
-  description: What was done to each host, one line a host and one before them.
+  description: The actions on each host, one line per host after a line of titles.
   type: list
   elements: str
   returned: when C(act) is V(done), and for V(outcome)
 say:
-  description: What the table is of, in one sentence.
+  description: A sentence that describes the table.
   type: str
   returned: for V(outcome)
 jumps:
   description: >-
-    For each pair that has another release to come, what that means: C(found), C(wanted), C(changes), C(back) and
-    C(way_back).
+    The consequences of the upgrade of each pair that gets a different release: C(found), C(wanted), C(changes), C(back)
+    and C(way_back).
   type: dict
   returned: for V(jumps)
 claims:
-  description: For each host that marks a new store, the hosts that must find the marker.
+  description: For each host that marks a new store, the hosts that must read the same marker.
   type: dict
   returned: for V(stores)
 hosts:
-  description: Of new stores, of pairs with something to start, or all that are meant.
+  description: The hosts of new stores, of pairs with brokers to start, or all selected hosts.
   type: list
   elements: str
   returned: for V(stores), V(roll) and V(collect)

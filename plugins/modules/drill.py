@@ -12,27 +12,28 @@ version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the playbook C(drill). It is no interface for other playbooks and may change at any time.
-  - Keeps pairs under load from agents on the controller, writes the faults down, and accounts for every
-    event at the end.
+  - Puts pairs under load from agents on the controller, records the faults, and verifies the delivery of every event at
+    the end.
 options:
   step:
     description:
-      - V(begin) refuses groups that may not be drilled, puts the faults into an order, and begins the load.
-      - V(status) returns the pair whose fault is due. V(wait) waits until enough flows. V(record) writes a fault down.
+      - V(begin) fails for groups that must not be drilled, puts the faults into an order, and starts the load.
+      - V(status) returns the pair whose fault is due. V(wait) waits until the load is sufficient. V(record) records a
+        fault.
       - V(end) ends the load, writes the report and returns the verdict.
     type: str
     choices: [begin, status, wait, record, end]
     required: true
   directory:
-    description: What V(begin) returned.
+    description: The RV(directory) that V(begin) returned.
     type: path
   pairs:
-    description: The pairs that are meant.
+    description: The pairs of the drill.
     type: list
     elements: str
     default: []
   options:
-    description: What only this step needs.
+    description: Options of this step only.
     type: dict
     default: {}
   evidence:
@@ -40,7 +41,7 @@ options:
     type: dict
     default: {}
   fault:
-    description: Where and when the fault was injected, and what came of it.
+    description: Place, time and result of the fault.
     type: dict
     default: {}
   report:
@@ -48,7 +49,7 @@ options:
     type: path
 attributes:
   check_mode:
-    description: Fails, because a drill ends brokers.
+    description: Fails, because a drill stops brokers.
     support: none
 extends_documentation_fragment:
   - activemq.fleet.broker.no_diff
@@ -68,11 +69,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 directory:
-  description: Where the drill keeps what it has.
+  description: The directory with the data of the drill.
   type: str
   returned: for V(begin)
 report:
-  description: The O(report) of V(begin), or where V(end) has written it.
+  description: The O(report) of V(begin), or the path to which V(end) has written it.
   type: str
   returned: for V(begin) and V(end)
 order:
@@ -85,7 +86,7 @@ drill:
   type: dict
   returned: for V(status)
 load:
-  description: Events a second accepted and handled.
+  description: Events per second, accepted and handled.
   type: dict
   returned: for V(wait)
 void:
@@ -101,7 +102,7 @@ headline:
   type: str
   returned: for V(end)
 reasons:
-  description: What is behind it, the gravest first.
+  description: The reasons for the verdict, the most serious first.
   type: list
   elements: str
   returned: for V(end)

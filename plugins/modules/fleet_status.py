@@ -12,10 +12,10 @@ version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the playbook C(status). It is no interface for other playbooks and may change at any time.
-  - V(begin) says which hosts are to be asked, and what. V(conclude) says how the fleet stands.
+  - V(begin) returns the hosts to query, with the options of each query. V(conclude) returns the status of the fleet.
 options:
   step:
-    description: What is to be done.
+    description: The step of the playbook.
     type: str
     choices: [begin, conclude]
     required: true
@@ -28,11 +28,12 @@ options:
     type: dict
     default: {}
   timeout:
-    description: For V(begin), the seconds that each host has, so that a wrong number is refused before any is asked.
+    description: The timeout of each host in seconds, so that V(begin) rejects an invalid number before any host is
+      queried.
     type: int
     default: 20
   seconds:
-    description: For V(conclude), how long it took to gather the evidence.
+    description: For V(conclude), the duration of gathering the evidence.
     type: float
     default: 0
   evidence_to:
@@ -69,7 +70,7 @@ time:
   type: float
   returned: for V(begin)
 table:
-  description: One line a broker, agent and balancer, with one line of titles.
+  description: One line per broker, agent and balancer, after a line of titles.
   type: list
   elements: str
   returned: for V(conclude)
@@ -79,7 +80,7 @@ findings:
   elements: str
   returned: for V(conclude)
 exit_code:
-  description: V(1) with findings, V(0) without. V(0), too, with O(evidence_to).
+  description: V(1) with findings, V(0) without findings or with O(evidence_to).
   type: int
   returned: for V(conclude)
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""``activemq.fleet.guard``: installs or removes the program that stands between a broker and its shared store."""
+"""``activemq.fleet.guard``: installs or removes the program that controls access of a broker to its shared store."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Installs the program C(INSTANCE-guard), which the broker's unit starts in place of Java where C(activemq_fence) is
-    V(guard). The broker is not touched, and a guard that runs keeps the program that it was started with.
-  - The program is one file. It runs with the Python that runs this module, and needs nothing else.
+    V(guard). The broker is not changed, and a running guard keeps the program that it was started with.
+  - The program is one file. It runs with the Python interpreter of this module, and requires nothing else.
 options:
   instance:
     description: The broker's instance, C(activemq_instance).
     type: str
     required: true
   state:
-    description: Whether the program is there.
+    description: Whether the program must exist.
     type: str
     choices: [present, absent]
     default: present
   directory:
-    description: Where the program is put.
+    description: The directory of the program.
     type: path
     default: /usr/local/sbin
 attributes:
   check_mode:
-    description: Says whether it would change anything.
+    description: Reports whether the module would change anything.
     support: full
 extends_documentation_fragment:
   - activemq.fleet.broker.no_diff

@@ -11,9 +11,9 @@ short_description: Gather the status of the broker, the agent and the load balan
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - Gathers in one call what the playbook C(status) shows of a host. It changes nothing and may run at any moment.
-  - Of a broker that is what M(activemq.fleet.broker_info) returns, how full it is, its messages and bridges, what its
-    log says of links, which files were installed, and when the certificates of its connectors end.
+  - Gathers in one call what the playbook C(status) shows of a host. It changes nothing and may run at any time.
+  - For a broker these are the result of M(activemq.fleet.broker_info), its usage, messages and bridges, its log records
+    about links, the installed files, and the expiry times of the certificates of its connectors.
   - The usage comes from the broker's MBeans. The module opens the local management agent of the JVM through
     its attach socket, as C(jcmd PID ManagementAgent.start_local) does. It stays open until the JVM ends, and only
     accounts that may attach to the JVM can use it.
@@ -44,7 +44,7 @@ EXAMPLES = r"""
 RETURN = r"""
 broker:
   description:
-    - What M(activemq.fleet.broker_info) returns, and C(usage), C(usage_error), C(holds_lock), C(state_since),
+    - The result of M(activemq.fleet.broker_info), and C(usage), C(usage_error), C(holds_lock), C(state_since),
       C(records), C(deployed) and C(certificates).
   type: dict
   returned: with O(broker)

@@ -13,14 +13,14 @@ author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the role C(activemq.fleet.broker). It is no interface for other playbooks and may change at any
     time.
-  - It brings evidence and decides nothing. What it cannot find out is null or empty.
+  - The module returns evidence and decides nothing. Unknown values are null or empty.
 options:
   java:
-    description: The java that the unit runs.
+    description: The Java executable that the unit runs.
     type: path
     default: /usr/bin/java
   directory:
-    description: The store's directory, which need not be there yet.
+    description: The store's directory, which may be missing.
     type: path
   home:
     description: The release's directory.
@@ -31,13 +31,13 @@ options:
     type: str
     default: activemq
   ports:
-    description: TCP ports that must be free, or the broker's own.
+    description: TCP ports that must be free, or used by the broker.
     type: list
     version_added: 0.2.0
     elements: int
     default: []
   files:
-    description: Files that must be there.
+    description: Files that must exist.
     type: list
     version_added: 0.2.0
     elements: path
@@ -57,7 +57,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 java:
-  description: The feature release of the java, such as 17.
+  description: The feature release of Java, such as 17.
   type: int
   returned: always
 store_filesystem:
@@ -65,7 +65,7 @@ store_filesystem:
   type: str
   returned: always
 store_mount_options:
-  description: How it is mounted.
+  description: The mount options of this file system.
   type: list
   elements: str
   returned: always
@@ -74,52 +74,53 @@ store_capacity:
   type: int
   returned: always
 java_options:
-  description: What the command line of the broker that runs says about file locks.
+  description: The options of the running broker's command line that concern file locks.
   type: list
   elements: str
   returned: always
 settings_files:
-  description: Settings files that some start script would read.
+  description: Existing settings files that a start script of at least one release reads.
   type: list
   elements: str
   returned: always
 clock_synchronised:
-  description: Whether the clock is kept in time.
+  description: Whether the clock is synchronized.
   type: bool
   returned: always
 user:
-  description: Who runs the broker now.
+  description: The account of the running broker.
   type: str
   returned: always
 release:
-  description: The release whose jars the broker that runs has open, or null where that cannot be seen.
+  description: The release whose jars the running broker has open, or null if it is unknown.
   type: str
   version_added: 0.2.0
   returned: always
 pid:
-  description: The process of the broker that runs, or null.
+  description: The process of the running broker, or null.
   type: int
   version_added: 0.2.0
   returned: always
 taken_ports:
-  description: Those of O(ports) on which another than the broker listens.
+  description: The ports in O(ports) on which another process than the broker listens.
   type: list
   version_added: 0.2.0
   elements: int
   returned: always
 missing_files:
-  description: Those of O(files) that are not there.
+  description: The files in O(files) that do not exist.
   type: list
   version_added: 0.2.0
   elements: str
   returned: always
 home_exists:
-  description: Whether there is anything at O(home).
+  description: Whether O(home) exists.
   type: bool
   version_added: 0.2.0
   returned: always
 home_releases:
-  description: The releases of the brokers' jars in C(HOME/lib), by what the jars say. One where all is well.
+  description: The releases of the brokers' jars in C(HOME/lib), according to their content. A valid directory has one
+    release.
   type: list
   version_added: 0.2.0
   elements: str
@@ -136,16 +137,16 @@ interfaces:
   elements: str
   returned: always
 cloud:
-  description: The cloud that the machine is of.
+  description: The cloud provider of the machine.
   type: str
   returned: always
 pair:
-  description: What the pair is called in the configuration that is in force, or null where none is.
+  description: The name of the pair in the configuration in force, or null without a configuration.
   type: str
   version_added: 0.2.0
   returned: always
 boot:
-  description: The kernel's id of this boot, by which one machine is told from another. Null in a container.
+  description: The kernel's boot id, which distinguishes machines. Null in a container.
   type: str
   version_added: 0.2.0
   returned: always

@@ -13,9 +13,9 @@ author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the playbooks of this collection that restart, switch, upgrade, resync, migrate or drill brokers. It is
     no interface for other playbooks and may change at any time.
-  - Appends one line of JSON to C(/var/lib/activemq-fleet/operations.jsonl), as root. M(activemq.fleet.collect) brings
-    the file, and C(activemq-fleet audit) tells planned take-overs from others by it.
-  - A host that cannot take the record is worked on all the same; the result says why.
+  - Appends one line of JSON to C(/var/lib/activemq-fleet/operations.jsonl), as root. M(activemq.fleet.collect) copies
+    the file, and C(activemq-fleet audit) uses it to distinguish planned takeovers from others.
+  - If a host cannot write the record, the operation continues, and the result contains the reason.
 options:
   kind:
     description: Whether the work begins or has ended.
@@ -27,7 +27,7 @@ options:
     type: str
     required: true
   run:
-    description: What tells this run of the playbook from any other.
+    description: The unique id of this run of the playbook.
     type: str
     required: true
   by:
@@ -35,13 +35,14 @@ options:
     type: str
     required: true
   directory:
-    description: Where the file is.
+    description: The directory of the file.
     type: path
     default: /var/lib/activemq-fleet
   labels:
     description:
-      - Labels of metrics (C(host), C(group), C(pair), C(node)) that say whether work is under way. They are written for
-        the node exporter's textfile collector, to C(/run/activemq-fleet/HOST.prom). Without it nothing is.
+      - Labels of metrics (C(host), C(group), C(pair), C(node)) that show whether an operation is in progress. They are
+        written for the node exporter's textfile collector, to C(/run/activemq-fleet/HOST.prom). By default no metrics
+        are written.
     type: dict
 attributes:
   check_mode:
@@ -66,7 +67,7 @@ recorded:
   type: bool
   returned: always
 why:
-  description: Why it was not.
+  description: The reason why the line was not written.
   type: str
   returned: when it could not be written
 """

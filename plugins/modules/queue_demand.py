@@ -11,19 +11,20 @@ short_description: Create demand for queues, so that a bridge moves their messag
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - A bridge forwards a queue only while a consumer at its far side exists. This subscribes to the queues
-    over STOMP with a selector that no message matches. The bridge brings all messages, they are stored here, and
-    none is taken.
-  - It leaves nothing behind. When it is killed, what has crossed stays here and the rest stays there.
-  - It logs in with the network account of the deployed configuration.
+  - A bridge forwards a queue only while the remote broker has a consumer. This module subscribes to the queues over
+    STOMP with a selector that no message matches. The bridge forwards all messages, this broker stores them, and none
+    is consumed.
+  - The module creates nothing permanent. If it is killed, the forwarded messages stay here and the others stay on the
+    other broker.
+  - The module logs in with the network account of the deployed configuration.
 options:
   queues:
-    description: The queues.
+    description: The names of the queues.
     type: list
     elements: str
     required: true
   seconds:
-    description: How long.
+    description: The duration of the subscription in seconds.
     type: float
     default: 20
 attributes:
@@ -44,12 +45,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 queues:
-  description: The queues that were wanted.
+  description: The queues of the subscription.
   type: list
   elements: str
   returned: always
 seconds:
-  description: For how long.
+  description: The duration of the subscription in seconds.
   type: float
   returned: always
 """

@@ -13,9 +13,9 @@ author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the role C(activemq.fleet.broker). It is no interface for other playbooks and may change at any
     time.
-  - What was unpacked as C(HOME.new) gets the name O(home) only when its brokers' jars are of O(release), by what
-    the jars themselves say. Otherwise it is removed, and the module fails.
-  - A directory O(home) that holds something else is replaced. While a process runs from it, the new one waits as
+  - The unpacked directory C(HOME.new) is renamed to O(home) only if its brokers' jars are of O(release), according to
+    their content. Otherwise it is removed, and the module fails.
+  - A directory O(home) with different content is replaced. While a process runs from it, the new directory is kept as
     C(HOME.new).
 options:
   home:
@@ -23,21 +23,21 @@ options:
     type: path
     required: true
   release:
-    description: The release that it must be.
+    description: The required release.
     type: str
     required: true
   state:
     description:
-      - V(placed) gives C(HOME.new) its name, or lets it wait. V(exchanged) stops O(unit), puts what waits in its
-        place and starts O(unit), and keeps what was there as C(HOME.old). V(restored) stops O(unit), puts C(HOME.old)
-        back and starts O(unit). V(recovered) puts C(HOME.old) back and starts O(unit) only where a run that was
-        killed between two renames has left no O(home). V(cleared) removes C(HOME.old) once O(home) holds O(release).
-      - Each goes by what is on the disk, so that a run that was killed is continued by the next.
+      - V(placed) renames C(HOME.new) to O(home), or keeps it while a process runs from O(home). V(exchanged) stops
+        O(unit), renames O(home) to C(HOME.old) and C(HOME.new) to O(home), and starts O(unit). V(restored) stops
+        O(unit), renames C(HOME.old) to O(home) and starts O(unit). V(recovered) does the same if an interrupted run has
+        left no O(home). V(cleared) removes C(HOME.old) after O(home) contains O(release).
+      - Each state depends only on the files on the disk, so the next run continues an interrupted run.
     type: str
     choices: [placed, exchanged, restored, recovered, cleared]
     default: placed
   source:
-    description: What the message about another release begins with.
+    description: The beginning of the error message about a different release.
     type: str
     default: the unpacked archive
   unit:
@@ -45,7 +45,7 @@ options:
     type: str
 attributes:
   check_mode:
-    description: It is skipped, because nothing is unpacked then.
+    description: The module is skipped, because check mode unpacks nothing.
     support: none
 extends_documentation_fragment:
   - activemq.fleet.broker.no_diff
@@ -60,7 +60,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 waits:
-  description: Whether it waits as C(HOME.new), because a process runs from O(home).
+  description: Whether the release is kept as C(HOME.new), because a process runs from O(home).
   type: bool
   returned: for V(placed) of O(state)
 """
@@ -83,7 +83,7 @@ STATES: dict[str, tuple[Callable[..., dict[str, Any]], tuple[str, ...]]] = {
 
 
 def ensure_release_state(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
-    """Change the directory of an ActiveMQ release to the state asked for; return the module's result. Raises
+    """Change the directory of an ActiveMQ release to the requested state; return the module's result. Raises
     NodeError.
     """
     function, names = STATES[parameters["state"]]

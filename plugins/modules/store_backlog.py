@@ -11,17 +11,16 @@ short_description: Count the messages that a broker of 5.3 to 5.7 still holds, b
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - Counts on the broker's own host what is not acknowledged yet, by queue and by durable subscription. A broker
-    that is replaced may be ended only when all of it is 0.
-  - Of a running broker it asks the management view, over the attach socket of its JVM and with the console
-    command of its own release, and reads the journal of its store. The higher number counts. The view alone
-    says 0 for a durable subscription whose client is away, whatever waits for it.
-  - Of a stopped broker it reads the journal. Messages that were in no store are gone with the process.
-  - It never counts too few. It may count too many for about half a minute, until the broker has removed journal
-    files that it needs no more.
-  - It opens the management view of the JVM to this machine, which lasts until the process ends. It changes
-    nothing else. Run it as root or as the broker's account. It needs kahaDB, and a JVM of Java 8 or later that
-    may be attached to.
+  - Counts on the broker's host the messages that are not acknowledged yet, by queue and by durable subscription. A
+    broker that is replaced may be stopped only if all counts are 0.
+  - For a running broker the module queries the management view (JMX) over the attach socket of its JVM, and reads the
+    journal of its store. The higher number counts. The management view alone reports 0 for a durable subscription whose
+    client is disconnected, whatever messages wait for it.
+  - For a stopped broker the module reads the journal. Messages that were in no store are lost with the process.
+  - The module never counts too few messages. For about half a minute it may count too many, until the broker has
+    removed unused data files.
+  - The module opens the management view of the JVM to this machine until the process ends. It changes nothing else. Run
+    it as root or as the broker's account. It requires kahaDB, and a JVM of Java 8 or later that allows attaching.
 extends_documentation_fragment:
   - activemq.fleet.broker
   - activemq.fleet.broker.reader
@@ -37,7 +36,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 running:
-  description: Whether a broker ran, and was asked.
+  description: Whether a broker ran and was queried.
   type: bool
   returned: always
 store:
@@ -45,37 +44,37 @@ store:
   type: str
   returned: always
 queues:
-  description: Messages by queue, for queues that hold any.
+  description: Messages by queue, without empty queues.
   type: dict
   returned: always
   sample: {orders: 250}
 subscriptions:
   description:
-    - Every durable subscription, C(topic), C(client), C(name), with the C(messages) that wait for it. It
-      stands there with 0 too.
+    - Every durable subscription (C(topic), C(client), C(name)) with the number of C(messages) that wait for it, also if
+      that is 0.
   type: list
   elements: dict
   returned: always
 prepared:
-  description: XA transactions that were prepared and not ended.
+  description: The number of XA transactions that were prepared but not ended.
   type: int
   returned: always
 clients:
-  description: Connections, C(client), C(address) and C(connector), those of slaves and of most bridges too.
+  description: Connections with C(client), C(address) and C(connector), including those of slaves and of most bridges.
   type: list
   elements: dict
   returned: always
 bridges:
-  description: The brokers' names at the far ends of its bridges.
+  description: The names of the remote brokers of its bridges.
   type: list
   elements: str
   returned: always
 certain:
-  description: Whether no subscription can be missing. Of a stopped broker that is not always known.
+  description: Whether no subscription can be missing. For a stopped broker this is not always known.
   type: bool
   returned: always
 messages:
-  description: All of them together. A message counts once for each subscription.
+  description: The total number of messages. A message counts once per subscription.
   type: int
   returned: always
 """

@@ -11,71 +11,70 @@ short_description: Copy the store of a broker from one host to another, and veri
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - Copies a directory between two hosts through the controller, over nothing but Ansible's own connections.
-    Every file is verified by its SHA-256 where it arrives, what was cut short is continued, files that the
-    other host has already do not travel, and the copy takes its place by a rename.
-  - The previous store is kept next to it under the name C(DIRECTORY.before-TIME), with its sums in a file of
+  - Copies a directory between two hosts through the controller, over Ansible's connections only. The receiving host
+    verifies every file by its SHA-256, an interrupted transfer is continued, identical files are not transferred, and
+    the copy replaces the store by a rename.
+  - The previous store is kept next to it under the name C(DIRECTORY.before-TIME), with its checksums in a file of
     that name with C(.json). No such backup is ever overwritten or removed.
-  - The steps are, in this order, V(manifest) on the host that has the store, V(staged) on the one that gets
-    it, V(fetched) on the first, V(placed) and V(switched) on the second. Any of them may be repeated.
-  - A copy travels in pieces of 8 MiB, each the argument or the result of a module, so that it costs the time of
-    a task for each of them. A copy of some gigabytes takes minutes. The controller needs as much free space as
-    the files that travel.
-  - Root acts on the store of another account as that account only, and keeps what it must remember in
-    C(/var/lib/activemq-fleet), which no other account can enter.
-  - The broker must have ended on both hosts. A store whose lock is held is refused.
+  - The steps are, in this order, V(manifest) on the source host, V(staged) on the receiving host, V(fetched) on the
+    source host, V(placed) and V(switched) on the receiving host. Each step may be repeated.
+  - The data is transferred in chunks of 8 MiB, each as the argument or the result of a module, with one task per chunk.
+    A copy of some gigabytes takes minutes. The controller requires as much free space as the transferred files.
+  - Root uses a store of another account only as that account, and keeps its own data in C(/var/lib/activemq-fleet),
+    which no other account can enter.
+  - The broker must be stopped on both hosts. The module fails for a store whose lock is held.
 options:
   state:
     description:
-      - V(manifest) returns what is to be copied. V(staged) makes room and returns what has yet to come.
-        V(fetched) brings that to the controller. V(placed) takes it from there. V(switched) verifies all of it
-        and puts it in place. V(finished) does only what is left of a V(switched) that was cut short.
-      - V(read) and V(written) move one piece, and are what V(fetched) and V(placed) are made of.
+      - V(manifest) returns the files to copy. V(staged) creates the directory of the copy and returns the missing data.
+        V(fetched) copies this data to the controller. V(placed) copies it to the receiving host. V(switched) verifies
+        the copy and replaces the store. V(finished) completes an interrupted V(switched).
+      - V(read) and V(written) transfer one chunk; V(fetched) and V(placed) use them.
     type: str
     choices: [manifest, staged, fetched, placed, switched, finished, read, written]
     required: true
   directory:
-    description: The kahaDB directory, on the host that the task is for.
+    description: The kahaDB directory on the host of the task.
     type: path
     required: true
   files:
-    description: What RV(files) of V(manifest) was.
+    description: The RV(files) of V(manifest).
     type: dict
     default: {}
   missing:
-    description: What RV(missing) of V(staged) was.
+    description: The RV(missing) of V(staged).
     type: dict
     default: {}
   spool:
     description:
-      - A directory on the controller for V(fetched) and V(placed). What is below it goes when all has arrived.
-        By default C(activemq-fleet/resync) in Ansible's own home.
+      - A directory on the controller for V(fetched) and V(placed). Its content is removed after the transfer. The
+        default is C(activemq-fleet/resync) in Ansible's home.
     type: str
   user:
     description:
-      - The account of the broker, to which the store belongs. As root all that has to do with the store is done as
-        this account. Without it as the one to which the first directory on the way to the store belongs that is not
-        root's. Root itself is refused where another account could exchange what lies there.
+      - The account of the broker, to which the store belongs. Root uses the store as this account. By default it uses
+        the owner of the first directory in the path of the store that does not belong to root. V(root) fails if another
+        account could exchange the files.
     type: str
   source:
-    description: The host of the store, for the notes next to the backup.
+    description: The source host of the store, for the file next to the backup.
     type: str
     default: ""
   name:
     description: A file, for V(read) and V(written).
     type: str
   offset:
-    description: Where in the file the piece begins.
+    description: The offset of the chunk in the file.
     type: int
     default: 0
   data:
-    description: The piece, packed.
+    description: The compressed chunk.
     type: str
 attributes:
   check_mode:
-    description: It does nothing and says so.
+    description: It does nothing and reports that.
     support: partial
-    details: Only V(manifest) does the same as without.
+    details: Only V(manifest) does the same as without check mode.
   diff_mode:
     description: Messages are not shown.
     support: none
@@ -103,15 +102,15 @@ files:
   type: dict
   returned: for O(state=manifest)
 identity:
-  description: A name for exactly these contents.
+  description: A fingerprint of the content.
   type: str
   returned: for O(state=manifest)
 missing:
-  description: For each file that has yet to come, how much of it is there.
+  description: For each incomplete file, the number of bytes that have arrived.
   type: dict
   returned: for O(state=staged)
 backup:
-  description: Where the store is kept that was there, or nothing.
+  description: The path of the previous store's backup, or empty.
   type: str
   returned: for O(state=switched) and O(state=finished)
 """

@@ -13,17 +13,17 @@ author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the playbook C(activemq.fleet.resync). It is no interface for other playbooks and may change at any
     time.
-  - Reads the journal of the store (releases 5.3 to 5.7), whether the broker runs or not, and returns which
-    messages and durable subscriptions it holds and of which it has ever heard, as hashes. From that of both
-    nodes of a pair the controller tells which store is the newer one. No time of a file is looked at.
-  - It changes nothing. It needs to read the broker's files, so run it as root or as the broker's account.
+  - Reads the journal of the store (releases 5.3 to 5.7), whether the broker runs or not, and returns the
+    messages and durable subscriptions that it has, and those that it has ever had, as hashes. From the results of both
+    nodes of a pair the controller determines which store is newer. File times are not used.
+  - The module changes nothing. It must read the broker's files, so run it as root or as the broker's account.
 options:
   directory:
     description: The kahaDB directory.
     type: path
     required: true
   contents:
-    description: Whether to read the journal. It takes a minute for some gigabytes.
+    description: Whether to read the journal, which takes a minute for some gigabytes.
     type: bool
     default: true
 extends_documentation_fragment:
@@ -42,7 +42,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 exists:
-  description: Whether the directory is there.
+  description: Whether the directory exists.
   type: bool
   returned: always
 locked:
@@ -54,19 +54,19 @@ pid:
   type: int
   returned: always
 boot:
-  description: What the kernel calls the machine's present boot.
+  description: The kernel's id of the current boot.
   type: str
   returned: always
 unfinished:
-  description: Whether a copy was being put in place when something ended it.
+  description: Whether the replacement of the store by a copy was interrupted.
   type: bool
   returned: always
 obstacle:
-  description: Why the store could not be replaced, or nothing.
+  description: Why the store cannot be replaced, or empty.
   type: str
   returned: always
 allocated:
-  description: Bytes that the store takes of its disk.
+  description: The disk usage of the store in bytes.
   type: int
   returned: always
 free:
@@ -75,13 +75,13 @@ free:
   returned: always
 runs:
   description:
-    - The runs of which the log tells, oldest first. C(began) is local time. C(served) means that a slave
-      lost its master, or found none. C(attached) counts the slaves that a master saw.
+    - The runs in the log, oldest first. C(began) is local time. C(served) means that a slave lost its master, or had
+      none. C(attached) is the number of slaves that were attached to a master.
   type: list
   elements: dict
   returned: always
 seen:
-  description: Whether the journal was read. What follows is empty otherwise.
+  description: Whether the journal was read. If not, the following values are empty.
   type: bool
   returned: always
 files:
@@ -99,32 +99,32 @@ damaged:
   type: int
   returned: always
 loads:
-  description: What the journal says of the last starts of a broker.
+  description: The records of the last starts of a broker in the journal.
   type: list
   elements: str
   returned: always
 messages:
-  description: How many messages and subscriptions the store holds.
+  description: The number of messages and subscriptions in the store.
   type: int
   returned: always
 records:
-  description: How many records the journal has about messages and subscriptions.
+  description: The number of the journal's records about messages and subscriptions.
   type: int
   returned: always
 whole:
-  description: Whether all records are told, not only the newest million.
+  description: Whether all records are returned, not only the newest million.
   type: bool
   returned: always
 order:
-  description: The records, oldest first, packed.
+  description: The compressed records, oldest first.
   type: str
   returned: always
 live:
-  description: What the store holds, packed.
+  description: The compressed content of the store.
   type: str
   returned: always
 state:
-  description: SHA-256 of what the store holds. Equal stores have equal ones.
+  description: The SHA-256 of the store's content; identical stores have the same value.
   type: str
   returned: always
 """

@@ -13,9 +13,9 @@ author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the playbook C(activemq.fleet.site). It is no interface for other playbooks and may change at any
     time.
-  - A share that is not mounted must never become two masters on two local directories. A shared store holds
-    the file C(.activemq-fleet-pair) with the pair's name, and no broker starts without it. The file is written
-    once, by one node into an empty store, with a word that the other node must then find.
+  - If a share is not mounted, two masters could run on two local directories. To prevent this, a shared store has the
+    file C(.activemq-fleet-pair) with the pair's name, and no broker starts without it. One node writes the file once,
+    to an empty store, with an id that the other node must read.
 options:
   directory:
     description: The store, C(activemq_store_directory).
@@ -27,31 +27,29 @@ options:
     required: true
   state:
     description:
-      - V(look) changes nothing. V(claimed) writes the marker, and makes the directory where it is missing below
-        a mount point. V(confirmed) fails unless the marker holds O(word). V(withdrawn) removes a marker that
-        holds O(word).
+      - V(look) changes nothing. V(claimed) writes the marker, and creates a missing directory below a mount point.
+        V(confirmed) fails if the marker does not contain O(word). V(withdrawn) removes a marker that contains O(word).
     type: str
     choices: [look, claimed, confirmed, withdrawn]
     default: look
   word:
-    description: What tells this run's marker from any other.
+    description: The unique id of the run, for its marker.
     type: str
   user:
     description:
-      - The account of the broker, which owns a directory that is claimed. As root all that has to do with the store is
-        done as this account.
+      - The account of the broker, which owns a claimed directory. Root uses the store as this account.
     type: str
 attributes:
   check_mode:
-    description: Says what it would do.
+    description: Reports what would change.
     support: full
   diff_mode:
-    description: The one file that it writes has one line to say.
+    description: The only file has two lines, which are not shown.
     support: none
 """
 
 EXAMPLES = r"""
-- name: Look at the store
+- name: Check the store
   activemq.fleet.store_marker:
     directory: /srv/activemq/orders-mq01
     pair: orders-mq01
@@ -59,11 +57,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 exists:
-  description: Whether the directory is there.
+  description: Whether the directory exists.
   type: bool
   returned: for O(state=look)
 mounted:
-  description: Whether it, or a directory above it other than the root, is a mount point.
+  description: Whether the directory, or a directory above it other than the root, is a mount point.
   type: bool
   returned: for O(state=look)
 used:

@@ -12,9 +12,9 @@ version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Installs the program of the watchdog for one broker, links its unit, enables it for the broker's unit and starts
-    it. A watchdog that runs is restarted when its program or its unit is new. The broker is not touched.
-  - The program is one file. It runs with the Python that runs this module, and needs nothing else.
-  - With O(state=absent) it is stopped, and what was installed is removed.
+    it. A running watchdog is restarted if its program or its unit has changed. The broker is not changed.
+  - The program is one file. It runs with the Python interpreter of this module, and requires nothing else.
+  - With O(state=absent) the watchdog is stopped, and its files are removed.
 options:
   instance:
     description: The broker's instance, C(activemq_instance). The units are C(INSTANCE.service) and
@@ -22,15 +22,15 @@ options:
     type: str
     required: true
   unit:
-    description: The unit's file, which the link points to. Needed for O(state=present).
+    description: The unit's file, which the link points to. Required for O(state=present).
     type: path
   state:
-    description: Whether the watchdog is there.
+    description: Whether the watchdog must exist.
     type: str
     choices: [present, absent]
     default: present
   directory:
-    description: Where the program is put.
+    description: The directory of the program.
     type: path
     default: /usr/local/sbin
   units:
@@ -39,7 +39,7 @@ options:
     default: /etc/systemd/system
 attributes:
   check_mode:
-    description: Says whether it would change anything.
+    description: Reports whether the module would change anything.
     support: full
 extends_documentation_fragment:
   - activemq.fleet.broker.no_diff
@@ -54,7 +54,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 done:
-  description: What was done, or would be in check mode, one line each.
+  description: The actions, in check mode those of a real run, one line each.
   type: list
   elements: str
   returned: always

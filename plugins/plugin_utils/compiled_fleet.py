@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps the fleet that ``compile`` computed in one file on the controller, for the later steps of the playbook run.
 
-Ansible runs every action in a process of its own, so that only a file reaches all of them. It is in the temporary
+Ansible runs every action in a separate process, so they share data only through a file. It is in the temporary
 directory of the run (mode 0700), which ``ansible-playbook`` removes when it ends, also after a failure. A run that is
-killed leaves the directory behind; the file in it holds no secret, and no other run reads it.
+killed leaves the directory; the file contains no secrets, and no other run reads it.
 """
 
 from __future__ import annotations

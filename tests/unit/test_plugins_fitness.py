@@ -195,7 +195,7 @@ def test_a_lock_that_the_brokers_account_cannot_open_is_said(base: Layout, store
     (store / "lock").chmod(0o600)
     with process(user=NOBODY) as running:
         found = gather(base, running, store=str(store))
-        assert found["store_access"] == "lock: permission denied"
+        assert str(found["store_access"]).endswith("/lock: permission denied")
         (store / "lock").unlink()
         assert "cannot be written" in str(gather(base, running, store=str(store))["store_access"])
         store.chmod(0o777)

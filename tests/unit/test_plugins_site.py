@@ -86,7 +86,7 @@ def test_no_archive_stays_after_a_host_that_failed(place: Place) -> None:
     (place.hosts / B / "activemq" / "current").mkdir()
     code, said = place.play("site")
     assert code != 0
-    assert "current is not a link: move it away" in said
+    assert "current must be a symbolic link to a version" in said
     assert place.temporary == []
 
 

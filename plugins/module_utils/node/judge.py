@@ -1,8 +1,8 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Conclude the state of a broker from what was observed. Pure; the only place where that is decided.
+"""Concludes the state of a broker from observations. Pure; no other module decides this.
 
-The modules and playbooks, the lab and the watchdog gather evidence, each where it runs, and ask ``judge``.
+Modules and playbooks, the lab and the watchdog each gather evidence and call ``judge``.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ SERVING: tuple[BrokerState, ...] = ("active", "unhealthy")
 class Evidence:
     """The observations of one broker from which its state is concluded: process, log phase, probe answers …
 
-    What was not observed keeps its default, which claims nothing.
+    A field without an observation keeps its default, which implies nothing.
 
-    ``answers`` are by the connector's name. ``pure``: the broker copies to a slave, or is one. ``listens``: the
-    process has the ports of its connectors open; ``holds_lock``: it holds its store's lock, None where the kernel does
-    not know. ``has_answered``: the same process has answered before. ``ending``: what systemd and the log say of the
-    end of a stopped broker.
+    ``answers`` are the results of probes by connector name. ``pure``: the broker is a node of a pure master/slave pair.
+    ``listens``: the process has the ports of its connectors open. ``holds_lock``: it holds its store's lock, None if
+    the kernel does not know. ``has_answered``: the same process has answered before. ``ending``: why the broker
+    stopped, according to systemd and the log.
     """
 
     process: Process | None
@@ -64,11 +64,11 @@ class Conclusion:
 def judge(evidence: Evidence) -> Conclusion:
     """Return the broker's state, one of ``STATES``, that the evidence shows, and why.
 
-    A broker is active when a message came back, or when the kind of its refusal shows that only the account lacks the
-    right. One that greets and completes no round trip for another reason is unhealthy.
-    An open port is not ready, and of a pure master not even an answer is: it serves before its
-    slave is attached, and its log says ``started`` only after that (measured on 5.5.1). Clients can write
-    into a log, so it only distinguishes what answers, open ports and the lock leave open.
+    A broker is active if it completed a round trip, or if its error shows that only the account lacks a permission. A
+    broker that sends a greeting but does not complete a round trip for another reason is unhealthy. An open port does
+    not prove readiness. For a pure master not even an answer does: it answers before its slave is attached, and its log
+    reports ``started`` only after that (measured on 5.5.1). Clients can write into a log, so the log counts only if
+    answers, open ports and the lock do not determine the state.
     """
     process, phase = evidence.process, evidence.phase
     if process is None:
@@ -82,18 +82,18 @@ def judge(evidence: Evidence) -> Conclusion:
     if spoke := _spoken_answers(evidence):
         name, answer = spoke[0]
         is_unhealthy = answer.returned is False or answer.failed
-        # Until it is started, a connector that closes connections may be about to open or to close.
+        # Before the start is complete, a connector that closes connections may be opening or closing.
         if answer.greeted or answer.answered or phase.has_started:
             if evidence.pure and not phase.has_started and phase.name != "unknown":
                 return Conclusion("starting", f"{lives} and answers, and {logged}")
             return Conclusion("unhealthy" if is_unhealthy else "active", f"{lives}, {name} {answer.detail}")
     if silent and evidence.listens:
         return Conclusion("hung", f"{lives} and its ports are open, but {silent[0]}")
-    # Each node of a pure pair has a store of its own and holds its lock, slaves too.
+    # Each node of a pure pair, also the slave, has a separate store and holds its lock.
     holds_lock = evidence.holds_lock and not evidence.pure
     serves = "its ports are open" if evidence.listens else "it holds the lock" if holds_lock else ""
     if phase.name in ("waiting", "attached"):
-        # A slave of a pure pair may have connectors of its own, which are open and let nobody in.
+        # A slave of a pure pair may have open connectors that accept no clients.
         if serves and not (evidence.pure and phase.name == "attached"):
             return Conclusion("starting", f"{lives}, no connector answers and {serves}, although {logged}")
         return Conclusion("standby", f"{lives} and {logged}")
@@ -109,7 +109,7 @@ def judge(evidence: Evidence) -> Conclusion:
 def _spoken_answers(evidence: Evidence) -> list[tuple[str, ProbeAnswer]]:
     """Return name and answer of the connectors at which the broker spoke or failed, the decisive one first.
 
-    A message that came back decides, then an error, then what answers without a message.
+    A completed round trip comes first, then an error, then an answer without a message.
     """
     spoke = [(name, answer) for name, answer in evidence.answers.items() if answer.answered or answer.greeted]
     closes = [(name, answer) for name, answer in evidence.answers.items() if answer.failed and not answer.greeted]

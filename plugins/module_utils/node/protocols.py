@@ -22,10 +22,10 @@ _OF_SCHEMES = {
 class Protocol:
     """A protocol that connectors of a broker speak, such as mqtt, with its usual port.
 
-    ``port``: in the activemq.xml that ships with ActiveMQ; ``clients``: who connects, in words.
-    ``supports_round_trip``: a probe can send a message over it and receive the same message back.
+    ``port``: the port in ActiveMQ's own activemq.xml; ``clients``: a description of the clients.
+    ``supports_round_trip``: a probe can send a message over it and receive the same message.
     ``max_frame_size_since``: the first release whose connectors read ``wireFormat.maxFrameSize``; ``default_frames``
-    says what they accept without it.
+    describes the accepted frames without this option.
     """
 
     name: str

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a function as an Ansible module: parameters in, the result or one line of failure out.
 
-Ansible runs modules on Python 3.8, too, and so each can be imported there, to say that it needs a later one: aliases of
-types in module_utils are those of ``typing``, for that reason alone.
+Ansible also runs modules on Python 3.8. So each module can be imported there, and reports that it requires a later
+version. For this reason the type aliases in module_utils are those of ``typing``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ansible.module_utils.basic import AnsibleModule
 from .errors import NodeError
 
 OLDEST_PYTHON = (3, 9)
-"""With it came ``os.pidfd_open``, by which a broker and nothing else is sent a signal."""
+"""The first version with ``os.pidfd_open``, with which a signal cannot reach another process than the broker."""
 
 
 def run_module(
@@ -30,10 +30,10 @@ def run_module(
 ) -> None:
     """Run an Ansible module: call ``act(parameters, check_mode)`` and exit with its result, or fail with its error.
 
-    ``changed`` is False unless the result says otherwise.
+    ``changed`` is False if the result does not contain it.
 
-    For an NodeError, OSError or ParseError (of XML) the module fails with ``failure``, in which ``{error}`` and the
-    names of parameters are filled in. ``restrictions`` are further arguments of AnsibleModule.
+    For a NodeError, OSError or ParseError (of XML) the module fails with the text ``failure``, in which ``{error}`` and
+    the names of parameters are replaced. ``restrictions`` are further arguments of AnsibleModule.
     """
     module = AnsibleModule(argument_spec=argument_spec, **{"supports_check_mode": True, **restrictions})
     if sys.version_info < OLDEST_PYTHON:

@@ -9,7 +9,7 @@ def split_lines(text: str) -> list[str]:
     r"""Return the lines of a text without their ends. A line ends with a newline, and with nothing else.
 
     ``str.splitlines`` also splits at vertical tabs, form feeds, U+0085, U+2028 and others, which clients of a broker
-    and processes of other accounts can put into names. So a name would begin a line of its own.
+    and processes of other accounts can put into names. With it a name could start a new line.
     """
     lines = text.split("\n")
     if not lines[-1]:

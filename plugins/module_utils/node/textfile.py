@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 RUN = "/run"
 DIRECTORY = "activemq-fleet"
-"""The directory below ``/run`` for files of planned operations; it has the beginning that node exporters look for."""
+"""The directory below ``/run`` for files of planned operations; node exporters search directories with this prefix."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The timeouts in seconds that several parts of the project share, each with its reason.
 
-Plays name two of them, too (``__activemq_ready_timeout`` and ``__activemq_settle_timeout`` in the role ``broker``):
-they are variables, so that an operator can give a slower machine more with ``-e``; a test compares them.
+The role ``broker`` has two of them as variables (``__activemq_ready_timeout`` and ``__activemq_settle_timeout``), so
+that an operator can increase them with ``-e`` for a slower machine. A test compares the values.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ MISSES = 3
 WATCH_INTERVAL = 6.0
 """Seconds between two samples of the watchdog. With a sample's own timeout, the third miss is seen within 27 s."""
 WATCH_BUSY = 120.0
-"""Seconds that the watchdog gives a silent broker with open ports while its log says that it starts or ends."""
+"""Seconds that a broker with open ports may be silent, while its log reports a start or stop, until the watchdog takes
+it for hung."""
 
 SETTLE = 120.0
-"""Seconds that a broker found starting, stopping or taking over is given before it counts as ill."""
+"""Seconds until a broker that is starting, stopping or taking over counts as unhealthy."""
 READY = 300.0
-"""Until a broker that was started must be active or standby: a store that was not closed is checked first, which takes
+"""Seconds until a started broker must be active or standby. A store that was not closed is checked first, which takes
 minutes for tens of gigabytes."""
 LAB_READY = 120.0
 """``READY`` in the lab, whose stores are small; a busy machine needs many times what an idle one does."""

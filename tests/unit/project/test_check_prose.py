@@ -116,3 +116,17 @@ def test_docstrings_of_public_objects_are_checked() -> None:
 )
 def test_texts_include_tasks_plugins_messages_and_docstrings(start: str) -> None:
     assert any(text.path.startswith(start) for text in texts())
+
+
+def test_docstrings_of_plugins_are_checked() -> None:
+    paths = {text.path for text in texts()}
+
+    assert "plugins/module_utils/node/judge.py" in paths
+    assert "plugins/action/collect.py" in paths
+
+
+def test_table_of_files_in_docstring_is_no_sentence() -> None:
+    rows = "\n".join(f"    STORE/file-{number}   holds one of the words" for number in range(20))
+    tree = ast.parse(f'"""The files of a store.\n\n{rows}\n\nThe guards write them.\n"""\n')
+
+    assert [problem for text in docstrings_of(tree, "src/a.py") for problem in problems_of(text)] == []

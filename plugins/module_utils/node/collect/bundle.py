@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the archive that brings one host's evidence to the controller: masked, bounded, listing what is missing.
 
-Files that grow and roll while they are read are opened first, all of a kind at once, and read as
-long as they were then.
+Files that may grow or be rotated during the collection are opened first, all of a kind at once, and read up to their
+size at that time.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Bundle:
 
     ``limit`` is in bytes before compression.
 
-    ``seconds`` after it was made it takes no more logs. ``left_out`` has ``{path, bytes, why}`` for everything
-    that is not in it, or not whole; ``files`` is the number of files in it.
+    ``seconds`` after its creation it accepts no more logs. ``left_out`` has ``{path, bytes, why}`` for everything that
+    is missing or incomplete; ``files`` is the number of files in the archive.
     """
 
     path: str
@@ -80,7 +80,7 @@ class Bundle:
         return self._until - time.monotonic()
 
     def make_fetchable(self) -> None:
-        """Let Ansible's login account, owner of the directory, read the archive, whose secrets are masked."""
+        """Allow Ansible's login account, the owner of the directory, to read the archive, whose secrets are masked."""
         owner = os.stat(os.path.dirname(self.path))
         if os.geteuid() == 0:
             os.fchown(self._out.fileno(), owner.st_uid, owner.st_gid)
@@ -161,8 +161,8 @@ class Bundle:
 def _mask(source: Any, target: Any, size: int, mask: Mask, is_late: Late, whole_lines: bool = False) -> tuple[int, int]:
     """Copy at most ``size`` bytes, masked line by line; return how many were read, and how many of those were dropped.
 
-    What a line has after ``_LINE`` bytes more than a chunk is dropped: the masker cuts it anyway, and none may
-    fill the memory. When the time is over nothing more is read.
+    The part of a line that exceeds a chunk by more than ``_LINE`` bytes is dropped, because the masker cuts it anyway
+    and a long line would fill the memory. After the time limit nothing more is read.
     """
     rest, dropped = size, 0
     while rest > 0 and not is_late():
@@ -178,7 +178,7 @@ def _mask(source: Any, target: Any, size: int, mask: Mask, is_late: Late, whole_
             chunk += b"\n" if skipped else b""
         if whole_lines and not chunk.endswith(b"\n"):
             chunk = chunk[: chunk.rfind(b"\n") + 1]
-        # Bytes that are no UTF-8 come out as they went in.
+        # Bytes that are not UTF-8 are copied unchanged.
         target.write(mask(chunk.decode(errors="surrogateescape")).encode(errors="surrogateescape"))
     return size - rest, dropped
 
@@ -207,8 +207,8 @@ def open_evidence_file(directory: Directory, name: str, shown: str) -> OpenFile:
 def open_matching_files(path: str, wanted: Callable[[str], bool], prefix: str, bundle: Bundle) -> list[OpenFile]:
     """Open all files of a directory whose names satisfy a predicate, at one moment, and return them.
 
-    If one is renamed meanwhile, as a log that rolls is, all are opened again. What cannot be opened is listed in
-    ``bundle``, also a directory that is behind a link of an untrusted account.
+    If a file is renamed in the meantime, such as a rotated log, all are opened again. Files that cannot be opened are
+    listed in ``bundle``, as is a directory behind a link of an untrusted account.
     """
     try:
         with open_directory(path) as directory:

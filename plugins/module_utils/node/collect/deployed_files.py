@@ -1,6 +1,7 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Collects the configuration in use on a host, masked: what its manifests say was deployed, and what is there."""
+"""Collects the masked configuration in use on a host: the deployed files according to its manifests, and the current
+files."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ class MaskedTree:
 def known_secrets(versions: list[Version]) -> list[KnownSecret]:
     """Return the secrets in installed configurations, found where planned files have ``@VARIABLE@``.
 
-    The secrets of a file that was changed by hand count only if filling them into the planned text gives the very
-    bytes that were deployed.
+    The secrets of a file that was changed by hand count only if the planned text with these secrets is identical to
+    the deployed file.
     """
     secrets: list[KnownSecret] = []
     changed = []
@@ -90,7 +91,7 @@ def read_masked_tree(path: str, known: KnownSecrets, bundle: Bundle, prefix: str
 def _planned_hash(version: Version, path: str) -> str:
     """Return the hash that the plan has for a deployed file. Raises KeyError where the file was not deployed."""
     if path in version.masked:
-        # The hash of what is secret would let one try passwords: that of the masked text says as much.
+        # The hash of a secret would allow to try passwords; the hash of the masked text is sufficient.
         return _sha256(masking.mask(path, version.masked[path]))
     return str(version.manifest[path])
 
@@ -114,7 +115,7 @@ def _read_file(
         with open_evidence_file(directory, name, path).file as file:
             content = file.read(_LARGEST + 1)
     except FileNotFoundError:
-        return  # it went away just now
+        return  # it was removed in the meantime
     except (UntrustedPathError, OSError) as error:
         bundle.leave_out(prefix + path, 0, str(error))
         tree.found[path] = {"status": "unreadable"}

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collects a host's evidence for ``activemq.fleet.collect``: reads, masks and packs it. It changes nothing on the host.
 
-Small and telling files come first, then logs and journals, newest first, as far as the bound
-allows. What cannot be collected is listed and stops nothing else from being collected.
+Small, important files come first, then logs and journals, newest first, up to the size limit. Files that cannot be
+collected are listed, and the collection continues.
 """
 # pylint: disable=ansible-bad-function # The package also runs without Ansible, which has no run_command there.
 
@@ -33,7 +33,7 @@ from .bundle import TIME_IS_OVER, Bundle, open_matching_files
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "archive": {"type": "path"},
-    # The action uses these three on the controller.
+    # The action plugin uses these three on the controller.
     "to": {"type": "path", "required": True},
     "state": {"type": "str", "choices": ["opened", "collected"], "default": "collected"},
     "about": {"type": "dict", "default": {}},
@@ -49,7 +49,7 @@ _LOG = re.compile(r"activemq\.log(?!.*\.lck$)")
 _MORE = re.compile(r"(?:hs_err_pid|audit\.log|console\.log|wrapper\.log)")
 _UNIT = re.compile(r"systemd/[^/]+\.(?:service|timer)")
 _JOURNAL = re.compile(r".*\.jsonl(?:\.\d+)?(?:\.gz)?")
-# Of all that a bundle may hold, what one journal of systemd may take.
+# The fraction of the size limit that one journal of systemd may use.
 _SHARE = 8
 _ENTRIES = 50_000
 _PATIENCE = 60
@@ -112,11 +112,11 @@ class _Work:
         deployed_files.add_records([tree for tree in trees if tree], self.bundle, CONFIGURATION)
         for part, tree in zip([part for part in (broker, agent) if part], trees):  # noqa: B905 -- of Python 3.10
             if part.get("unit"):
-                # A watchdog's unit lies beside the broker's.
+                # The unit of a watchdog is next to the broker's unit.
                 beside = {os.path.basename(path) for path in (tree.files if tree else ()) if _UNIT.fullmatch(path)}
                 for unit in sorted({part["unit"], *beside}):
                     self._unit(unit)
-        # Brokers of a lab are no units, and share one machine: each has its records beside its base.
+        # Brokers of a lab have no units and share one machine: each has its records next to its base directory.
         is_lab = bool(broker) and not (broker or {}).get("unit")
         records = os.path.dirname(homes[0].base) if is_lab else operation_record.DIRECTORY if broker else ""
         self._logs(homes[0].data if broker else "", agent["state"] if agent else "", records)
@@ -169,7 +169,7 @@ class _Work:
     def _listing(self, name: str, directory: str, account: int | None) -> None:
         """Add a list of the names, sizes and times in a directory, as the broker's account sees them, but no contents.
 
-        ``find`` has a time limit, so that a share whose server is away does not stop the collection.
+        ``find`` has a time limit, so that a share whose server is unreachable does not block the collection.
         """
         done = _run(["find", directory, "-xdev", "-printf", r"%s\t%TY-%Tm-%TdT%TTZ\t%y\t%P\0"], account)
         entries = [] if done is None else done.decode(errors="replace").split("\0")[:-1]
@@ -245,7 +245,7 @@ def _machine() -> dict[str, Any]:
 
 
 def _versions(home: Layout) -> list[Version]:
-    """Return the installed versions, the one in force first: of two variables with one value its own counts."""
+    """Return the installed versions, the version in force first: it names the variable if two have the same value."""
     try:
         current = home.current_version()
     except NodeError:
@@ -296,7 +296,7 @@ def _entry(uid: int) -> pwd.struct_passwd | None:
 def _tail(command: list[str], most: int, seconds: float) -> tuple[str, int]:
     """Return the last ``most`` bytes of a command's output, from the start of a line, and how many bytes came before.
 
-    The command is ended after ``seconds``; what it printed until then counts.
+    The command is killed after ``seconds``; its output until then is returned.
     """
     kept: deque[bytes] = deque()
     size = dropped = 0

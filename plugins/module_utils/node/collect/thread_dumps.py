@@ -1,10 +1,10 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Takes thread dumps of a broker that hangs: three, some seconds apart, which shows the threads that stand still.
+"""Takes thread dumps of a hung broker: three, some seconds apart, which shows the threads that make no progress.
 
-A JVM answers SIGQUIT with a dump on its standard output: the journal for a unit of systemd, a file
-elsewhere. It needs no JDK on the host. The signal ends a process that does not catch it, so it is
-sent only to one that does.
+On SIGQUIT a JVM prints a thread dump on its standard output: the journal for a unit of systemd, else a file. This
+requires no JDK on the host. The signal terminates a process that does not handle it, so it is sent only to processes
+that do.
 """
 # pylint: disable=ansible-bad-function # The package also runs without Ansible, which has no run_command there.
 
@@ -69,9 +69,9 @@ def take_thread_dumps(process: Process, count: int = COUNT, pause: float = PAUSE
 def _add_dumps(dumps: ThreadDumps, process: Process, read: Callable[[], str], count: int, pause: float) -> None:
     for number in range(count):
         began = time.monotonic()
-        read()  # what was printed before
+        read()  # skips earlier output
         with process_handle(process) as handle:
-            # Another process that has got its number may not catch it, and would end.
+            # A later process with this pid may not handle the signal, and would be terminated.
             was_sent = catches_quit(process.pid) and send_signal(handle, process, signal.SIGQUIT)
         if not was_sent:
             dumps.notes.append(f"process {process.pid} ended before the thread dump")
@@ -90,7 +90,7 @@ def _add_dumps(dumps: ThreadDumps, process: Process, read: Callable[[], str], co
 def thread_states(pid: int) -> str:
     """Return a text with one line per thread of a process, from /proc: id, state, CPU seconds, wait channel, name.
 
-    Works whatever the process does.
+    This also works if the process hangs.
     """
     lines = []
     try:
@@ -107,7 +107,7 @@ def thread_states(pid: int) -> str:
 
 
 def _wait(read: Callable[[], str]) -> str:
-    """Return what is printed until a dump has ended, or no more comes."""
+    """Return the output until a dump is complete, or until no more output follows."""
     text, quiet, end = "", 0, time.monotonic() + _ANSWER
     while time.monotonic() < end and not (quiet >= 2 and _BEGIN in text):
         time.sleep(_POLL)

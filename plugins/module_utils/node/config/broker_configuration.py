@@ -21,14 +21,14 @@ _REFERENCE = re.compile(r"\$\{([^}]+)\}")
 _PAIR = re.compile(rb"<!-- \S+: node \S+ \(preferred \w+\) of pair (\S+), release ")
 _RELEASE = re.compile(rb"<!-- [^>]*, release (\d+)\.(\d+)\.(\d+)")
 _TITLE = 4096
-"""Bytes of an activemq.xml within which its comment stands."""
+"""The first bytes of an activemq.xml, in which its comment must be."""
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- nothing is bound here, it is asked
 _HOLDERS = ("persistenceAdapter", "persistenceFactory")
 _KAHADB = ("mKahaDB", "kahaDB")
-"""Elements whose ``directory`` is that of a broker's store; an mKahaDB holds kahaDB elements without one."""
+"""Elements whose ``directory`` is a broker's store; the kahaDB elements of an mKahaDB have no directory."""
 _STORED = re.compile(r"db(?:-\d+\.log|\.data|\.redo)|txStore")
 FENCED = "generations"
-"""The name in a shared store that guards made, below which the messages are."""
+"""The directory in a shared store of guards that contains the messages."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,10 @@ class Listener:
 class DeployedConfiguration:
     """The parts of a deployed activemq.xml that host modules need: connectors, accounts to log in with, the store.
 
-    ``login`` is the account of links or another one of the broker, ``probe_login`` that of probes; both are empty where
-    there is none. ``release`` is a tuple of numbers, empty where the file does not name it. ``store`` is the directory
-    of a kahaDB or mKahaDB, empty for another store; ``pure``: the broker copies to a slave, or is one.
+    ``login`` is the account of links or another account of the broker, ``probe_login`` the account of probes; both are
+    empty if the broker has none. ``release`` is a tuple of numbers, empty if the file does not contain it. ``store`` is
+    the directory of a kahaDB or mKahaDB, empty for another store. ``pure``: the broker is a node of a pure master/slave
+    pair.
     """
 
     listeners: tuple[Listener, ...] = ()
@@ -91,7 +92,7 @@ def read_deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
 def deployed_pair(layout: Layout) -> str | None:
     """Return the pair's name from the comment in the deployed activemq.xml; None without the comment.
 
-    Raises NodeError where ``current`` is no link to a version.
+    Raises NodeError if ``current`` is not a link to a version.
     """
     version = layout.current_version()
     pair_comment = _PAIR.search((version.read("conf/activemq.xml") or b"")[:_TITLE]) if version else None
@@ -101,8 +102,8 @@ def deployed_pair(layout: Layout) -> str | None:
 def persistence_of(document: bytes) -> dict[str, Any]:
     """Return the persistence adapter of an activemq.xml and where it keeps messages, as a dict.
 
-    ``kind`` is the element of the store, None where there is none or the broker keeps nothing;
-    ``openwire`` the value of ``storeOpenWireVersion``, or None; ``pure``: the broker copies to a slave, or is one.
+    ``kind`` is the element of the store, None without a store or without persistence. ``openwire`` is the value of
+    ``storeOpenWireVersion``, or None. ``pure``: the broker is a node of a pure master/slave pair.
     """
     return _persistence(ElementTree.fromstring(document))  # noqa: S314 -- root's own file
 
@@ -124,9 +125,10 @@ def _is_pure(root: ElementTree.Element) -> bool:
 
 
 def has_messages(store: str, root: int | None = None) -> bool:
-    """Return whether a kahaDB store was ever used, by the files in its directory. ``root``: a descriptor for ``/``.
+    """Return whether a kahaDB store was ever used, by the files in its directory.
 
-    Raises UntrustedPathError for a store behind a link that an untrusted account made.
+    ``root``: the descriptor of a directory from which the path starts, in place of ``/``. Raises UntrustedPathError for
+    a store behind a link of an untrusted account.
     """
     try:
         with open_directory(store, root) as directory:
@@ -188,7 +190,7 @@ def _login(root: ElementTree.Element, passwords: dict[str, str]) -> Login:
 
 
 def _probe_login(root: ElementTree.Element, passwords: dict[str, str]) -> Login:
-    """Return the account of probes; an empty one where the broker's file has accounts and not this one."""
+    """Return the account of probes; an empty login if the broker's file has accounts, but not this one."""
     names = {user.get("username") for user in elements_named(root, "authenticationUser")}
     password = passwords.get(PROBE_PASSWORD_KEY)
     return Login(PROBE_USER, password) if password and (not names or PROBE_USER in names) else Login()
@@ -200,7 +202,7 @@ _CHARS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
 
 
 def read_properties(text: str) -> list[tuple[str, str]]:
-    """Return the (key, value) entries of a properties file with one ``key=value`` a line, as ``render`` writes it."""
+    """Return the (key, value) entries of a properties file with one ``key=value`` per line, as ``render`` writes it."""
     # Of the three line ends that Java accepts in such a file.
     lines = split_lines(text.replace("\r\n", "\n").replace("\r", "\n"))
     entries = [_ENTRY.fullmatch(line) for line in lines]
@@ -211,5 +213,5 @@ def _unescape(text: str) -> str:
     def plain(escape: re.Match[str]) -> str:
         return chr(int(escape["code"], 16)) if escape["code"] else _CHARS.get(escape["char"], escape["char"])
 
-    # A character beyond the first 65,536 stands there as two halves.
+    # A character beyond U+FFFF is written as two surrogates.
     return _ESCAPE.sub(plain, text).encode("utf-16", "surrogatepass").decode("utf-16")

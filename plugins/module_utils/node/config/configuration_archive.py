@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packs and unpacks the archive that carries one host's configuration files from the controller to the host.
 
-A plain tar: the files with their modes, and an index that says which files hold
-secrets and what may be shown of them. The same files give the same bytes.
+It is an uncompressed tar archive of the files with their modes and an index. The index lists the files with secrets
+and their masked texts. The same files give the same bytes.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _FORMAT = 1
 class File:
     """The content and mode of one file of a host's configuration.
 
-    ``masked`` is the same text with a word in place of each secret, and None for a file that
-    holds none: only such a file's content may ever be shown. Of a ``hidden`` file nothing is shown.
+    ``masked`` is the text with a placeholder for each secret; None for a file without secrets, whose content may be
+    shown. No text of a ``hidden`` file is shown.
     """
 
     content: bytes
@@ -72,7 +72,7 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None
 
 
 def unpack(data: bytes) -> dict[str, File]:
-    """Return the configuration files of an archive by path. Raises NodeError for an archive of another origin."""
+    """Return the configuration files of an archive by path. Raises NodeError for any other archive."""
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
             members = archive.getmembers()

@@ -1,11 +1,10 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Describes what an installation changes, file by file, and never with a secret.
+"""Describes what an installation changes, file by file, without secrets.
 
-A file that holds secrets is shown as its masked text; of one that the user wrote
-(``activemq_extra_files``) only that it changed. In every other text the value of whatever
-is called a password is blotted out: a person may have put one there by hand, or into an option of
-Java. When nothing that may be shown differs, one line says so.
+A file with secrets is shown as its masked text. For a file of the user (``activemq_extra_files``) only the fact of the
+change is shown. In every other text the values of all passwords are masked, because an operator may have added one by
+hand or in a Java option. If no visible text differs, one line reports that.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def _difference(path: str, old: Version | None, new: File | None, drift: str | N
 
 
 def _hidden_change(path: str, old: Version | None, new: File | None, drift: str | None) -> str:
-    """Return in words what happened to a file whose text is never shown."""
+    """Return a description of the change of a file whose text is never shown."""
     if new is None:
         return "removed; its content is not shown"
     if old is None or path not in old.manifest:
@@ -89,7 +88,7 @@ def _hidden_change(path: str, old: Version | None, new: File | None, drift: str 
 
 
 def _invisible(path: str, old: Version | None, new: File | None, is_secret: bool, drift: str | None) -> str:
-    """Return in words what differs when the shown texts do not: mode, a secret, or owner."""
+    """Return a description of a difference that the texts do not show: mode, secret or owner."""
     if old and new and old.manifest.get(path) == new.sha256:
         return drift or f"mode {old.modes[path]:04o} -> {new.mode:04o}"
     if is_secret:
@@ -98,7 +97,7 @@ def _invisible(path: str, old: Version | None, new: File | None, is_secret: bool
 
 
 def _text(content: bytes | None) -> str | None:
-    """Return the content as text: empty for a file that is not there, None for bytes that are no text."""
+    """Return the content as text: empty for a missing file, None for binary content."""
     if content is None:
         return ""
     try:

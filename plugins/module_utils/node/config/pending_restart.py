@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records on disk that a change of configuration needs a restart, until a broker has been started since.
 
-Without the record a run that dies between the installation and the restart would leave a broker on its
-old configuration for ever: the next run finds nothing changed.
+Without the record, a run that is interrupted between the installation and the restart would leave the broker on its old
+configuration permanently, because the next run finds no changes.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ..process.proc import Process, boot_id, find_broker, uptime
 from .configuration_archive import File
 from .versions import Layout, Version
 
-# log4j 2 looks at its own file again every monitorInterval seconds; nothing else is read twice.
+# log4j 2 reads its file again every monitorInterval seconds; no other file is read twice.
 _LOG4J2 = "conf/log4j2.properties"
-# The watchdog has a unit of its own; no instance's name ends so.
+# The watchdog has a separate unit; no instance has a name with this suffix.
 _WATCHDOG = "-watchdog.service"
 _LARGEST = 1 << 20
 _MONITORED = re.compile(rb"^\s*monitorInterval\s*=\s*[1-9]", re.MULTILINE)
@@ -33,8 +33,8 @@ _MONITORED = re.compile(rb"^\s*monitorInterval\s*=\s*[1-9]", re.MULTILINE)
 class PendingRestart:
     """A record that a broker must be restarted to read its changed configuration, with the reasons.
 
-    A broker that was started before ``uptime`` (seconds since boot ``boot``) must be. ``uptime`` is None while the link
-    has not moved yet. ``previous`` is the last version that a broker was started with.
+    A broker that was started before ``uptime`` (seconds since boot ``boot``) must be restarted. ``uptime`` is None
+    until the link is switched. ``previous`` is the last version that a broker was started with.
     """
 
     previous: str
@@ -82,7 +82,7 @@ def _load(path: str) -> PendingRestart | None:
     except FileNotFoundError:
         return None
     except (UntrustedPathError, ValueError, KeyError, TypeError):
-        # Written in one step, so this is someone's hand: owe the restart rather than forget it.
+        # The file is written atomically, so someone has edited it: the restart stays pending.
         return PendingRestart("", (f"{os.path.basename(path)} was changed by hand",), boot_id())
 
 

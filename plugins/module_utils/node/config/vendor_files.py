@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the vendor's own configuration files, without the ones that open a broker to everyone.
+"""Reads the vendor's configuration files, without those that give every client access to a broker.
 
 Every release ships accounts that scanners try first (admin/admin, system/manager, the password
 ``activemq`` of the JMX connector), key stores whose private key is public, and example
@@ -40,15 +40,15 @@ _NEVER = (
     "*.pfx",
     "*.ts",
 )
-# A release to come may keep an account in a file of a new name: a line that sets one gives it away.
+# A future release may have accounts in a new file: this matches a line that defines an account.
 _SETS_PASSWORD = re.compile(rb"^[^#!\r\n]*passw(?:or)?d[\w.]*[ \t]*[=:][ \t]*[^\s$]", re.IGNORECASE | re.MULTILINE)
 
 
 def vendor_files(home: str) -> dict[str, File]:
-    """Return the files that an ActiveMQ release ships below ``home/conf``, by path; none without such a directory.
+    """Return the files that an ActiveMQ release ships below ``home/conf``, by path; empty without that directory.
 
-    Links are followed no further than ``conf`` itself, which Debian's package links to /etc. Raises UntrustedPathError
-    where somebody else than root could have put a link or somebody's file there.
+    Only a link at ``conf`` itself is followed, because Debian's package links it to /etc. Raises UntrustedPathError if
+    an account other than root could have created a link or a file there.
     """
     shipped_files: dict[str, File] = {}
     try:

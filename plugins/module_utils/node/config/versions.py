@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The installed versions of a configuration below BASE: versions/ID/…, the link ``current``, and their manifests.
 
-Invariant: ``current`` names a complete version or does not exist. A name in ``versions`` that
-begins with a dot is the rest of an interrupted installation; nothing refers to it.
+Invariant: ``current`` points to a complete version or does not exist. A name in ``versions`` that begins with a dot is
+a remnant of an interrupted installation; nothing refers to it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RECORD = ".fleet-install.json"
 PRIVATE = frozenset({MANIFEST, RECORD})
 DIRECTORY_MODE = 0o750
 _LARGEST = 64 << 20
-"""Bytes that a manifest or record may have at most; a version's record holds its masked files."""
+"""Maximum bytes of a manifest or record; a version's record contains its masked files."""
 
 
 def tree_id(tree: Mapping[str, File]) -> str:
@@ -56,7 +56,7 @@ class Version:
         return os.path.basename(self.directory)
 
     def read(self, path: str) -> bytes | None:
-        """Return the present content of a file in an installed version; None when there is no such regular file."""
+        """Return the current content of a file in an installed version; None if it is not a regular file."""
         try:
             with os.fdopen(open_file(os.path.join(self.directory, path)), "rb") as file:
                 return file.read()
@@ -119,7 +119,7 @@ def read_version(directory: str) -> Version | None:
 class Layout:
     """The paths of one broker's or agent's configuration below BASE: versions, link ``current``, data, pending restart.
 
-    ``link`` and ``data`` may lie elsewhere; an empty ``data`` means that there is none.
+    ``link`` and ``data`` may be outside of BASE; ``data`` is empty if there is no such directory.
     """
 
     def __init__(self, base: str, link: str | None = None, data: str | None = None) -> None:
@@ -133,13 +133,13 @@ class Layout:
         return os.path.join(self.versions, name)
 
     def target(self, name: str) -> str:
-        """Return the relative path that the symbolic link ``current`` holds when version ``name`` is in force."""
+        """Return the relative target of the symbolic link ``current`` when version ``name`` is in force."""
         return os.path.relpath(self.directory(name), os.path.dirname(self.current))
 
     def current_name(self) -> str | None:
         """Return the name of the configuration version in force, None if there is none.
 
-        Raises NodeError when ``current`` is no link to a version.
+        Raises NodeError if ``current`` is not a link to a version.
         """
         try:
             target = os.readlink(self.current)
@@ -174,7 +174,7 @@ class Layout:
         return [entry.name for entry in version_directories]
 
     def leftovers(self) -> list[str]:
-        """Return the paths that an interrupted installation has left and that nothing refers to."""
+        """Return the paths of remnants of interrupted installations, to which nothing refers."""
         rest = [self.current + ".new", self.pending + ".new"]
         with contextlib.suppress(FileNotFoundError):
             rest += [entry.path for entry in os.scandir(self.versions) if entry.name.startswith(".")]

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""How the guard starts its broker, speaks to systemd and to the log, and starts its own program once more."""
+"""Functions with which the guard starts its broker, writes to the log, and starts its own program again."""
 # pylint: disable=ansible-bad-function # The package also runs without Ansible, which has no run_command there.
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 
 _PR_SET_PDEATHSIG = 1
 ENDED = 75
-"""Exit status of a guard that killed its broker (EX_TEMPFAIL: the unit starts it again, and it waits)."""
+"""Exit status of a guard that killed its broker (EX_TEMPFAIL): the unit starts the guard again, and it waits."""
 
 
 def exit_status(code: int) -> int:
@@ -36,7 +36,7 @@ def start_broker(command: list[str], inherited: tuple[int, ...]) -> subprocess.P
 
 
 def say(text: str) -> None:
-    """Print a line to the unit's log, or nothing where the log's disk is full."""
+    """Print a line to the unit's log; errors, such as a full disk, are ignored."""
     with contextlib.suppress(OSError):
         sys.stdout.write(f"guard: {text}\n")
         sys.stdout.flush()

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Decides what a guard does next, from what it sees on the shared store. Pure: it opens no file and no process."""
+"""Decides the next step of a guard from its evidence about the shared store. Pure: it opens no file and no process."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 IN_PLACE = "00000000"
-"""The end of the directory's name in a claim of the store as it stands, without generations."""
+"""The suffix of the directory name in a claim of the store's own directory, without generations."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A record in a shared store: a node took over as its only writer, and uses this directory of the store from then
-    on.
+    """A record in a shared store: a node took over as the only writer, and uses this directory of the store since then.
 
-    Claims are numbered from 1, without a gap; records of old ones may be gone. A take-over may make a generation: a
-    directory with a copy of the store's files, into which only the broker that was let in by its claim writes.
-    ``node`` names the host whose guard claimed, for good; it is empty for what brokers without a guard wrote.
-    ``directory`` is the generation's, below the store.
+    Claims have consecutive numbers from 1; the records of old claims may have been removed. A takeover may create a
+    generation: a directory with a copy of the store's files, to which only the broker of the claim writes.
+    ``node`` is the permanent name of the host whose guard made the claim; it is empty for files that brokers without a
+    guard wrote. ``directory`` is the name of the generation's directory in the store.
     """
 
     number: int
@@ -33,9 +32,9 @@ class Claim:
 
 
 def claim_in_place(number: int, node: str) -> Claim:
-    """Return a claim of a node on the store's own directory, of which no copy is made.
+    """Return a claim of a node on the store's own directory, which is not copied.
 
-    The claim's ``directory`` is where the files go once a generation follows.
+    The files are moved to the claim's ``directory`` when a generation follows.
     """
     return Claim(number, node, f"{number}-{IN_PLACE}")
 
@@ -44,10 +43,10 @@ def claim_in_place(number: int, node: str) -> Claim:
 class FenceEvidence:
     """The observations of a guard at one moment: whether it holds the pair's lock, and the newest claim on the store.
 
-    A lock that cannot be seen in time counts as not held.
+    A lock that cannot be checked in time counts as not held.
 
-    ``highest`` is the claim with the highest number, None on a store that nobody has claimed yet. ``has_ended``: its
-    broker is recorded as dead, and no other one is ever let in by that claim.
+    ``highest`` is the claim with the highest number, None for a store without claims. ``has_ended``: the broker of this
+    claim is recorded as dead, and no other broker will use this claim.
     """
 
     holds_lock: bool
@@ -77,7 +76,7 @@ class GuardStep:
     """A decision of a guard: an action, and the generation (numbered copy of the store) that it copies, claims or
     opens.
 
-    ``reason`` says why the broker is to be killed.
+    ``reason`` is the reason to kill the broker.
     """
 
     action: Action
@@ -87,23 +86,24 @@ class GuardStep:
 
 @dataclass(frozen=True)
 class Fence:
-    """The state of a guard that copies the store at each take-over, and the rules for its next step.
+    """The state of a guard that copies the store at each takeover, and the rules for its next step.
 
-    Invariant: a generation is only ever written by a broker of the node that claimed it, one at a time, and a broker
-    is let into a generation only after a look that showed its claim as the highest, and no record of its end. Claiming
-    is an exclusive creation of the next number, so there is one line of generations, and each is made from the one
-    before it. So a broker that runs on without its guard's leave (frozen, cut off, its lock given to the other node)
-    can write only into a generation that a later claim has replaced, and what is in force has one writer.
+    Invariant: only brokers of the node that claimed a generation write to it, one at a time. A broker may open a
+    generation only after a check showed that its claim is the highest and that its end is not recorded. A guard claims
+    a generation by the exclusive creation of the next number, so generations form one sequence, and each is made from
+    its predecessor. A broker that continues without permission (it was frozen or disconnected, or the other node got
+    its lock) can write only to a generation that a later claim has replaced. The generation in force has one writer.
 
-    The pair's lock only says whose turn it is to try. Two guards that both believe to hold it are harmless: one of
-    them gets the next number.
+    The pair's lock only determines which guard tries next. Two guards that both believe that they hold the lock do no
+    harm: only one of them gets the next number.
 
-    A generation whose end is recorded is never written again, not by the node that claimed it either. So the next one
-    is made of it without copies: each file gets a second name.
+    After the end of a generation is recorded, no node writes to it again. Its files are therefore hard-linked into the
+    next generation instead of copied.
 
-    ``node``: this guard's own. A guard starts only when every earlier broker of its node is dead, so no broker serves
-    from a claim of the node but its own, and from none whose end is recorded. ``built_from``: the generation from which
-    the next was made and not yet claimed. ``serves``: the generation that the broker was let into, None while it waits.
+    ``node``: the name of this guard's node. A guard starts only when every earlier broker of its node is dead, so a
+    broker serves only from a claim of this guard whose end is not recorded. ``built_from``: the generation from
+    which the next one was made, but not yet claimed. ``serves``: the generation that the broker may open, None while
+    the broker waits.
     """
 
     node: str
@@ -111,9 +111,9 @@ class Fence:
     serves: int | None = None
 
     def next_step(self, evidence: FenceEvidence) -> GuardStep:
-        """Return the next step of the guard, decided from its evidence and what it did before.
+        """Return the next step of the guard, decided from its evidence and its previous steps.
 
-        The caller carries the step out, notes it with an ``after_`` method, and gathers evidence again.
+        The caller executes the step, records it with an ``after_`` method, and gathers evidence again.
         """
         if self.serves is not None:
             return _keep_serving(evidence, self.serves)
@@ -129,7 +129,7 @@ class Fence:
     def after_build(self, number: int) -> Fence:
         """Return the guard's state after it copied the store's generation ``number`` into a new one, not yet claimed.
 
-        The copy is of use for as long as that generation is in force.
+        The copy is usable as long as that generation is in force.
         """
         return replace(self, built_from=number)
 
@@ -140,23 +140,24 @@ class Fence:
         return replace(self, built_from=None)
 
     def after_admission(self, number: int) -> Fence:
-        """Return the guard's state after it let its broker open the store's generation ``number``."""
+        """Return the guard's state after it allowed its broker to open the store's generation ``number``."""
         return replace(self, serves=number)
 
 
 @dataclass(frozen=True)
 class CommandFence:
-    """The state of a guard that runs the operator's fence command at each take-over, and the rules for its next step.
+    """The state of a guard that runs the operator's fence command at each takeover, and the rules for its next step.
 
-    Both nodes write into the store as it stands, without generations.
+    Both nodes write to the store's own directory, without generations.
 
-    Invariant: a broker is let into the store only after the broker of the claim before is known to be dead (its own
-    guard left a record of it, the operator's command ended it, or a person says so), and after a look that showed this
-    guard's claim as the highest. A claim serves one start of a broker and is never used again, so whoever claims next
-    makes sure first that this one is dead, frozen or not.
+    Invariant: a broker may open the store only after two checks. The broker of the previous claim is known to be dead:
+    its guard recorded that, the fence command terminated it, or an operator confirmed it. This guard's claim is the
+    highest. A claim is valid for one start of a broker, so the next guard first makes sure that the broker of this
+    claim is dead, even if it is frozen.
 
-    ``node``: this guard's own; a guard starts only when every earlier broker of its node is dead. ``tried``: the number
-    that this guard tried to claim last. ``serves``: the claim under which the broker was let in, None while it waits.
+    ``node``: the name of this guard's node; a guard starts only when every earlier broker of its node is dead.
+    ``tried``: the number that this guard last tried to claim. ``serves``: the claim by which the broker opened the
+    store, None while the broker waits.
     """
 
     node: str
@@ -164,15 +165,15 @@ class CommandFence:
     serves: int | None = None
 
     def next_step(self, evidence: FenceEvidence) -> GuardStep:
-        """Return the next step of the guard, decided from its evidence and what it did before.
+        """Return the next step of the guard, decided from its evidence and its previous steps.
 
-        The caller carries the step out, notes it with an ``after_`` method, and gathers evidence again.
+        The caller executes the step, records it with an ``after_`` method, and gathers evidence again.
         """
         if self.serves is not None:
             return _keep_serving(evidence, self.serves)
         if not evidence.holds_lock:
             return GuardStep(Action.WAIT, evidence.number)
-        # A broker without a guard holds the lock of the store itself, which no claim speaks of.
+        # A broker without a guard holds the lock of the store itself, which claims do not record.
         claimant = evidence.highest.node if evidence.highest else ""
         if claimant == self.node and evidence.number == self.tried:
             return GuardStep(Action.ADMIT, evidence.number)
@@ -187,7 +188,7 @@ class CommandFence:
         return replace(self, tried=number)
 
     def after_admission(self, number: int) -> CommandFence:
-        """Return the guard's state after it let its broker open the store by claim ``number``."""
+        """Return the guard's state after it allowed its broker to open the store by claim ``number``."""
         return replace(self, serves=number)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 _STEP = 0.5
-"""Seconds between two signs of life while the program runs."""
+"""Seconds between two calls of ``sign_of_life`` while the program runs."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class FenceCommand:
 
     @property
     def host(self) -> str:
-        """The inventory name of the host whose broker the command is to end."""
+        """The inventory name of the host whose broker the command must terminate."""
         return self.environment["ACTIVEMQ_FENCE_HOST"]
 
     def run(self, sign_of_life: Callable[[], object]) -> str:
         """Run the fence command, calling ``sign_of_life`` twice a second; return why it failed, empty on success.
 
-        Exit status 0 means that the host's broker is dead and cannot write any more. One that takes too long is killed,
-        with all that it started.
+        Exit status 0 means that the host's broker is dead and cannot write any more. A command that exceeds its timeout
+        is killed with all its child processes.
         """
         try:
             process = subprocess.Popen(

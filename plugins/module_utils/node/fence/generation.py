@@ -1,15 +1,17 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a generation of a kahaDB store: a directory whose files no broker of an earlier one can write into.
+"""Makes a generation of a kahaDB store: a directory to whose files no broker of an earlier generation can write.
 
-A journal file is linked when it is sealed, which its content proves: the broker writes its journal from one thread, in
-order, and closes a file before it writes into the next (DataFileAppender.processQueue of 5.5.1 to 6.3.1). So a file is
-sealed when a later one holds a whole batch. Not so the files into which 5.14 and later move acknowledgements
-(MessageDatabase.forwardAllAcks): their numbers lie above the file that is being written. Their first record says what
-they are, and one is made after the other, so of those the last counts as open. A broker without a guard goes on in the
-last file of all, be it such a one, and the first thing that it writes there is a trace (MessageDatabase.load), which is
-never moved: from then on that is the file that is being written. All else is copied. No generation ends with a file of
-moved acknowledgements (``kahadb.moved_acks``).
+A data file of the journal is hard-linked if it is sealed, and copied otherwise. The content proves that it is sealed:
+the broker writes its journal in one thread, in order, and closes a file before it writes to the next one
+(DataFileAppender.processQueue of 5.5.1 to 6.3.1). So a file is sealed when a later file has a whole batch.
+
+The files into which 5.14 and later move acknowledgements (MessageDatabase.forwardAllAcks) are different, because their
+numbers are higher than that of the file that is being written. Their first record identifies them. The broker creates
+one after the other, so only the last of them counts as open. A broker without a guard continues in the last file of
+all, even in a file of moved acknowledgements. The first record that it writes there is a trace
+(MessageDatabase.load), which is never moved, and from then on this is the file that is being written. No generation
+ends with a file of moved acknowledgements (``kahadb.moved_acks``).
 """
 
 from __future__ import annotations
@@ -36,20 +38,20 @@ from .shared_store import BARRIER, FenceError
 _SKIPPED = (BARRIER, kept_index.DIRECTORY)
 _CANNOT_COPY = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL)
 SETTLING = 0.1
-"""Seconds between taking the pair's lock and the copy. A guard that lives and lost its lock unawares looks twice
-meanwhile, and ends its broker. It is also more than the step of a file system's clock, so that what is
-written during the copy has another time than what was written before it."""
+"""Seconds between acquiring the pair's lock and the copy. In this time a running guard that lost its lock checks the
+store twice and kills its broker. The time is also longer than the resolution of the file system's timestamps, so
+files that change during the copy get a newer time than before."""
 PATIENCE = 2.0
-"""Seconds that are waited at least for a broker that still writes. A guard ends its broker within a tenth of that."""
+"""Minimum seconds to wait for a broker that still writes. A guard kills its broker within a tenth of this time."""
 _INDEX_BYTES_BUILT_A_SECOND = 10 << 20
-"""Bytes of an index that a broker builds from the journal in a second, at the most: as long as that would take it is
-better to wait. Reckoned, not measured; seen on 6.3.1 beside much other work: 1.8 of 5 million messages in ten
-minutes, whose index has 1.36 GB."""
+"""Maximum bytes of an index that a broker builds from the journal per second. Waiting for the broker is better than a
+copy without the index for as long as the build would take. The value is an estimate. A busy host with 6.3.1 built the
+index of 1.8 of 5 million messages (1.36 GB for all) in ten minutes."""
 
 
 _CHUNK = 64 << 20
-"""Bytes of a file after which a sync begins, beside the copying of the rest: out of memory to a quick disk an index of
-1.3 GB took 0.4 s, and 0.6 s copied first and then synced."""
+"""Bytes of a file after which a sync starts in parallel to the copy of the rest. With a fast disk an index of 1.3 GB
+took 0.4 s this way, and 0.6 s when it was copied first and then synced."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +59,11 @@ class Generation:
     """The result of copying a kahaDB store into a new generation: the files linked or copied, and the offsets copied up
     to.
 
-    ``ends`` are the bytes that were taken of each journal file that was copied, the fence's point, and those of
-    linked files whose numbers are higher than that of ``open_file``, the one that was being written; "" where nothing
-    was. Of the files that were linked, ``links`` in number, all was taken. ``has_index`` False: the broker builds its
-    index from the journal. ``is_whole``: every file was linked, of a store that nobody writes into any more.
-    ``restored`` says in words what the kept copy of the index and the held data files gave it; ``risk`` is what a
-    broker may lose that builds its index.
+    ``open_file`` is the data file that was being written, or "". ``ends`` is the number of copied bytes for each data
+    file that was copied, and for linked files with a higher number than ``open_file``. Linked files, ``links`` in
+    number, are complete. ``has_index`` False: the broker builds its index from the journal. ``is_whole``: every file
+    was linked, because no broker writes to the store any more. ``restored`` describes what was restored from the kept
+    copy of the index and the kept data files. ``risk`` is what a broker that builds its index may lose.
     """
 
     ends: dict[str, int]
@@ -89,8 +90,8 @@ def make_first_generation(target: str) -> Generation:
 def link_generation(source: str, target: str, *, in_place: bool = False) -> Generation:
     """Hard-link each file of a store's generation ``source`` into the new directory ``target``, and sync the directory.
 
-    Only for a generation that no broker writes into any more. What an earlier try has left in ``target`` is removed
-    first. ``in_place`` and the errors are as in ``make_generation``.
+    The caller makes sure that no broker writes to the generation any more. Remains of an earlier attempt in ``target``
+    are removed first. ``in_place`` and the errors are as in ``make_generation``.
     """
     disk.remove_tree(target)
     os.mkdir(target, 0o750)
@@ -105,12 +106,13 @@ def link_generation(source: str, target: str, *, in_place: bool = False) -> Gene
 def make_generation(source: str, target: str, patience: float = PATIENCE, *, in_place: bool = False) -> Generation:
     """Copy a store's generation ``source`` into the new directory ``target``, sync it, and return what was copied.
 
-    What an earlier try has left in ``target`` is removed first.
+    Remains of an earlier attempt in ``target`` are removed first.
 
-    ``in_place``: the source is the store's own directory, in which there are other directories.
-    A broker whose guard stands still may write on. It is made to stand by, and the copy is made once no file changes
-    any more; after ``patience`` seconds, and as many as building the index would take, it is made without the index.
-    Raises FenceError for what is no kahaDB store alone, OSError, for instance on a full volume.
+    ``in_place``: the source is the store's own directory, which also contains other directories.
+    A broker whose guard is frozen may still write to the source. This function makes the broker a standby, and copies
+    the files when they no longer change. After ``patience`` seconds, plus the time to build the index, it copies the
+    files without the index. Raises FenceError for a directory that contains anything but a kahaDB store, and OSError,
+    for instance on a full volume.
     """
     deadline = time.monotonic() + patience + _index_size(source) / _INDEX_BYTES_BUILT_A_SECOND
     while True:
@@ -128,9 +130,9 @@ def make_generation(source: str, target: str, patience: float = PATIENCE, *, in_
 
 
 def make_broker_stand_by(generation: str) -> None:
-    """Put a directory in the place of a generation's lock: a broker of 5.9 or later that runs there sees it, and stops.
+    """Replace the lock file of a generation by a directory, so that a broker of 5.9 or later that uses it stops.
 
-    It starts again in its process, as a standby (``restartAllowed``), and would lock a file that it makes anew.
+    The broker restarts in its process as a standby (``restartAllowed``), and could lock a new file.
     """
     lock = os.path.join(generation, BARRIER)
     with contextlib.suppress(OSError):
@@ -156,7 +158,7 @@ def _looks_of(source: str, *, in_place: bool) -> dict[str, tuple[int, int, int]]
                 raise FenceError(
                     f"{entry.path} is not a file: a fenced store must be one kahaDB directory without subdirectories"
                 )
-            # Opened, because NFS shows what others have changed for certain only to who opens a file.
+            # The file is opened, because only then NFS reliably shows changes by other clients.
             descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW)
             try:
                 status = os.fstat(descriptor)
@@ -169,9 +171,9 @@ def _looks_of(source: str, *, in_place: bool) -> dict[str, tuple[int, int, int]]
 def _make(source: str, target: str, names: list[str], *, with_index: bool, in_place: bool) -> Generation:
     os.mkdir(target, 0o750)
     journals = [name for name in names if journal.FILE.fullmatch(name)]
-    # The index first: what it says must be in the journal, and the broker reads on from there.
+    # The index first: the journal must have all that the index refers to, and the broker continues from there.
     if not with_index:
-        # Of a broker that writes on, the index rests between two checkpoints, and the journal does not.
+        # While a broker writes, its index changes only at checkpoints, but its journal changes all the time.
         with contextlib.suppress(OSError):
             with_index = copy_settled_index(source, target, SETTLING)
         if not with_index:
@@ -197,10 +199,10 @@ def _make(source: str, target: str, names: list[str], *, with_index: bool, in_pl
 
 
 def _make_fit_for_a_start(source: str, target: str) -> dict[str, Any]:
-    """Do for a generation what a unit without a guard has ``kahadb.mending`` do; return what became of its index.
+    """Repair a generation as ``kahadb.mending`` does for a unit without a guard; return what happened to its index.
 
-    A broker up to 5.13 that is killed after a clean-up leaves an index that needs a removed journal file, and would not
-    start. The kept copy of the source replaces such an index, or it is left out.
+    A broker up to 5.13 that is killed after a cleanup leaves an index that refers to a removed data file, and would not
+    start. The kept copy of the source replaces such an index, or the generation gets no index.
     """
     kept = KeptIndex(source)
     restored, risk = "", NO_RISK
@@ -221,10 +223,10 @@ def _remove_index(target: str) -> None:
 
 
 def _take_row(source: str, target: str, names: list[str], ends: dict[str, int]) -> list[str]:
-    """Copy the last file of a row, each of which was begun after the one before it was closed, and link those before.
+    """Copy the last of several consecutive data files, and hard-link those before it; return the names of the links.
 
-    Returns the names of the links. A file without a whole batch at the end of the row was made ahead, or just begun:
-    the broker makes its own.
+    Each file was started after its predecessor was closed. A last file without a whole batch was preallocated or just
+    started, and is left out: the broker creates its own.
     """
     rest = list(names)
     while rest:
@@ -252,7 +254,7 @@ def _end_of_batches(path: str) -> int:
 
 @contextmanager
 def _content(path: str) -> Iterator[mmap.mmap]:
-    """Map a file's content; one that is empty has a byte of it, which no batch begins with."""
+    """Map a file's content to memory; an empty file is mapped as one byte with which no batch begins."""
     with open(path, "rb") as file:
         is_empty = not os.fstat(file.fileno()).st_size
         with mmap.mmap(-1, 1) if is_empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -260,7 +262,7 @@ def _content(path: str) -> Iterator[mmap.mmap]:
 
 
 def _copy(source: str, target: str, name: str, size: int = -1) -> None:
-    """Copy a file, or its first ``size`` bytes, and sync it, what is there already while the rest is copied."""
+    """Copy a file, or its first ``size`` bytes, and sync it; the sync of the first part runs during the copy."""
     old, new = os.path.join(source, name), os.path.join(target, name)
     with open(old, "rb") as there, open(new, "xb") as here, ThreadPoolExecutor(max_workers=1) as beside:
         left = size if size >= 0 else os.fstat(there.fileno()).st_size
@@ -273,12 +275,12 @@ def _copy(source: str, target: str, name: str, size: int = -1) -> None:
             if left > 0:
                 syncs.append(beside.submit(os.fdatasync, here.fileno()))
         for sync in syncs:
-            sync.result()  # The system tells of an error once, and not again to the next sync.
+            sync.result()  # The kernel reports an error of a sync once, not again at the next sync.
         os.fsync(here.fileno())
 
 
 def _send(source: int, target: int, size: int) -> int:
-    """Copy bytes between two open files, from where each stands; return how many were copied, 0 at the end.
+    """Copy bytes between two open files, from their current offsets; return how many were copied, 0 at the end.
 
     The file system shares blocks or copies on its server where it can (XFS, btrfs, NFS 4.2).
     """

@@ -4,23 +4,25 @@
 
     guard --store STORE --local DIRECTORY -- java …
 
-The broker's configuration names ``DIRECTORY/store`` as its store: a link, first to a gate where nobody gets a lock. So
-the broker starts, checks its configuration, and waits as any standby does. When the guard has the pair's lock and
-a generation of the store is its own, it moves the link; the broker's next try takes the lock of that generation.
-The guard looks at the store while the broker serves, and kills it once another guard has claimed it.
+The broker's configuration names ``DIRECTORY/store`` as its store. This is a link that first points to a gate, a
+directory in which no broker can acquire the lock. So the broker starts, checks its configuration, and waits as every
+standby does. When the guard holds the pair's lock and has claimed a generation of the store, it points the link to that
+generation, and the broker acquires the lock there at its next attempt. While the broker serves, the guard checks the
+store, and kills the broker after another guard has claimed the store.
 
-With ``--fence-command FILE`` there are no generations: the link leads to the store itself, once the broker of the other
-node is known to be dead, because its guard wrote that down, the command of FILE ended it, or a person said so.
+With ``--fence-command FILE`` the guard makes no generations. It points the link to the store itself after the broker of
+the other node is known to be dead: its guard recorded that, the command of FILE terminated it, or an operator confirmed
+it.
 
-    guard --store STORE --confirm NUMBER     the broker that claimed NUMBER is dead
-    guard --store STORE --unfence            both brokers are stopped: make the store one of brokers without a guard
-    guard --store STORE --mend               before a start without a fence: mend what a killed broker left
-    guard --store STORE --mend --accept-loss the same, also where messages of durable subscriptions are lost by it
-    guard --store STORE --accept-loss        go on from the newest generation, though messages are lost by it
-    guard --store STORE --keep-index PID     next to a broker without a fence: keep a copy of its index
+    guard --store STORE --confirm NUMBER     confirm that the broker that claimed NUMBER is dead
+    guard --store STORE --unfence            convert the store for brokers without a guard; both brokers must be stopped
+    guard --store STORE --mend               repair the store of a killed broker, before a start without a fence
+    guard --store STORE --mend --accept-loss the same, even if messages of durable subscriptions are lost
+    guard --store STORE --accept-loss        continue from the newest generation, even if messages are lost
+    guard --store STORE --keep-index PID     keep a copy of the index next to a broker without a fence
 
-With ``--keep-index-copies`` the guard keeps such copies of each generation. With ``--refuse-loss`` it lets no broker
-into a generation without an index where messages of durable subscriptions would be lost, until ``--accept-loss``.
+With ``--keep-index-copies`` the guard keeps such copies of each generation. With ``--refuse-loss`` no broker may open
+a generation without an index if messages of durable subscriptions would be lost, until ``--accept-loss`` is called.
 """
 # pylint: disable=ansible-bad-function # The package also runs without Ansible, which has no run_command there.
 
@@ -122,7 +124,7 @@ def main() -> NoReturn:
     except (FenceError, NodeError, RebuildRefusedError, OSError, ValueError) as error:
         say(f"{_not_done(options)}: {error}")
         status = 1
-    # Not by way of sys.exit, which waits for a look at a store that does not answer.
+    # sys.exit would wait for the thread that checks a store which does not answer.
     os._exit(status)
 
 
@@ -160,7 +162,7 @@ def accept_loss(directory: str) -> Iterator[str]:
 
 
 def _keep_index(directory: str, pid: int) -> int:
-    """Begin to keep a copy of the index of a broker's stores, in a process of its own; return the exit status."""
+    """Start a separate process that keeps a copy of the index of a broker's stores; return the exit status."""
     if os.fork():
         return 0
     os.setsid()
@@ -171,7 +173,7 @@ def _keep_index(directory: str, pid: int) -> int:
 def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
     """Record the operator's decision that the broker of a store's newest claim is dead; yield a sentence for each act.
 
-    Raises FenceError where that number is not the highest, OSError.
+    Raises FenceError if that number is not the highest, OSError.
     """
     store = SharedStore(directory)
     highest = store.gather_evidence().number
@@ -188,10 +190,10 @@ class Guard:
     """The parent process of a broker on a shared store: claims the store before the broker opens it, kills it when the
     peer claims.
 
-    ``store`` is the shared directory, ``local`` one on the host's own disk.
-    Without a ``command`` each take-over makes a generation of the store; with one the store is not copied.
-    ``keeps_index``: a copy of the index is kept, with each data file since. ``refuses_loss``: the broker may not open
-    a store without a usable index if messages of durable subscriptions would be lost.
+    ``store`` is the shared directory, ``local`` a directory on the host's own disk.
+    Without a fence ``command`` each takeover makes a generation of the store; with a command the store is not copied.
+    ``keeps_index``: the guard keeps a copy of the index, with each later data file. ``refuses_loss``: the broker may
+    not open a store without a usable index if messages of durable subscriptions would be lost.
     """
 
     def __init__(
@@ -241,7 +243,7 @@ class Guard:
             return exit_status(self._watch(fence, self._broker))
         finally:
             self._kill()
-            # Before the lock is free: so the other node makes its generation without copies.
+            # Recorded before the lock is released, so that the other node makes its generation without copies.
             with contextlib.suppress(OSError, FenceError):
                 self._note_ends(max(self._store.claims(), default=0))
             self._store.unlock()
@@ -312,11 +314,11 @@ class Guard:
         return fence, LOOK_INTERVAL
 
     def _wait(self, fence: AnyFence, number: int) -> tuple[AnyFence, float]:
-        """Try to get the lock. An earlier copy is outdated: the other node may have written since."""
+        """Try to acquire the lock. An earlier copy is outdated, because the other node may have written since then."""
         self._note_ends(number)
         has_it = self._store.try_lock(self._token)
         if has_it and self._command is None and not self._store.bar_unguarded():
-            self._store.unlock()  # A broker without a guard serves: this node waits for that, as for any other.
+            self._store.unlock()  # A broker without a guard serves, so this node waits.
             has_it = False
         return fence.after_claim(), 0.0 if has_it else TRY_INTERVAL
 
@@ -373,7 +375,7 @@ class Guard:
         say(f"{self._command.host} was fenced in {time.monotonic() - began:.1f} s")
 
     def _drop_building(self) -> None:
-        """Remove a copy that has no number yet: the disk may be full."""
+        """Remove an unclaimed copy, because the disk may be full."""
         with contextlib.suppress(OSError):
             disk.remove_tree(self._store.building_path(self._node))
 
@@ -419,8 +421,8 @@ class Guard:
     def _note_ends(self, highest: int) -> None:
         """Record that the brokers of this node's claims are dead.
 
-        Only for a guard whose own broker is at the gate, or dead. So a claim serves one start of a broker. Brokers
-        without a guard are dead once both nodes have one.
+        The caller's broker must wait at the gate or be dead, so that a claim is valid for one start of a broker.
+        Brokers without a guard are dead after both nodes have a guard.
         """
         if highest in (0, self._noted_until):
             return
@@ -459,9 +461,9 @@ class Guard:
         return node_name(self._local)
 
     def _only_one(self) -> int:
-        """Return the open file whose lock guard and broker hold as long as one of them lives.
+        """Return the descriptor of a file that is locked as long as this guard or its broker runs.
 
-        Raises FenceError where another guard or its broker does.
+        Raises FenceError if another guard or its broker holds the lock.
         """
         descriptor = os.open(os.path.join(self._local, "alive"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o640)
         try:

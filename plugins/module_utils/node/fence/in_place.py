@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Makes generations of a store that brokers without a guard have used, and such a store of generations again."""
+"""Converts a store of brokers without a guard to generations, and generations back to such a store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NODES = 2
 def note_guarded_node(store: SharedStore, node: str) -> bool:
     """Record in the store that a node's guard has started; return whether guards of both nodes have.
 
-    A node whose guard has started runs no broker without a guard any more.
+    A node whose guard has started no longer runs a broker without a guard.
     """
     nodes = os.path.join(store.directory, "fence", "nodes")
     os.makedirs(nodes, 0o750, exist_ok=True)
@@ -43,7 +43,8 @@ def claim_existing_store(store: SharedStore) -> bool:
 def move_aside(store: SharedStore, number: int) -> None:
     """Move the kahaDB files in a store's top directory below ``generations``, once a generation (a copy) is claimed.
 
-    A broker that still has them open writes on into them there, and nobody reads them but to name its messages.
+    A broker that still has these files open continues to write to them there, but they are read only to list its
+    messages.
     """
     names = _files_of(store)
     if not names:
@@ -65,10 +66,10 @@ def move_aside(store: SharedStore, number: int) -> None:
 def unfence(directory: str) -> list[str]:
     """Remove a store's fence: move its newest generation to the top directory; return what was done, in sentences.
 
-    Brokers without a guard can use the store then.
+    After that, brokers without a guard can use the store.
 
-    For a pair whose brokers and guards are stopped on both hosts. It may be killed anywhere and called again. What only
-    an old generation holds stays there. Raises FenceError while a guard has the pair's lock, OSError.
+    Brokers and guards must be stopped on both hosts. An interrupted call can be repeated. Messages that only an old
+    generation has stay there. Raises FenceError while a guard holds the pair's lock, OSError.
     """
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):
@@ -81,7 +82,7 @@ def unfence(directory: str) -> list[str]:
             if not store.has_ended(number):
                 store.note_end(number)
         actions += remove_old_generations(store)
-        # Guards that come one day say themselves which nodes have one.
+        # Guards that start later record again which nodes have a guard.
         disk.remove_tree(os.path.join(directory, "fence", "nodes"))
         store.admit_unguarded()
     finally:
@@ -95,7 +96,7 @@ def _put_in_place(store: SharedStore) -> list[str]:
         return []
     aside = f"{store.directory}/set-aside-{time.time():.0f}"
     for name in _files_of(store):
-        # Of a run of this that was killed, or of a broker that thawed: no claim names it.
+        # These files are of an interrupted run, or of a broker that continued after a freeze: no claim names them.
         os.makedirs(aside, 0o750, exist_ok=True)
         os.rename(os.path.join(store.directory, name), os.path.join(aside, name))
     building = store.building_path(_BUILDER)

@@ -1,11 +1,12 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Removes generations that nobody needs any more, and names the messages of those that somebody does.
+"""Removes generations that are out of use, and lists the messages of those that must be kept.
 
-A broker that was frozen may have acknowledged messages after its files were copied. They lie in its generation, behind
-the point that the claim of the next one tells. So a generation goes only when its broker is proved dead and nothing
-lies there, or when what lies there was sent to the pair again; else it is kept, and the messages are written down.
-Every guard may do that at any time: what a later claim has replaced is never used again.
+A frozen broker may have acknowledged messages after its files were copied. These messages are in its generation, after
+the offsets that the next claim records. So a generation is removed only when its broker is known to be dead, and its
+messages after those offsets were sent to the pair again, or do not exist. Otherwise the generation is kept, and the
+messages are listed in a file. Every guard may do this at any time, because a generation is never used again after a
+later claim has replaced it.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from ..kahadb import journal, openwire_message
 from .shared_store import SharedStore
 
 _KEPT_CLAIMS = 100
-"""Claims whose records stay when their generations are gone, to be read by people. Each has some kilobytes on disk."""
+"""The number of claims whose records are kept, for operators, after their generations were removed. Each record has a
+few kilobytes."""
 
 
 @dataclass(frozen=True)
 class UncopiedMessage:
     """A message that a broker wrote to its generation of the store after the other node had copied it and taken over.
 
-    ``destination`` is type and name as in ``journal.Command``. The message itself, an OpenWire frame, is ``size`` bytes
-    from ``offset`` on in the journal file ``path``. ``in_doubt``: its XA transaction was prepared, and not decided.
+    ``destination`` is type and name as in ``journal.Command``. The message is an OpenWire frame of ``size`` bytes at
+    ``offset`` of the data file ``path``. ``in_doubt``: its XA transaction was prepared, but not decided.
     """
 
     destination: str
@@ -58,7 +60,7 @@ class UncopiedMessage:
 def uncopied_messages(store: SharedStore, number: int) -> Iterator[UncopiedMessage]:
     """Yield the messages that a store's generation received after its files were copied for the next one.
 
-    A message of a transaction counts where the commit came after that. Raises OSError, FenceError.
+    A message of a transaction counts if the commit came after the copy. Raises OSError, FenceError.
     """
     claim, _unused = store.read_claim(number)
     _next_claim, next_claim_record = store.read_claim(number + 1)
@@ -89,7 +91,7 @@ def uncopied_messages_after(generation: str, open_file: str, ends: dict[str, int
             elif command.kind in (journal.COMMIT, journal.ROLLBACK):
                 prepared.discard(command.transaction)
                 (committed.add if command.kind == journal.COMMIT else committed.discard)(command.transaction)
-    # 5.14 and later write a commit once more when they move acknowledgements: it was one before.
+    # 5.14 and later write a commit again when they move acknowledgements, so an earlier commit of it may exist.
     for name in names if committed else ():
         if behind.get(name) != 0:
             path = os.path.join(generation, name)
@@ -109,11 +111,11 @@ def uncopied_messages_after(generation: str, open_file: str, ends: dict[str, int
 
 
 def remove_old_generations(store: SharedStore) -> Iterator[str]:
-    """Remove old copies of a store (generations) that hold no message of their own; yield a sentence for each.
+    """Remove old copies of a store (generations) without uncopied messages; yield a sentence for each generation.
 
-    A sentence says that a generation was removed, or why it is kept.
+    A sentence reports that a generation was removed, or why it is kept.
 
-    Records of generations that are gone go, too, but for the last hundred. Raises OSError, FenceError.
+    Also removes the records of removed generations, except for the last hundred. Raises OSError, FenceError.
     """
     highest = store.highest_claim()
     claims = store.claims()
@@ -123,7 +125,7 @@ def remove_old_generations(store: SharedStore) -> Iterator[str]:
         claimed = store.read_claim(number)[0].directory
         for directory in directories:
             if directory != claimed or (number < highest.number and number + 1 not in claims):
-                # Its number is taken, or was claimed when later ones had long been forgotten: no broker was let in.
+                # Another directory has its number, or it was claimed after later claims: no broker has opened it.
                 disk.remove_tree(store.generation_path(directory))
             elif number < highest.number:
                 yield from _tidy_claimed(store, number, store.generation_path(directory))

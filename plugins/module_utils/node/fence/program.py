@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The guard as one file that the host's Python runs, and its installation."""
+"""Builds and installs the guard as one file that the host's Python runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def program(python: str) -> bytes:
 def install(path: str, content: bytes, *, check: bool = False) -> bool:
     """Write an executable file unless it has this content; return whether it was, or would be, changed. Raises OSError.
 
-    A guard that runs keeps the program that it was started with.
+    A running guard keeps the program that it was started with.
     """
     try:
         with open(path, "rb") as file:

@@ -1,9 +1,9 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Sends messages that only an old generation holds to the pair, over OpenWire, as the store holds them.
+"""Sends messages that only an old generation has to the pair over OpenWire, in their stored form.
 
-A message keeps its id, type, properties and body, so it arrives as its sender sent it, and a store that has it
-takes it for a duplicate. Only its producer and its transaction are exchanged, as a bridge between brokers does it
+A message keeps its id, type, properties and body. So it arrives as it was sent, and a store that already has it detects
+a duplicate. Only its producer and its transaction are replaced, as in a bridge between brokers
 (DemandForwardingBridgeSupport.configureMessage).
 """
 
@@ -22,13 +22,13 @@ from .old_generations import UncopiedMessage
 from .shared_store import FenceError
 
 _OLD, _NEW = 6, 11
-"""OpenWire versions that are spoken: that of the stored messages, or what every broker from 5.12 on speaks too."""
+"""The supported OpenWire versions: that of the stored messages, and that of every broker from 5.12 on."""
 _WIRE_FORMAT, _CONNECTION, _SESSION, _PRODUCER, _SHUTDOWN, _RESPONSE, _EXCEPTION = 1, 3, 4, 6, 11, 30, 31
 _MESSAGE_ID, _CONNECTION_ID, _SESSION_ID, _PRODUCER_ID = 110, 120, 121, 123
 _NULL = b"\0"
 _LONGEST_FRAME = 1 << 30
 _WINDOW = 100
-"""Messages that are on the way at once: the broker acknowledges each once it is on the disk."""
+"""Maximum number of messages in flight: the broker acknowledges each message after it is on the disk."""
 
 
 def _string(text: str) -> bytes:
@@ -107,7 +107,7 @@ class Replay:
         return sent
 
     def _rest_of(self, stored: StoredMessage) -> bytes:
-        """Return a message from its destination on, without its transaction, in the version that is spoken."""
+        """Return the fields of a message from its destination on, without its transaction, in the agreed version."""
         frame, at = stored.frame, stored.message_id
         destination, rest = frame[stored.destination : stored.transaction], frame[stored.rest :]
         if stored.version == self._version:
@@ -116,12 +116,12 @@ class Replay:
             raise FenceError(
                 "the broker is older than the one that wrote the messages: start the release that the pair used"
             )
-        # Newer ones have another form of the message id in front of it, and a flag at the end.
+        # Newer versions have a different form of the message id before this field, and a flag at the end.
         newer = frame[stored.rest : at] + _object(_MESSAGE_ID, _NULL + frame[at + 2 :]) + _NULL
         return destination + _NULL + newer
 
     def _agree(self) -> int:
-        """Exchange greetings; return the OpenWire version that is spoken then, loosely encoded, without a cache."""
+        """Exchange greetings; return the agreed OpenWire version, with loose encoding and without a cache."""
         greeting = self._read()
         if greeting[:9] != bytes([_WIRE_FORMAT]) + b"ActiveMQ":
             raise FenceError("this port does not support OpenWire: use a port of an openwire connector")
@@ -139,7 +139,7 @@ class Replay:
         self._write(struct.pack(">BiB", kind, self._commands, answered) + content)
 
     def _settle(self, most: int) -> None:
-        """Read answers until at most so many are missing. Raises FenceError for a refusal."""
+        """Read responses until at most ``most`` are missing. Raises FenceError if the broker rejects a message."""
         while len(self._waiting) > most:
             answer = self._read()
             if answer[0] not in (_RESPONSE, _EXCEPTION):

@@ -2,21 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files by which the guards of a pair agree, in the directory of a fenced store.
 
-    STORE/lock/                 a directory where a broker without a guard looks for its lock: so it waits for ever
-                                (not with activemq_fence: command, where it is the lock of the broker that serves)
-    STORE/fence/lock            the pair's lock; its content is the token of the guard that took it last
-    STORE/fence/claims/N        who made generation N, and from which files; made once, never changed;
-                                it goes when N has long been replaced and its files are gone
-    STORE/fence/ended/N         the broker that wrote generation N is proved dead
-    STORE/fence/behind/N        messages that generation N holds, and the one after it does not
+    STORE/lock/                 a directory in place of the lock file, so that a broker without a guard keeps waiting
+                                (with activemq_fence: command it is the lock file of the broker that serves)
+    STORE/fence/lock            the pair's lock; its content is the token of the guard that last acquired it
+    STORE/fence/claims/N        which node made generation N, and from which files; written once, never changed;
+                                removed some time after N was replaced and its files were removed
+    STORE/fence/ended/N         the broker that wrote generation N is known to be dead
+    STORE/fence/behind/N        messages that generation N has and the next generation does not
     STORE/fence/replayed/N      those messages were sent to the pair again
-    STORE/fence/accepted/N      an operator accepted that generation N is replaced by one without its index
-    STORE/at-risk/              which messages of durable subscriptions that put at risk (``kahadb.risk_records``)
+    STORE/fence/accepted/N      an operator accepted that a generation without an index replaces generation N
+    STORE/at-risk/              the durable subscriptions whose messages that put at risk (``kahadb.risk_records``)
     STORE/generations/N-TOKEN/  a generation: a kahaDB store
-    STORE/generations/building-NODE/  what the guard of a node copies and links before it has a number
+    STORE/generations/building-NODE/  files that the guard of a node copies and links before it has a number
 
-A name that two guards may make is made by ``link``, which fails where the name is there: it carries its content from
-its first moment, on NFS too, where exclusive creation came late.
+A file that two guards may create is created by ``link``, which fails if the name exists. So the file has its content
+from the beginning, also on NFS, whose early versions have no exclusive creation.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 _DIRECTORY = re.compile(r"[1-9][0-9]{0,8}-[0-9a-f]{8,64}")
 _LOCKED = (errno.EAGAIN, errno.EACCES)
 _LONGEST_CLAIM = 1 << 20
-"""Bytes. A claim names the files of a generation, some 60 bytes for each of 32 MB."""
+"""Maximum bytes of a claim, which lists the files of a generation with about 60 bytes per file of 32 MB."""
 _LONGEST_LIST = 256 << 20
-"""Bytes. A list names the messages that came during one take-over, some 200 bytes for each."""
+"""Maximum bytes of a list of the messages that arrived during one takeover, with about 200 bytes per message."""
 _LONGEST_TOKEN = 128
-# Linux: a lock of the open file, not of the process, which would lose it by closing any descriptor of the file.
+# Linux: a lock of the open file. A process loses a lock of its own when it closes any descriptor of the file.
 _F_OFD_SETLK = 37
 _FLOCK = struct.Struct("hhqqi4x")
 BARRIER = "lock"
-"""The name, in a store, of the file that a broker without a guard locks, and of the directory at which it waits."""
+"""The name of a store's lock file for brokers without a guard, and of the directory that replaces this file."""
 SHARED_LINK = "shared"
 """The link next to the one that the broker's configuration names: it leads to the directory of the fenced store."""
 _NOTE = """\
@@ -60,15 +60,15 @@ This directory replaces the lock file of a broker without a guard, so such a bro
 
 
 class FenceError(Exception):
-    """An error for a shared store that cannot be fenced as it is; its text says what to do."""
+    """An error for a shared store that cannot be fenced in its current form; its text contains the remedy."""
 
 
 def shared_directory(store: str, root: int | None = None) -> str:
     """Return the directory shared by both nodes that holds the store which a broker's configuration names.
 
-    Without a guard that is the store itself. ``root``: a descriptor that stands for ``/``. A guard's directory holds
-    two links with absolute paths, of which the broker's configuration names one. A link next to a store that is a
-    directory counts for nothing: any account that can write there could have made it.
+    Without a guard this is the store itself. ``root``: an open directory that paths start from in place of ``/``. A
+    guard's directory contains two links with absolute paths; the broker's configuration names one of them. A link next
+    to a store that is a directory is ignored, because any account that can write there could have created it.
     """
     try:
         _read_link(store, root)
@@ -83,9 +83,9 @@ def _read_link(path: str, root: int | None) -> str:
 
 
 def refuse_root(directory: str) -> None:
-    """Raise FenceError where this process is root and another account can change what lies in a store's directory.
+    """Raise FenceError if this process is root and another account can change the content of a store's directory.
 
-    Root would follow that account's links. The message names the command that runs as the account instead.
+    Root would follow links of that account. The message contains the command that runs as that account instead.
     """
     if os.geteuid() != 0:
         return
@@ -106,8 +106,8 @@ def refuse_root(directory: str) -> None:
 def node_name(local: str) -> str:
     """Return this node's name in the claims on a shared store: hexadecimal digits of its host name and a random id.
 
-    ``local`` is the guard's directory on the host's own disk. The name changes with the host's. Raises OSError where no
-    guard has run.
+    ``local`` is the guard's directory on the host's own disk. The name changes when the host name changes. Raises
+    OSError if no guard has run.
     """
     with open(os.path.join(local, "node"), encoding="ascii") as file:
         return f"{zlib.crc32(socket.gethostname().encode()):08x}{file.read().strip()}"
@@ -129,9 +129,9 @@ def _lock(descriptor: int) -> None:
 
 
 def _read_record(path: str, limit: int) -> bytes:
-    """Return a file of ``fence``: a regular file, never through a link. Raises FenceError for anything else, OSError.
+    """Return the content of a regular file of ``fence``. Raises FenceError for a link or another kind, OSError.
 
-    The other node of the pair writes there, too, and a FIFO would keep this one waiting.
+    The other node of the pair also writes there, and a FIFO would block this node.
     """
     try:
         content: bytes = read_file(path, limit)
@@ -151,8 +151,8 @@ def _is_row(row: object) -> bool:
 class SharedStore:
     """The directory of one pair's fenced store: its lock, its claims and its generations (copies of the store).
 
-    Every method may raise OSError, as for a share whose server is away. Raises FenceError for root where another
-    account can change the directory.
+    Every method may raise OSError, for instance if the server of the share is unreachable. Raises FenceError for root
+    if another account can change the directory.
     """
 
     def __init__(self, directory: str) -> None:
@@ -178,12 +178,10 @@ class SharedStore:
             disk.sync_directory(directory)
 
     def bar_unguarded(self) -> bool:
-        """Put a directory in the place of the lock file that brokers without a guard use; return False if one of them
-        holds it.
+        """Replace the lock file of brokers without a guard by a directory; return False if such a broker holds the
+        lock.
 
-        Such brokers wait then for as long as the directory is there.
-
-        Only who holds the pair's lock may call this.
+        Brokers without a guard wait as long as the directory exists. The caller must hold the pair's lock.
         """
         barrier = os.path.join(self.directory, BARRIER)
         if os.path.isdir(barrier):
@@ -201,7 +199,7 @@ class SharedStore:
         try:
             os.mkdir(barrier, 0o750)
         except FileExistsError:
-            return False  # A broker has made its lock meanwhile.
+            return False  # A broker has created its lock file in the meantime.
         disk.write_file(os.path.join(barrier, "README"), _NOTE.encode(), 0o644)
         disk.sync_directory(barrier)
         disk.sync_directory(self.directory)
@@ -218,7 +216,7 @@ class SharedStore:
     # -- the lock -----------------------------------------------------------------------------
 
     def try_lock(self, token: str) -> bool:
-        """Take the pair's lock if it is free, and write a token into its file; return whether this guard holds it."""
+        """Acquire the pair's lock if it is free, and write a token to its file; return whether this guard holds it."""
         if self.holds_lock():
             return True
         self.unlock()
@@ -238,9 +236,9 @@ class SharedStore:
     def holds_lock(self) -> bool:
         """Return whether this guard holds the pair's lock: its file is still the locked one, with this guard's token.
 
-        Another token in it means that a file system gave the lock to somebody else without a word. The file is opened
-        anew each time, because NFS shows what others have changed for certain only to who opens it. A lock of the open
-        file outlives that, unlike one of the process.
+        Another token in the file means that the file system gave the lock to another guard without an error. The file
+        is opened again each time, because only then NFS reliably shows changes by other clients. A lock of the open
+        file persists when another descriptor of the file is closed, unlike a lock of the process.
         """
         if self._held is None:
             return False
@@ -259,7 +257,7 @@ class SharedStore:
         """Release the pair's lock, if it is held."""
         if self._held is not None:
             held, self._held = self._held, None
-            # NFS may tell of an error of earlier writes here; the descriptor is closed all the same.
+            # NFS may report an error of earlier writes here; the descriptor is closed in any case.
             with suppress(OSError):
                 os.close(held)
 
@@ -274,7 +272,7 @@ class SharedStore:
         return FenceEvidence(self.holds_lock(), highest, has_ended)
 
     def highest_claim(self) -> Claim | None:
-        """Return the store's claim with the highest number, or None. Raises FenceError for a claim that is broken."""
+        """Return the store's claim with the highest number, or None. Raises FenceError for an unreadable claim."""
         numbers = self.claims()
         return self.read_claim(numbers[-1])[0] if numbers else None
 
@@ -297,14 +295,14 @@ class SharedStore:
     def claim(self, claim: Claim, claim_details: dict[str, Any]) -> bool:
         """Write a claim on the store if its number is free; return False where another guard has claimed that number.
 
-        ``claim_details``: further contents of the claim's file. The generation that was built gets its own name first.
-        It keeps that where the outcome is not known, and raises OSError.
+        ``claim_details``: further content of the claim's file. The new generation is renamed to its final name first.
+        If the result is not known, the generation keeps this name, and OSError is raised.
         """
         content = json.dumps(
             {**claim_details, "number": claim.number, "node": claim.node, "directory": claim.directory}
         )
         draft = self._draft(self._claims, claim.number, claim.node, content)
-        # From here on no room is needed: on a full volume nothing is left behind that has no claim.
+        # From here on no disk space is required, so a full volume leaves no generation without a claim.
         if not claim.is_in_place:
             disk.rename(self.building_path(claim.node), self.generation_path(claim.directory))
         return self._publish(draft, claim.number, content)
@@ -316,7 +314,7 @@ class SharedStore:
     def forget_claims_before(self, number: int) -> None:
         """Remove the records of claims below ``number`` whose generation is gone and is not the source of a kept one.
 
-        A guard that was frozen meanwhile may make such a claim once more: the highest one alone counts.
+        A guard that was frozen in the meantime may make such a claim again: only the highest claim counts.
         """
         kept = self.generations_by_number()
         for old in self.claims():
@@ -329,7 +327,7 @@ class SharedStore:
         disk.sync_directory(self._claims)
 
     def note_end(self, number: int) -> None:
-        """Record that the broker of claim ``number`` is dead and writes no more into the store."""
+        """Record that the broker of claim ``number`` is dead and no longer writes to the store."""
         self._note(self._ended, number, {"ended": time.time()})
 
     def has_ended(self, number: int) -> bool:
@@ -341,7 +339,7 @@ class SharedStore:
         self._note(self._behind, number, rows)
 
     def read_uncopied_messages(self, number: int) -> list[dict[str, str]]:
-        """Return the list that ``note_uncopied_messages`` wrote. Raises FenceError for a list that is broken."""
+        """Return the list that ``note_uncopied_messages`` wrote. Raises FenceError for an unreadable list."""
         path = self.uncopied_list_path(number)
         try:
             rows = parse_json(_read_record(path, _LONGEST_LIST))
@@ -364,12 +362,12 @@ class SharedStore:
         return os.path.lexists(os.path.join(self._replayed, str(number)))
 
     def note_accepted_loss(self, number: int) -> None:
-        """Record that an operator accepted to go on from generation ``number`` without its index."""
+        """Record that an operator accepted to continue from generation ``number`` without its index."""
         os.makedirs(self._accepted, 0o750, exist_ok=True)
         self._note(self._accepted, number, {"accepted": time.time()})
 
     def is_loss_accepted(self, number: int) -> bool:
-        """Return whether an operator accepted to go on from generation ``number`` without its index."""
+        """Return whether an operator accepted to continue from generation ``number`` without its index."""
         return os.path.lexists(os.path.join(self._accepted, str(number)))
 
     def _note(self, directory: str, number: int, content: Any) -> None:
@@ -383,14 +381,14 @@ class SharedStore:
         return draft
 
     def _publish(self, draft: str, number: int, content: str) -> bool:
-        """Give a file its number as name, and sync that; return False where another file has it."""
+        """Link a draft to its number as file name, and sync; return False if another file has this name."""
         directory = os.path.dirname(draft)
         path = os.path.join(directory, str(number))
         try:
             try:
                 os.link(draft, path)
             except OSError as error:
-                # The answer to a link that was made may be lost: what stands there tells.
+                # The reply to a successful link may be lost, so the file itself is checked.
                 if not os.path.lexists(path):
                     raise FenceError(
                         f"a hard link cannot be created in {directory} ({error.strerror}): a fenced store requires "

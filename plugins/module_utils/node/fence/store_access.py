@@ -1,9 +1,9 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tells which brokers can write to the store in force: how many masters a pair has that shares a store.
+"""Determines which brokers of a pair can write to the store in force, and so how many masters the pair has.
 
-A port tells who answers clients. A broker that thawed answers them, too, and behind a guard it harms nobody: its files
-are those of a generation that a later claim has replaced.
+An open port only shows that a broker answers clients. A broker that continues after a freeze also answers them. With a
+guard it does no harm, because it can write only to a generation that a later claim has replaced.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ _NEWEST = 200
 
 @dataclass(frozen=True)
 class StoreAccess:
-    """The generation of a fenced store that a broker can write to, and the newest one, by number (each take-over makes
-    one).
+    """The number of the generation of a fenced store that a broker can write to, and of the newest generation.
 
     ``writes`` is the generation that the broker can write to, ``in_force`` the newest one of the store.
-    0 is the store itself, without generations. ``writes`` is None for a broker that has no file of the store open,
-    ``in_force`` where the newest one cannot be read.
+    Each takeover makes a generation. 0 is the store itself, without generations. ``writes`` is None for a broker that
+    has no file of the store open; ``in_force`` is None if the newest number cannot be read.
     """
 
     writes: int | None
@@ -49,7 +48,7 @@ def two_masters(accesses: Mapping[str, StoreAccess]) -> str:
 def generation_written(paths: Iterable[str], store: str) -> int | None:
     """Return the number of the store's generation into which a process with these open files can write.
 
-    0 where it has files of the store itself open, None where it has none. No file system is asked.
+    Returns 0 if it has files of the store itself open, None without any. The file system is not accessed.
     """
     directories = {os.path.dirname(path) for path in paths if is_store_file(os.path.basename(path))}
     numbers = [
@@ -80,7 +79,7 @@ def generation_in_force(store: str) -> int | None:
 def directory_in_force(store: str) -> str:
     """Return the directory with the kahaDB files in use for the store which a broker's configuration names.
 
-    Behind a guard that is the generation in force, whatever the guard's link leads to. Raises OSError, FenceError.
+    With a guard this is the generation in force, whatever the target of the guard's link. Raises OSError, FenceError.
     """
     directory = shared_directory(store)
     if directory == store:

@@ -1,9 +1,9 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tells what a kahaDB store holds and what in it is damaged, from its journal alone, before a broker touches it.
+"""Reports the content of a kahaDB store and its damage, from the journal, before a broker opens the store.
 
-Of the index only that is read which journal files a broker with it needs at its start. A journal file that is missing
-else shows only as a gap in the numbers, which a broker leaves, too, when it removes files that nothing needs any more.
+From the index it reads only which data files a broker with this index requires at its start. Any other missing data
+file shows only as a gap in the numbers. A broker also leaves such gaps when it removes files that are out of use.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class JournalFile:
 class Damage:
     """A damaged range of a kahaDB store's journal, and which messages may be lost by it.
 
-    ``start`` and ``stop`` are offsets in ``file``. ``messages`` are destination and id of the messages in it that wait
-    for a consumer; ``acknowledgements`` is the number of those in it: their messages may come once more.
-    ``is_known`` False: its records cannot be read, so nobody can say what it held.
+    ``start`` and ``stop`` are offsets in ``file``. ``messages`` are destination and id of the messages in the range
+    that wait for a consumer. ``acknowledgements`` is the number of acknowledgements in the range: the broker may
+    deliver their messages again. ``is_known`` False: the records cannot be read, so the lost content is unknown.
     """
 
     file: str
@@ -59,10 +59,10 @@ class Damage:
 class StoreInspection:
     """The contents of a kahaDB store: data files, message counts, damage, the end of its journal (file, offset).
 
-    ``index_lacks`` are the data files that a broker with this index needs at its start and that are not there.
-    ``missing`` are the numbers of data files between the first and the last that are not there. ``unfinished``
-    is how many bytes of a batch that a killed broker had not finished stand behind the end, 4096 at most. ``damages``
-    lists 1,000 at most, of ``damaged`` places. ``checked_batches`` of all ``batches`` have a checksum.
+    ``index_lacks`` are missing data files that a broker with this index requires at its start. ``missing`` are the
+    missing numbers of data files between the first and the last. ``unfinished`` is the number of bytes after the end
+    that belong to a batch which a killed broker did not finish, 4096 at most. ``damages`` lists at most 1,000 of
+    ``damaged`` places. ``checked_batches`` of all ``batches`` have a checksum.
     """
 
     files: tuple[JournalFile, ...]
@@ -104,7 +104,7 @@ class StoreInspection:
 
 @dataclass
 class _Scan:
-    """What reading a journal has shown so far."""
+    """The messages, transactions and damage that were read from a journal so far."""
 
     recovery: RecoverySimulation = field(default_factory=RecoverySimulation)
     records: Counter[int] = field(default_factory=Counter)
@@ -128,7 +128,7 @@ def inspect_directory(directory: str) -> dict[str, Any]:
     generation.
 
     ``generations`` of a fenced store: number, directory, whether it is in force, whether its broker is known to be
-    dead, and whether it is kept for messages that only it holds. Raises NodeError for a directory without a store,
+    dead, and whether it is kept because only it has some messages. Raises NodeError for a directory without a store,
     FenceError, OSError.
     """
     generations: list[dict[str, Any]] = []
@@ -164,7 +164,7 @@ def _has_journal(directory: str) -> bool:
 def inspect_store(directory: str) -> StoreInspection:
     """Return the messages and the damage in a kahaDB store, read from its journal; nothing is written or locked.
 
-    While a broker writes, that is what was there at one moment. Raises NodeError for what no broker writes, OSError.
+    While a broker writes, the result is a snapshot. Raises NodeError for content that no broker writes, OSError.
     """
     scan, tail = _Scan(), JournalEnd()
     for command in journal.commands(directory, tail, verify=True):
@@ -199,9 +199,7 @@ def _missing(numbers: Sequence[int]) -> tuple[int, ...]:
 
 
 def _damages(places: Sequence[DamagedPlace], scan: _Scan) -> tuple[Damage, ...]:
-    """Return the damage at each place. Places are looked up in sorted records: the work grows with both, not with
-    their product.
-    """
+    """Return the damage at each place, by a search in the sorted records: the time is not quadratic."""
     suspects = sorted((where, name) for name, where in scan.suspects.items())
     positions = [where for where, _unused in suspects]
     acknowledgements = sorted(scan.acknowledgements)

@@ -1,8 +1,8 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Makes every change of an installation to a disk, each durable when its function returns.
+"""Performs all writes of an installation; each change is durable when its function returns.
 
-Nothing else writes: the tests cut the power before each call that this module and ``new_files`` make.
+Installations write only through this module and ``new_files``: the tests simulate a power failure before each call.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 def make_directory(path: str, mode: int, owner: Owner) -> None:
     """Create a directory, or set mode and owner of an existing directory.
 
-    Raises UntrustedPathError for a link that another account could have put there, OSError.
+    Raises UntrustedPathError for a link that another account could have created, OSError.
     """
     with suppress(FileExistsError):
         os.mkdir(path, 0o700)
@@ -51,7 +51,7 @@ def rename(source: str, target: str) -> None:
 
 
 def point_link(link: str, target: str) -> None:
-    """Make the symbolic link ``link`` point to ``target``, by one rename: the link never dangles or is missing."""
+    """Point the symbolic link ``link`` to ``target`` atomically, so that the link is never missing."""
     temporary = link + ".new"
     remove(temporary)
     os.symlink(target, temporary)
@@ -60,13 +60,13 @@ def point_link(link: str, target: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove a file or link, if it is there."""
+    """Remove a file or link, if it exists."""
     with suppress(FileNotFoundError):
         os.unlink(path)
 
 
 def remove_tree(path: str) -> None:
-    """Remove a directory with all that is in it, or a file."""
+    """Remove a directory with its content, or a file."""
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)
     else:
@@ -75,7 +75,7 @@ def remove_tree(path: str) -> None:
 
 @contextmanager
 def directory_lock(directory: str) -> Iterator[None]:
-    """Hold a directory's lock within a ``with`` block, so that two installations of one broker take turns."""
+    """Hold a directory's lock within a ``with`` block, so that installations of one broker do not run in parallel."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Creates files, and replaces files atomically: a reader sees the old content or the new one, never a part.
 
-A new file is created where nothing has its name (``O_EXCL``), readable by its owner alone until it has its mode.
+A new file is created exclusively (``O_EXCL``), and only its owner can read it until its final mode is set.
 ``directory`` is the descriptor of the directory in which a name is looked up, as in ``dir_fd`` of the module os.
 """
 
@@ -17,7 +17,7 @@ _NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_NONBLOCK |
 
 @dataclass(frozen=True)
 class Owner:
-    """The numeric owner and group for a file; -1 keeps a present id."""
+    """The numeric owner and group for a file; -1 keeps the current id."""
 
     uid: int = -1
     gid: int = -1
@@ -35,7 +35,7 @@ def create_file(
 ) -> int:
     """Create a new file with owner, mode and content, and return its descriptor, open for reading and writing.
 
-    Raises FileExistsError where anything has the name, a dangling link too; OSError.
+    Raises FileExistsError if the name exists, also as a dangling link; OSError.
     """
     descriptor = os.open(path, _NEW_FILE, 0o600, dir_fd=directory)
     try:
@@ -74,11 +74,11 @@ def replace_file(
     temporary: str | None = None,
     durable: bool = True,
 ) -> None:
-    """Replace a file by a new one with the given content and mode, in one rename.
+    """Replace a file atomically by a new one with the given content and mode.
 
-    ``temporary`` is the name of the new file until then, by default ``path`` with ``.new``; a file of that name is
-    removed. Writers that may run at the same time need different ones. ``durable``: sync the file before the rename,
-    and its name after it. Raises OSError; the old file is unchanged then.
+    ``temporary`` is the name of the new file before the rename, by default ``path`` with ``.new``; an existing file of
+    that name is removed. Concurrent writers require different names. ``durable``: sync the file before the rename, and
+    its name after the rename. After an OSError the old file is unchanged.
     """
     temporary = temporary or f"{path}.new"
     with contextlib.suppress(FileNotFoundError):

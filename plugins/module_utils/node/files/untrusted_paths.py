@@ -2,16 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens files and directories below directories that other accounts own, safely.
 
-All other code opens them through here. The file stays whole, whatever its length: it is audited as one. Invariants:
+All other code must use this module. The module is not split, because it is audited as a unit. Invariants:
 
-- A path is walked one component at a time, each opened in the descriptor of the one before with ``O_NOFOLLOW``. Whoever
-  exchanges a directory for a link meanwhile gets an error, never a way out.
-- A link is followed only where this process may trust it: root follows links that root owns in directories that root
-  alone can write, as an operator's ``/var/lib/activemq -> /data/activemq``; any other account follows root's and its
-  own.
-- What a file is, whose it is and how many names it has is asked of its open descriptor. Opening never waits: a FIFO, a
-  device, a lease of another process is an error.
-- New files and directories are created where nothing has their name (``O_EXCL``), and names are given and taken by
+- A path is walked one component at a time, each opened in the descriptor of its parent with ``O_NOFOLLOW``. If another
+  process replaces a directory by a link during the walk, the result is an error, and never a file elsewhere.
+- A link is followed only if it is trusted. Root follows links that root owns in directories that only root can write,
+  such as an operator's ``/var/lib/activemq -> /data/activemq``. Any other account follows links of root and its own.
+- Type, owner and number of hard links are read from the open descriptor. Opening never blocks: a FIFO, a device or a
+  lease of another process is an error.
+- New files and directories are created exclusively (``O_EXCL``), and names are created and removed relative to a
   descriptor. ``new_files`` creates files.
 """
 
@@ -29,9 +28,9 @@ from ..errors import NodeError
 from . import new_files
 
 MAX_LINKS = 16
-"""Trusted links that the way to one directory may have at most."""
+"""Maximum number of trusted links in the path of one directory."""
 MAX_DEPTH = 32
-"""Levels of directories below a walked one; deeper trees are refused, which bounds stack and descriptors."""
+"""Maximum depth of a directory tree that is walked, which limits the stack and the number of descriptors."""
 _DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _KINDS = (
@@ -46,17 +45,17 @@ _KINDS = (
 
 
 class UntrustedPathError(NodeError):
-    """The error of a path that leads over a symbolic link, or to a file of a wrong kind or owner.
+    """An error for a path that contains an untrusted symbolic link, or leads to a file of a wrong type or owner.
 
-    Its message names the path and says why the path was refused.
+    Its message contains the path and the reason.
     """
 
 
 class Directory:
     """An open directory, as a context manager; names are looked up in its descriptor and links are not followed.
 
-    ``path`` is only for messages. ``foreign``: owner and group of the first directory on the way here whose names
-    an account can change that is neither root nor this process's own; None where there is none.
+    ``path`` is only for messages. ``foreign``: owner and group of the first directory in the path in which an account
+    other than root and this process's own can rename files; None if there is no such directory.
     """
 
     def __init__(self, descriptor: int, path: str, foreign: tuple[int, int] | None) -> None:
@@ -92,7 +91,7 @@ class Directory:
         return os.stat(_plain(name), dir_fd=self.descriptor, follow_symlinks=False)
 
     def exists(self, name: str) -> bool:
-        """Return whether a name is in the directory; a dangling link counts, too."""
+        """Return whether a name exists in the directory; a dangling link also counts."""
         try:
             self.status(name)
         except FileNotFoundError:
@@ -115,10 +114,10 @@ class Directory:
     def open_file(
         self, name: str, owners: Collection[int] | None = None, single_name: bool = False, write: bool = False
     ) -> int:
-        """Open a regular file in the directory, and return its descriptor; a FIFO or device never makes it wait.
+        """Open a regular file in the directory, and return its descriptor, without blocking on a FIFO or device.
 
-        ``owners``: uids of which one must own the file. ``single_name``: a file that has a second name, a hard
-        link, is refused. ``write`` opens it for reading and writing. Raises UntrustedPathError, OSError.
+        ``owners``: uids of which one must own the file. ``single_name``: a file with a second hard link raises
+        UntrustedPathError. ``write`` opens it for reading and writing. Raises UntrustedPathError, OSError.
         """
         path = os.path.join(self.path, _plain(name))
         try:
@@ -142,7 +141,7 @@ class Directory:
     def create_file(self, name: str, content: bytes = b"", mode: int = 0o600) -> int:
         """Create a new file in the directory, write its content, and return its descriptor, open for writing.
 
-        Raises FileExistsError where anything has the name, a dangling link too; OSError.
+        Raises FileExistsError if the name exists, also as a dangling link; OSError.
         """
         return new_files.create_file(_plain(name), content, mode, directory=self.descriptor)
 
@@ -151,13 +150,14 @@ class Directory:
         new_files.write_file(_plain(name), content, mode, directory=self.descriptor)
 
     def replace_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
-        """Replace a file in the directory by a new one with the given content, in one rename. Raises OSError."""
+        """Replace a file in the directory atomically by a new one with the given content. Raises OSError."""
         new_files.replace_file(_plain(name), content, mode, directory=self.descriptor)
 
     def make_directory(self, name: str, mode: int = 0o700, uid: int = -1, gid: int = -1) -> Directory:
         """Create a new subdirectory, open it and return it. Raises FileExistsError, UntrustedPathError, OSError.
 
-        Whoever exchanges what was just made gets no other directory chmodded: the owner must be this process.
+        The owner of the new directory must be this account: if another process replaced the directory, its mode is not
+        changed.
         """
         os.mkdir(_plain(name), 0o700, dir_fd=self.descriptor)
         made = self.subdirectory(name)
@@ -173,9 +173,9 @@ class Directory:
         return made
 
     def rename(self, name: str, target: str) -> None:
-        """Rename a name within the open directory. Raises FileExistsError where the target exists; OSError.
+        """Rename a file within the open directory. Raises FileExistsError if the target exists; OSError.
 
-        Only who may write in the directory can take the name between check and rename.
+        Only an account that may write to the directory can create the target between check and rename.
         """
         if self.exists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.path.join(self.path, target))
@@ -188,12 +188,12 @@ class Directory:
             os.unlink(_plain(name), dir_fd=self.descriptor)
 
     def remove_directory(self, name: str) -> None:
-        """Remove an empty subdirectory, if it is there. Raises OSError."""
+        """Remove an empty subdirectory, if it exists. Raises OSError."""
         with contextlib.suppress(FileNotFoundError):
             os.rmdir(_plain(name), dir_fd=self.descriptor)
 
     def remove_tree(self, name: str) -> None:
-        """Remove a subdirectory with all below it, or a file; links are removed and never followed.
+        """Remove a subdirectory with its content, or a file; links are removed and never followed.
 
         Raises UntrustedPathError for a tree deeper than MAX_DEPTH, OSError.
         """
@@ -216,10 +216,10 @@ class Directory:
                 self.unlink(name)
 
     def walk(self, depth: int = 0) -> Iterator[tuple[Directory, str]]:
-        """Yield (open directory, name) for every file below the directory that is no directory itself.
+        """Yield (open directory, name) for everything below the directory that is not a directory.
 
-        Each directory is open until the next pair. Directories are entered, links never followed. Raises
-        UntrustedPathError for a tree deeper than MAX_DEPTH, OSError.
+        Each directory is open until the next pair. Links are never followed. Raises UntrustedPathError for a tree
+        deeper than MAX_DEPTH, OSError.
         """
         _refuse_depth(self.path, depth)
         for name in self.names():
@@ -234,9 +234,9 @@ class Directory:
         os.fsync(self.descriptor)
 
     def _refusal(self, error: OSError, name: str, path: str, wanted: str) -> Exception:
-        """Return an UntrustedPathError that says what a name is, where that is not what was wanted.
+        """Return an UntrustedPathError with the actual type of a file that is not ``wanted``.
 
-        For any other error returns the OSError, with the path.
+        For any other error return an OSError with the path.
         """
         if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR, errno.ENODEV):
             with contextlib.suppress(OSError):
@@ -249,9 +249,10 @@ class Directory:
 
 
 def open_directory(path: str, root: int | None = None) -> Directory:
-    """Open a directory by walking every component of its path; return it. ``root``: a descriptor that stands for ``/``.
+    """Open a directory by walking every component of its path; return it.
 
-    Raises UntrustedPathError for a component that is a link nobody trusts, or no directory; OSError.
+    ``root``: the descriptor of a directory from which the path starts, in place of ``/``. Raises UntrustedPathError for
+    a component that is an untrusted link or not a directory; OSError.
     """
     for _index in range(MAX_LINKS + 1):
         opened = _walk(os.path.abspath(path), root)
@@ -264,9 +265,9 @@ def open_directory(path: str, root: int | None = None) -> Directory:
 def open_file(
     path: str, owners: Collection[int] | None = None, single_name: bool = False, root: int | None = None
 ) -> int:
-    """Open a regular file for reading, its directory as ``open_directory`` does; return the descriptor.
+    """Open a regular file for reading, and its directory as ``open_directory`` does; return the descriptor.
 
-    The file itself must be no link, whoever owns it. Raises UntrustedPathError, OSError.
+    The file must not be a link, not even a trusted one. Raises UntrustedPathError, OSError.
     """
     with open_directory(os.path.dirname(os.path.abspath(path)), root) as directory:
         return directory.open_file(os.path.basename(path), owners, single_name)
@@ -275,7 +276,7 @@ def open_file(
 def open_process_file(path: str, owners: Collection[int] | None = None) -> int:
     """Open for reading the regular file that a process has open, ``/proc/PID/fd/NUMBER``; return the descriptor.
 
-    The process chooses what its descriptor is, and may exchange it at any time: the kernel follows ``path`` once, and
+    The process controls its descriptor and may replace it at any time. So the kernel resolves ``path`` only once, and
     without opening a device. A process can also have a descriptor of a file that its account must not read
     (``O_PATH``): ``owners`` are the uids of which one must own the file. Raises UntrustedPathError, OSError.
     """
@@ -296,9 +297,9 @@ def read_file(path: str, limit: int, owners: Collection[int] | None = None, sing
 def open_owned_file(directory: Directory, name: str) -> int:
     """Open for reading a file that root or the owner of its directory has written there; return the descriptor.
 
-    In a directory that others can write, the file must have no second hard link and be no symbolic link. In a directory
-    that only root and this process's account can write, any regular file will do, also behind a link that one of the
-    two has made. Raises UntrustedPathError, OSError.
+    In a directory that other accounts can write, the file must be neither a symbolic link nor have a second hard link.
+    In a directory that only root and this process's account can write, any regular file is accepted, also through a
+    link of one of the two. Raises UntrustedPathError, OSError.
     """
     if not directory.is_private:
         return directory.open_file(name, {0, directory.own_status().st_uid}, single_name=True)
@@ -310,12 +311,12 @@ def open_owned_file(directory: Directory, name: str) -> int:
 
 
 def foreign_owner(path: str) -> tuple[int, int] | None:
-    """Return (uid, gid) of the first directory on a path in which another account than root can rename files; None
-    without one.
+    """Return (uid, gid) of the first directory in a path in which an account other than root can rename files.
 
-    That account can put anything in the place of all below, so acting as it gives it nothing; and nobody but root
-    can have changed who it is, for all directories above it are root's (or this process's own). Of a path that is
-    not there the part counts that is. None where there is no such directory. Raises UntrustedPathError, OSError.
+    Returns None if there is no such directory. That account can replace everything below the directory, so running
+    operations with its permissions gives it no further rights. Only root can have set this owner, because all
+    directories above belong to root or to this process's account. For a missing path its existing part counts. Raises
+    UntrustedPathError, OSError.
     """
     path = os.path.abspath(path)
     while True:
@@ -327,7 +328,7 @@ def foreign_owner(path: str) -> tuple[int, int] | None:
 
 
 def _walk(path: str, root: int | None) -> Directory | str:
-    """Return the open directory, or the path to open instead because a trusted link stands in the given path."""
+    """Return the open directory, or the path to open instead because the given path contains a trusted link."""
     parts = [part for part in path.split("/") if part]
     here = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) if root is None else os.dup(root)
     foreign = _foreign(os.fstat(here))
@@ -344,7 +345,7 @@ def _walk(path: str, root: int | None) -> Directory | str:
             os.close(here)
             here = below
             foreign = foreign or _foreign(os.fstat(here))
-        # The first is open for nothing but to walk on.
+        # The descriptor of "/" is open with O_PATH only.
         descriptor = os.open(".", os.O_RDONLY | _DIRECTORY, dir_fd=here) if not parts else os.dup(here)
         return Directory(descriptor, path, foreign)
     finally:
@@ -399,10 +400,10 @@ def _is_private(status: os.stat_result) -> bool:
 
 
 def _foreign(status: os.stat_result) -> tuple[int, int] | None:
-    """Return owner and group of a directory in which another account can exchange names of root's or this process's.
+    """Return owner and group of a directory in which another account can rename files of root or of this process.
 
-    None if there is no such account. In a directory such as /tmp, root's with the sticky bit, everybody makes names and
-    nobody takes away another's.
+    Returns None if there is no such account. In a directory such as /tmp, which belongs to root and has the sticky bit,
+    accounts can create files, but cannot rename or remove those of other accounts.
     """
     is_shared = status.st_uid == 0 and bool(status.st_mode & stat.S_ISVTX)
     return None if is_shared or _is_private(status) else (status.st_uid, status.st_gid)

@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Installs a tree of files as one version, and puts it in force by one rename.
 
-Invariant: at every moment ``current`` names a complete version or does not exist. A version is
-built under a name that begins with a dot, made durable, renamed, and only then does the link
-move. Whatever kills an installation leaves the old version in force and a directory that nothing
-refers to, which the next run removes.
+Invariant: ``current`` always points to a complete version or does not exist. A version is written to a directory whose
+name begins with a dot, synced, and renamed. Only then is the link switched. An interrupted installation leaves the old
+version in force, and a directory to which nothing refers and which the next run removes.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from . import runtime_configuration
 KEEP = 5
 
 Check = typing.Callable[[str], None]
-"""Checks the directory of a complete version before it is put in force; raises NodeError to refuse it."""
+"""Checks the directory of a complete version before it is put in force; raises NodeError to reject the version."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,8 @@ class Owners:
 class Outcome:
     """The result of installing a configuration (in check mode, the expected one): version, changed files, diff …
 
-    ``reasons``: why a restart is pending. ``version`` is in force afterwards, ``previous`` was before; ``drift``: files
-    found changed by hand; ``diff``: in Ansible's form.
+    ``reasons``: why a restart is pending. ``version`` is in force after the installation, ``previous`` before it.
+    ``drift``: files that were changed by hand; ``diff``: in Ansible's format.
     """
 
     changed: bool
@@ -82,9 +81,9 @@ def install(
 ) -> Outcome:
     """Install configuration files below a BASE as a new version, switch the link to it, and return the outcome.
 
-    With ``check`` nothing is written, and the outcome is what an installation would have.
-    Raises NodeError when something there was not installed by this collection, or what ``validate`` raises, and then
-    the version before stays in force; OSError when the disk refuses.
+    With ``check`` nothing is written, and the outcome is that of a real installation. Raises NodeError for files that
+    this collection did not install, and the errors of ``validate``; the previous version then stays in force. Raises
+    OSError for errors of the file system.
     """
     layout = where if isinstance(where, Layout) else Layout(where)
     if check:
@@ -96,7 +95,7 @@ def install(
 
 
 def _refuse_exchangeable(layout: Layout, owners: Owners) -> None:
-    """Raise NodeError where root would install files that another account could replace by its own."""
+    """Raise NodeError if root would install files that another account could replace."""
     if owners.root != 0:
         return
     link = os.path.dirname(layout.current)
@@ -110,7 +109,7 @@ def _refuse_exchangeable(layout: Layout, owners: Owners) -> None:
 
 
 def _make_directories(layout: Layout, owners: Owners) -> None:
-    """Make BASE and the directories in it; the broker itself writes into ``data`` only."""
+    """Create BASE and its directories; the broker writes only to ``data``."""
     _make_parents(layout.base)
     for directory in (layout.base, layout.versions):
         disk.make_directory(directory, DIRECTORY_MODE, owners.directory)
@@ -166,9 +165,9 @@ def _install(
 
 
 def _outcome(layout: Layout, name: str, check: bool) -> Outcome:
-    """Return the outcome when there is nothing to install.
+    """Return the outcome if there is nothing to install.
 
-    A restart may still be pending from a run that was cut short.
+    A restart may still be pending from an interrupted run.
     """
     owed = pending_restart.read(layout)
     if owed is None:
@@ -181,7 +180,7 @@ def _outcome(layout: Layout, name: str, check: bool) -> Outcome:
 def put_version_back(where: str | Layout, version: str, check: bool = False) -> Outcome:
     """Switch the link ``current`` back to an installed earlier version, and return the outcome.
 
-    Raises NodeError when the version is not there or not complete.
+    Raises NodeError if the version is missing or incomplete.
     """
     layout = where if isinstance(where, Layout) else Layout(where)
     directory = layout.directory(version)
@@ -199,7 +198,7 @@ def put_version_back(where: str | Layout, version: str, check: bool = False) -> 
 
 
 def _name(layout: Layout, tree: Mapping[str, File], owners: Owners) -> str:
-    """Return the name for a tree's version: its id, or the id and a number where that version was changed by hand."""
+    """Return the name for a tree's version: its id, or the id and a number if that version was changed by hand."""
     short: str = tree_id(tree)[:12]
     name: str = short
     number = 0
@@ -247,7 +246,7 @@ def _validate(layout: Layout, version: str, validate: Check) -> None:
 def _let_it_be_taken(
     layout: Layout, version: str, previous: str | None, reasons: list[str], wanted: runtime_configuration.Change
 ) -> bool:
-    """Move the link and wait until the running broker's log says that it took the change; return whether it did.
+    """Switch the link and wait until the broker's log reports that it applied the change; return whether it did.
 
     A restart is pending until then.
     """
@@ -261,7 +260,7 @@ def _let_it_be_taken(
 
 
 def _switch(layout: Layout, version: str, previous: str | None, reasons: list[str], live: bool = False) -> None:
-    """Move the link ``current`` to a version; the restart that this makes necessary is recorded before."""
+    """Point the link ``current`` to a version; a restart that this requires is recorded before."""
     owed = pending_restart.record_restart(layout, previous, reasons) if reasons and previous else None
     if not live:
         runtime_configuration.suppress_reload(layout, version, previous)
@@ -278,7 +277,7 @@ def _clean(layout: Layout) -> None:
 
 
 def _prune(layout: Layout, keep: int, version: str, previous: str | None) -> None:
-    """Remove all but the newest ``keep`` versions, and those that a broker needs."""
+    """Remove all versions except the newest ``keep`` versions and those that a broker requires."""
     owed = pending_restart.read(layout)
     needed = {version, previous, owed.previous if owed else None}
     for name in layout.names()[keep:]:
@@ -287,7 +286,7 @@ def _prune(layout: Layout, keep: int, version: str, previous: str | None) -> Non
 
 
 def _remove_version(layout: Layout, name: str) -> None:
-    """Remove a version that is not in force, renamed first: no incomplete version may have a version's name."""
+    """Rename and remove a version that is not in force, so that no incomplete version has the name of a version."""
     old_directory = layout.directory(f".old-{name}")
     disk.rename(layout.directory(name), old_directory)
     disk.remove_tree(old_directory)

@@ -1,9 +1,9 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does the work of ``activemq.fleet.configure``, wherever it runs: as a module, or within the controller.
+"""Implements ``activemq.fleet.configure``, both as a module and within the controller.
 
-On a host of the connection ``local`` the action calls ``configure`` itself: there is no module to
-build, copy and start, which takes longer than all that is done here.
+For a host with the connection ``local`` the action plugin calls ``configure`` directly, because building, copying and
+starting a module would take longer than the installation.
 """
 # pylint: disable=ansible-bad-function # The package also runs without Ansible, which has no run_command there.
 
@@ -42,14 +42,14 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "validate": {"type": "list", "elements": "str"},
 }
 _PATIENCE = 60
-"""Seconds that one validating program may take."""
+"""Timeout in seconds of one validation command."""
 _MOST_SAID = 5
 
 
 def configure(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
-    """Install a configuration archive, or go back to an installed version; return the result of the module configure.
+    """Install a configuration archive, or restore an installed version; return the result of the module configure.
 
-    Raises NodeError with one line, whatever the disk or the system refuses.
+    Raises NodeError with one line for every error of the file system or the operating system.
     """
     base = os.path.abspath(parameters["base"])
     layout = Layout(base, parameters.get("link"), parameters.get("data"))
@@ -89,7 +89,7 @@ def _act(layout: Layout, parameters: Mapping[str, Any], check: bool) -> Outcome:
 
 
 def _validate(commands: Sequence[str], directory: str) -> None:
-    """Run each command, with the directory for ``%s``.
+    """Run each command, with the directory in place of ``%s``.
 
     Raises NodeError with the last lines of a command that fails.
     """
@@ -116,7 +116,7 @@ def _validate(commands: Sequence[str], directory: str) -> None:
 
 
 def _owners(user: str | None, group: str | None, check: bool) -> Owners:
-    """Return numeric ids for installed files. In check mode an account that does not exist yet owns nothing."""
+    """Return numeric ids for installed files; in check mode, -1 for an account that does not exist yet."""
     if not user:
         return Owners()
     try:

@@ -20,15 +20,15 @@ _BROKER_JAR = re.compile(r"(activemq-(?:broker|core|all))(?:-(\d[^/]*))?\.jar")
 _VERSION_LINE = re.compile(r"^version=(\d[\w.+-]{0,60})\s*$", re.MULTILINE)
 _IMPLEMENTATION = re.compile(r"^Implementation-Version: (\d[\w.+-]{0,60})\s*$", re.MULTILINE)
 _LARGEST_JAR = 128 << 20
-"""Bytes that a broker's jar may have; activemq-all, the largest, has 17 MiB."""
+"""Maximum bytes of a broker's jar; activemq-all, the largest, has 17 MiB."""
 _LARGEST_RECORD = 1 << 20
 _LARGEST_DIRECTORY = 8 << 20
-"""Bytes of a jar's own list of files, which is read as a whole; that of activemq-all has 1 MiB."""
+"""Maximum bytes of a jar's central directory, which is read completely; that of activemq-all has 1 MiB."""
 _LONGEST_END = 65557
 
 
 def is_broker_jar(name: str) -> bool:
-    """Return whether a jar, by its file name, holds the broker itself (activemq-broker, -core or -all)."""
+    """Return whether a jar, by its file name, contains the broker (activemq-broker, -core or -all)."""
     return _BROKER_JAR.fullmatch(name) is not None
 
 
@@ -41,7 +41,7 @@ def release_of_jar(name: str, file: IO[bytes]) -> str | None:
     if name_match is None:
         return None
     version = None
-    # The account of a broker chooses what its process has open, and zipfile raises whatever its decoders do.
+    # The account of a broker controls the files that its process has open, and zipfile raises errors of its decoders.
     with contextlib.suppress(Exception):
         if _is_small(file):
             with zipfile.ZipFile(file) as jar:
@@ -51,7 +51,7 @@ def release_of_jar(name: str, file: IO[bytes]) -> str | None:
 
 
 def _is_small(file: IO[bytes]) -> bool:
-    """Return whether the list of files at a jar's end is small enough to be read; none of ActiveMQ's is a ZIP64."""
+    """Return whether a jar's central directory is small enough to be read; no jar of ActiveMQ is a ZIP64 file."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - _LONGEST_END))
     tail = file.read(_LONGEST_END)
@@ -71,7 +71,7 @@ def _text(jar: zipfile.ZipFile, name: str) -> str:
 def release_of_jar_at(path: str, name: str) -> str | None:
     """Return the ActiveMQ release of the broker's jar at a path (which may be under /proc/PID/fd), or None.
 
-    Only a regular file of a jar's size is read, without waiting; else the release comes from the name alone.
+    Only a regular file up to the size of a jar is read, without blocking; for others the name determines the release.
     """
     with contextlib.suppress(OSError, UntrustedPathError), os.fdopen(open_process_file(path), "rb") as file:
         if os.fstat(file.fileno()).st_size <= _LARGEST_JAR:
@@ -97,8 +97,8 @@ def releases_in_directory(directory: str) -> list[str]:
 def releases_in_archive(path: str, depth: int) -> list[str]:
     """Return the ActiveMQ releases of the brokers' jars in a tar archive, sorted.
 
-    ``depth``: 0 for an archive of jars, 1 for one of a distribution, whose jars lie in ``NAME/lib``.
-    Raises NodeError with one line for what cannot be read as an archive.
+    ``depth``: 0 for an archive of jars, 1 for an archive of a distribution, whose jars are in ``NAME/lib``. Raises
+    NodeError with one line for a file that is not a readable archive.
     """
     releases = set()
     try:
@@ -118,7 +118,7 @@ def releases_in_archive(path: str, depth: int) -> list[str]:
 def processes_in(home: str) -> list[int]:
     """Return the pids of processes that have an undeleted file below ``home`` open, such as a broker's jars.
 
-    To see those of other accounts takes root.
+    Only root sees the processes of other accounts.
     """
     inside = os.path.realpath(home) + "/"
     pids = []

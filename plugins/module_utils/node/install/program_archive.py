@@ -1,10 +1,10 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Packs a module and all that it imports as one program, a file that the host's Python runs (PEP 441), uncompressed.
+"""Packs a module and all its imports as one uncompressed program file that the host's Python runs (PEP 441).
 
-It is made on the host, of the sources that Ansible brought there to make it: so there is one text
-of each, and the program runs with the Python that Ansible itself runs with. Ansible brings what the main module
-imports, and the program holds the same: its modules import one another relatively.
+The program is built on the host from the module sources that Ansible copied there, so no source exists twice. It runs
+with the Python interpreter that Ansible uses on the host. Ansible copies the imports of the main module, and the
+program contains the same files: its modules import one another relatively.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from types import ModuleType
 
 _ROOT = __name__.rpartition(".install.")[0]
 """The name of the package ``node`` in this process: part of a collection, of the library, or of a program."""
-# The same modules give the same bytes, whenever they were copied here.
+# A fixed time: the same modules give the same bytes.
 _WHEN = (2000, 1, 1, 0, 0, 0)
 
 
 def pack(main: ModuleType, python: str) -> bytes:
     """Return the content of an executable Python zip file that calls ``main.main()``.
 
-    It holds the modules of the package ``node`` that ``main`` imports, directly or through others. ``python`` is the
+    It contains the modules of the package ``node`` that ``main`` imports directly or indirectly. ``python`` is the
     interpreter in the first line, run with ``-I``. Raises OSError for a module whose source is missing.
     """
     sources = _import_closure(main.__name__)
@@ -40,7 +40,7 @@ def pack(main: ModuleType, python: str) -> bytes:
 
 
 def _import_closure(main: str) -> dict[str, str]:
-    """Return the sources of a module, of what it imports from ``node``, and of the packages around each, by name."""
+    """Return the sources of a module, of its imports from ``node``, and of their parent packages, by name."""
     sources: dict[str, str] = {}
     pending = [main]
     while pending:
@@ -67,12 +67,12 @@ def _imported_modules(source: str, package: str) -> list[str]:
 def _is_module(name: str) -> bool:
     try:
         return find_spec(name) is not None
-    except ModuleNotFoundError:  # what it would be part of is no package
+    except ModuleNotFoundError:  # the parent is not a package
         return False
 
 
 def _packages_around(name: str) -> list[str]:
-    """Return the packages around a module of ``node``, from ``node`` on."""
+    """Return the parent packages of a module of ``node``, starting with ``node``."""
     names = [_ROOT]
     for part in name[len(_ROOT) + 1 :].split(".")[:-1]:
         names.append(f"{names[-1]}.{part}")
@@ -80,7 +80,7 @@ def _packages_around(name: str) -> list[str]:
 
 
 def _name_in_program(name: str) -> str:
-    """Return the name of a module in a program, where ``node`` is in no other package."""
+    """Return the name of a module in a program, where ``node`` is the top-level package."""
     return f"node{name[len(_ROOT) :]}"
 
 

@@ -1,14 +1,14 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Puts an unpacked ActiveMQ release in the directory that is named after it.
+"""Moves an unpacked ActiveMQ release to the directory that is named after it.
 
-Invariants: ``HOME`` holds the release of its name whenever this has put something there; what was there before is
-kept as ``HOME.old`` until the new one is in its place; nothing is moved from under a process that runs from it.
-``HOME.new`` is where a release is unpacked, and waits while a broker still runs from ``HOME``.
+Invariants: after an installation ``HOME`` contains the release of its name. The previous directory is kept as
+``HOME.old`` until the new one is in place. No directory is moved while a process runs from it. A release is unpacked to
+``HOME.new``, which is kept there while a broker still runs from ``HOME``.
 
-What is to be done follows from these three directories alone, so a run that was killed anywhere is continued by the
-next one. Two renames exchange directories; a run that was killed between them leaves ``HOME.old`` and no ``HOME``.
-Every function begins by renaming such a ``HOME.old`` back to ``HOME``.
+These three directories alone determine the next step, so the next run continues an interrupted run. Two renames
+exchange directories; a run that is killed between them leaves ``HOME.old`` and no ``HOME``. Every function first
+renames such a ``HOME.old`` back to ``HOME``.
 """
 # pylint: disable=ansible-bad-function # The package also runs without Ansible, which has no run_command there.
 
@@ -26,11 +26,11 @@ from ..files import disk
 from .jars import processes_in, releases_in_directory
 
 _SLOWEST_STOP = 600
-"""Seconds that an orderly stop of a broker may take; systemd kills it long before, after the unit's own time."""
+"""Timeout in seconds of an orderly stop; systemd kills the broker long before, after the timeout of its unit."""
 
 
 def releases_of(home: str) -> list[str]:
-    """Return the ActiveMQ releases of the brokers' jars in an ActiveMQ home directory; exactly one if it is sound."""
+    """Return the ActiveMQ releases of the brokers' jars in an ActiveMQ home directory; exactly one in a valid one."""
     releases: list[str] = releases_in_directory(os.path.join(home, "lib"))
     return releases
 
@@ -38,10 +38,10 @@ def releases_of(home: str) -> list[str]:
 def place_release(home: str, release: str, source: str = "the unpacked archive") -> dict[str, Any]:
     """Rename an unpacked release ``HOME.new`` to ``HOME``, unless a process runs from ``HOME``.
 
-    Returns ``changed`` and ``waits``: whether it was or will be renamed, and whether a process is waited for, while
-    which ``HOME.new`` is kept. It is removed where ``HOME`` holds the release already.
+    Returns ``changed``, whether it was or will be renamed, and ``waits``, whether a process still runs from ``HOME``,
+    so that ``HOME.new`` is kept. ``HOME.new`` is removed if ``HOME`` already contains the release.
 
-    Raises NodeError where ``HOME.new`` is not this release; it is removed then.
+    Raises NodeError if ``HOME.new`` is not this release, and removes it.
     """
     new, old = f"{home}.new", f"{home}.old"
     unpacked_releases = releases_of(new)
@@ -70,8 +70,7 @@ def _holds(releases: list[str]) -> str:
 def replace_running(home: str, release: str, unit: str) -> dict[str, Any]:
     """Stop a unit, replace ``HOME`` by the release in ``HOME.new``, and start the unit again, in any case.
 
-    Returns ``changed``. The replaced directory stays as ``HOME.old``. Raises NodeError; then everything is as it
-    was.
+    Returns ``changed``. The replaced directory is kept as ``HOME.old``. After a NodeError nothing has changed.
     """
     _complete_exchange(home)
     if releases_of(home) == [release]:
@@ -84,9 +83,9 @@ def replace_running(home: str, release: str, unit: str) -> dict[str, Any]:
 
 
 def restore_old_release(home: str, release: str, unit: str) -> dict[str, Any]:
-    """Stop a unit, put the replaced release ``HOME.old`` back as ``HOME``, and start the unit again.
+    """Stop a unit, rename the replaced release ``HOME.old`` to ``HOME``, and start the unit again.
 
-    Returns ``changed``: False where nothing was replaced.
+    Returns ``changed``: False if no release was replaced.
     """
     if recover_release(home, unit)["changed"]:
         return {"changed": True}
@@ -99,9 +98,9 @@ def restore_old_release(home: str, release: str, unit: str) -> dict[str, Any]:
 
 
 def recover_release(home: str, unit: str) -> dict[str, Any]:
-    """Rename ``HOME.old`` back to ``HOME`` where replacing a release was interrupted, and start the unit.
+    """Rename ``HOME.old`` to ``HOME`` and start the unit, if the replacement of a release was interrupted.
 
-    Return ``changed``.
+    Returns ``changed``.
     """
     if not _complete_exchange(home):
         return {"changed": False}
@@ -118,20 +117,20 @@ def remove_old_release(home: str, release: str) -> dict[str, Any]:
 
 
 def _was_replaced(home: str, release: str) -> bool:
-    """Return whether ``HOME.old`` is what the release replaced, and not somebody's copy of the release itself."""
+    """Return whether ``HOME.old`` is the replaced release, and not a copy of the new release."""
     old = f"{home}.old"
     return os.path.lexists(old) and releases_of(home) == [release] and releases_of(old) != [release]
 
 
 def _discard(home: str) -> None:
-    """Remove ``HOME.old``, renamed first: an incomplete directory must not have that name, which may be put back."""
+    """Rename and remove ``HOME.old``, because an incomplete directory of that name could be restored."""
     disk.remove_tree(f"{home}.new")
     disk.rename(f"{home}.old", f"{home}.new")
     disk.remove_tree(f"{home}.new")
 
 
 def _complete_exchange(home: str) -> bool:
-    """Rename ``HOME.old`` to ``HOME`` where ``HOME`` is missing, and return whether it was."""
+    """Rename ``HOME.old`` to ``HOME`` if ``HOME`` is missing; return whether it was renamed."""
     if os.path.lexists(home) or not os.path.lexists(f"{home}.old"):
         return False
     disk.rename(f"{home}.old", home)
@@ -139,7 +138,7 @@ def _complete_exchange(home: str) -> bool:
 
 
 def _exchange(source: str, home: str, backup: str) -> None:
-    """Rename ``home`` to ``backup`` and ``source`` to ``home``; or change nothing and raise OSError."""
+    """Rename ``home`` to ``backup`` and ``source`` to ``home``; after an OSError nothing has changed."""
     disk.remove_tree(backup)
     try:
         disk.rename(home, backup)
@@ -154,7 +153,7 @@ def _exchange(source: str, home: str, backup: str) -> None:
 
 @contextlib.contextmanager
 def _stopped(unit: str, home: str) -> Iterator[None]:
-    """Context manager: stop a unit, and start it again whatever happens, also when the controller goes away."""
+    """Context manager: stop a unit, and start it again in any case, also if the controller disconnects."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     try:

@@ -1,12 +1,12 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Applies changes that a running broker's runtimeConfigurationPlugin takes without a restart, and checks its log.
+"""Applies changes that a running broker's runtimeConfigurationPlugin accepts without a restart, and checks its log.
 
-The plugin looks at the time of activemq.xml. It takes part of any change, and silently leaves out the rest:
-so a file that it cannot take whole gets the time of the one before and is not looked at. It takes
-links that were added at the end (before 5.19.8, and from 6.0.0 to 6.2.6, a changed or removed link whose password is a
-reference keeps running: apache/activemq#2123), users, and entries of the authorization map. It never
-looks at a properties file by itself: a password that changed is not seen.
+The plugin checks the modification time of activemq.xml. It applies the supported part of a change, and silently ignores
+the rest. So a file with an unsupported change gets the time of its predecessor, and the plugin does not read it. The
+plugin supports links that are added at the end, users, and entries of the authorization map. Before 5.19.8, and from
+6.0.0 to 6.2.6, a changed or removed link whose password is a reference keeps running (apache/activemq#2123). The plugin
+never checks properties files, so it does not detect a changed password.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from ..text_lines import split_lines
 DOCUMENT = "conf/activemq.xml"
 _CREDENTIALS = "conf/credentials.properties"
 _PATIENCE = 30.0
-_SETTLED = 1.0  # seconds: what fails is said within milliseconds after what was begun
+_SETTLED = 1.0  # seconds: an error is logged within milliseconds after the start of a change
 _POLL = 0.25
 _LONGEST = 16 << 20
-"""Bytes of the log that are read for what the plugin says of one change."""
+"""Maximum bytes of the log that are searched for the plugin's records of one change."""
 _PLUGIN = "org.apache.activemq.plugin."
 _SAW = re.compile(r"change in .+ at: .+|No material change to configuration in .+")
 _LINK = re.compile(r"started new network connector: .+")
@@ -92,7 +92,7 @@ def applicable_difference(old: bytes, new: bytes) -> Change | None:
     """Return the difference of two activemq.xml if runtimeConfigurationPlugin can apply it without a restart, else
     None.
 
-    Both need to have the plugin. Pure.
+    Both must configure the plugin. Pure.
     """
     try:
         before, after = _Document(old), _Document(new)
@@ -105,7 +105,7 @@ def applicable_difference(old: bytes, new: bytes) -> Change | None:
 
 
 class _Document:
-    """An activemq.xml in parts: links and accounts, which the plugin takes, and the rest."""
+    """An activemq.xml in parts: links and accounts, which the plugin supports, and the rest."""
 
     def __init__(self, data: bytes) -> None:
         root = ElementTree.fromstring(data)  # noqa: S314 -- the fleet's own file
@@ -140,7 +140,7 @@ def trigger_reload(layout: Layout, version: str) -> None:
 def suppress_reload(layout: Layout, version: str, previous: str | None) -> None:
     """Set a new activemq.xml's modification time to its predecessor's, so that runtimeConfigurationPlugin ignores it.
 
-    Used for a change that needs a restart, of which the plugin would take a part.
+    Used for a change that requires a restart, and of which the plugin would apply a part.
     """
     old = os.path.join(layout.directory(previous), DOCUMENT) if previous else ""
     new = os.path.join(layout.directory(version), DOCUMENT)
@@ -168,9 +168,9 @@ def end_of_log(layout: Layout) -> EndOfLog:
 
 
 def wait_until_applied(since: EndOfLog, wanted: Change) -> bool:
-    """Wait until the log says that the runtimeConfigurationPlugin has applied a change; return whether it did.
+    """Wait until the log reports that the runtimeConfigurationPlugin has applied a change; return whether it did.
 
-    Returns False when the change failed or was not logged in time.
+    Returns False if the change failed or was not logged in time.
     """
     deadline = time.monotonic() + wanted.period + _PATIENCE
     while time.monotonic() < deadline:
@@ -187,7 +187,7 @@ def wait_until_applied(since: EndOfLog, wanted: Change) -> bool:
 def is_change_logged(lines: Iterable[str], wanted: Change) -> bool | None:
     """Return whether log lines report that a configuration change was applied (True) or failed (False); else None.
 
-    Only records of the plugin count, and none on a thread that serves a client. Pure.
+    Only records of the plugin count, and no records of threads that serve a client. Pure.
     """
     seen, links, groups = False, 0, set()
     for record in parse_records(lines):
@@ -206,7 +206,7 @@ def is_change_logged(lines: Iterable[str], wanted: Change) -> bool | None:
 
 
 def _read(since: EndOfLog) -> list[str]:
-    """Return the log's lines after a mark; if the log was rolled since, also the end of the rolled file."""
+    """Return the log's lines after a position; if the log was rotated since then, also the end of the old file."""
     data = b""
     for path in (since.path + ".1", since.path):
         try:

@@ -1,13 +1,13 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads from the index of a kahaDB store which files of the journal its broker reads at its start.
+"""Reads from the index of a kahaDB store which data files of the journal its broker reads at its start.
 
-Up to 5.13 a clean-up removes journal files before the index of that moment is on the disk: ``checkpointUpdate``
-flushes within the transaction that stores the new positions, so what reaches the disk are those of the checkpoint
-before (MessageDatabase of 5.5.1 to 5.13.5; 5.14 flushes first and removes then). A broker that is killed before its
-next checkpoint may leave an index that needs a file which is gone, and does not start with it again: "Could not locate
-data file". Without ``db.data`` and ``db.redo`` a broker builds its index from the journal, and loses messages of
-durable subscriptions up to 5.13.0 (``kept_index``).
+Up to 5.13 a cleanup removes data files before the current index is on the disk. ``checkpointUpdate`` flushes within the
+transaction that stores the new positions, so only the positions of the previous checkpoint reach the disk
+(MessageDatabase of 5.5.1 to 5.13.5; 5.14 flushes before it removes). A broker that is killed before its next checkpoint
+may leave an index that refers to a removed file. The next start then fails with "Could not locate data file". Without
+``db.data`` and ``db.redo`` a broker builds its index from the journal, and up to 5.13.0 it then loses messages of
+durable subscriptions (``kept_index``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..files.untrusted_paths import open_file
 from . import journal
 
 INDEX = ("db.data", "db.redo", "db.free")
-"""The files of an index: its pages, those being written, which a broker restores, and the list of free ones."""
+"""The files of an index: its pages, the pages being written, which a broker restores, and the list of free pages."""
 UNUSABLE_SUFFIX = ".unusable"
 """Suffix of an index's files that :func:`move_index_aside` moved away."""
 
@@ -34,7 +34,7 @@ _POSITION = struct.Struct(">?ii")
 _VERSION = struct.Struct(">i")
 _WHOLE_PAGE = 2
 _WITH_ACKS = 5
-"""The version of an index from which it also says where the journal holds the map of acknowledgements (5.10)."""
+"""The first version of an index that also has the journal position of the map of acknowledgements (5.10)."""
 
 
 def is_store_file(name: str) -> bool:
@@ -45,17 +45,17 @@ def is_store_file(name: str) -> bool:
 def recovery_file_numbers(path: str) -> tuple[int, ...]:
     """Return the numbers of the journal files that a broker with the index at ``path`` reads before it serves.
 
-    They hold the first transaction in progress, or else the last update, the audit of producers and the map of
-    acknowledgements, each of which may be absent. () where page 0 is not whole, or where there is no index. Raises
+    These files have the first transaction in progress or the last update, the audit of producers, and the map of
+    acknowledgements, each of which may be absent. Returns () without an index or with an incomplete page 0. Raises
     OSError.
     """
     return tuple(position[0] for position in _recovery_positions(path) if position is not None)
 
 
 def recovery_start(path: str) -> tuple[int, int] | None:
-    """Return the data file and the offset from which a broker with the index at ``path`` reads the journal on.
+    """Return the data file and the offset from which a broker with the index at ``path`` reads the journal.
 
-    None where the index does not tell. Raises OSError.
+    Returns None if the index does not contain it. Raises OSError.
     """
     return next(iter(_recovery_positions(path)), None)
 
@@ -86,7 +86,7 @@ def _recovery_positions(path: str) -> tuple[tuple[int, int] | None, ...]:
 
 
 def missing_journal_files(store: str) -> tuple[str, ...]:
-    """Return the names of the journal files that the index of a kahaDB store needs and that are not in the store.
+    """Return the names of the data files that the index of a kahaDB store requires and that the store does not have.
 
     Raises OSError.
     """
@@ -95,9 +95,9 @@ def missing_journal_files(store: str) -> tuple[str, ...]:
 
 
 def describe_unusable_index(store: str) -> str:
-    """Return why a broker cannot start with the index of a kahaDB store, or has none; "" where it can.
+    """Return why a broker cannot start with the index of a kahaDB store; "" if the index is usable.
 
-    An index of which page 0 is not whole counts as none where no ``db.redo`` restores it. Raises OSError.
+    An index with an incomplete page 0 counts as missing if no ``db.redo`` restores it. Raises OSError.
     """
     missing = missing_journal_files(store)
     if missing:
@@ -113,11 +113,11 @@ def describe_unusable_index(store: str) -> str:
 
 
 def move_index_aside(store: str) -> None:
-    """Give the files of a kahaDB store's index the suffix ``.unusable``; those of an earlier time are replaced.
+    """Rename the files of a kahaDB store's index to the suffix ``.unusable``, replacing earlier ones.
 
-    Only for a store in which no broker works. Raises OSError.
+    No broker may use the store. Raises OSError.
     """
-    # The pages last: without them, or with them alone, the next call finds the same.
+    # The pages last, so that an interrupted call can be repeated.
     for name in reversed(INDEX):
         path = os.path.join(store, name)
         with suppress(FileNotFoundError):
@@ -126,10 +126,10 @@ def move_index_aside(store: str) -> None:
 
 @contextmanager
 def try_lock_store(store: str, root: str = "") -> Iterator[bool]:
-    """Hold the lock of a kahaDB store, as a broker does, while the block runs; yield False where a broker has it.
+    """Hold the lock of a kahaDB store, as a broker does, while the block runs; yield False if a broker holds it.
 
-    ``root`` is the directory of the mKahaDB that the store is one of: its lock is held, too. Brokers lock the stores up
-    to 5.8, and the root from 5.9 on.
+    ``root`` is the directory of the mKahaDB to which the store belongs: its lock is also held. Brokers up to 5.8 lock
+    the stores, later brokers lock the root.
     """
     with ExitStack() as stack:
         for directory in dict.fromkeys((root or store, store)):

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Runs next to a broker and keeps a copy of its index, with every data file since (``kept_index``)."""
+"""Runs next to a broker and keeps a copy of its index, with every later data file (``kept_index``)."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from .kept_index import SETTLING, KeptIndex
 from .mending import store_directories
 
 INTERVAL = 0.5
-"""Seconds between two looks at a store. A data file that came and went between them makes a new copy necessary."""
+"""Seconds between two checks of a store. A data file created and removed between them makes a new copy necessary."""
 COPY_INTERVAL = 60.0
-"""Seconds after which a newer copy replaces a copy, once the broker has written its index again."""
+"""Seconds after which a new copy replaces the old one, if the broker has written its index since then."""
 COPY_SHARE = 50
-"""A copy becomes at least as many times older than it took to make it: copying takes 2 % of the time at most."""
+"""The minimum age of a copy, as a multiple of the time that it took: copying takes at most 2 % of the time."""
 REMOVED_BYTES = 128 << 20
-"""Bytes of removed data files at which a newer copy is due, after which they can go."""
+"""Bytes of removed data files at which a new copy is due; after that, these files can be released."""
 MOST_BYTES = 1 << 30
-"""Bytes of removed data files at which a keeper drops all that it keeps, if it could not make a newer copy."""
+"""Bytes of removed data files at which a keeper drops the copy and all files, if it could not make a new copy."""
 FREE_SHARE = 4
-"""What is kept takes a quarter of the free room at most."""
+"""The kept files use at most a quarter of the free disk space."""
 _FLUSHES = 2
-"""How often a broker must have written its index since it removed a data file until no index needs that file. Up to
-5.13 it writes the positions of one checkpoint at the next one, and syncs them before the one after that."""
+"""How often a broker must write its index after it removed a data file, until no index requires that file. Up to 5.13
+it writes the positions of one checkpoint at the next checkpoint, and syncs them before the one after that."""
 _PAGE_0 = 4096
 _PAGE_HEAD = 64
 
 
 class KeepError(Exception):
-    """An error for an index of which no copy can be kept for now; its text names the store and the reason."""
+    """An error for an index of which no copy can be kept at the moment; its text names the store and the reason."""
 
 
 class IndexKeeper:
@@ -59,8 +59,8 @@ class IndexKeeper:
         if page != self._page:
             self._page = page
             self._flushes += 1
-            # A broker that reads the journal on from the copy may pass over records of new subscriptions (5.9 to
-            # 5.13.0: "ignoring add sub command during recovery replay").
+            # A broker that continues from the copy may skip records of new subscriptions (5.9 to 5.13.0: "ignoring
+            # add sub command during recovery replay").
             self._has_other_subscriptions = self._kept.subscriptions() != _subscriptions(self.pages)
         removed = self._kept.removed_files()
         for name in removed:
@@ -112,8 +112,8 @@ class IndexKeeper:
 def keep_copies_of_index(root: str, pid: int, report: Callable[[str], None]) -> None:
     """Keep copies of the indexes of the stores in the directory ``root`` until the broker ``pid`` has ended.
 
-    Only of stores whose index the broker has open: another one may serve from the others. ``report`` gets a sentence
-    on each store of which no copy can be kept for now.
+    Stores whose index the broker does not have open are skipped, because another broker may use them. ``report`` gets a
+    sentence for each store of which no copy can be kept at the moment.
     """
     keepers: dict[str, IndexKeeper] = {}
     troubled: set[str] = set()
@@ -145,7 +145,7 @@ def _open_files(pid: int) -> set[str]:
 
 
 def _start_of(pid: int) -> str:
-    """Return when a process was started, in ticks of the kernel; "" for one that has ended."""
+    """Return the start time of a process in kernel ticks; "" if it has ended."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             words = file.read().rpartition(")")[2].split()

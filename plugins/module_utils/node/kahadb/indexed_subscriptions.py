@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads from the index of a kahaDB store which durable subscriptions it knows, whatever journal files are missing.
+"""Reads the durable subscriptions from the index of a kahaDB store, even if data files of the journal are missing.
 
 The index (``db.data``) is a file of pages of 4096 bytes with B-trees: page 0 names the tree of destinations, and the
 record of a topic there names the tree of its subscriptions (PageFile, BTreeNode and
@@ -26,18 +26,18 @@ _INT = struct.Struct(">i")
 _DESTINATION = 3 * _LONG.size
 _PRIORITIES = 2 * _LONG.size
 _MOST_PAGES = 1_000_000
-"""Pages of one tree that are read at most: a damaged index may lead in a circle."""
+"""Maximum pages of one tree that are read, because the pages of a damaged index may form a cycle."""
 
 
 class IndexPageError(ValueError):
-    """An error for an index that cannot be read: its pages are damaged, or of a form that no broker writes."""
+    """An error for an index that cannot be read: its pages are damaged or have an unknown format."""
 
 
 def subscriptions_in_index(path: str) -> set[tuple[str, str]]:
-    """Return the (destination, subscription key) pairs that the index (``db.data``) at a path holds, such as
+    """Return the (destination, subscription key) pairs in the index file ``db.data`` at a path, such as
     ``("1:prices", "client:name")``.
 
-    What was written since the last checkpoint may be missing. Raises IndexPageError for a damaged index, OSError.
+    Subscriptions since the last checkpoint may be missing. Raises IndexPageError for a damaged index, OSError.
     """
     with _PageFile(path) as pages:
         try:
@@ -73,14 +73,14 @@ def _root_and_version(page: bytes) -> tuple[int, int]:
 
 
 def _subscriptions_of(content: bytes, at: int, version: int) -> tuple[int | None, int]:
-    """Return the page of a destination's subscriptions, None for a queue, and where the next record begins."""
+    """Return the page of a destination's subscriptions, None for a queue, and the offset of the next record."""
     at += _DESTINATION
     tree = None
     is_topic, at = content[at], at + 1
     if is_topic:
         (tree,) = _LONG.unpack_from(content, at)
-        # Subscriptions and their acknowledgements; from version 3 on the positions of these; from 5 on (5.9) those of
-        # the subscriptions.
+        # Subscriptions and their acknowledgements; from version 3 on also the positions of the acknowledgements, from
+        # version 5 on (5.9) those of the subscriptions.
         at += _LONG.size * (2 + (version >= 3) + (version >= 5))
     return tree, at + (_PRIORITIES if version >= 2 else 0)
 
@@ -130,7 +130,7 @@ class _PageFile:
     def walk_tree(
         self, root: int, read_value: Callable[[bytes, int], tuple[int | None, int]]
     ) -> Iterator[tuple[str, int | None]]:
-        """Yield the keys and values of a tree with keys of text. ``read_value`` returns a value and where it ends."""
+        """Yield the keys and values of a tree with text keys. ``read_value`` returns a value and its end offset."""
         pending: list[int] = [root]
         visited: set[int] = set()
         while pending:

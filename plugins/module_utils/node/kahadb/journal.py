@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads every record of the journal of a kahaDB store, as 5.3 to 6.3 write them, and makes a trace.
+"""Reads every record of the journal of a kahaDB store, as 5.3 to 6.3 write them, and encodes trace records.
 
 A data file ``db-N.log`` is a row of batches. A batch begins with a control record (length, type 2,
 ``WRITE BATCH``, size, Adler-32 or 0); each record in it is length, type 1, the kind of the command in
@@ -25,22 +25,22 @@ from ..protocols import read_varint
 from .protocol_buffers import fields, short_bytes
 
 MAX_FILE = 4 << 30
-"""Bytes that a data file may have at most: a broker counts them in 31 bits, so it has written no larger file."""
+"""Maximum bytes of a data file: a broker counts them in 31 bits, so it writes no larger file."""
 TOPICS = ("1:", "3:")
-"""With one of these ``Command.destination`` begins for a topic, a temporary one too."""
+"""The prefixes of ``Command.destination`` for topics, including temporary topics."""
 _HOLES = 64
-"""How many times as large as what it takes of its disk a journal may look, beside what is reserved of its last file."""
+"""Maximum ratio of a journal's size to its disk usage, in addition to the preallocated part of its last file."""
 FILE = re.compile(r"db-([0-9]{1,18})\.log")
 TRACE, ADD, REMOVE, PREPARE, COMMIT, ROLLBACK, REMOVE_DESTINATION, SUBSCRIPTION, AUDIT, ACK_FILES, UPDATE = range(11)
 LISTED = 1000
-"""Damaged places of a journal that are kept, the first ones."""
+"""Maximum number of damaged places of a journal that are listed, the first ones."""
 MOVED_ACKS = 16
 """The kind of the first record of a file into which 5.14 and later move acknowledgements of older files."""
 _CONTROL = struct.Struct(">iB11siq")
 _RECORD = struct.Struct(">iB")
 _MAGIC = b"WRITE BATCH"
 _END_OF_FILE = b"-qMa4"
-"""What 5.14 and later write behind the last batch of a data file, and at its end (Journal.EOF_RECORD)."""
+"""The bytes that 5.14 and later write after the last batch of a data file, and at its end (Journal.EOF_RECORD)."""
 _HEADER = struct.pack(">iB", _CONTROL.size, 2) + _MAGIC
 
 
@@ -48,12 +48,11 @@ _HEADER = struct.pack(">iB", _CONTROL.size, 2) + _MAGIC
 class Command:
     """One record of a kahaDB journal, such as a message that was added, an acknowledgement or a commit.
 
-    ``destination`` is type and name (``0:orders``: a queue), empty where there is none.
-    ``kind``: one of ``ADD``, ``REMOVE``, ``COMMIT`` … ``transaction`` is the bytes that name it, empty outside of one;
-    ``xa`` tells XA from local ones. ``message`` is the message id, of a trace its text.
-    ``subscription`` is the key of a durable subscription; ``info`` False: the subscription is removed.
-    ``content`` are start and end of an added message itself in its data file, ``span`` those of the record.
-    ``is_suspect``: the checksum of its batch is wrong.
+    ``destination`` is type and name (``0:orders``: a queue), or empty. ``kind`` is a constant such as ``ADD``,
+    ``REMOVE`` or ``COMMIT``. ``transaction`` is the encoded transaction id, empty outside of transactions; ``xa``:
+    whether it is an XA transaction. ``message`` is the message id, or the text of a trace. ``subscription`` is the key
+    of a durable subscription; ``info`` False: the subscription is removed. ``content`` are start and end of an added
+    message in its data file, ``span`` those of the record. ``is_suspect``: the checksum of its batch does not match.
     """
 
     kind: int
@@ -82,10 +81,10 @@ class DamagedPlace:
 class JournalEnd:
     """The position at which a kahaDB journal ends (data file number and offset), and its unreadable places.
 
-    ``places`` holds the first 1,000 of them; ``damaged`` and ``unread`` count all: damage of batches, and records that
-    cannot be decoded. ``ends`` are the offsets at which the batches of each data file end. ``unfinished`` are bytes
-    behind the last batch of all, 4096 at most: of one that a killed broker was writing. ``checked`` of ``batches`` have
-    a checksum.
+    ``places`` lists the first 1,000 of them. ``damaged`` counts all damaged ranges, ``unread`` all records that cannot
+    be decoded. ``ends`` are the offsets at which the batches of each data file end. ``unfinished`` is the number of
+    bytes after the last batch, 4096 at most, that belong to a batch which a killed broker was writing. ``checked`` of
+    ``batches`` have a checksum.
     """
 
     file: int = 0
@@ -114,7 +113,7 @@ class JournalEnd:
 
 
 class OpenTransactions:
-    """The records of transactions in a kahaDB journal that have begun and not ended; ``held`` is their number."""
+    """The records of open transactions in a kahaDB journal; ``held`` is their number."""
 
     def __init__(self) -> None:
         self.held = 0
@@ -167,7 +166,7 @@ def data_files(directory: Directory) -> list[tuple[int, str]]:
 
 
 def data_file_sizes(store: str) -> list[list[int]]:
-    """Return number and bytes of each kahaDB data file of a store, in order; empty where there is no store.
+    """Return number and size in bytes of each kahaDB data file of a store, in order; empty without a store.
 
     Raises NodeError, OSError.
     """
@@ -180,13 +179,13 @@ def data_file_sizes(store: str) -> list[list[int]]:
 
 
 def commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iterator[Command]:
-    """Yield every readable record of a store's kahaDB journal, and write the end that was found into ``tail``.
+    """Yield every readable record of a store's kahaDB journal, and write the end of the journal to ``tail``.
 
-    Yields nothing where there is no store. ``verify``: also compare the checksums of batches, where they have one.
+    Yields nothing without a store. ``verify``: also compare the checksums of batches that have one.
 
-    A batch that was begun at the end of the last file is no damage: a killed broker was writing it. A file that a
-    running broker removes meanwhile held nothing. Time and memory grow with what the journal takes of its disk.
-    Raises NodeError for what no broker writes, OSError.
+    An unfinished batch at the end of the last file is not damage, because a killed broker was writing it. A file that a
+    running broker removes at the same time counts as empty. Time and memory are proportional to the disk usage of the
+    journal. Raises NodeError for files that no broker writes, OSError.
     """
     try:
         directory = open_directory(store)
@@ -212,7 +211,7 @@ def commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iterator[
                             for command in _records(data, start, stop, tail):
                                 yield dataclasses.replace(command, is_suspect=True) if is_suspect else command
                         rest = data[tail.offset : tail.offset + 4096].replace(_END_OF_FILE, b"").rstrip(b"\0")
-                        # A batch is written from its head on; where that page was never written, it is zeros.
+                        # A batch is written from its beginning; a page that was never written contains zeros.
                         is_begun = _HEADER.startswith(rest[: len(_HEADER)].rstrip(b"\0"))
                         if rest and (position < len(files) - 1 or not is_begun):
                             tail.note_damage(tail.offset, size, "these bytes are not records")
@@ -223,10 +222,10 @@ def commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iterator[
 def commands_after(
     path: str, offset: int, end: int | None = None, kinds: Collection[int] | None = None
 ) -> Iterator[Command]:
-    """Yield every record of one kahaDB data file from one offset to another, by default to its last whole batch.
+    """Yield every record of one kahaDB data file from one offset to another, by default to its last complete batch.
 
-    Both offsets are ends of batches.
-    ``kinds``: only records of these kinds, such as ``COMMIT``; the others are not decoded, which takes most time.
+    Both offsets are ends of batches. ``kinds``: yield only records of these kinds, such as ``COMMIT``, which is faster
+    because the other records are not decoded.
     """
     with os.fdopen(open_file(path), "rb") as file:
         if os.fstat(file.fileno()).st_size > offset:
@@ -250,9 +249,9 @@ def _refuse_holes(directory: Directory, files: list[tuple[int, str]]) -> None:
 
 
 def _batches(data: mmap.mmap, tail: JournalEnd, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield start and end of each batch's records and its checksum; set the ``offset`` of ``tail`` when all are read.
+    """Yield start and end of each batch's records and its checksum; set the ``offset`` of ``tail`` at the end.
 
-    Bytes that are no batch count as damage when another batch follows them.
+    Other bytes count as damage if another batch follows them.
     """
     while at + _CONTROL.size <= end:
         length, kind, magic, size, checksum = _CONTROL.unpack_from(data, at)
@@ -270,7 +269,7 @@ def _batches(data: mmap.mmap, tail: JournalEnd, at: int, end: int) -> Iterator[t
 
 
 def end_of_batches(data: mmap.mmap) -> int:
-    """Return the offset at which a kahaDB data file's last whole batch of records ends; 0 without a whole batch."""
+    """Return the offset at which a kahaDB data file's last complete batch of records ends; 0 without one."""
     whole = [
         stop
         for start, stop, checksum in _batches(data, JournalEnd(), 0, len(data))
@@ -282,7 +281,7 @@ def end_of_batches(data: mmap.mmap) -> int:
 def first_record_kind(path: str) -> int | None:
     """Return the record type number (``ADD``, ``MOVED_ACKS``) of the first record in a kahaDB data file.
 
-    -1 if it has none, None if it is empty. Raises OSError.
+    Returns -1 if it has no record, None if it is empty. Raises OSError.
     """
     at = _CONTROL.size
     with os.fdopen(open_file(path), "rb") as file:
@@ -295,8 +294,9 @@ def first_record_kind(path: str) -> int | None:
 
 
 def encode_trace(text: str) -> bytes:
-    """Return a batch of one trace with this text of less than 120 bytes, and the end of file behind it, as 5.14 and
-    later write them. Brokers pass over a trace.
+    """Return a batch with one trace record and the end-of-file record after it, as 5.14 and later write them.
+
+    Brokers skip trace records. ``text`` has less than 120 bytes.
     """
     words = text.encode()
     message = bytes([1 << 3 | 2, len(words)]) + words

@@ -1,17 +1,18 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps a usable copy of a kahaDB store's index with every journal file since, and restores a store from it.
+"""Keeps a usable copy of a kahaDB store's index with every later data file, and restores a store from it.
 
-A broker of 5.5 to 5.13.0 that builds its index from the journal loses messages of durable subscriptions: 5.5 to 5.8
-remove the record of a subscription with its data file, 5.9 to 5.13.0 move it behind messages that wait for it
-(AMQ-6131). So an index that cannot be used is replaced by an earlier one, from which the broker reads the journal on.
-That is sound only with every data file since: the broker does not start without one that the index needs, and brings
-acknowledged messages back without one that came and went. Data files are held by hard links, which outlive a clean-up.
+A broker of 5.5 to 5.13.0 that builds its index from the journal loses messages of durable subscriptions. 5.5 to 5.8
+remove the record of a subscription with its data file; 5.9 to 5.13.0 move it after messages that wait for it
+(AMQ-6131). So an unusable index is replaced by an earlier one, and the broker reads the journal from there. This
+requires every later data file: the broker does not start without a file that the index refers to, and without a file
+that was created and removed since then it delivers acknowledged messages again. Hard links keep the data files after a
+cleanup.
 
-    STORE/kept-index/journal/db-N.log   another name of each data file of the store, also of those that were removed
-    STORE/kept-index/copy -> copy-T/    the index as of one moment, and ``files.json``: the data files of that moment
+    STORE/kept-index/journal/db-N.log   a hard link to each data file of the store, also to those that were removed
+    STORE/kept-index/copy -> copy-T/    a snapshot of the index, and ``files.json`` with the data files at that time
 
-The directory is in the store, so in a generation behind a guard, whose files only the broker of its node writes.
+The directory is in the store. With a guard it is in a generation, to which only the broker of its node writes.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from .indexed_subscriptions import IndexPageError, subscriptions_in_index
 from .moved_subscriptions import pass_over_moved_subscriptions
 
 DIRECTORY = "kept-index"
-"""The name of the directory, in a kahaDB store, with the kept copy of the index and the held data files."""
+"""The name of the directory, in a kahaDB store, with the kept copy of the index and the kept data files."""
 SETTLING = 0.03
-"""Seconds before and after a copy in which the index must not change: more than the step of a file system's clock."""
+"""Seconds before and after a copy in which the index must not change: more than the resolution of file times."""
 _FILES = "files.json"
 _PIECE = 16 << 20
 
 
 class KeptIndex:
-    """The kept copy of the index of a kahaDB store, and the data files since.
+    """The kept copy of the index of a kahaDB store, with the later data files.
 
     Every method may raise OSError.
     """
@@ -50,15 +51,15 @@ class KeptIndex:
         self._copy = os.path.join(self.directory, "copy")
 
     def hold_journal(self) -> None:
-        """Give each data file of the store another name, by which it outlives its removal by the broker.
+        """Hard-link each data file of the store, so that it is kept after the broker removes it.
 
-        Drops everything where the store's files are others than those that are held: another store has its place.
+        Drops the copy and all files if the kept files belong to a different store, which was replaced.
         """
         held, present = self._held_inodes(), _inodes(self.store)
         if held and not _are_of_one_store(held, present):
             self.drop()
             held = {}
-        # A file with moved records of subscriptions was replaced, when the store was restored.
+        # A file with moved records of subscriptions is replaced when a store is restored.
         replaced = {name for name in held.keys() & present.keys() if held[name] != present[name]}
         self.release_files(replaced)
         if missing := present.keys() - (held.keys() - replaced):
@@ -68,7 +69,7 @@ class KeptIndex:
                     os.link(os.path.join(self.store, name), os.path.join(self._journal, name))
 
     def removed_files(self) -> dict[str, int]:
-        """Return the bytes on the disk of each held data file that the broker has removed, by name."""
+        """Return the disk usage in bytes of each kept data file that the broker has removed, by name."""
         present = _inodes(self.store)
         removed = {}
         for name in self._held_inodes():
@@ -77,18 +78,18 @@ class KeptIndex:
         return removed
 
     def release_files(self, names: Iterable[str]) -> None:
-        """Remove held data files that the broker has removed, but for those that the kept copy of the index needs."""
+        """Release kept data files that the broker has removed, except those that the copy of the index requires."""
         needed = recovery_file_numbers(os.path.join(self._copy, INDEX[0]))
         for name in names:
             if journal.data_file_number(name) not in needed or os.path.exists(os.path.join(self.store, name)):
                 disk.remove(os.path.join(self._journal, name))
 
     def drop(self) -> None:
-        """Remove the copy of the index and all held data files."""
+        """Remove the copy of the index and all kept data files."""
         disk.remove_tree(self.directory)
 
     def try_copy_index(self) -> bool:
-        """Copy the index as of one moment, in place of the copy before; return False where it changed meanwhile."""
+        """Replace the copy by a snapshot of the index; return False if the index changed during the copy."""
         if not recovery_file_numbers(os.path.join(self.store, INDEX[0])):
             return False
         self.hold_journal()
@@ -112,18 +113,18 @@ class KeptIndex:
         return True
 
     def subscriptions(self) -> set[tuple[str, str]]:
-        """Return the durable subscriptions that the kept copy of the index holds, none where there is no copy."""
+        """Return the durable subscriptions in the kept copy of the index; empty without a copy."""
         with suppress(FileNotFoundError, IndexPageError):
             return subscriptions_in_index(os.path.join(self._copy, INDEX[0]))
         return set()
 
     def is_complete(self) -> bool:
-        """Return whether the kept copy can replace the store's index: no data file since is missing."""
+        """Return whether the kept copy can replace the store's index: no later data file is missing."""
         held, present = self._held_inodes(), _inodes(self.store)
         return _are_of_one_store(held, present) and self._covers(held.keys() | present.keys())
 
     def _covers(self, names: Iterable[str]) -> bool:
-        """Return whether ``names`` hold every data file of the copy's moment, and all that were begun since."""
+        """Return whether ``names`` contain every data file of the copy and every later one."""
         try:
             with open(os.path.join(self._copy, _FILES), encoding="ascii") as file:
                 files = [str(name) for name in json.load(file)]
@@ -133,16 +134,15 @@ class KeptIndex:
         return bool(files and needed) and _has_all(names, {*map(journal.data_file_number, files), *needed})
 
     def restore(self, target: str, clear_index: Callable[[], None]) -> str:
-        """Give a store the kept copy in place of its index; return what came back, in words, "" where that is not
-        possible.
+        """Replace a store's index by the kept copy; return a description of the restored files, "" if not possible.
 
-        ``target`` is the store, or a generation that was made from it. ``clear_index()`` takes its own index away once
-        everything is known to be there.
+        ``target`` is the store, or a generation that was made from it. ``clear_index()`` removes the index of the
+        target after a check that all kept files exist.
         """
         held, present, there = self._held_inodes(), _inodes(self.store), _inodes(target)
         if not _are_of_one_store(held, present):
             return ""
-        # Never a file that is still in the store: a broker that is not known to be dead may write into it.
+        # A file that is still in the store is never linked: a broker that may be alive could write to it.
         removed = held.keys() - present.keys() - there.keys()
         if not self._covers(removed | there.keys()):
             return ""
@@ -168,7 +168,7 @@ class KeptIndex:
         disk.sync_directory(target)
 
     def carry_to(self, target: str) -> None:
-        """Give a generation that was made from this store the copy and the held files, by hard links."""
+        """Hard-link the copy and the kept files into a generation that was made from this store."""
         if not self.is_complete():
             return
         heir = KeptIndex(target)
@@ -186,7 +186,7 @@ class KeptIndex:
 
 
 def copy_settled_index(store: str, target: str, settling: float = SETTLING) -> bool:
-    """Copy the index of a store as of one moment into a directory, and sync it; return False where it changed.
+    """Copy a snapshot of a store's index to a directory, and sync it; return False if the index changed.
 
     ``settling``: seconds before and after the copy in which it must not change.
     """
@@ -207,14 +207,14 @@ def _looks(store: str) -> dict[str, tuple[int, int, int]]:
     looks = {}
     for name in INDEX:
         with suppress(FileNotFoundError), open(os.path.join(store, name), "rb") as file:
-            # Opened, because NFS shows what others have changed for certain only to who opens a file.
+            # The file is opened, because only then NFS reliably shows changes by other clients.
             status = os.fstat(file.fileno())
             looks[name] = status.st_ino, status.st_size, status.st_mtime_ns
     return looks
 
 
 def _inodes(directory: str) -> dict[str, int]:
-    """Return the inode of each data file in a directory, by name; empty where there is no directory."""
+    """Return the inode of each data file in a directory, by name; empty if the directory does not exist."""
     inodes = {}
     with suppress(FileNotFoundError), os.scandir(directory) as entries:
         for entry in entries:
@@ -224,14 +224,14 @@ def _inodes(directory: str) -> dict[str, int]:
 
 
 def _are_of_one_store(held: dict[str, int], present: dict[str, int]) -> bool:
-    """Return whether held data files are those of a store: another one may have taken its place, or a copy of it."""
+    """Return whether kept data files belong to this store; another store or a copy may have replaced it."""
     return any(held[name] == present[name] for name in held.keys() & present.keys())
 
 
 def _has_all(names: Iterable[str], needed: Iterable[int]) -> bool:
-    """Return whether the data files ``needed`` are there, and every one from their last to the last of all.
+    """Return whether ``names`` contain the data files ``needed``, and every file from their last to the last of all.
 
-    Brokers number data files without a gap.
+    Brokers number data files consecutively.
     """
     numbers, wanted = set(map(journal.data_file_number, names)), set(needed)
     wanted.update(range(max(wanted), max(numbers, default=0)))

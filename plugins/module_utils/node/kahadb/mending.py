@@ -23,17 +23,18 @@ from .rebuild_risk import RebuildRefusedError, find_rebuild_risk
 from .risk_records import record_risk
 
 _STORE_OF_MKAHADB = re.compile(r"(queue|topic)#3a#2f#2f.+|#210|0")
-"""The name that an mKahaDB gives the directory of a store: of its destinations, or, for all others, as in
+"""The directory name of a store in an mKahaDB: from its destinations, or, for all other destinations, as in
 ``Release.mkahadb_rest`` (MultiKahaDBPersistenceAdapter.nameFromDestinationFilter)."""
 
 
 def mend_stores(root: str, *, accept_loss: bool) -> Iterator[str]:
     """Repair the store of a killed broker if no broker runs there; yield one sentence for each repair.
 
-    An index that cannot be used is replaced by the kept copy, or moved aside, and no message is to come into a file of
-    moved acknowledgements. Of an mKahaDB in the directory ``root`` each store is mended.
-    ``accept_loss``: an index is moved aside, too, where the broker loses messages of durable subscriptions then; these
-    are recorded first. Raises RebuildRefusedError without it, OSError, once all other stores are mended.
+    An unusable index is replaced by the kept copy, or moved aside. A new data file prevents that messages are written
+    to a file of moved acknowledgements. If ``root`` is an mKahaDB, each of its stores is repaired. ``accept_loss``: an
+    index is moved aside even if the broker then loses messages of durable subscriptions, which are recorded first.
+    Without it such an index raises RebuildRefusedError. Errors, also OSError, are raised after all other stores are
+    repaired.
     """
     failed: OSError | RebuildRefusedError | None = None
     for store in store_directories(root):
@@ -47,7 +48,7 @@ def mend_stores(root: str, *, accept_loss: bool) -> Iterator[str]:
 
 def _mend(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
     if describe_unusable_index(store):
-        # A consumer that stops early closes the stack, and so releases the lock.
+        # If the caller stops early, the stack is closed and releases the lock.
         with ExitStack() as stack:
             if stack.enter_context(try_lock_store(store, root)):
                 yield from _replace_index(store, accept_loss=accept_loss)
@@ -56,7 +57,7 @@ def _mend(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
 
 
 def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:
-    """Replace an index that cannot be used. The broker that had the lock until now may have written since."""
+    """Replace an unusable index, which is checked again: the previous holder of the lock may have written."""
     problem = describe_unusable_index(store)
     if not problem:
         return
@@ -82,7 +83,7 @@ def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:
 
 
 def store_directories(root: str) -> list[str]:
-    """Return ``root``, which is a kahaDB store or none, and the directories of the stores of an mKahaDB there."""
+    """Return ``root``, which may be a kahaDB store, and the directories of the stores of an mKahaDB in it."""
     try:
         names = sorted(os.listdir(root))
     except FileNotFoundError:

@@ -1,9 +1,9 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the contents of a kahaDB store in a form that can be compared with the store of another host.
+"""Reads the content of a kahaDB store in a form that can be compared with the store of another host.
 
-Times play no part: two hosts' clocks may be minutes apart. What counts is which messages a store
-holds, and which it has ever held.
+The comparison does not use times, because the clocks of two hosts may differ by minutes. It uses the messages that a
+store has, and those that it has ever had.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from . import journal
 from .journal import Command
 
 LIMIT = 1_000_000
-"""Records of a store that are returned at most, the newest ones. About 9 bytes each travel to the controller."""
+"""Maximum number of a store's records that are returned, the newest ones, with about 9 bytes per record."""
 MAX_LIVE = 20_000_000
-"""Messages and subscriptions that are held in memory at most; a topic's message counts once for each subscriber."""
+"""Maximum number of messages and subscriptions in memory; a message of a topic counts once per subscriber."""
 MAX_UNDECIDED = 2_000_000
-"""Records of open transactions that are held in memory at most."""
+"""Maximum number of records of open transactions in memory."""
 MAX_DELIVERIES = 200_000_000
-"""Deliveries of topics' messages to subscribers in the whole journal at most: more takes hours."""
+"""Maximum number of deliveries of topic messages to subscribers in the whole journal; more would take hours."""
 _STARTS = 1000
 _LOAD = 200
 _RECORD = struct.Struct(">BQ")
@@ -36,7 +36,7 @@ _ITEM = struct.Struct(">QQ")
 
 
 def message_key(*words: str) -> int:
-    """Return a 64-bit hash of the given words: destination, message id and subscription, any of which may be empty."""
+    """Return a 64-bit hash of destination, message id and subscription, any of which may be empty."""
     text = "\0".join(words).encode(errors="surrogateescape")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
@@ -45,11 +45,10 @@ def message_key(*words: str) -> int:
 class StoreContents:
     """The messages and durable subscriptions left in a kahaDB store, found by applying its journal's records in order.
 
-    ``kinds`` and ``keys`` are every record about a message or subscription, in order, with a 0 for each
-    start of a broker, whose words are in ``loads``; of more than two millions the oldest are dropped.
-    ``live`` holds, by destination, each thing that is still there, and the key of the record that
-    brought it: a message of a queue, a message of a topic for one durable subscription, or such a
-    subscription itself.
+    ``kinds`` and ``keys`` list every record about a message or subscription, in order, with a 0 for each start of a
+    broker, whose text is in ``loads``. Above two million records the oldest are dropped. ``live`` has, by destination,
+    each message of a queue, each message of a topic for a durable subscription, and each durable subscription that is
+    left, with the key of the record that added it.
     """
 
     kinds: array[int] = field(default_factory=lambda: array("B"))
@@ -65,8 +64,8 @@ class StoreContents:
     def apply(self, commands: Iterable[Command]) -> None:
         """Apply journal records in order: add and remove the messages and subscriptions that they name.
 
-        A local transaction that has no end was rolled back; one of XA is in doubt.
-        Raises NodeError for more records than memory and time allow.
+        A local transaction without an end was rolled back; an XA transaction without an end is in doubt.
+        Raises NodeError if the limits of this module are exceeded.
         """
         for command in commands:
             self._note(command)
@@ -156,7 +155,7 @@ UNSEEN: dict[str, Any] = {
     "live": "",
     "state": "",
 }
-"""The result of ``read_store_contents`` for a store that was not to be read."""
+"""The result of ``read_store_contents`` for a store that is not read."""
 
 
 def read_store_contents(store: str) -> dict[str, Any]:

@@ -3,10 +3,11 @@
 """Keeps brokers from writing messages into a data file of moved acknowledgements, where they would be lost.
 
 5.14 and later move acknowledgements of an old data file into a new one, whose first record names the old one
-(MessageDatabase.forwardAllAcks). A broker that starts goes on in the last data file, be it such a one (Journal.start).
-If it is killed before its next checkpoint, the start after that reads the first record, and skips the rest of the file
-while the old one is there (MessageDatabase.process of a KahaRewrittenDataFileCommand, 5.14.0 to 6.3.1). The messages in
-it never come into the index, and go with the file: 620 of 1,291,188 in two hours of crashes on 6.3.1, without a word.
+(MessageDatabase.forwardAllAcks). A broker that starts continues in the last data file, even in such a file
+(Journal.start). If it is killed before its next checkpoint, the following start reads the first record, and skips the
+rest of the file while the old one exists (MessageDatabase.process of a KahaRewrittenDataFileCommand, 5.14.0 to 6.3.1).
+The messages in it never get into the index, and are removed with the file. On 6.3.1 this lost 620 of 1,291,188
+messages in two hours of crashes, without an error.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ _NOTE = "messages go on here, and not in the file of moved acknowledgements befo
 
 
 def begin_data_file_after_moved_acks(store: str) -> str:
-    """Make a new last data file if the last one of a kahaDB store holds moved acknowledgements; return its name.
+    """Create a new last data file if the last one of a kahaDB store has moved acknowledgements; return its name.
 
-    It holds one trace, which brokers pass over, and is synced. "" where nothing was made. Only for a store in which no
-    broker works. Raises OSError.
+    The new file contains one trace record, which brokers skip, and is synced. Returns "" if no file was created. No
+    broker may use the store. Raises OSError.
     """
     number = _last_file_of_moved_acks(store)
     if not number:
@@ -35,7 +36,7 @@ def begin_data_file_after_moved_acks(store: str) -> str:
 
 
 def begin_data_file_unless_locked(store: str, root: str = "") -> str:
-    """Do as ``begin_data_file_after_moved_acks`` if no broker has the store's lock; "" also where one has.
+    """Call ``begin_data_file_after_moved_acks`` if no broker holds the store's lock; return "" otherwise.
 
     ``root`` is as in ``try_lock_store``.
     """
@@ -53,6 +54,6 @@ def _last_file_of_moved_acks(store: str) -> int:
         return 0
     for name in sorted(filter(journal.FILE.fullmatch, names), key=journal.data_file_number, reverse=True):
         kind = journal.first_record_kind(os.path.join(store, name))
-        if kind is not None:  # A broker passes over an empty file, too.
+        if kind is not None:  # A broker also skips an empty file.
             return journal.data_file_number(name) if kind == journal.MOVED_ACKS else 0
     return 0

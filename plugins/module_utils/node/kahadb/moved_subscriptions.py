@@ -1,11 +1,11 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps a broker that reads its journal on from an index from applying moved records of durable subscriptions.
+"""Prevents that a broker which continues from an older index applies moved records of durable subscriptions.
 
-A clean-up of 5.9 to 5.13.0 writes the record of a subscription once more, at the end of the journal, though messages
-wait for it (AMQ-6131). Read again, the second record begins the subscription again: what waited is lost
-(MessageDatabase.updateIndex of a KahaSubscriptionCommand). A subscription that is known is never made a second time, so
-such a record is replaced by a trace, which brokers pass over; the first one stays in force.
+A cleanup of 5.9 to 5.13.0 writes the record of a subscription again at the end of the journal, although messages wait
+for it (AMQ-6131). When a broker reads the second record, it creates the subscription again and loses the waiting
+messages (MessageDatabase.updateIndex of a KahaSubscriptionCommand). A known subscription is never created a second
+time, so such a record is replaced by a trace, which brokers skip. The first record stays in force.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _SHORTEST = 2
 
 
 def pass_over_moved_subscriptions(store: str, start: tuple[int, int], known: set[tuple[str, str]]) -> int:
-    """Replace the moved records of subscriptions behind a position of a journal; return their number.
+    """Replace the moved records of subscriptions after a position of a journal; return their number.
 
-    ``start`` is the data file and the offset from which the broker reads on; ``known`` are the (destination, key) pairs
-    of the subscriptions of its index. A data file with such a record is replaced by another one, so that another name
-    of it keeps its content. Raises OSError.
+    ``start`` is the data file and the offset from which the broker reads; ``known`` are the (destination, key) pairs
+    of the subscriptions of its index. A data file with such a record is replaced by a new file, so that hard links to
+    the old file keep their content. Raises OSError.
     """
     present = set(known)
     number, offset = start
@@ -79,7 +79,7 @@ def _replace_by_traces(path: str, spans: list[tuple[int, int]]) -> None:
 
 
 def _trace(size: int) -> bytes:
-    """Return the command of a trace that has this length: kind, and a framed message of one text or of two."""
+    """Return the command of a trace record with this length: kind, and a framed message with one or two texts."""
     frame = size - 1
     for prefix in range(1, 5):
         body = frame - prefix
@@ -89,7 +89,7 @@ def _trace(size: int) -> bytes:
 
 
 def _texts(size: int) -> bytes:
-    """Return fields of text that fill a message: one, or two where the length of one has no such size."""
+    """Return text fields that fill a message of this size: one, or two if one field cannot have the size."""
     for prefix in range(1, 5):
         text = size - 1 - prefix
         if text >= 0 and len(encode_varint(text)) == prefix:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a message as kahaDB stores it: an OpenWire frame, loosely encoded, without a cache.
 
-Releases before 5.13 write version 6 of OpenWire, later ones version 11 into stores that they began (OpenWireFormat,
-CommandTypes.PROTOCOL_STORE_VERSION). Which one it is, only the frame's length shows.
+Releases before 5.13 write version 6 of OpenWire; later releases write version 11 to stores that they created
+(OpenWireFormat, CommandTypes.PROTOCOL_STORE_VERSION). Only the length of the frame shows the version.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _MESSAGE_ID, _LOCAL_TRANSACTION, _XA_TRANSACTION = 110, 111, 112
 class StoredMessage:
     """One message as a kahaDB store holds it: its OpenWire frame, and the offsets of its parts.
 
-    ``frame`` is all of it, with its length in front; ``version`` is that of OpenWire.
-    The offsets count bytes of the frame: where the destination begins, the transaction, the rest (the original
-    destination and all else), and the message id; ``content`` are start and end of the body.
+    ``frame`` is the whole frame, which begins with its length; ``version`` is the version of OpenWire. Offsets in
+    bytes of the frame are those of the destination, the transaction, the rest (from the original destination on) and
+    the message id. ``content`` are start and end of the body.
     """
 
     frame: bytes
@@ -39,7 +39,7 @@ class StoredMessage:
 
 
 class _FrameReader:
-    """A position in a frame. Raises ValueError, struct.error for what is not as the version says."""
+    """A position in a frame. Methods raise ValueError or struct.error for data that does not match the version."""
 
     def __init__(self, frame: bytes, version: int) -> None:
         self.frame, self.version, self.at = frame, version, _HEAD.size
@@ -97,7 +97,7 @@ class _FrameReader:
 
 
 def read_message(frame: bytes) -> StoredMessage:
-    """Return an OpenWire message with the offsets of its parts. Raises ValueError for bytes that are none."""
+    """Return an OpenWire message with the offsets of its parts. Raises ValueError for other data."""
     for version in VERSIONS:
         try:
             return _read(frame, version)
@@ -150,7 +150,7 @@ def event_id(frame: bytes) -> str:
     try:
         start, stop = read_message(frame).content
         body = frame[start:stop]
-        # The body of a text message has its length in front.
+        # The body of a text message begins with its length.
         event = parse_json(body[body.index(b"{") :])
         identity = event.get("eventId")
     except (ValueError, AttributeError):

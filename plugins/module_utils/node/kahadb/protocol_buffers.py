@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the protocol buffers of kahaDB's records where they lie, in a mapped file."""
+"""Reads the protocol buffers of kahaDB's records in place, in a memory-mapped file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from ..protocols import read_varint
 
 MAX_NAME = 1 << 20
-"""Bytes of a destination, message id, subscription or transaction: a longer one counts as not readable."""
+"""Maximum bytes of a destination, message id, subscription or transaction; a longer one counts as unreadable."""
 _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 
 
 def short_bytes(data: mmap.mmap, start: int, stop: int) -> bytes:
-    """Return the bytes of a protocol buffer's field. Raises ValueError where they are more than ``MAX_NAME``."""
+    """Return the bytes of a protocol buffer's field. Raises ValueError for more than ``MAX_NAME`` bytes."""
     if stop - start > MAX_NAME:
         raise ValueError("a name is too long")
     return bytes(data[start:stop])

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Finds which messages of durable subscriptions a broker loses that builds its index from the journal."""
+"""Determines which messages of durable subscriptions are lost when a broker builds its index from the journal."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class RebuildRefusedError(Exception):
 
 
 def find_rebuild_risk(store: str, index_stores: Iterable[str] = ()) -> RebuildRisk:
-    """Return what a broker loses of the durable subscriptions of a kahaDB store that builds its index from the journal.
+    """Return what durable subscriptions of a kahaDB store lose when a broker builds its index from the journal.
 
-    The subscriptions are those of the store's index, of an index that was moved aside, of a kept copy, of the same in
-    ``index_stores``, and of the journal. While the journal has all data files since its first one nothing is at risk,
-    but on releases that pass over the records of subscriptions (5.11.4: "ignoring add sub command during recovery
-    replay"), as every release with an index of version 5 may, and one whose index cannot be read. Raises OSError.
+    The subscriptions are those of the store's index, of an index that was moved aside, of a kept copy, of the same
+    files in ``index_stores``, and of the journal. If the journal has all data files since its first one, nothing is at
+    risk, except on releases that skip the records of subscriptions (5.11.4: "ignoring add sub command during recovery
+    replay"). An index of version 5, and one that cannot be read, may be of such a release. Raises OSError.
     """
     known, versions = _known_subscriptions([store, *index_stores])
     is_complete = bool(versions)
@@ -55,7 +55,7 @@ def find_rebuild_risk(store: str, index_stores: Iterable[str] = ()) -> RebuildRi
 
 
 def _known_subscriptions(stores: Iterable[str]) -> tuple[set[tuple[str, str]], set[int]]:
-    """Return the subscriptions of all indexes that can be read, and the versions of these."""
+    """Return the subscriptions of all readable indexes, and the versions of these indexes."""
     known: set[tuple[str, str]] = set()
     versions: set[int] = set()
     for store in stores:

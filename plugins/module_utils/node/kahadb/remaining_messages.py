@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts the messages that are left in a kahaDB store of 5.3 to 5.7, from its journal.
 
-A broker of these releases cannot count them: the management view of a durable subscription without a
-client says 0, whatever waits for it (measured on 5.5.1). The journal shows them, whether the broker runs
-or not: every message that was stored and every acknowledgement stands there, and a file of it is
-only removed when no message in it is left (source: MessageDatabase.checkpointUpdate).
-Invariant: a count is never too low for a queue or for a subscription that is known. It may be too
-high where the file with the acknowledgement was removed before the one with the message.
+A broker of these releases cannot count them: JMX reports 0 messages for a durable subscription without a connected
+client (measured on 5.5.1). The journal has every stored message and every acknowledgement, whether the broker runs or
+not. The broker removes a data file only when no message in it is left (source: MessageDatabase.checkpointUpdate).
+Invariant: the count of a queue or of a known subscription is never too low. It may be too high if the file with the
+acknowledgement was removed before the file with the message.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from . import journal
 from .journal import Command
 
 MAX_RECORDS = 20_000_000
-"""Messages, acknowledgements and subscriptions that are held in memory at most."""
+"""Maximum number of messages, acknowledgements and subscriptions in memory."""
 
 
 @dataclass
 class MessageCounts:
     """The numbers of messages left in a store: by queue, by (topic, subscription), and by topic.
 
-    ``prepared`` are XA transactions in doubt. ``whole``: the journal was never shortened, so that every
-    subscription that exists stands in it.
+    ``prepared`` is the number of XA transactions in doubt. ``whole``: no data file was ever removed, so the journal has
+    every subscription.
     """
 
     queues: dict[str, int] = field(default_factory=dict)
@@ -44,8 +43,8 @@ class MessageCounts:
 def count_remaining(directory: str, known: Iterable[tuple[str, str]] | None = None) -> MessageCounts:
     """Return the numbers of messages left in a kahaDB store by queue and subscription, counted from its journal.
 
-    ``known``: the (topic, subscription key) pairs that exist; None: those that the journal itself knows. Raises
-    NodeError for a journal that cannot be read to its end.
+    ``known``: the existing (topic, subscription key) pairs; None: those in the journal. Raises NodeError for a journal
+    that cannot be read to its end.
     """
     try:
         open_directory(directory).close()
@@ -82,9 +81,7 @@ class RecoverySimulation:
         self._held = 0
 
     def apply(self, command: Command) -> None:
-        """Apply the next journal record to the simulated store. Raises NodeError if it would
-        need too much memory.
-        """
+        """Apply the next journal record to the simulated store. Raises NodeError above ``MAX_RECORDS`` records."""
         for effective_command in self._transactions.records_in_effect(command):
             self._do(effective_command)
         if self._held + self._transactions.held > MAX_RECORDS:
@@ -119,9 +116,9 @@ class RecoverySimulation:
             self._messages[name].pop(command.message)
 
     def _subscribe(self, topic: str, key: str, creates: bool) -> None:
-        """Make or remove a subscription; one that is made again keeps what waits for it."""
+        """Create or remove a subscription; a subscription that is created again keeps its waiting messages."""
         if creates and key not in self._known[topic]:
-            # Acknowledgements of before stay: the record may be one that a clean-up moved.
+            # Earlier acknowledgements are kept, because a cleanup may have moved the record.
             self._known[topic] |= {key}
             self._born[topic, key] = len(self._messages[topic])
             self._gone.discard((topic, key))
@@ -134,8 +131,8 @@ class RecoverySimulation:
     def counts(self, existing: set[tuple[str, str]] | None = None) -> MessageCounts:
         """Return the numbers of messages left after the journal records applied so far.
 
-        For a subscription whose making the journal no longer holds, all messages that it has not acknowledged are
-        counted.
+        For a subscription whose first record is no longer in the journal, all messages that it has not acknowledged
+        count.
         """
         seen = {(topic, key) for topic, keys in self._known.items() for key in keys}
         seen |= {pair for pair in self._acked if pair not in self._gone}
@@ -162,11 +159,13 @@ class RecoverySimulation:
     def lost_by_rebuild(
         self, known: set[tuple[str, str]], *, is_complete: bool, reads_records: bool
     ) -> dict[tuple[str, str], int]:
-        """Return how many messages each durable subscription loses at most when the index is built from this journal.
+        """Return the maximum number of messages that each durable subscription loses when the index is built from this
+        journal.
 
-        By topic and subscription key. ``known``: (destination, key) pairs that existed beside those of the journal; not
-        ``is_complete``: further ones may have, whose key is empty here. A subscription gets the messages behind its
-        record, and none without a record, or where the broker passes over records (not ``reads_records``).
+        The keys are topic and subscription key. ``known``: (destination, key) pairs in addition to those of the
+        journal. ``is_complete`` False: there may be other subscriptions, which are listed with an empty key. A
+        subscription gets the messages after its record. It gets none without a record, or if the broker skips such
+        records (``reads_records`` False).
         """
         pairs = known | set(self._acked) | {(topic, key) for topic, keys in self._known.items() for key in keys}
         if not is_complete:
@@ -185,9 +184,9 @@ class RecoverySimulation:
         return lost
 
     def _remaining(self, positions: dict[str, int], pair: tuple[str, str]) -> int:
-        """Return the number of a topic's messages since the subscription was made, less those that it acknowledged.
+        """Return the number of a topic's messages since the subscription was created, without the acknowledged ones.
 
-        Takes time in proportion to the subscription's own acknowledgements.
+        The time is proportional to the number of the subscription's acknowledgements.
         """
         born = self._born.get(pair, 0)
         taken = sum(1 for message in self._acked.get(pair, ()) if positions.get(message, -1) >= born)

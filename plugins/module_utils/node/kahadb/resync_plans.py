@@ -1,9 +1,9 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the plan of a store's exchange, written before the exchange, so that an interrupted resync can be finished.
+"""Keeps the plan for replacing a store, written before the replacement, so that an interrupted resync can be finished.
 
-Root keeps the plans for stores of other accounts in a directory that it alone can enter, and takes the names of what it
-renames from there only. An account that exchanges its own store keeps the plan beside the store.
+Root keeps the plans for stores of other accounts in a directory that only root can enter, and uses only the file names
+in these plans for renames. An account that replaces its own store keeps the plan next to the store.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _BACKUP = re.compile(r"(?:\.before-\d{8}T\d{6}Z(?:-\d{1,2})?)?", re.ASCII)
 class ResyncPlan:
     """The plan for replacing a store by a copy of the other node's store, written so that it survives an interruption.
 
-    The directory ``staging`` takes the store's place, and the old store is renamed to ``backup``. Both are names beside
-    the store; ``backup`` is empty where there was no store. ``before`` is the fingerprint of the backup's files,
-    ``source`` the host that had the store.
+    The directory ``staging`` replaces the store, and the old store is renamed to ``backup``. Both are names in the
+    parent directory of the store; ``backup`` is empty if there was no store. ``before`` is the fingerprint of the
+    backup's files, ``source`` the host from which the copy came.
     """
 
     store: str
@@ -43,15 +43,15 @@ class ResyncPlan:
 
 
 def write_plan(plan: ResyncPlan, account: SystemAccount) -> None:
-    """Write the plan for replacing a store durably, in one step. Raises NodeError, OSError."""
+    """Write the plan for replacing a store durably and atomically. Raises NodeError, OSError."""
     with _open(plan.store, account, make=True) as directory:
         directory.replace_file(_name(plan.store, account), json.dumps(asdict(plan)).encode() + b"\n", 0o600)
 
 
 def read_plan(store: str, account: SystemAccount) -> ResyncPlan | None:
-    """Return the plan for replacing a store that was begun and not finished, or None.
+    """Return the plan of an unfinished replacement of a store, or None.
 
-    Raises NodeError for a plan that is not what ``write_plan`` writes; OSError.
+    Raises NodeError for a plan that ``write_plan`` did not write; OSError.
     """
     try:
         with _open(store, account, make=False) as directory:
@@ -75,7 +75,7 @@ def read_plan(store: str, account: SystemAccount) -> ResyncPlan | None:
 
 
 def has_plan(store: str, account: SystemAccount) -> bool:
-    """Return whether replacing a store by a copy was begun and not finished: its plan is there."""
+    """Return whether the replacement of a store by a copy is unfinished, which is so if its plan exists."""
     try:
         with _open(store, account, make=False) as directory:
             return bool(directory.exists(_name(store, account)))
@@ -91,10 +91,10 @@ def remove_plan(store: str, account: SystemAccount) -> None:
 
 
 def untrusted_plan(store: str, account: SystemAccount) -> str:
-    """Return in one line what to do about a plan file that other accounts than root could have written; empty without
-    one.
+    """Return an error message for a plan file that accounts other than root could have written; empty without one.
 
-    Earlier versions left plans there, and so can the account. Raises UntrustedPathError, OSError.
+    Earlier versions wrote plans next to the store, where the account can also write. Raises UntrustedPathError,
+    OSError.
     """
     if account.is_own:
         return ""
@@ -115,9 +115,9 @@ def _name(store: str, account: SystemAccount) -> str:
 
 
 def _open(store: str, account: SystemAccount, make: bool) -> Directory:
-    """Open the directory in which the plan lies.
+    """Open the directory of the plan. Raises NodeError if another account could have written the plan.
 
-    Raises NodeError where another account could have put the plan there.
+    ``make``: create the directory if it does not exist.
     """
     if account.is_own:
         return open_directory(os.path.dirname(store))

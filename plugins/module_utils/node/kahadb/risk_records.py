@@ -1,8 +1,8 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Records in a kahaDB store what a start without a usable index put at risk, and reads these records.
+"""Records in a kahaDB store which messages a start without a usable index put at risk, and reads these records.
 
-STORE/at-risk/TIME-N.json   one such start; the operator removes the file when it is read
+STORE/at-risk/TIME-N.json   one such start; operators remove the file after they have read it
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..foreign_data import parse_json
 from ..printable import counted, printable
 
 DIRECTORY = "at-risk"
-"""The name of the directory, in a store, with the records of what starts without a usable index put at risk."""
+"""The directory in a store with the records of starts without a usable index."""
 _LISTED = 3
 _MOST_BYTES = 1 << 20
 _MOST_RECORDS = 100
@@ -34,9 +34,9 @@ _END_OF_TIME = 253_402_300_800
 class RebuildRisk:
     """The messages that durable subscriptions lose when a broker builds the index of a store from the journal.
 
-    ``messages`` are the most that each subscription can lose, by topic and key (``client:name``); None where the
-    journal is too large to count them. The key is empty for subscriptions without a known name: the journal no longer
-    holds them, and the index cannot be read. ``is_complete`` False: there may be such subscriptions.
+    ``messages`` is the maximum number of messages that each subscription can lose, by topic and key (``client:name``);
+    None if the journal is too large to count them. The key is empty for subscriptions without a known name, which are
+    neither in the journal nor in a readable index. ``is_complete`` False: there may be such subscriptions.
     """
 
     messages: Mapping[tuple[str, str], int | None]
@@ -46,7 +46,7 @@ class RebuildRisk:
         return bool(self.messages)
 
     def describe(self) -> str:
-        """Return the subscriptions at risk as words, the first three by name."""
+        """Return a text that lists the subscriptions at risk, the first three by name."""
         names = [
             f"{printable(key) or 'unknown subscriptions'} of topic://{printable(topic)} "
             f"({'an unknown number' if number is None else f'at most {number:,}'})"
@@ -82,11 +82,11 @@ class RiskRecord:
 
     @property
     def subscription_count(self) -> int:
-        """The number of subscriptions at risk, also of those that the record does not list."""
+        """The number of subscriptions at risk, including those that the record does not list."""
         return len(self.risk.messages) + self.more
 
     def describe(self) -> str:
-        """Return a sentence: which subscriptions were at risk, when, and the record's path."""
+        """Return a text with the subscriptions at risk, the time of the start, and the record's path."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.time))
         return f"{self._subscriptions()}, at the start of {moment} ({printable(self.path)})"
 
@@ -106,8 +106,8 @@ class RiskRecord:
 def record_risk(directory: str, store: str, reason: str, risk: RebuildRisk) -> str:
     """Record durably what a start of ``store`` without its index puts at risk; return the path of the record.
 
-    ``directory`` is the store, or the shared directory of a fenced one. What the newest record has is not recorded
-    once more. Raises OSError.
+    ``directory`` is the store, or the shared directory of a fenced store. If the newest record has the same content,
+    no new record is written. Raises OSError.
     """
     rows = risk.rows()
     earlier = read_risk_records(directory)
@@ -131,7 +131,7 @@ def record_risk(directory: str, store: str, reason: str, risk: RebuildRisk) -> s
 
 
 def read_risk_records(directory: str) -> list[RiskRecord]:
-    """Return the records of a store, oldest first; the newest 100. What is no record is left out. Raises OSError."""
+    """Return the newest 100 records of a store, oldest first, without other files. Raises OSError."""
     records = []
     folder = os.path.join(directory, DIRECTORY)
     try:

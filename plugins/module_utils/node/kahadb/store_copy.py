@@ -1,15 +1,15 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Copies a store from one host to another, in chunks and verified, and puts the copy in place by a rename.
+"""Copies a store from one host to another, in verified chunks, and replaces the old store by a rename.
 
-On the disk of the host that receives, beside the store ``S``: ``S.resync-ID`` holds the copy while
-it grows, file by file (``NAME.part`` is not whole yet); ``S.before-TIME`` is the store that was there, untouched, with
-its sums in ``S.before-TIME.json``. A resync plan says that the copy is being put in place. A run continues whatever an
-interrupted one has left there. Nothing is ever overwritten, and no backup is ever removed.
+The receiving host has these files next to the store ``S``: ``S.resync-ID`` contains the copy during the transfer
+(``NAME.part`` is an incomplete file). ``S.before-TIME`` is the unchanged previous store, with its checksums in
+``S.before-TIME.json``. A resync plan records that the replacement has begun. A run continues an interrupted run.
+Nothing is ever overwritten, and no backup is ever removed.
 
-Two accounts act, which may be one: the store's owner does all that has to do with files of the store and the copy; the
-directory in which they lie is changed by its keeper, which is root where root alone can write there, and otherwise
-the owner. Root itself opens and renames nothing that another account could have exchanged.
+Up to two accounts act. The store's owner handles all files of the store and of the copy. The keeper changes their
+parent directory; it is root if only root can write there, else the owner. Root opens and renames nothing that another
+account could have exchanged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .resync_plans import ResyncPlan
 from .store_files import Manifest, identity
 
 CHUNK = 8 << 20
-"""Bytes of a chunk: small enough to be a module's argument, large enough to be worth a module's start."""
+"""Bytes of a chunk: small enough for a module's argument, and large enough to justify the start of a module."""
 _SPARE = 64 << 20
 
 
@@ -62,8 +62,8 @@ class Location:
 def locate_store(store: str, user: str | None = None) -> Location:
     """Return a store's absolute path, and the accounts with which to change its files and its parent directory.
 
-    ``user`` is the broker's account as the inventory names it. Raises NodeError where root would have to act as
-    itself in what others can exchange; OSError.
+    ``user`` is the broker's account in the inventory. Raises NodeError if root would have to act in directories in
+    which other accounts can exchange files; OSError.
     """
     store = os.path.abspath(store)
     owner = account_for(store, user)
@@ -71,18 +71,18 @@ def locate_store(store: str, user: str | None = None) -> Location:
 
 
 def manifest(store: str, user: str | None = None) -> dict[str, dict[str, Any]]:
-    """Return size, SHA-256 and mode of every file of a store but its lock, by path. Raises NodeError, OSError."""
+    """Return size, SHA-256 and mode of every file of a store except its lock, by path. Raises NodeError, OSError."""
     file_attributes: dict[str, dict[str, Any]] = run_as(account_for(store, user), store_files.manifest, store)
     return file_attributes
 
 
 def refuse_locked(store: str, user: str | None = None) -> None:
-    """Raise NodeError where a broker holds the lock of the store; OSError where the store cannot be read."""
+    """Raise NodeError if a broker holds the lock of the store; OSError if the store cannot be read."""
     run_as(account_for(store, user), store_files.refuse_locked, store)
 
 
 def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -> str:
-    """Return why a store on this host could not be replaced by a copy, on one line; empty if it could.
+    """Return the reason why a store on this host cannot be replaced by a copy, on one line; empty if it can.
 
     ``needed``: bytes of the new store.
     """
@@ -114,7 +114,7 @@ def _is_mount_point(parent: Directory, name: str) -> bool:
 
 
 def is_replacement_unfinished(store: str, user: str | None = None) -> bool:
-    """Return whether replacing the store by a copy was begun and not finished. Raises NodeError, OSError."""
+    """Return whether the replacement of the store by a copy is unfinished. Raises NodeError, OSError."""
     try:
         return bool(resync_plans.has_plan(store, account_for(store, user)))
     except UntrustedPathError:
@@ -122,10 +122,9 @@ def is_replacement_unfinished(store: str, user: str | None = None) -> bool:
 
 
 def stage_copy(store: str, files: Manifest, user: str | None = None) -> dict[str, int]:
-    """Make the directory for a copy of the other node's store, filled with the files that this host's store has
-    already.
+    """Create the directory for a copy of the other node's store, with the identical files of this host's store.
 
-    Returns the files that have yet to come, and from which byte on. Raises NodeError, OSError.
+    Returns the files that must still be transferred, each with its first missing byte. Raises NodeError, OSError.
     """
     where = locate_store(store, user)
     _refuse_untrusted_plan(where)
@@ -149,7 +148,7 @@ def _other_stagings(path: str, prefix: str, but: str) -> list[str]:
 
 
 def _make_staging(where: Location, prefix: str, staging: str, mode: int) -> None:
-    """Make the directory for this copy; remove those of earlier copies, which are empty by now."""
+    """Create the directory for this copy; remove those of earlier copies, which must be empty."""
     with open_directory(where.parent) as parent:
         for name in parent.names():
             if name.startswith(prefix) and parent.is_directory(name) and name != staging:
@@ -160,7 +159,7 @@ def _make_staging(where: Location, prefix: str, staging: str, mode: int) -> None
             with parent.subdirectory(staging) as there:
                 if there.own_status().st_uid == where.owner.uid:
                     return
-            # Made by a run that ended before it gave it away; what holds anything is not removed.
+            # A run created this directory and ended before it changed the owner; only an empty directory is removed.
             parent.remove_directory(staging)
         ids = (-1, -1) if where.owner.is_own else (where.owner.uid, where.owner.gid)
         parent.make_directory(staging, mode, *ids).close()
@@ -182,7 +181,7 @@ def pack_chunk(piece: bytes) -> str:
 def unpack_chunk(data: str) -> bytes:
     """Return the bytes of a chunk of a file, from the compressed base64 text in which it was sent.
 
-    Raises NodeError for text that is no chunk, or larger than any.
+    Raises NodeError for text that is not a chunk, or too large.
     """
     try:
         return inflate_text(data, CHUNK)
@@ -193,9 +192,9 @@ def unpack_chunk(data: str) -> bytes:
 def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str, user: str | None = None) -> int:
     """Append a compressed chunk to a file of a store's growing copy; return the file's length after it.
 
-    The last chunk completes the file, whose SHA-256 is checked then.
+    After the last chunk the SHA-256 of the file is checked.
 
-    Raises NodeError for a chunk that does not follow, or a file whose sum is wrong.
+    Raises NodeError for a chunk with a wrong offset, or for a file with a wrong checksum.
     """
     where = locate_store(store, user)
     staging = where.sibling(_staging(where, files))
@@ -205,8 +204,8 @@ def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str,
 def replace_by_copy(store: str, files: Manifest, source: str, user: str | None = None) -> str:
     """Replace a store by its complete copy; return the path of the old store's backup, empty if there was no store.
 
-    The copy is verified once more, and the sums of the old store are written down, before
-    anything is renamed. Raises NodeError, OSError.
+    Before the renames the copy is verified again, and the checksums of the old store are written to a file. Raises
+    NodeError, OSError.
     """
     where = locate_store(store, user)
     _refuse_untrusted_plan(where)
@@ -225,9 +224,9 @@ def replace_by_copy(store: str, files: Manifest, source: str, user: str | None =
 
 
 def finish_replacement(store: str, user: str | None = None) -> str:
-    """Finish replacing a store by its copy, as the written plan says; return the path of the old store's backup.
+    """Finish the replacement of a store by its copy, according to the plan; return the path of the old store's backup.
 
-    Returns "" where there is no plan, or was no store. Raises NodeError, OSError.
+    Returns "" if there is no plan, or was no store. Raises NodeError, OSError.
     """
     where = locate_store(store, user)
     _refuse_untrusted_plan(where)
@@ -244,7 +243,7 @@ def finish_replacement(store: str, user: str | None = None) -> str:
 
 
 def _exchange(path: str, name: str, staging: str, backup: str) -> None:
-    """Rename the store to its backup and the copy to the store, where that is not done yet."""
+    """Rename the store to its backup and the copy to the store, unless this was done already."""
     with open_directory(path) as parent:
         store, has_store = os.path.join(path, name), parent.is_directory(name)
         has_staging, has_backup = parent.is_directory(staging), bool(backup) and parent.is_directory(backup)
@@ -265,7 +264,7 @@ def _exchange(path: str, name: str, staging: str, backup: str) -> None:
 
 
 def _write_sums(path: str, name: str, content: str) -> str:
-    """Choose the name of the backup, write the store's sums beside it, and return the name."""
+    """Choose the name of the backup, write the store's checksums next to it, and return the name."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     with open_directory(path) as parent:
         for backup in (f"{name}.before-{stamp}", *(f"{name}.before-{stamp}-{number}" for number in range(1, 100))):
@@ -287,7 +286,7 @@ def _staging(where: Location, files: Manifest) -> str:
 
 
 def _fingerprint(where: Location, name: str) -> str:
-    """Return the identity of a directory beside the store; empty where there is none."""
+    """Return the identity of a directory next to the store; empty if it does not exist."""
     try:
         fingerprint: str = identity(run_as(where.owner, store_files.manifest, where.sibling(name)))
     except FileNotFoundError:

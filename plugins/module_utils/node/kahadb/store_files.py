@@ -1,8 +1,8 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and writes the files of a store, as the process's own account, which is the account that owns the store.
+"""Reads and writes the files of a store as the account of the process, which must be the owner of the store.
 
-Not to be called by root on another account's store: ``store_copy`` and the modules call it by
+Root must not call these functions for another account's store: ``store_copy`` and the modules call them by
 ``system_accounts.run_as``.
 """
 
@@ -33,10 +33,10 @@ _OF_HOST = frozenset({kept_index.DIRECTORY, risk_records.DIRECTORY})
 
 
 def manifest(store: str) -> dict[str, dict[str, Any]]:
-    """Return size, SHA-256 and mode of every file of a store but its lock, by path.
+    """Return size, SHA-256 and mode of every file of a store except its lock, by path.
 
-    The kept copy of its index and the records of what was at risk are of the host, and left out. Raises NodeError
-    for anything but plain files and directories, OSError.
+    The kept copy of its index and its risk records belong to the host, and are left out. Raises NodeError for anything
+    but regular files and directories, OSError.
     """
     file_attributes = {}
     with open_directory(store) as top:
@@ -87,7 +87,7 @@ def store_mode(store: str) -> int | None:
 def is_locked(store: str) -> bool:
     """Return whether a broker holds the lock of a kahaDB store; the lock is released again if it was free.
 
-    Raises UntrustedPathError for a lock that is no file, OSError.
+    Raises UntrustedPathError for a lock that is not a regular file, OSError.
     """
     try:
         with open_directory(store) as directory:
@@ -104,13 +104,13 @@ def is_locked(store: str) -> bool:
 
 
 def refuse_locked(store: str) -> None:
-    """Raise NodeError where a broker holds the lock of the store."""
+    """Raise NodeError if a broker holds the lock of the store."""
     if is_locked(store):
         raise NodeError(f"a running broker holds the lock of {store}: stop this broker")
 
 
 def allocated_bytes(store: str) -> int:
-    """Return the bytes that a store takes of its disk, holes excluded; 0 where there is no store."""
+    """Return the disk usage of a store in bytes, without holes; 0 if the store does not exist."""
     total = 0
     with suppress(FileNotFoundError), open_directory(store) as top:
         for directory, name in top.walk():
@@ -120,9 +120,9 @@ def allocated_bytes(store: str) -> int:
 
 
 def fill_staging(store: str, staging: str, files: Manifest) -> dict[str, int]:
-    """Copy the files of this host's store that the other node's store has, too, into the directory of its growing copy.
+    """Copy those files of this host's store that are identical in the other node's store into the copy's directory.
 
-    Returns the files that have yet to come, and from which byte on. Raises NodeError, OSError.
+    Returns the files that must still be transferred, each with its first missing byte. Raises NodeError, OSError.
     """
     wanted: dict[str, int] = {}
     with open_directory(staging) as top:
@@ -145,7 +145,7 @@ def write_piece(staging: str, files: Manifest, name: str, offset: int, piece: by
 
     The last chunk completes the file.
 
-    Raises NodeError for a chunk that does not follow, or a file whose sum is wrong.
+    Raises NodeError for a chunk with a wrong offset, or for a file with a wrong checksum.
     """
     entry = files[name]
     with open_directory(staging) as top, _directory_of(top, name) as (directory, plain):
@@ -155,7 +155,7 @@ def write_piece(staging: str, files: Manifest, name: str, offset: int, piece: by
             raise NodeError(f"{path}: byte {offset} was sent, but byte {length} was expected: run the playbook again")
         with os.fdopen(_open_part(directory, plain + PART), "r+b") as file:
             file.seek(offset)
-            # The end of a journal file is reserved and holds nothing: it stays a hole.
+            # The end of a data file is preallocated and empty: it stays a hole.
             file.write(piece.rstrip(b"\0"))
             file.truncate(offset + len(piece))
             file.flush()
@@ -222,7 +222,7 @@ def _is_whole(directory: Directory, name: str, entry: Mapping[str, Any]) -> bool
 
 
 def _copy_own(store: str, name: str, directory: Directory, plain: str, entry: Mapping[str, Any]) -> bool:
-    """Copy a file from this host's store into the copy; return False where the store has no identical file."""
+    """Copy a file from this host's store into the copy; return False if the store has no identical file."""
     try:
         with open_directory(store) as top, _directory_of(top, name) as (source_directory, source_name):
             if not _is_whole(source_directory, source_name, entry):
@@ -243,9 +243,9 @@ def _copy_own(store: str, name: str, directory: Directory, plain: str, entry: Ma
 
 
 def _open_part(directory: Directory, part: str) -> int:
-    """Open the growing file of a copy, made if need be; return its descriptor.
+    """Open or create an incomplete file of a copy; return its descriptor.
 
-    One with a second hard link is refused.
+    A file with a second hard link raises UntrustedPathError.
     """
     descriptor: int
     try:
@@ -258,7 +258,7 @@ def _open_part(directory: Directory, part: str) -> int:
 def _received_length(directory: Directory, part: str, size: int) -> int:
     """Return how many bytes of a file have arrived.
 
-    One that is too long, or as long and yet incomplete, begins anew.
+    A file that is too long, or has its full size and was not completed, restarts at 0.
     """
     try:
         descriptor = directory.open_file(part, owners={os.geteuid()}, single_name=True)
@@ -276,7 +276,7 @@ def _received_length(directory: Directory, part: str, size: int) -> int:
 
 
 def _complete_file(directory: Directory, name: str, descriptor: int, entry: Mapping[str, Any], path: str) -> None:
-    """Verify a file that has arrived completely, and give it its name. Raises NodeError for a wrong sum."""
+    """Verify a complete file, and rename it to its final name. Raises NodeError for a wrong checksum."""
     if sha256(descriptor) != entry["sha256"]:
         directory.unlink(name + PART)
         raise NodeError(f"{path} was damaged in transfer: run the playbook again")

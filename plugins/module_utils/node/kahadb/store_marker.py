@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and writes the marker in a shared store, which one node of a pair writes and the other finds."""
+"""Reads and writes the marker in a shared store, with which a playbook proves that both nodes mount the same share."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ..process.system_accounts import SystemAccount, account_for, account_to_ren
 
 MARKER = ".activemq-fleet-pair"
 _LIMIT = 255
-"""Characters that a line of the marker may have at most, as host names do, after which pairs are named."""
+"""Maximum characters of a line of the marker: the limit of host names, after which pairs are named."""
 _PATIENCE = 60.0
-"""Seconds within which reading the store's marker must end."""
+"""Timeout in seconds for reading the store's marker."""
 _UNREADABLE = "(not the name of a pair)"
 
 
 def read_marker_state(directory: str, user: str | None = None) -> dict[str, Any]:
     """Return whether a store exists, is mounted, was used and is fenced, and the lines of its store marker.
 
-    It is read as the account ``user``. Where ``user`` is no account of this host the store's owner reads. ``marked``:
-    the marker's lines, None without one. Raises NodeError for what is no store or marker; OSError, for instance for
-    a share whose server is away.
+    The store is read as the account ``user``, or as its owner if ``user`` is not an account of this host. ``marked``:
+    the marker's lines, None without a marker. Raises NodeError for an invalid store or marker; OSError, for instance
+    if the server of the share is unreachable.
     """
     account = account_for(directory, user if user and is_account(user) else None)
     return {"mounted": _mounted(directory), **run_as(account, _read_state, directory, patience=_PATIENCE)}
@@ -38,7 +38,7 @@ def _read_state(directory: str) -> dict[str, Any]:
         store_state = {
             "exists": True,
             "used": has_messages(directory),
-            # A fenced store has a directory where brokers without a guard look for their lock.
+            # A fenced store has a directory in place of the lock file of brokers without a guard.
             "fenced": store.is_directory("lock"),
             "marked": read_marker(store),
         }
@@ -49,8 +49,8 @@ def read_marker(store: Directory) -> list[str] | None:
     """Return the lines of a store's marker file: the pair's name, and the id of the playbook run; None without a
     marker.
 
-    A line that is too long or cannot be printed is no name: words in parentheses take its place. Whoever owns the
-    store can have written it, so it serves for comparison only. Raises UntrustedPathError, OSError.
+    A line that is too long or not printable is replaced by a text in parentheses. The owner of the store may have
+    written the marker, so it must be used for comparison only. Raises UntrustedPathError, OSError.
     """
     try:
         text = store.read_file(MARKER, 2 * _LIMIT + 2).decode(errors="replace")
@@ -61,10 +61,10 @@ def read_marker(store: Directory) -> list[str] | None:
 
 
 def claim_empty_store(directory: str, pair: str, word: str, user: str | None = None) -> bool:
-    """Write the marker file that ties an empty store to its pair; return False if there is a marker already.
+    """Write the marker file that assigns an empty store to its pair; return False if a marker exists already.
 
-    ``word`` is the playbook run's, for the other node to find; ``user`` is the account that writes. The store's
-    directory is made only below a mount point. Raises NodeError for a store that may not be claimed.
+    ``word`` is the id of the playbook run, which the other node compares; ``user`` is the account that writes. The
+    store's directory is created only below a mount point. Raises NodeError for a store that must not be claimed.
     """
     marker_state = read_marker_state(directory, user)
     if marker_state["marked"] is not None:
@@ -86,7 +86,7 @@ def claim_empty_store(directory: str, pair: str, word: str, user: str | None = N
 
 
 def _make_missing(path: str, account: SystemAccount, mode: int, owner: SystemAccount) -> None:
-    """Make the store's directory and missing ones above it, each as the account that may write in its parent."""
+    """Create the store's directory and its missing parents, each as the account that may write in its parent."""
     parent, name = os.path.split(path)
     if not os.path.lexists(parent):
         _make_missing(parent, account, 0o755, own_account())
@@ -96,7 +96,7 @@ def _make_missing(path: str, account: SystemAccount, mode: int, owner: SystemAcc
 
 
 def _make_or_give(parent: str, name: str, mode: int, uid: int, gid: int) -> None:
-    """Make a directory, or set mode and owner of an existing one."""
+    """Create a directory, or set mode and owner of an existing one."""
     with open_directory(parent) as above:
         try:
             above.make_directory(name, mode, uid, gid).close()

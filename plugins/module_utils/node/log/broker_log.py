@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a broker's log files: the records of one process, its phase (starting, waiting, started …), and its last error.
 
-What a log says never outranks what the broker's sockets and answers show.
+Sockets and answers of the broker always take precedence over its log.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _NAMES_ERROR = re.compile(r"(?:[a-z]\w*\.)+\w*(?:Exception|Error)\b|\b(?:ERROR|E
 _SHOWN = 400
 _SLACK = 1.5  # seconds
 _MESSAGE = 120
-"""Characters of a message that are shown at least, before its cause."""
-# Far more than a start writes; a log that has rolled since says nothing of the start any more.
+"""Minimum number of characters of a message that are shown before its cause."""
+# Far more than a start writes; a log that was rotated since then has no records of the start.
 _READ = 4 << 20
 
 
@@ -42,7 +42,7 @@ def phase_since(records: Sequence[Record], since: float) -> Phase:
 
     Pure.
     """
-    # No JVM starts a broker within its first second: records that old are of the previous process.
+    # No JVM starts a broker within one second: earlier records belong to the previous process.
     process_phase = phase_after(record for record in records if _is_of(record, since + _SLACK))
     return replace(phase_after(records), has_started=process_phase.has_started)
 
@@ -65,9 +65,9 @@ def last_error(data: str, since: float = 0) -> str:
 
 
 def printed_error(lines: Sequence[str]) -> str:
-    """Return why a process ended, on one line, from the lines it printed last: its root cause, else its first error.
+    """Return why a process ended, on one line, from its last lines of output: its root cause, else its first error.
 
-    Frames of a stack trace, also those that are only counted (``... 20 more``), are passed over.
+    Frames of a stack trace, also those that are only counted (``... 20 more``), are skipped.
     """
     lines = [line[:COMPARED] for line in lines]
     printed = [line.strip() for line in lines if line.strip() and not _FRAME.match(line)]
@@ -92,7 +92,7 @@ def _tail(data: str, name: str) -> list[str]:
             begin = max(0, os.fstat(file.fileno()).st_size - _READ)
             file.seek(begin)
             lines = file.read(_READ).decode(errors="replace").split("\n")
-            # What is read from its middle on is no line.
+            # The first line may be incomplete.
             return lines[1:] if begin else lines
     except (UntrustedPathError, OSError):
         return []

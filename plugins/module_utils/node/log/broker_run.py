@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tracks a broker's state through its log: its phase (starting, waiting, started …) and the bridges that are up.
 
-The only place where phases are read. What a log says never outranks what the broker's sockets and answers show.
+No other module determines phases. Sockets and answers of the broker always take precedence over its log.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .log_records import Record
 
 PhaseName = Literal["starting", "waiting", "attached", "started", "stopping", "stopped", "failed"]
 
-# What a connected socket looks like: tcp:///127.0.0.1:47178@61616, tcp://name/127.0.0.1:61616,
-# tcp://name:61616. Only a socket that somebody else opened has no name before its address.
+# Forms of a connected socket: tcp:///127.0.0.1:47178@61616, tcp://name/127.0.0.1:61616, tcp://name:61616. Only a socket
+# that the remote end opened has no name before its address.
 _REMOTE = re.compile(r"\w[\w+.-]*://(?P<name>[^/]*?)(?:/(?P<address>[^/]+))?:(?P<port>\d+)(?:@\d+)?(?:\?.*)?")
 
 
@@ -29,7 +29,7 @@ class Phase:
     """The phase of a broker's life that its log shows, such as starting, waiting for the lock, or started.
 
     ``name``: one of ``PhaseName``, or unknown. ``message`` is the record that shows the phase, ``time`` its local time.
-    ``has_started``: the same process logged before that it is started, or attached.
+    ``has_started``: the same process has logged before that it is started or attached.
     """
 
     name: str
@@ -63,8 +63,8 @@ class BridgeUp:
 class BrokerRun:
     """The state of one run of a broker's process, computed from the log events applied so far.
 
-    Everything comes from the log of the run alone, in the log's order. A broker that lost its lock and starts again
-    within its process (5.9 and later) begins anew in phase "starting".
+    Only records of this run count, in their order. A broker that lost its lock and restarts within its process (5.9 and
+    later) returns to the phase "starting".
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class BrokerRun:
         self.promoted = False
         """Whether the broker is a pure slave that took over from its master."""
         self.lost_slave = False
-        """Whether the broker is a pure master that goes on without its slave: their stores differ from then on."""
+        """Whether the broker is a pure master that continues without its slave, so that their stores differ."""
         self._shown_by: Record | None = None
         self._dials_master = False
         self._bridges: dict[str, BridgeUp] = {}
@@ -85,13 +85,12 @@ class BrokerRun:
 
     @property
     def half_links(self) -> tuple[str, ...]:
-        """The names of other brokers' duplex links to this broker that came up without the other broker's id and carry
-        nothing back.
+        """The names of other brokers' duplex links to this broker that were established without the other broker's id
+        and forward nothing in the reverse direction.
 
-        Such links carry nothing back, while the remote broker counts them as up for good. Measured on 5.5.1: the
-        passive end is logged as ``LINK@null``, the first message to the remote broker ends it with a
-        NullPointerException, and the remote failover transport connects again without opening a new passive end. A
-        restart of the link's owner helps.
+        The remote broker permanently counts such a link as established. Measured on 5.5.1: the passive end is logged as
+        ``LINK@null``, the first message to the remote broker ends it with a NullPointerException, and the remote
+        failover transport connects again without opening a new passive end. Restart the owner of the link.
         """
         return tuple(link for link, half in self._responders.items() if half)
 

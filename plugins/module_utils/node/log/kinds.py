@@ -5,8 +5,8 @@
 Each expression was made from the source of all 114 release tags of apache/activemq from 5.3.0 to 6.3.1 and checked
 against the logs of real brokers. ``activemq_fleet.logs`` adds the kinds that only audits read, as data.
 
-Clients choose names that stand in messages, and log4j 1 writes their line ends as they are. So a record is of a kind
-only if a class of ActiveMQ wrote it that has the message in any release, on a thread that may write it.
+Messages contain names that clients choose, and log4j 1 writes their line ends unchanged. So a record matches a kind
+only if the message is in its class of ActiveMQ in any release, and the thread may write it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _PACKAGE = "org.apache.activemq."
 class Kind:
     """A kind of log message: messages of one wording, which the expression ``regex`` matches.
 
-    ``classes`` are the simple names of the classes whose source has the message; empty where they are not known.
-    ``releases`` says at which level which releases write it, as in ``INFO 5.3.0-5.8.0``; empty where nobody needs it.
+    ``classes`` are the simple names of the classes whose source has the message; empty if unknown. ``releases`` lists
+    the levels and releases that write it, such as ``INFO 5.3.0-5.8.0``; empty if unused.
     """
 
     id: str

@@ -70,7 +70,7 @@ class Record:
 
     ``line`` is the number of its first line, from 1. ``time`` is the local time of the broker's host, without a zone,
     because the log holds none. ``stack`` is the text up to the next record, usually a stack trace. ``logger`` (the Java
-    class that wrote the record) and ``thread`` are "" where the record was cut off, by a crash or a rolled file.
+    class that wrote the record) and ``thread`` are "" if the record was cut off, by a crash or a log rotation.
     """
 
     line: int

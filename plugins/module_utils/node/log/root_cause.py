@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the root cause that a Java stack trace names."""
+"""Extracts the root cause from a Java stack trace."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Iterable
 
 CAUSE = "Caused by: "
 SHOWN = 300
-"""Characters that a cause may have at most to be returned in place of a deeper one."""
+"""Maximum characters of a cause that is returned in place of a deeper cause."""
 
 
 def root_cause(lines: Iterable[str]) -> str:
     """Return the deepest ``Caused by:`` of the last exception in a Java stack trace's lines; "" if there is none.
 
-    A cause above the deepest one that repeats its message and says more (which address is in use) is returned instead.
+    A cause above the deepest one that repeats its message with more details (which address is in use) is returned
+    instead.
     """
     causes = [line.strip()[len(CAUSE) :].strip() for line in lines if line.lstrip().startswith(CAUSE)]
     cause = causes.pop() if causes else ""

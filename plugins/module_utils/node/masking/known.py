@@ -100,7 +100,7 @@ class KnownSecrets:
         return f"@{(same or secrets)[0].variable}@"
 
     def replace(self, text: str) -> str:
-        """Return the text with a mark for every known secret, except secrets that look like plain words."""
+        """Return the text with a mark for every known secret, except secrets that resemble plain words."""
         heads = self._by_head
         hits = [at for at in range(len(text) - _HEAD + 1) if text[at : at + _HEAD] in heads] if heads else ()
         if not hits:
@@ -130,7 +130,7 @@ class KnownSecrets:
 
     @property
     def word_like_count(self) -> int:
-        """The number of known secrets that look like plain words, which are masked only as values of secret names."""
+        """The number of known secrets that resemble plain words, which are masked only as values of secret names."""
         return len(self._word_like)
 
 

@@ -70,5 +70,5 @@ def is_english_word(name: str) -> bool:
 
 
 def looks_generated(word: str) -> bool:
-    """Return whether a word looks like a generated password, such as ``hT5x9Qa2``, and not like a path, URI or time."""
+    """Return whether a word resembles a generated password, such as ``hT5x9Qa2``, and not a path, URI or time."""
     return len(word) >= 8 and _NOT_GENERATED.match(word) is None and _GENERATED.search(word[:256]) is not None

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads from a running broker's MBeans how full it is, what waits in it, and which bridges it has.
+"""Reads the usage of a running broker from its MBeans: its limits, its waiting messages, and its bridges.
 
 The names of MBeans are those of 5.3 to 5.7 (``Type=Queue,Destination=…``) and of 5.8 and later (``type=Broker,
 destinationType=Queue,…``); measured on 5.5.1 and 6.3.1.
@@ -15,7 +15,7 @@ from ..process.proc import Process
 from .management import query_mbeans
 
 MOST = 2000
-"""MBeans that are read at most: each costs the broker some 0.1 ms, and a fleet's brokers have some dozens."""
+"""Maximum number of MBeans that are read: each takes about 0.1 ms, and a broker of a fleet has some dozens."""
 _SHOWN = 10
 _LIMITS = ("store", "memory", "temp")
 _BROKER = (
@@ -46,8 +46,8 @@ def usage_of(mbeans: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     subscriptions, ``dlq``: in dead-letter queues. ``queues``: the ten fullest, each with ``name``, ``messages``,
     ``consumers`` and ``dlq``, and where the release counts it ``largest``, the bytes of the largest message since the
     start. ``bridges``: ``link`` (of the broker that dials; empty for the end that was dialled), ``peer`` (the remote
-    brokerName) and ``responder``. ``whole``: all MBeans were read. Empty while the broker has
-    no MBean of its own, as a standby.
+    brokerName) and ``responder``. ``whole``: all MBeans were read. Empty while no MBean of the
+    broker is registered, as on a standby.
     """
     mbean_list = list(mbeans)
     broker = next((mbean for mbean in mbean_list if _kind(mbean) == "broker" and "StorePercentUsage" in mbean), None)
@@ -96,7 +96,7 @@ def _limit(broker: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _queue(known: Mapping[str, Any]) -> dict[str, Any]:
     name = str(known.get("Destination") or known.get("destinationName"))
-    # Releases before 5.11 have no attribute that says so.
+    # Releases before 5.11 have no attribute for dead-letter queues.
     is_dlq = known.get("DLQ") is True or name == "ActiveMQ.DLQ" or name.startswith(("DLQ.", "ActiveMQ.DLQ."))
     consumers = _number(known, "ConsumerCount")
     queue = {"name": name, "messages": _number(known, "QueueSize"), "consumers": consumers, "dlq": is_dlq}

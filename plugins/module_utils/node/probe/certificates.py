@@ -1,8 +1,8 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Finds out when certificates end: that which a connector shows, and those of a PEM file.
+"""Determines when certificates expire: that of a connector, and those of a PEM file.
 
-Only the validity is read, from the certificate's DER (RFC 5280, 4.1): who signed it is not the question here.
+Only the validity is read, from the certificate's DER (RFC 5280, 4.1); the signature is not verified.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def certificates_of_connectors(
 ) -> list[dict[str, object]]:
     """Return ``name``, ``ends`` (the certificate's end) and ``error`` for each connector with TLS, by connecting to it.
 
-    ``ends`` is in seconds since the epoch, and None where ``error`` says why it is not known: a connector that wants
-    a certificate of its client first shows its own only over TLS 1.3.
+    ``ends`` is in seconds since the epoch, or None if it is unknown, for the reason in ``error``. A connector that
+    requires a certificate of its client presents its own certificate first only over TLS 1.3.
     """
     certificate_rows: list[dict[str, object]] = []
     expected = expected_of_process(process)
@@ -48,7 +48,7 @@ def certificates_of_connectors(
 
 
 def certificates_of_file(path: str) -> list[dict[str, object]]:
-    """Return ``name``, ``ends`` and ``error`` of the certificate in a PEM file that ends first, as a list of one."""
+    """Return ``name``, ``ends`` and ``error`` of the first certificate of a PEM file to expire, as a list of one."""
     try:
         texts = list(_pem_texts(read_file(path, _LARGEST)))
         ends = [end_of_certificate(ssl.PEM_cert_to_DER_cert(text.decode("ascii"))) for text in texts]

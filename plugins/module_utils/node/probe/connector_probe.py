@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Probes whether a broker's connectors serve clients: an open port does not show that a broker works.
 
-Over STOMP and MQTT one message is sent to a topic of the probe's own and must come back. Over OpenWire
-the broker's greeting is enough. STOMP is spoken as 1.0, which 5.5 knows and every later release too.
+Over STOMP and MQTT a probe must complete a round trip: it sends a message to its own topic and receives it. Over
+OpenWire the broker's greeting is sufficient. The probe uses STOMP 1.0, which 5.5 and all later releases support.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .deadline_socket import DeadlineSocket
 from .stomp_client import Frame, StompClient, connect_headers
 
 _LIMIT = 1 << 20
-"""Bytes that a broker may send during one probe."""
+"""Maximum bytes that a broker may send during one probe."""
 _PREFETCH = "1"
 _LONGEST_LENGTH = 9
 """Bytes of the longest number of variable length."""
@@ -40,14 +40,14 @@ _RIGHT_ERROR = re.compile(r"(?i)\bnot authori[sz]ed\b|\bunauthori[sz]ed\b|\bacce
 
 @dataclass(frozen=True)
 class ProbeAnswer:
-    """The outcome of probing one connector of a broker: whether it spoke its protocol and returned a message.
+    """The result of probing one connector of a broker: whether it answered in its protocol and returned a message.
 
-    ``answered``: it spoke its protocol, and nothing shows that it does not serve. ``returned``: a message came back;
-    None where that was not tried or the account has no right to it. ``detail`` describes the outcome in words.
-    ``greeted``: the broker itself spoke, with CONNECTED, CONNACK or its OpenWire greeting, whatever became of the
-    message; what holds messages back, such as a memory limit, does not keep a broker from greeting.
-    ``refused_login``: the broker refused the login. ``failed``: the broker answered with an error that no missing right
-    explains, or closed the connection.
+    ``answered``: the broker answered in its protocol, and no error shows that it does not serve. ``returned``: the
+    message came back; None if that was not tried or the account lacks the permission. ``detail`` is a description.
+    ``greeted``: the broker sent CONNECTED, CONNACK or its OpenWire greeting, with or without the message. A broker that
+    blocks messages, for instance at its memory limit, still sends a greeting.
+    ``refused_login``: the broker rejected the login. ``failed``: the broker closed the connection, or answered with an
+    error other than a missing permission.
     """
 
     answered: bool
@@ -59,7 +59,7 @@ class ProbeAnswer:
 
 
 class ProbeRefused(Exception):
-    """An error: the broker refused a login, or a right that the account does not have."""
+    """An error for a broker that rejected the login of a probe, or denied a permission to its account."""
 
     def __init__(self, detail: str, *, is_login: bool) -> None:
         super().__init__(detail)
@@ -67,7 +67,7 @@ class ProbeRefused(Exception):
 
 
 class Failed(Exception):
-    """An error: the broker answered a probe with an error that no missing right explains, or closed the connection."""
+    """An error for a broker that closed the connection of a probe, or sent an error other than a missing permission."""
 
     def __init__(self, detail: str, *, may_be_login: bool = False) -> None:
         super().__init__(detail)
@@ -75,7 +75,7 @@ class Failed(Exception):
 
 
 class Blocked(Exception):
-    """An error: the broker greeted a probe and then stopped answering."""
+    """An error for a broker that sent a greeting to a probe and then stopped answering."""
 
 
 # Two classes until Python 3.10.
@@ -87,7 +87,7 @@ def probe_listener(
 ) -> ProbeAnswer:
     """Probe one of a broker's connectors with the account of probes, and return the outcome.
 
-    A broker that refuses the account, or does not have it yet, is probed with another of its accounts.
+    If the broker rejects this account, or does not have it yet, the probe uses another account of the broker.
     """
     logins = [deployed.probe_login, deployed.login] if deployed.probe_login.username else [deployed.login]
     for login in logins:
@@ -117,10 +117,10 @@ def probe_connector(
 ) -> ProbeAnswer:
     """Probe one connector of a broker (connect, log in, exchange a message) and return the outcome; raises nothing.
 
-    ``timeout``: seconds for the whole probe. ``requires_client_certificate``: the connector refuses clients without a
-    certificate, and the probe has none; then only the TLS handshake can be probed. ``expected``: what must hold for the
-    listener before the login is sent; by default, a listener on this machine must belong to the caller's account.
-    ``release``: the broker's, such as ``(5, 18, 3)``; empty where it is unknown.
+    ``timeout``: seconds for the whole probe. ``requires_client_certificate``: the connector rejects clients without a
+    certificate, and the probe has none, so only the TLS handshake is probed. ``expected``: the conditions for sending
+    the login; by default, a listener on this machine must belong to the caller's account. ``release``: the broker's
+    release, such as ``(5, 18, 3)``; empty if unknown.
     """
     is_agreed = False
     speak = _speaker_of(scheme, release)
@@ -146,7 +146,7 @@ def probe_connector(
     except _SILENCE:
         return ProbeAnswer(False, False, f"accepts connections and sends no data for {timeout:g} s")
     except (ConnectionError, ssl.SSLError) as error:
-        # Only a broker that lives completes a handshake, or refuses it by an alert.
+        # Only a running broker completes a handshake, or rejects it by an alert.
         if requires_client_certificate and (is_agreed or "ALERT" in (getattr(error, "reason", None) or "")):
             return ProbeAnswer(True, None, "answers over TLS and rejects a client without a certificate")
         return ProbeAnswer(False, None, f"{type(error).__name__}: {error}", failed=is_agreed)
@@ -171,7 +171,7 @@ def _speaker_of(scheme: str, release: tuple[int, ...]) -> Callable[[BrokerConnec
 
 
 def speaks_protocol_of(scheme: str) -> bool:
-    """Return whether a probe of a connector with this scheme speaks its protocol, and tests more than its port."""
+    """Return whether a probe of a connector with this scheme uses its protocol, and tests more than its port."""
     return protocol_of(scheme) in ("mqtt", *_PROTOCOLS)
 
 
@@ -186,7 +186,7 @@ def _greeted(how: str) -> Iterator[None]:
 
 
 def _openwire(connection: BrokerConnection, _login: Login) -> str:
-    """Read the WireFormatInfo with which every OpenWire broker greets: length, type 1, the word ActiveMQ."""
+    """Read the WireFormatInfo that every OpenWire broker sends as its greeting: length, type 1, the text ActiveMQ."""
     head = connection.exchange.read(13)
     if head[4] != 1 or head[5:] != b"ActiveMQ":
         raise ValueError("the first bytes are not an OpenWire greeting")
@@ -217,7 +217,7 @@ def _stomp(connection: BrokerConnection, login: Login) -> str:
 
 
 def _check_frame(frame: Frame, command: str, step: str) -> Frame:
-    """Return a frame, which must be ``command``. ``step`` is the frame of the probe that it answers."""
+    """Return a frame that must be ``command``, the response to the probe's frame ``step``; raise an error otherwise."""
     if frame.command == "ERROR":
         reason = frame.reason or "no reason given"
         kind = _LOGIN_ERROR if step == "CONNECT" else _RIGHT_ERROR
@@ -255,7 +255,7 @@ def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int,
     with _greeted("answers CONNACK 0 over MQTT"):
         exchange.send(mqtt_packet(0x82, b"\0\x01" + mqtt_text(topic) + b"\0"))
         if _expect_packet(exchange, 9)[2] == 0x80:
-            # MQTT has one code for every reason, and the account of probes has the right.
+            # MQTT has the same code for every reason, and the account of probes has the permission.
             refusal = "answers over MQTT and rejects the subscription"
             raise Failed(refusal) if login.is_probe_account else ProbeRefused(refusal, is_login=False)
         exchange.send(mqtt_packet(0x30, mqtt_text(topic) + token))

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A socket with one deadline for the whole exchange and one limit for all bytes that the peer sends.
 
-A timeout of a socket counts for each call: a peer that sends one byte now and then holds such a reader indefinitely.
-Every client that queries a broker, a JVM or an agent on a host reads through this class.
+The timeout of a plain socket applies to each call, so a peer that sends single bytes can block a reader indefinitely.
+Every client that queries a broker, a JVM or an agent on a host uses this class.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ NULL = b"\x70"
 _END = object()
 _DEEPEST = 60
 _LARGEST = 16 << 20
-"""Bytes of one answer that are read at most."""
+"""Maximum bytes of one answer."""
 _WRITES_ITSELF, _SERIALIZABLE, _EXTERNALIZABLE = 1, 2, 4
 _PRIMITIVES = {"B": "b", "C": "H", "D": "d", "F": "f", "I": "i", "J": "q", "S": "h", "Z": "?"}
 
@@ -64,7 +64,7 @@ class _Class:
 class ObjectReader:
     """A reader of a Java serialization stream; its argument ``read(n)`` returns exactly n bytes, or raises OSError.
 
-    Raises ValueError for what is no serialized object, nests deeper than 60 or has more than 16 MiB.
+    Raises ValueError for data that is not a serialized object, is nested deeper than 60, or has more than 16 MiB.
     """
 
     def __init__(self, read: Callable[[int], bytes]) -> None:

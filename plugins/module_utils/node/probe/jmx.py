@@ -32,9 +32,9 @@ from .java_objects import (
 _URL = re.compile(r"service:jmx:rmi://[^/]*/stub/([A-Za-z0-9+/=]+)")
 _QUOTED = re.compile(r'"(?:\\.|[^"\\])*"(?=,|\Z)')
 _LARGEST = 64 << 20
-"""Bytes of all answers of one connection that are read at most: 40 times those of a broker with 2,000 MBeans."""
+"""Maximum bytes of all answers of one connection: 40 times the answers of a broker with 2,000 MBeans."""
 _LONGEST = 16 << 20
-"""Characters in all names and values that one connection returns: an answer may refer to one long text many times."""
+"""Maximum characters in all names and values of one connection: an answer may refer to one long text many times."""
 _DEEPEST = 10
 """Nested objects of a stub: a proxy, its handler and the reference."""
 _LONGEST_MESSAGE = 400
@@ -105,7 +105,7 @@ class MBeanServer:
     def attributes(self, mbean: str, wanted: Sequence[str]) -> dict[str, Any]:
         """Return the wanted attributes that an MBean has, by name: numbers and texts unchanged, ObjectNames as text.
 
-        Empty for an MBean that has gone meanwhile.
+        Empty if the MBean was unregistered in the meantime.
         """
         arguments = serialized_object_name(mbean) + serialized_strings(wanted) + NULL
         try:
@@ -198,14 +198,14 @@ def object_name_properties(name: str) -> dict[str, str]:
 def encoded_name(name: str) -> str:
     """Return a name, such as a networkConnector's, as a broker writes it into the names of its MBeans.
 
-    Source: JMXSupport.encodeObjectNamePart of the release tags, which replaces characters that JMX keeps for itself.
+    Source: JMXSupport.encodeObjectNamePart of the release tags, which replaces reserved characters of JMX.
     """
     plain = re.sub("[:,'\"]", "_", name)
     return plain.replace("?", "&qe;").replace("=", "&amp;").replace("*", "&ast;")
 
 
 def _hash_of(method: str) -> bytes:
-    """Return the hash of a method's name and descriptor, as RMI numbers methods: of SHA-1 the first 8 bytes, turned."""
+    """Return the RMI hash of a method's name and descriptor: the first 8 bytes of the SHA-1, in reverse order."""
     return hashlib.sha1(encoded_utf(method), usedforsecurity=False).digest()[7::-1]
 
 

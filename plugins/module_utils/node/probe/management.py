@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads MBeans of a running broker without a JMX port, a restart, a JDK or another JVM.
 
-JMX is local to the process. This module requests over the JVM's attach socket that the JVM opens JMX for
-this machine, as ``jcmd PID ManagementAgent.start_local`` does. Only clients that request the address there learn it.
+This module requests over the JVM's attach socket that the JVM opens JMX for this machine, as ``jcmd PID
+ManagementAgent.start_local`` does. The JVM reveals the address only over this socket.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ADDRESS = re.compile(r"^com\.sun\.management\.jmxremote\.localConnectorAddress=
 
 _T = typing.TypeVar("_T")
 View = typing.Callable[[typing.Mapping[str, str]], typing.Sequence[str]]
-"""Returns the attributes that are wanted of an MBean, by the key properties of its name; none for one left out."""
+"""Returns the attributes to read of an MBean, by the key properties of its name; empty to skip the MBean."""
 
 
 def query_mbeans(
@@ -65,7 +65,7 @@ def _run_as_account_of(process: Process, timeout: float, function: typing.Callab
     As root it runs in a child process, which is killed a second after the deadline.
     """
     uid, gid = _account(process)
-    # Older JVMs answer no other account, not even root.
+    # Older JVMs answer only their own account, not even root.
     account = SystemAccount(uid, gid) if os.geteuid() == 0 else own_account()
     try:
         # Opened as root: a unit's user namespace hides its process from its own account outside (PrivateUsers=).
@@ -152,8 +152,8 @@ def _left(jvm: _Jvm, deadline: float) -> float:
 def _wake(jvm: _Jvm, deadline: float, path: str) -> None:
     """Make the JVM open its attach socket: it does so when it finds the file ``.attach_pid`` after SIGQUIT.
 
-    Without the file the JVM would print its threads. It looks in its working directory, too, which is often the root of
-    a unit, where its account may not write.
+    Without the file the JVM prints a thread dump. The JVM also searches its working directory, but this is often the
+    root of a unit, to which its account cannot write.
     """
     if not catches_quit(jvm.process.pid):
         raise NodeError(
@@ -174,7 +174,7 @@ def _wake(jvm: _Jvm, deadline: float, path: str) -> None:
 
 
 def _account(process: Process) -> tuple[int, int]:
-    """Return uid and gid of the process. Raises NodeError when it is gone or has more than one."""
+    """Return uid and gid of the process. Raises NodeError if it has ended or has more than one."""
     uid, gid = account_of(process.pid), group_of(process.pid)
     if uid is None or gid is None:
         raise NodeError(

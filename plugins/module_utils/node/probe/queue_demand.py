@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Subscribes to queues without taking a message, so that bridges forward all messages of those queues.
 
-A bridge forwards a queue only while its far side has a consumer. A conduit bridge asks for all
-messages of that queue whatever the consumer's selector is (source: ConduitBridge, 5.3 to 5.7), so a selector
-that nothing matches brings everything and takes nothing.
+A bridge forwards a queue only while the remote broker has a consumer. A conduit bridge subscribes to all messages of
+that queue, whatever the consumer's selector is (source: ConduitBridge, 5.3 to 5.7). So a selector that matches no
+message makes the bridge forward all messages, and consumes none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .stomp_client import Frame, StompClient, connect_headers
 
 _TIMEOUT = 30.0
 _LONGEST = 1 << 20
-"""Bytes that the broker may send at most."""
+"""Maximum bytes that the broker may send."""
 _NOTHING = "1 = 0"
 
 
@@ -30,9 +30,9 @@ def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dic
     """Subscribe to queues of the broker in directory ``base`` for some seconds, so that its bridges forward their
     messages.
 
-    Returns the result of the module queue_demand. The selector takes no message.
+    Returns the result of the module queue_demand. The subscription consumes no messages.
 
-    Raises NodeError when the broker has no STOMP connector or refuses.
+    Raises NodeError if the broker has no STOMP connector or rejects the subscription.
     """
     layout = Layout(os.path.abspath(base))
     name = layout.current_name()

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Probes the addresses of a pair again and again, and summarises which one answered when."""
+"""Probes the addresses of a pair repeatedly, and summarizes when each address answered."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def watch_addresses(
 ) -> dict[str, Any]:
     """Probe a pair's connectors for some seconds; return, as a module's result, which address answered when.
 
-    A listener on this machine must belong to the account of the broker in ``base``. A broker of another host is logged
-    in at with the account of probes alone, over TLS only if its certificate is verified, by ``ca_file`` or the system's
-    certificates. Probes are ``interval`` seconds apart, and end early when the file ``flag`` is removed. Raises
-    NodeError for an address or a configuration that cannot be read.
+    A listener on this machine must belong to the account of the broker in ``base``. For a broker of another host only
+    the account of probes is used, over TLS only if the certificate is verified by ``ca_file`` or the system's
+    certificates. Probes are ``interval`` seconds apart, and end early if the file ``flag`` is removed. Raises NodeError
+    for an address or a configuration that cannot be read.
     """
     targets = {text: _parse_address(text) for text in addresses}
     login = _login(base) if base else Login()
@@ -54,7 +54,7 @@ def watch_addresses(
     last: dict[str, str] = {}
     tries: list[ProbeRound] = []
     end, flagged = time.monotonic() + seconds, False
-    # Do not end during a gap, whose length would then stay unknown.
+    # The probes do not end during an interruption, whose duration would then be unknown.
     while time.monotonic() < end and not (flagged and flag and tries[-1].address and not os.path.lexists(flag)):
         before = tries[-1].address if tries else None
         tries.append(_round(targets, login, expected, timeout, before, last))
@@ -103,11 +103,11 @@ def _round(
 
 
 def summarise_rounds(tries: Iterable[ProbeRound]) -> dict[str, Any]:
-    """Return, from probe rounds, the spans in which each address answered, the gaps, and the ``longest`` gap, in
-    seconds. Pure.
+    """Return, from probe rounds, the time spans in which each address answered, the interruptions (gaps), and the
+    ``longest`` of them in seconds. Pure.
 
-    A gap lasts from the end of the last answer to the end of the first one after, so it is never
-    shorter than what a client has seen. ``longest`` is the length of the longest gap.
+    An interruption lasts from the end of the last answer to the end of the next answer, so it is never shorter than
+    the interruption that a client observes.
     """
     spans: list[dict[str, Any]] = []
     gaps: list[dict[str, Any]] = []

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads from the kernel which ports a broker's process listens on and whether it holds its store's lock.
 
-A standby has neither, whatever its log says; nobody but the process itself can change them.
+A standby has neither, whatever its log contains; only the process itself can change them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _TABLES = ("tcp", "tcp6")
 def is_listening(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
     """Return whether the account of a process listens on one of the addresses, in the process's network namespace.
 
-    The account is compared and not the descriptors: those of a process can be read by root only where the reader has
-    a user namespace of its own, as the watchdog has.
+    The account is compared instead of the descriptors, because a reader in a separate user namespace, such as the
+    watchdog, cannot read the descriptors of the process.
     """
     try:
         uid = os.stat(f"/proc/{pid}").st_uid
@@ -37,15 +37,15 @@ def is_listening(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
 
 
 def holds_lock(pid: int, store: str) -> bool | None:
-    """Return whether the process holds the lock of a kahaDB store; False also where its descriptors cannot be read.
+    """Return whether the process holds the lock of a kahaDB store; False also if its descriptors cannot be read.
 
-    None where it has the lock's file open on FUSE, as on GlusterFS: the kernel lists no locks of servers there.
+    Returns None if the lock file is open on FUSE, as on GlusterFS: the kernel does not list locks of servers there.
     """
     with contextlib.suppress(OSError):
-        store = os.readlink(store)  # behind a guard a link to the generation in force
+        store = os.readlink(store)  # with a guard this is a link to the generation in force
     wanted = [os.path.basename(os.path.normpath(store)), "lock"]
     try:
-        # This asks no file system, which may be a share whose server is away.
+        # This does not access the file system, which may be a share whose server is unreachable.
         numbers = [number for number, path in open_files(pid) if path.split("/")[-2:] == wanted]
     except OSError:
         return False
@@ -74,7 +74,7 @@ def _listeners(pid: int) -> Iterator[tuple[int, str, int]]:
 
 
 def is_port_listened_on(port: int) -> bool:
-    """Return whether any process listens on a TCP port of this machine, on whatever address."""
+    """Return whether any process listens on a TCP port of this machine, on any address."""
     return any(listening == port for _kind, _address, listening in _listeners(os.getpid()))
 
 
@@ -114,5 +114,5 @@ def is_listening_address(text: str, port: int, wanted: tuple[str, int]) -> bool:
     try:
         same = ipaddress.ip_address(wanted[0]) == ipaddress.ip_address(host)
     except ValueError:
-        return True  # a name: what it resolves to is the broker's business
+        return True  # a name: only the broker knows its resolution
     return same or ipaddress.ip_address(host).is_unspecified

@@ -1,9 +1,9 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Finds out which account owns the other end of a TCP connection within this machine.
+"""Determines which account owns the other end of a TCP connection within this machine.
 
-Invariant: only the socket at the other end of this very connection counts, as the kernel lists it. Any account can
-listen on a port that the broker does not use at the moment.
+Invariant: only the kernel's entry of the socket at the other end of this connection counts. Any account can listen on
+a port that the broker does not use at the moment.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .proc import file_text
 _CLOSED = ("04", "05", "06", "07", "09", "0B")
 _NO_INODE = "0"
 _SETTLING = 1.0
-"""Seconds after which a connection without a second end in the kernel's tables has none, such as one that is forwarded
-to another network namespace."""
+"""Seconds to wait until the other end of a connection is in the kernel's tables. A connection that is forwarded to
+another network namespace has no other end there."""
 _POLL = 0.002
 _LONGEST_POLL = 0.1
 _ALL_ACCOUNTS = "4294967295"
@@ -42,9 +42,9 @@ def is_local_address(host: str) -> bool:
 def peer_account(connection: socket.socket, expected: int, timeout: float, pid: int | None = None) -> int | None:
     """Return the account that owns the socket at the other end of a connection within this machine; None if unknown.
 
-    A connection that no process has accepted belongs to the account that listens: at once where that is ``expected``,
-    else after ``timeout`` seconds. ``pid``: a process in the network namespace in which the other end must be, by
-    default this process. Raises ConnectionResetError when the other end was closed meanwhile.
+    A connection that no process has accepted yet belongs to the account that listens: immediately if that is
+    ``expected``, else after ``timeout`` seconds. ``pid``: a process in the network namespace of the other end, by
+    default this process. Raises ConnectionResetError if the other end was closed in the meantime.
     """
     ours, theirs = _end_of(connection.getsockname()), _end_of(connection.getpeername())
     namespace = pid or os.getpid()
@@ -67,9 +67,9 @@ def peer_account(connection: socket.socket, expected: int, timeout: float, pid: 
 
 
 def _distinguishable(account: int) -> int | None:
-    """Return the account, or None where the kernel shows other accounts as the same one.
+    """Return the account, or None if the kernel shows several accounts with this uid.
 
-    In a user namespace it shows each account that the namespace does not have as 65534.
+    In a user namespace the kernel shows every account without a mapping as 65534.
     """
     ranges = [line.split() for line in split_lines(file_text("/proc/self/uid_map"))]
     has_all = any(len(row) == 3 and row[2] == _ALL_ACCOUNTS for row in ranges)

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the broker's process by the account that runs it and by its command line, never by a pid file.
 
-Invariant: what any account may choose, such as a command line, a start time or the name of a program, never
-decides alone. A process counts that systemd started for the broker's unit; outside of the unit, one of the
-account that owns the broker's data (or of root) which has the broker's files open.
+Invariant: values that any account may choose, such as a command line, a start time or the name of a program, are never
+sufficient. A process counts if systemd started it for the broker's unit. Outside of the unit it must run as root or as
+the account that owns the broker's data, and have the broker's files open.
 """
 # pylint: disable=ansible-bad-function # The package also runs without Ansible, which has no run_command there.
 
@@ -62,7 +62,7 @@ def boot_id() -> str:
 
 
 def read_process(pid: int) -> Process | None:
-    """Return the process with a pid; None when it is gone, dead or a thread of the kernel."""
+    """Return the process with a pid; None if it has ended, is a zombie or a kernel thread."""
     command = tuple(proc_text(pid, "cmdline").split("\0")[:-1])
     fields = _stat_fields(pid)
     if not command or not fields or fields[0] in ("Z", "X"):
@@ -85,8 +85,8 @@ def open_files(pid: int) -> Iterator[tuple[str, str]]:
 def find_broker(base: str, unit: str | None = None, pids: Iterable[int] | None = None) -> Process | None:
     """Return the process that runs the broker of the directory ``base`` (-Dactivemq.base), or None.
 
-    ``unit`` is the broker's unit of systemd; without it, the unit that is named after the directory. ``pids`` are
-    the processes that are looked at, by default all.
+    ``unit`` is the broker's unit of systemd, by default the unit that is named after the directory. ``pids`` are the
+    processes to search, by default all.
     """
     wanted = f"{BASE}{base}"
     unit = unit or f"{os.path.basename(base)}.service"
@@ -94,7 +94,7 @@ def find_broker(base: str, unit: str | None = None, pids: Iterable[int] | None =
     patterns = _unit_patterns(unit)
     inside, outside = [], []
     for pid in process_ids() if pids is None else pids:
-        # Who runs it comes first: to read a command line is to read the memory of that process.
+        # The account is checked first, because reading a command line reads the memory of that process.
         if account_of(pid) not in accounts and not _is_below(pid, patterns):
             continue
         process = read_process(pid) if wanted in proc_text(pid, "cmdline") else None
@@ -128,7 +128,7 @@ def guard_of(broker: Process) -> int | None:
 
 
 def account_of_broker(base: str) -> int | None:
-    """Return the uid of the account that owns the broker's data; None where there is no such directory."""
+    """Return the uid of the account that owns the broker's data; None if the directory does not exist."""
     for directory in (os.path.join(base, "data"), base):
         with contextlib.suppress(OSError):
             return os.stat(directory).st_uid
@@ -136,17 +136,16 @@ def account_of_broker(base: str) -> int | None:
 
 
 def account_of(pid: int) -> int | None:
-    """Return the uid that a process runs as; None when it is gone, or when it has more than one.
+    """Return the uid that a process runs as; None if it has ended, or has more than one.
 
-    A program with the set-user-id bit has the command line of who started it and keeps that uid as its real one.
-    The owner of /proc/PID would be the effective uid alone, the owner of a file there root for a process that
-    hides its memory.
+    A program with the set-user-id bit has a command line of the calling account, which stays its real uid. The owner of
+    /proc/PID would only be the effective uid, and files there belong to root if the process hides its memory.
     """
     return _id_in_status(pid, "Uid")
 
 
 def group_of(pid: int) -> int | None:
-    """Return the gid that a process runs as; None when it is gone, or when it has more than one."""
+    """Return the gid that a process runs as; None if it has ended, or has more than one."""
     return _id_in_status(pid, "Gid")
 
 
@@ -156,13 +155,13 @@ def _id_in_status(pid: int, field: str) -> int | None:
 
 
 def status_field(pid: int, field: str) -> list[str]:
-    """Return the words of a field of /proc/PID/status, such as ``Uid``; none when the process is gone or hidden."""
+    """Return the words of a field of /proc/PID/status, such as ``Uid``; [] if the process has ended or is hidden."""
     lines = (line.partition(":") for line in split_lines(proc_text(pid, "status")))
     return next((text.split() for name, _unused, text in lines if name == field), [])
 
 
 def catches_quit(pid: int) -> bool:
-    """Return whether a process handles SIGQUIT itself, as a JVM does to print its threads, and is not ended by it."""
+    """Return whether a process handles SIGQUIT, as a JVM does for thread dumps, so that the signal does not end it."""
     caught = status_field(pid, "SigCgt")
     return bool(caught) and bool(int(caught[0], 16) & (1 << (signal.SIGQUIT - 1)))
 
@@ -170,13 +169,14 @@ def catches_quit(pid: int) -> bool:
 def is_in_unit(pid: int, unit: str) -> bool:
     """Return whether the system's own systemd started the process for a unit.
 
-    Only systemd puts a process below slices alone: an account's own units lie below its user@UID.service.
+    Only the system's systemd creates cgroups that are directly below slices: the units of an account are below its
+    user@UID.service.
     """
     return _is_below(pid, _unit_patterns(unit))
 
 
 def _unit_patterns(unit: str) -> dict[str, re.Pattern[str]]:
-    """Return, by hierarchy, what matches the cgroups of a unit of the system's own systemd, process 1."""
+    """Return, by hierarchy, a pattern that matches the cgroups of a unit of the system's systemd (process 1)."""
     roots = {kind: path.partition("/init.scope")[0] for kind, path in _cgroups(1) if path.endswith("/init.scope")}
     below = r"(?:/[^/]+\.slice)*/" + re.escape(unit) + r"(?:/.*)?"
     return {kind: re.compile(re.escape(roots.get(kind, "")) + below) for kind in _HIERARCHIES}
@@ -204,7 +204,7 @@ def _holds_files(pid: int, base: str) -> int:
 
 
 def unit_properties(properties: str, *units: str) -> list[dict[str, str]]:
-    """Return the named properties of units of systemd, one dict a unit; an empty list where systemd does not answer.
+    """Return the named properties of units of systemd, one dict per unit; an empty list if systemd does not answer.
 
     ``properties``: names, separated by commas.
     """
@@ -218,17 +218,17 @@ def unit_properties(properties: str, *units: str) -> list[dict[str, str]]:
 
 
 def _stat_fields(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat after the program's name, which may hold anything; none without one."""
+    """Return the fields of /proc/PID/stat after the program's name, which may have any character; [] if unreadable."""
     return proc_text(pid, "stat").rpartition(")")[2].split()
 
 
 def proc_text(pid: int, name: str) -> str:
-    """Return the text of a file in /proc/PID; empty when the process is gone or hidden."""
+    """Return the text of a file in /proc/PID; empty if the process has ended or is hidden."""
     return file_text(f"/proc/{pid}/{name}")
 
 
 def file_text(path: str) -> str:
-    """Return the text of a small file of the operating system; empty where it cannot be read."""
+    """Return the text of a small file of the operating system; empty if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read().decode(errors="replace")
@@ -244,7 +244,7 @@ def is_same(process: Process) -> bool:
 
 @contextlib.contextmanager
 def process_handle(process: Process) -> Iterator[int | None]:
-    """Yield a pidfd of a process, which no later process with its pid can get; None on kernels before 5.3."""
+    """Yield a pidfd of a process, which never refers to a later process with this pid; None on kernels before 5.3."""
     try:
         handle = os.pidfd_open(process.pid)
     except (OSError, AttributeError):
@@ -257,7 +257,7 @@ def process_handle(process: Process) -> Iterator[int | None]:
 
 
 def send_signal(handle: int | None, process: Process, number: signal.Signals) -> bool:
-    """Send a signal to a process, never to another that got its pid; return whether the process was still there."""
+    """Send a signal to a process, never to a later process with its pid; return whether the process still existed."""
     if not is_same(process):
         return False
     try:

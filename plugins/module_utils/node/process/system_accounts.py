@@ -1,13 +1,13 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a function as another account, in a child process that has given up root for good.
+"""Runs a function as another account, in a child process that permanently drops root privileges.
 
 Invariants:
-- The child has the account's uid, gid and groups and no others, and cannot get root back: it tries, and ends if it
-  can. The kernel lets no process of that account trace it or read its memory (a process that changes its uid is
-  not dumpable), so nothing that root knew gets out of it.
-- The child returns JSON, none of which is executed: like the files it read, it may be the account's invention.
-- The parent never waits for ever on a child that was stopped, killed or ran out of memory, and leaves no zombie.
+- The child has only the account's uid, gid and groups, and cannot become root again: it tries, and exits if it can.
+  The kernel does not allow processes of that account to trace it or to read its memory (a process that changes its uid
+  is not dumpable), so no data of root is exposed.
+- The child returns JSON, which is never executed: like the files that the child reads, it may be forged by the account.
+- The parent never waits indefinitely for a child that was stopped, killed or ran out of memory, and leaves no zombie.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from ..files.untrusted_paths import UntrustedPathError, account_name, foreign_ow
 
 _T = TypeVar("_T")
 PATIENCE = 4 * 3600.0
-"""Seconds after which a function run as another account has failed: its file system may keep it waiting."""
+"""Timeout in seconds of a function that runs as another account: its file system may block it."""
 _TICK = 1.0
 """Seconds between two checks whether a silent child was stopped."""
 
 
 class AccountError(NodeError):
-    """The error of a function that could not be run as another account, or whose process ended without a result."""
+    """An error for a function that could not run as another account, or whose process ended without a result."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def own_account() -> SystemAccount:
 
 
 def named_account(name: str) -> SystemAccount:
-    """Return the operating-system account with a name, and its groups. Raises AccountError where there is none."""
+    """Return the operating-system account with a name, and its groups. Raises AccountError if it does not exist."""
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
@@ -87,16 +87,16 @@ def account_for(path: str, user: str | None = None) -> SystemAccount:
     """Return the account with which to read or write a path: ``user``, or the account that can change the directories
     above it.
 
-    ``user`` is the account that the inventory names. Root acts as itself only where nobody else can change what lies on
-    the way to the path; without ``user`` it acts as the account that can. A process that is not root acts as itself.
-    Raises AccountError where root would act on a path that others can change or there is no ``user``; OSError,
+    ``user`` is the account in the inventory. Root uses its own account only if no other account can change a directory
+    above the path; without ``user`` it uses the account that can. A process of another account uses its own account.
+    Raises AccountError if root would have to use a path that others can change, or if ``user`` does not exist; OSError,
     UntrustedPathError.
     """
     if os.geteuid() != 0:
         return own_account()
     account = named_account(user) if user else None
     if account is not None and account.uid != 0:
-        # Root is not asked whether it can reach the path: a share may refuse that to it alone.
+        # Whether root can reach the path is not checked: a share may deny access only to root.
         return account
     foreign = foreign_owner(path)
     if account is None:
@@ -111,10 +111,9 @@ def account_for(path: str, user: str | None = None) -> SystemAccount:
 
 
 def account_to_rename_as(directory: str, account: SystemAccount) -> SystemAccount:
-    """Return the account with which to rename names in a directory: this process's own where nobody else can write
-    there.
+    """Return the account with which to rename files in a directory.
 
-    Where others can, returns ``account``.
+    This is the account of this process if no other account can write to the directory, else ``account``.
     """
     try:
         with open_directory(directory) as opened:
@@ -141,12 +140,12 @@ def run_as(
 
     Tuples become lists.
 
-    Where this process is that account already the function is called here, without a child and without a time limit,
-    unless ``in_child`` wants the limit all the same.
-    ``patience``: seconds after which the child is killed. What it prints is discarded.
+    If this process already runs as that account, the function is called directly, without a child and without a
+    timeout, unless ``in_child`` is set. ``patience``: seconds after which the child is killed. Output of the child is
+    discarded.
 
-    Raises AccountError where the account cannot be taken, where the child ends before it has answered, or for an
-    exception of no known kind; NodeError, UntrustedPathError and OSError as the function raised them.
+    Raises AccountError if the process cannot change to the account, if the child ends without a result, or for an
+    unknown kind of exception; NodeError, UntrustedPathError and OSError as the function raised them.
     """
     if account.is_own and not in_child:
         return function(*arguments)
@@ -181,7 +180,7 @@ def run_as(
 
 
 def _run_in_child(account: SystemAccount, function: Callable[[], Any], writing: int) -> None:
-    """The child process: runs the function, writes the result as JSON to ``writing``, and never returns."""
+    """Run the function in the child process, write its result as JSON to ``writing``, and never return."""
     status = 1
     try:
         _close_standard_streams()
@@ -212,7 +211,7 @@ def _close_standard_streams() -> None:
 
 
 def _give_up_root(account: SystemAccount) -> None:
-    """Take the account's ids for good. Raises AccountError where root could be got back."""
+    """Change to the account's ids permanently. Raises AccountError if the process could become root again."""
     os.setgroups(list(account.groups))
     os.setresgid(account.gid, account.gid, account.gid)
     os.setresuid(account.uid, account.uid, account.uid)
@@ -237,7 +236,7 @@ def _text(name: object) -> str | None:
 
 
 def _exception(answer: dict[str, Any]) -> Exception:
-    """Return the exception that the child reported: of the first class of its ancestry that is known here."""
+    """Return the exception that the child reported, as the first of its base classes that is known here."""
     known: dict[str, type[Exception]] = {kind.__name__: kind for kind in (UntrustedPathError, AccountError, NodeError)}
     message = str(answer.get("message"))
     if answer.get("errno") is not None:
@@ -249,7 +248,7 @@ def _exception(answer: dict[str, Any]) -> Exception:
 
 
 def _read(descriptor: int, child: int, patience: float) -> dict[str, Any] | None:
-    """Return the child's answer; None where it ended without one.
+    """Return the child's answer; None if it ended without one.
 
     Raises TimeoutError for a child that was stopped or does not answer within ``patience`` seconds.
     """
@@ -281,7 +280,7 @@ def _end(child: int) -> int:
     """Kill and reap the child; return its wait status, or 0 for one that hangs in the kernel."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)
-    # Who waits for a share whose server is away cannot even be killed: it is left to end when that is back.
+    # A process that waits for an unreachable share cannot be killed; it ends when the server responds again.
     deadline = time.monotonic() + _TICK
     while time.monotonic() < deadline:
         pid, status = os.waitpid(child, os.WNOHANG)

@@ -16,7 +16,7 @@ def notify_systemd(*lines: str, environment: Mapping[str, str] | None = None) ->
     sent, and errors of its socket are ignored.
     """
     path = (os.environ if environment is None else environment).get("NOTIFY_SOCKET", "")
-    # "@" stands for the zero byte of an abstract address; anything but a path is a socket of another kind.
+    # "@" represents the zero byte of an abstract address; other values are not socket paths.
     if not path.startswith(("/", "@")):
         return False
     address = f"\0{path[1:]}" if path.startswith("@") else path

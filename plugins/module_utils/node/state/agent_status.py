@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Asks a host's agent for its state over its socket, as ``activemq-agent status`` does."""
+"""Queries the state of a host's agent over its socket, as ``activemq-agent status`` does."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
     that the agent reports.
 
     ``agent``: ``config`` and ``state``, its directories, ``unit`` or None, and ``certificates``, paths of PEM files.
-    ``store``: rows and bytes of the outbox, the age of its oldest event in seconds, and what waits in the inbox.
-    ``publisher`` and ``subscriber``: the broker that each is connected to, or None. ``deployed`` as of a broker.
+    ``store``: rows and bytes of the outbox, the age of its oldest event in seconds, and the rows of the inbox.
+    ``publisher`` and ``subscriber``: the broker that each is connected to, or None. ``deployed`` is as for a broker.
     """
     home = Layout(f"{agent['config']}.d", agent["config"], "")
     evidence: dict[str, Any] = {

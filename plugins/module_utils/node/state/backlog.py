@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts the messages that a broker of 5.3 to 5.7 still holds: by queue, and by durable subscription.
 
-Two sources are asked about a running broker. Its management view (JMX) knows all subscriptions, and
-messages that are in no store; the journal of its store knows what waits for a subscription whose client
-is away. The higher number counts. Of a stopped broker there is only the journal.
+A running broker has two sources. Its management view (JMX) lists all subscriptions and the messages that are in no
+store. The journal of its store has the messages of subscriptions whose client is disconnected. The higher number
+counts. For a stopped broker only the journal is available.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
         raise NodeError(
             f"{layout.current} does not configure a single kahaDB store: the backlog of other stores cannot be counted"
         )
-    # A guard's link belongs to the broker's account, and leads where that account wants: the account is found first.
+    # The broker's account controls the target of a guard's link, so the account is determined first.
     account = account_for(os.path.dirname(store) if os.path.islink(store) else store, user)
     store = _directory_in_force(store, account)
     process = find_broker(layout.base)
@@ -64,7 +64,7 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
 
 
 def _directory_in_force(store: str, account: SystemAccount) -> str:
-    """Return the directory of the store's files, found as an account. Raises NodeError."""
+    """Return the directory of the store's files, as the account sees it. Raises NodeError."""
 
     def find_directory() -> str:
         try:
@@ -82,7 +82,7 @@ def _directory_in_force(store: str, account: SystemAccount) -> str:
 def combine_counts(view: ManagementView | None, store: str, account: SystemAccount) -> dict[str, Any]:
     """Return a broker's message counts, merged from JMX and its store's journal: the higher number of both counts.
 
-    ``view`` is None for a stopped broker. The journal is read as ``account``. ``certain`` is False where a subscription
+    ``view`` is None for a stopped broker. The journal is read as ``account``. ``certain`` is False if a subscription
     could be missing.
     """
     keys = None if view is None else {(topic, f"{client}:{name}") for topic, client, name in view.subscriptions}
@@ -96,7 +96,7 @@ def combine_counts(view: ManagementView | None, store: str, account: SystemAccou
         client, _separator, name = key.partition(":")
         whole = named.get((topic, key), (topic, client, name))
         waiting[whole] = max(number, waiting.get(whole, 0))
-    # An old subscription may stand in the index only, and then only a running broker's management view lists it.
+    # An old subscription may be in the index only; then only the management view of a running broker lists it.
     certain = view is not None or counts.whole or not counts.topics
     return {
         "changed": False,
@@ -157,7 +157,7 @@ def _view(process: Process) -> ManagementView:
                 "connector": connection.get("ConnectorName", ""),
             }
             for connection in mbeans_by_type["Connection"]
-            if "Connection" in connection  # each stands there a second time by its address
+            if "Connection" in connection  # each connection is listed a second time by its address
         ),
         bridges=tuple(
             sorted(

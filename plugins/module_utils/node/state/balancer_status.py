@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Finds out how a load balancer stands: whether HAProxy answers, whether keepalived runs, which addresses it has."""
+"""Gathers the state of a load balancer: whether HAProxy answers, whether keepalived runs, and its addresses."""
 # pylint: disable=ansible-bad-function # The package also runs without Ansible, which has no run_command there.
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def gather_balancer_status(balancer: Mapping[str, Any]) -> dict[str, Any]:
 
     ``balancer``: ``check_port`` of HAProxy on 127.0.0.1, and ``addresses``, the groups' by group. A program has
     ``state`` (systemd's, None without systemd); ``haproxy`` also has ``answers``. ``addresses``: by group whether
-    this host holds it, None where that cannot be seen.
+    this host holds it, None if that is unknown.
     """
     shown = unit_properties("Id,ActiveState,SubState", *_UNITS)
     states = {unit.get("Id"): f"{unit.get('ActiveState')}/{unit.get('SubState')}" for unit in shown}
@@ -40,7 +40,7 @@ def gather_balancer_status(balancer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _answers(port: int) -> bool:
-    """Return whether HAProxy answers where keepalived asks it, too."""
+    """Return whether HAProxy answers on the port that keepalived also checks."""
     try:
         with socket.create_connection(("127.0.0.1", port), _TIMEOUT) as connection:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")

@@ -54,12 +54,11 @@ class EvidenceSources:
 def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return state and evidence of the broker below ``base``, as the result of the module broker_info.
 
-    With ``wait`` the broker is looked at again, for so many seconds, until its state is one of ``wanted``. A ready
-    broker must stay so: ``settled`` of the result is True when an active one has loaded its configuration completely
-    (module ``settling``), False when it has not, and None without ``wait``.
-    A broker that systemd has given up, or restarted again and again meanwhile, is not waited for. A
-    silent broker counts as hung, and an unhealthy one as unhealthy, after ``HUNG`` (30) seconds.
-    Raises NodeError when the configuration cannot be read.
+    With ``wait`` the broker is checked repeatedly, for at most that many seconds, until its state is one of ``wanted``.
+    A ready broker must stay ready: ``settled`` of the result is True if an active broker has loaded its configuration
+    completely (module ``settling``), False if it has not, and None without ``wait``. The wait ends early if systemd has
+    stopped restarting the broker, or restarts it repeatedly. A silent broker counts as hung, and an unhealthy broker as
+    unhealthy, after ``HUNG`` (30) seconds. Raises NodeError if the configuration cannot be read.
     """
     return gather_state_and_sources(base, unit, wait, wanted)[0]
 
@@ -67,12 +66,12 @@ def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tu
 def gather_state_and_sources(
     base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = (), pids: Collection[int] | None = None
 ) -> tuple[dict[str, Any], EvidenceSources]:
-    """Return what ``gather_broker_state`` does, and what it was concluded from. ``pids`` are the processes among which
-    the broker's is, by default all.
+    """Return the result of ``gather_broker_state`` and its sources. ``pids`` are the processes to search, by default
+    all.
     """
     end, first, silent = time.monotonic() + wait, None, None
     settling = Settling() if wait and wanted else None
-    # Who waits has just started the broker: what its log said before is not about this start.
+    # A caller that waits has just started the broker: earlier records of its log are not about this start.
     recent = time.time() - _JUST if wait else 0
     while True:
         result, more, sources = _gather_now(Layout(os.path.abspath(base)), unit, recent, pids)
@@ -90,7 +89,7 @@ def gather_state_and_sources(
 def unmet_expectation(
     result: Mapping[str, Any], states: Collection[str], old_pid: int | None, release: str | None
 ) -> str:
-    """Return in one line why a broker's state, process or release is not the required one; empty when it is.
+    """Return in one line why a broker's state, process or release is not the required one; empty if it is.
 
     ``old_pid``: the process that must have been replaced. ``release``: the release that must run.
     """
@@ -109,9 +108,7 @@ def unmet_expectation(
 
 
 def _is_in(states: Collection[str], result: Mapping[str, Any]) -> bool:
-    """Return whether a broker is in one of the states; an unhealthy one also where a hung one would be: it does not
-    serve.
-    """
+    """Return whether a broker is in one of the states; an unhealthy broker, which does not serve, also matches hung."""
     return result["state"] in states or (result["state"] == "unhealthy" and "hung" in states)
 
 
@@ -126,13 +123,13 @@ def _is_hopeless(first: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 def _gather_now(
     layout: Layout, unit: str | None, recent: float, pids: Collection[int] | None
 ) -> tuple[dict[str, Any], Callable[[], dict[str, Any]], EvidenceSources]:
-    """Return the broker's state now, a function that gathers the rest of the result, which takes longer, and the
+    """Return the broker's current state, a function that gathers the rest of the result, which takes longer, and the
     sources of both.
     """
     process = find_broker(layout.base, unit, pids)
     owed = pending_restart.pending_restart_of(layout, process)
     name = layout.current_name()
-    # A broker that has yet to be restarted listens where its old configuration says.
+    # A broker with a pending restart listens on the addresses of its old configuration.
     deployed = _deployed(layout, owed.previous if owed and owed.previous else name)
     records = broker_log.read_records(layout.data, process.since) if process else []
     evidence = observe_broker(
@@ -185,18 +182,18 @@ def _unit(unit: str) -> dict[str, str] | None:
 
 
 def _return_unit(unit: str) -> str:
-    """Return the name of the unit that starts a broker again which was stopped for its peer to take over."""
+    """Return the name of the unit that restarts a broker which was stopped so that its peer takes over."""
     return f"{unit.rpartition('.')[0]}-fleet-return.service"
 
 
 def _printed(unit: str | None, since: float) -> str:
-    """Return the last error in the unit's journal: why Java did not start, or what the unit's own checks found."""
+    """Return the last error in the unit's journal: why Java did not start, or the error of a check of the unit."""
     if not unit:
         return ""
     command = ["journalctl", f"--unit={unit}", f"--lines={_PRINTED}", "--output=cat", "--no-pager", "_TRANSPORT=stdout"]
     command += [f"--since=@{int(since)}"] if since else []
     try:
-        # Bytes: text would take a carriage return in a client's name for the end of a line.
+        # Read as bytes, because text mode treats a carriage return in a client's name as a line end.
         done = subprocess.run(command, capture_output=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
@@ -204,9 +201,9 @@ def _printed(unit: str | None, since: float) -> str:
 
 
 def _ending(unit: Mapping[str, str], error: str) -> str:
-    """Return how a broker ended by systemd and its last error; empty for a broker that was stopped in order.
+    """Return how a broker ended, from systemd and its last error; empty for a broker that was stopped in order.
 
-    While systemd tries the next start, only the count of restarts shows that it had ended.
+    During the next start by systemd only the restart counter shows that the broker had ended.
     """
     result, restarts = unit.get("Result", "success"), unit.get("NRestarts", "0")
     if result == "success" and restarts in ("", "0"):

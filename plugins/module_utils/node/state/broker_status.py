@@ -1,9 +1,9 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers in one call all that ``status`` shows of a broker, on its host or in a lab. It changes nothing there.
+"""Gathers in one call all evidence that ``status`` shows of a broker, on its host or in a lab. It changes nothing.
 
-Beside the state, as ``broker_info`` has it, this is what the broker's MBeans say, what its log says of links, which
-configuration was installed, and until when its certificates hold.
+In addition to the state, as in ``broker_info``, these are values of the broker's MBeans, log records about links, the
+installed configuration, and the expiry times of its certificates.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .broker_state import gather_state_and_sources
 
 _MOST = 40
 _LONGEST = 300
-# What a broker says of links and of those it refuses, beside warnings and errors.
+# Records about links and rejected connections, in addition to warnings and errors.
 _OF_LINKS = re.compile(
     r"Started responder end of duplex bridge |Stopping \S+ because Failed with |Could not accept conn"
 )
@@ -41,18 +41,18 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
     """Return the evidence of the broker in directory ``base``: the result of ``broker_info``, usage, files and
     certificates.
 
-    ``pids``: the processes among which the broker's is, by default all.
+    ``pids``: the processes to search for the broker, by default all.
 
     ``holds_lock``: whether its process holds the lock of its store, None without a kahaDB store or a process, and on
     FUSE.
-    ``state_since``: since when it is in its state, in seconds since the epoch, None where that is not known.
-    ``usage``: as ``broker_usage`` describes it, empty for a broker that is not active; ``usage_error`` says why there
-    is none. ``records``: the newest ``message`` s of its log about links and its newest warnings, each with ``level``,
-    secrets masked. ``breaking_bridges``: as ``repeatedly_broken_bridges`` returns them, secrets masked.
-    ``deployed``: the SHA-256 of each installed file, of one with secrets that of its masked text.
-    ``certificates``: as ``certificates_of_connectors`` returns them.
+    ``state_since``: since when it is in its state, in seconds since the epoch, None if unknown.
+    ``usage``: as ``broker_usage`` describes it, empty for a broker that is not active; ``usage_error`` is the reason
+    why it is missing. ``records``: the newest ``message`` s of its log about links and its newest warnings, each with
+    ``level``, with secrets masked. ``breaking_bridges``: the result of ``repeatedly_broken_bridges``, with secrets
+    masked. ``deployed``: the SHA-256 of each installed file; for a file with secrets, of its masked text.
+    ``certificates``: the result of ``certificates_of_connectors``.
 
-    A configuration that cannot be read gives the state None, and the reason as ``how``.
+    If the configuration cannot be read, the state is None, and ``how`` is the reason.
     """
     layout = Layout(os.path.abspath(base))
     try:
@@ -85,7 +85,7 @@ def _masked(bridge: dict[str, Any]) -> dict[str, Any]:
 def deployed_hashes(layout: Layout) -> dict[str, str]:
     """Return the SHA-256 of each deployed configuration file by path; of the masked text where the file has secrets.
 
-    Empty where no whole version is in force. The hash of a secret would let one try passwords.
+    Empty if no complete version is in force. The hash of a secret would allow to try passwords.
     """
     try:
         version = layout.current_version()
@@ -108,7 +108,7 @@ def _records_of_links(records: list[Record]) -> list[dict[str, str]]:
 
 
 def _state_since(state: str, phase: Phase, started: float) -> float | None:
-    """Return since when a broker is in its state: the time of the record that says so, else that of its process."""
+    """Return since when a broker is in its state: the time of the log record that shows it, else its start time."""
     if state in SERVING and phase.name == "started" and phase.time:
         return epoch_seconds(phase.time)
     return round(started, 3) if state in ("standby", "starting") else None

@@ -1,9 +1,9 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The results of modules that observe a host, as typed values: what the controller decides on.
+"""The results of modules that observe a host, as typed values for the decisions of the controller.
 
-Root of a host, and the account of its broker, choose what a module returns there. A value of another type than the
-module returns is refused here, so that no decision sees it. Keys that no decision reads are left out.
+Root of a host and the account of its broker can forge the result of a module. A value of an unexpected type is rejected
+here, so that no decision uses it. Keys that no decision reads are left out.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "Mapping[str, int]": _maps_to(_is_whole_number),
     "Mapping[str, Any]": _maps_to(lambda _unused: True),
 }
-"""By the annotation of a field, without ``| None``, the check of its values."""
+"""The check of a field's values, by the annotation of the field without ``| None``."""
 
 
 def _typed(kind: type[_Observed], returned: Mapping[str, Any]) -> _Observed:
-    """Return an object of the dataclass ``kind``, its fields from what a module returned; None stands for the default.
+    """Return an object of the dataclass ``kind`` with the values that a module returned; None represents the default.
 
-    Raises NodeError for a missing value without a default, and for one of another type than the field's.
+    Raises NodeError for a missing value without a default, and for a value of a wrong type.
     """
     typed = {}
     for known in fields(kind):  # type: ignore[arg-type]
@@ -75,14 +75,14 @@ def _typed(kind: type[_Observed], returned: Mapping[str, Any]) -> _Observed:
 
 @dataclass(frozen=True)
 class BrokerEvidence:
-    """What ``broker_info`` observed of a broker; None means unknown, or none.
+    """The observations of ``broker_info`` about a broker; None means unknown, or none.
 
-    ``frozen``: a signal stopped its process. ``age`` is in seconds since that was started, by a
-    clock that nobody sets; ``clock`` is the host's own time in seconds since the epoch. ``store_access``
-    is why the broker's account could not open the lock of the store, empty when it can. ``free``
-    are bytes by directory. ``release`` is the one that runs. ``store_used``: whether its store ever held anything.
-    ``generation`` is the one of a fenced store whose files the broker has open, ``generation_in_force`` the one that
-    the guards' newest claim names. ``store_marker`` are the lines of the store's marker.
+    ``frozen``: a signal stopped its process. ``age`` is the time since the start of the process in seconds, of a
+    monotonic clock; ``clock`` is the host's time in seconds since the epoch. ``store_access`` is the reason why the
+    broker's account cannot open the lock of the store, empty if it can. ``free`` has bytes by directory. ``release`` is
+    the running release. ``store_used``: whether its store ever had content. ``generation`` is the generation of a
+    fenced store whose files the broker has open, ``generation_in_force`` that of the guards' newest claim.
+    ``store_marker`` are the lines of the store's marker.
     """
 
     state: BrokerState
@@ -120,7 +120,7 @@ class BrokerEvidence:
 
 @dataclass(frozen=True)
 class MachineFacts:
-    """What ``machine_info`` observed of a machine; None or empty means unknown, and no rule reports unknown facts."""
+    """The observations of ``machine_info``; None or empty means unknown, and no rule reports unknown facts."""
 
     java: int | None = None
     """Feature release of the Java that the unit would run, such as 17."""
@@ -129,18 +129,18 @@ class MachineFacts:
     store_mount_options: tuple[str, ...] = ()
     """As in /proc/mounts: ``vers=3``, ``nolock``, ``local_lock=all``."""
     store_capacity: int | None = None
-    """Bytes that the file system of the store has free, and that the store itself holds already."""
+    """Bytes to which the store can grow: its current size and the free space of its file system."""
     java_options: tuple[str, ...] = ()
     """The Java options on the running broker's command line."""
     settings_files: tuple[str, ...] = ()
-    """Existing files that the start script of some release would read."""
+    """Existing files that the start script of at least one release reads."""
     clock_synchronised: bool | None = None
     user: str | None = None
-    """The account that runs the broker now."""
+    """The account of the running broker."""
     taken_ports: tuple[int, ...] = ()
-    """Those of the ports that the broker needs on which another process listens."""
+    """Ports of the broker's configuration on which another process listens."""
     missing_files: tuple[str, ...] = ()
-    """Those of the files that the broker's JVM needs at its start that do not exist."""
+    """Missing files that the broker's JVM requires at its start."""
     interfaces: tuple[str, ...] = ()
     """Interfaces that are up, loopback included."""
     cloud: str | None = None
@@ -148,7 +148,7 @@ class MachineFacts:
     pair: str | None = None
     """The name of the pair in the configuration that is in force on the host."""
     boot: str | None = None
-    """The kernel's id of this boot: two hosts with one id are one machine, or containers of one."""
+    """The kernel's boot id: two hosts with the same id are the same machine, or containers on the same machine."""
     release: str | None = None
     """The release that the running broker has open."""
     pid: int | None = None
@@ -168,10 +168,10 @@ class MachineFacts:
 
 @dataclass(frozen=True)
 class StoreMarkerEvidence:
-    """What ``store_marker`` observed of a shared store.
+    """The observations of ``store_marker`` about a shared store.
 
-    ``marked`` holds the lines of the marker, None without one. ``mounted``: the directory, or one above it other than
-    the root, is a mount point. ``fenced``: brokers work in generations of it.
+    ``marked`` has the lines of the marker, None without a marker. ``mounted``: the directory, or a directory above it
+    other than the root, is a mount point. ``fenced``: brokers use generations of the store.
     """
 
     exists: bool

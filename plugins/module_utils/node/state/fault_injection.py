@@ -29,9 +29,9 @@ _SIGNALS = {"kill": signal.SIGKILL, "crash": signal.SIGKILL, "pause": signal.SIG
 def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
     """Kill, crash, stop or freeze the active broker of a host for a drill; return the time and the process id.
 
-    Returns the time ``at`` by the host's clock (epoch seconds) and the ``pid``. If the drill dies meanwhile, no broker
-    stays down or frozen: after ``again`` seconds systemd itself starts it or lets it go on. Raises NodeError when
-    the broker is not active any more.
+    Returns the time ``at`` by the host's clock (epoch seconds) and the ``pid``. If the drill is interrupted, the broker
+    does not stay stopped or frozen: systemd starts or continues it after ``again`` seconds. Raises NodeError if the
+    broker is no longer active.
     """
     layout = Layout(os.path.abspath(base))
     process = _active_broker(layout, unit)
@@ -61,9 +61,9 @@ def cancel_return_timer(unit: str) -> None:
 
 
 def wait_for_start(base: str, wait: float) -> dict[str, Any]:
-    """Wait until the broker's log says that it has started, and return the time of that log record.
+    """Wait until the broker's log reports that it has started, and return the time of that log record.
 
-    The result has the time as ``at``, by the host's clock (epoch seconds); None if not within ``wait`` seconds.
+    The result has the time as ``at``, by the host's clock (epoch seconds); None after ``wait`` seconds without it.
     """
     layout, deadline = Layout(os.path.abspath(base)), time.monotonic() + wait
     while True:
@@ -81,7 +81,7 @@ def _active_broker(layout: Layout, unit: str | None) -> Process:
     if process is None:
         raise NodeError("no fault was injected, because the broker is not running")
     phase = broker_log.read_phase(layout.data, process.since)
-    # No standby listens, and a client may have written into the log.
+    # A standby does not listen, and a client can write into the log.
     if process.state == "T" or (phase.name != "started" and not _is_listening(layout, process)):
         raise NodeError(f"no fault was injected, because the broker is no longer active: {phase.message or phase.name}")
     return process
@@ -108,7 +108,7 @@ def _send_signal(process: Process, unit: str | None, number: signal.Signals) -> 
 
 
 def _wait_until_frozen_or_gone(layout: Layout, unit: str | None, pid: int, act: str) -> None:
-    """Wait until the process is frozen or gone. Raises NodeError when it is neither after 90 s."""
+    """Wait until the process is frozen or has ended. Raises NodeError after 90 s."""
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
         process = find_broker(layout.base, unit)

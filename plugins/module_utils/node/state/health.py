@@ -1,10 +1,10 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers what decides, beside its state, whether a broker may be touched: running release, files, store, clock.
+"""Gathers further evidence that decides whether operations may change a broker: running release, files, store, clock.
 
-All that asks a shared store is done in a child, as the broker's own account and with a time limit:
-a share whose server is away stops every process that asks it, and a standby whose account cannot open the
-lock logs the same as one that waits (every failure to lock reads as a lock that is held).
+A shared store is read in a child process, as the broker's account and with a timeout, because a share whose server is
+unreachable blocks every process. The access check is required, because a standby whose account cannot open the lock
+logs the same records as a standby that waits: every failure to lock is logged as a held lock.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from ..process.proc import Process, open_files, status_field, uptime
 from ..process.system_accounts import AccountError, SystemAccount, own_account, run_as
 
 MIN_FREE_BYTES = 256 << 20
-"""Bytes that a broker needs where it writes, for log files and a journal file or two: with less, its next start may be
-the last."""
+"""Minimum free bytes in the directories to which a broker writes, for log files and one or two data files. With less
+space its next start may fail."""
 _HOME = "-Dactivemq.home="
 _PATIENCE = 10.0
 
@@ -40,7 +40,7 @@ _PATIENCE = 10.0
 def gather_health(layout: Layout, process: Process | None, owed: PendingRestart | None, store: str) -> dict[str, Any]:
     """Return the facts of ``broker_info`` other than the state: release, home, drift, store access, free bytes …
 
-    ``owed`` is a restart that is still pending, or None.
+    ``owed`` is a pending restart, or None.
     """
     name = layout.current_name()
     current = read_version(layout.directory(name)) if name else None
@@ -73,15 +73,15 @@ def gather_health(layout: Layout, process: Process | None, owed: PendingRestart 
 def running_release(process: Process) -> str | None:
     """Return the ActiveMQ release of the broker's jar that a process has open, or None if it cannot be seen.
 
-    The home directory may hold another release by now.
+    The home directory may already contain another release.
 
-    It is read from inside the jar, or from the jar's name where the jar says none; None where no jar can be seen.
+    The release is read from the content of the jar, else from its name; None if no jar is visible.
     """
     return release_or_reason(process)[0]
 
 
 def release_or_reason(process: Process) -> tuple[str | None, str]:
-    """Return the ActiveMQ release that a process runs and "", or None and the reason why it could not be seen."""
+    """Return the ActiveMQ release that a process runs and "", or None and the reason why it is unknown."""
     place = f"/proc/{process.pid}/fd"
     try:
         files = list(open_files(process.pid))
@@ -103,9 +103,9 @@ def _home(process: Process) -> str | None:
 
 
 def _drift(version: Version) -> list[str]:
-    """Return the files of a version that were changed by hand, each with what changed.
+    """Return the files of a version that were changed by hand, each with a description of the change.
 
-    Owners and modes do not count.
+    Owners and modes are not compared.
     """
     differences = version.drift(lambda _mode: Owner())
     return [f"{path} {what}" for path, what in sorted(differences.items()) if "by hand" in what]
@@ -117,7 +117,7 @@ def _is_intact(layout: Layout, name: str) -> bool:
 
 
 def _free(path: str) -> int | None:
-    """Return the bytes that an account other than root can still write; None if the path cannot be asked."""
+    """Return the free bytes for accounts other than root; None if the path cannot be read."""
     try:
         return shutil.disk_usage(path).free
     except OSError:
@@ -134,12 +134,12 @@ def _generation(process: Process, store: str) -> int | None:
 def _store_evidence(store: str, process: Process | None) -> dict[str, Any]:
     """Return ``access``, ``marker``, ``used``, ``free``, ``in_force`` and ``generations`` of a store.
 
-    All is as the broker's process sees it.
+    All values are as the broker's process sees them.
     """
     try:
         account, root = own_account(), None
         if process and os.geteuid() == 0:
-            # Opened as root: who may look at a process is another question than who may open a file.
+            # Opened as root, because the broker's account may lack the permission to inspect its process.
             root = os.open(f"/proc/{process.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             uid, gid = (int(status_field(process.pid, name)[1]) for name in ("Uid", "Gid"))
             account = SystemAccount(uid, gid, tuple(map(int, status_field(process.pid, "Groups"))))
@@ -157,9 +157,9 @@ def _store_evidence(store: str, process: Process | None) -> dict[str, Any]:
 def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
     """Return ``access``, ``marker``, ``used``, ``free``, ``in_force``, ``generations`` and the records of a store.
 
-    All is as this process's account sees it.
+    All values are as the account of this process sees them.
 
-    Raises NodeError for a store or marker that is not what it has to be.
+    Raises NodeError for an invalid store or marker.
     """
     shown: dict[str, Any] = {"access": "", "marker": None, "used": False, "free": None}
     local = os.path.dirname(store)
@@ -186,16 +186,16 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
 
 
 def _access(directory: Directory) -> str:
-    """Return why the store's lock file cannot be opened for locking; empty when it can. It is not locked here."""
+    """Return why the store's lock file cannot be opened for locking; empty if it can. The file is not locked."""
     if directory.is_directory("lock"):
         with directory.subdirectory("fence") as fence:
             return _access(fence)
     try:
-        # No O_CREAT: the lock is made by a broker, or its guard.
+        # No O_CREAT: only brokers and guards create the lock file.
         os.close(directory.open_file("lock", write=True))
     except FileNotFoundError:
         is_writable = os.access(".", os.W_OK | os.X_OK, dir_fd=directory.descriptor)
         return "" if is_writable else f"{directory.path} cannot be written"
     except OSError as error:
-        return f"the lock of {directory.path} cannot be opened: {os.strerror(error.errno or 0).lower()}"
+        return f"{directory.path}/lock: {os.strerror(error.errno or 0).lower()}"
     return ""

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads facts of a machine that decide whether a broker can run on it, and fail over."""
+"""Reads facts of a machine that determine whether a broker can run on it, and fail over."""
 # pylint: disable=ansible-bad-function # The package also runs without Ansible, which has no run_command there.
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Mount:
 def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the machine facts that the module ``machine_info`` documents; ``parameters`` as in ``ARGUMENTS``.
 
-    Raises OSError where /proc cannot be read.
+    Raises OSError if /proc cannot be read.
     """
     directory = parameters["directory"]
     with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
@@ -75,7 +75,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "store_filesystem": mount.kind if mount else None,
         "store_mount_options": list(mount.options) if mount else [],
         "store_capacity": store_capacity(directory) if directory else None,
-        # only what a rule asks for: an option may hold anything, a password too
+        # only options that a rule reads, because others may contain passwords
         "java_options": [word for word in process.command if "FileLock" in word] if process else [],
         "settings_files": settings_files(parameters["home"], parameters["user"]),
         "clock_synchronised": clock_synchronised(),
@@ -90,7 +90,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "interfaces": active_interfaces(),
         "cloud": cloud_provider(),
         "pair": _deployed_pair(parameters["base"]),
-        # some containers are shown an id of their own, and may share a disk all the same
+        # some containers see a separate id, but may still share a disk
         "boot": None if is_container() else boot_id() or None,
     }
 
@@ -112,14 +112,14 @@ def _account_name(pid: int) -> str | None:
 def _deployed_pair(base: str) -> str | None:
     try:
         return deployed_pair(Layout(base))
-    except NodeError:  # what installs the files says so
+    except NodeError:  # the installation of the files reports this
         return None
 
 
 def java_version(java: str) -> int | None:
     """Return the feature release of a java executable, such as 8 or 17; None if it does not run or names none.
 
-    ``-Xinternalversion`` is of HotSpot and takes a tenth of the time of ``-version``, which every java answers.
+    ``-Xinternalversion`` of HotSpot takes a tenth of the time of ``-version``, which every Java supports.
     """
     for option in ("-Xinternalversion", "-version"):
         try:
@@ -178,7 +178,7 @@ def settings_files(home: str, user: str) -> list[str]:
 
 
 def clock_synchronised() -> bool | None:
-    """Return whether systemd says that the clock is synchronised; None if there is no systemd to ask."""
+    """Return whether systemd reports that the clock is synchronised; None without systemd."""
     program = shutil.which("timedatectl")
     if program is None:
         return None

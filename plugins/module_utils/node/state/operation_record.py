@@ -1,10 +1,10 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the host's own record of planned work, which ``audit`` reads: ``/var/lib/activemq-fleet/operations.jsonl``.
+"""Writes the host's record of planned operations for ``audit``: ``/var/lib/activemq-fleet/operations.jsonl``.
 
-Root appends one line when a playbook begins to work on a pair, and one when it has ended, on both of its nodes. A line
-has some 250 bytes, so that a thousand restarts are half a megabyte. A file of more than ``LARGEST`` bytes keeps its
-newest half: some four thousand lines, as many as ``audit`` counts.
+Root appends one line on both nodes of a pair when a playbook begins an operation on the pair, and one when it ends. A
+line has about 250 bytes, so a thousand restarts have half a megabyte. A file of more than ``LARGEST`` bytes keeps its
+newest half: about four thousand lines, as many as ``audit`` reads.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def append_record(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
 
     A file that has grown too large loses its older half.
 
-    Raises OSError, or UntrustedPathError for a path on which another account than root could lay a link.
+    Raises OSError, or UntrustedPathError for a path in which an account other than root could create a link.
     """
     line = json.dumps({"v": 1, "ts": _moment(time.time()), **record}, sort_keys=True)
     parent, name = os.path.split(directory)
     with open_directory(parent) as above, _made(above, name) as record_directory:
-        # Not the file: one that waited for its lock would write to what was trimmed meanwhile.
+        # The directory is locked: a writer that waited for a lock of the file would write to the replaced file.
         fcntl.flock(record_directory.descriptor, fcntl.LOCK_EX)
         with suppress(FileExistsError):
             os.close(record_directory.create_file(FILE))
@@ -44,7 +44,7 @@ def append_record(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
             record_directory.open_file(FILE, {os.geteuid()}, single_name=True, write=True), "r+b", buffering=0
         ) as file:
             size = file.seek(0, os.SEEK_END)
-            # A disk that was full may have cut the line before short.
+            # The previous line may be incomplete, if the disk was full.
             is_cut = size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n"
             data = (b"\n" if is_cut else b"") + line.encode() + b"\n"
             if file.write(data) != len(data):
@@ -52,17 +52,17 @@ def append_record(record: Mapping[str, str], directory: str = DIRECTORY) -> str:
             os.fsync(file.fileno())
             newest = _newest_half(file.fileno(), size + len(data))
         if newest:
-            with suppress(OSError):  # a disk that is full: the record is written, and the next one tries again
+            with suppress(OSError):  # a full disk: the record is written, and the next call trims the file
                 record_directory.replace_file(FILE, newest)
     return line
 
 
 def write_metrics(kind: str, operation: str, labels: Mapping[str, str], run: str = RUN) -> None:
-    """Write a metrics file for node exporter's textfile collector: whether an operation is under way on a broker.
+    """Write a metrics file for node exporter's textfile collector: whether an operation on a broker is in progress.
 
-    The file is ``RUN/activemq-fleet/HOST.prom``, which every account may read; ``labels`` hold ``host``.
+    The file is ``RUN/activemq-fleet/HOST.prom``, which every account may read; ``labels`` must contain ``host``.
 
-    Raises OSError, or UntrustedPathError for a path on which another account than root could lay a link.
+    Raises OSError, or UntrustedPathError for a path in which an account other than root could create a link.
     """
     about = "1 while a playbook works on the broker's pair"
     operation_label = {"operation": operation}
@@ -77,7 +77,7 @@ def write_metrics(kind: str, operation: str, labels: Mapping[str, str], run: str
 
 
 def _newest_half(descriptor: int, size: int) -> bytes:
-    """Return the last whole lines, ``LARGEST``/2 bytes, of a file that is too large; empty for one that is not."""
+    """Return the last complete lines, ``LARGEST``/2 bytes, of a file that is too large; empty for a smaller file."""
     if size <= LARGEST:
         return b""
     return os.pread(descriptor, LARGEST // 2, size - LARGEST // 2).partition(b"\n")[2]

@@ -1,5 +1,5 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The watchdog: the program beside a broker that notices when the broker hangs."""
+"""The watchdog: a program that runs next to a broker and detects a hung broker."""
 
 from __future__ import annotations

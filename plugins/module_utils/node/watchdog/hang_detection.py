@@ -1,14 +1,17 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Decides whether the state that the judge concludes of a broker is reason to kill it. Pure.
+"""Decides whether the state of a broker is a reason to kill it. Pure.
 
-Invariant: a broker is killed only when it listens on its ports or its own log says that it serves (or
-it has answered this watchdog before, and its log has rolled since), every connector that can be asked
-was silent or the process stood still, and that so many times in a row, for one and the same process.
-Everything else is left alone: a broker that starts, waits for the lock, is attached to its
-master, ends, refuses the account, or greets and holds the message back.
-What a client can write into a log never keeps a broker alive: a standby does not listen, and a broker that
-listens while its log says that it starts or ends is given ``WATCH_BUSY`` (120) seconds.
+Invariant: a broker is killed only if all of these conditions hold for the same process in several samples in a row:
+
+- It listens on its ports, or its log reports that it serves, or it has answered this watchdog before and its log has
+  been rotated since then.
+- Every connector that can be probed was silent, or the process was frozen.
+
+All other brokers are left alone: a broker that starts, waits for the lock, is attached to its master, stops, rejects
+the account, or sends a greeting and does not return the message. Text that a client writes into a log never protects a
+hung broker: a standby does not listen, and a broker that listens while its log reports a start or stop has
+``WATCH_BUSY`` (120) seconds.
 """
 
 from __future__ import annotations
@@ -23,18 +26,18 @@ from ..timeouts import MISSES, WATCH_BUSY
 MOST_KILLS = 3
 KILLS_WITHIN = 3600.0
 REMIND = 600.0
-"""Seconds until a finding that lasts is logged again."""
+"""Seconds until a state that persists is logged again."""
 
 FINE, IDLE, ODD, HUNG = "fine", "idle", "odd", "hung"
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The observations of one check by the watchdog, from which it decides whether the broker hangs.
+    """The observations of one check by the watchdog, from which it decides whether the broker is hung.
 
-    ``slave``: whether a slave is attached to a pure master, else None.
-    The evidence has ``answers`` only of connectors that can be asked, and ``phase`` and ``listens`` only where
-    the broker was silent or stands still.
+    ``slave``: whether a slave is attached to a pure master, None for other brokers.
+    The evidence has ``answers`` only of connectors that can be probed, and ``phase`` and ``listens`` only if the broker
+    was silent or frozen.
     """
 
     evidence: Evidence
@@ -45,8 +48,8 @@ class Sample:
 class HangState:
     """The watchdog's classification of one sample: fine, idle, odd or hung, with the reason.
 
-    ``state`` is the judge's. ``kind``: fine, idle (nothing to watch), odd (worth a warning, never a kill) or hung.
-    ``patience``: seconds for which the same must be seen before anything follows.
+    ``state`` is the state that ``judge`` concludes. ``kind``: fine, idle (nothing to watch), odd (worth a warning, but
+    the broker is not killed) or hung. ``patience``: seconds that the state must persist before the watchdog acts.
     """
 
     state: BrokerState
@@ -86,11 +89,11 @@ def _unanswered(sample: Sample, state: BrokerState, seen: str) -> tuple[str, str
     serves = phase.name == "started" or (phase.name == "unknown" and evidence.has_answered)
     if evidence.listens and not serves:
         logged = f"its ports are open, although {logged}"
-    # A frozen standby is hung, too, and holds nothing that another broker waits for.
+    # A frozen standby is also hung, but it holds nothing that another broker waits for.
     if state == "hung" and (serves or evidence.listens):
         if sample.slave is False:
             return ODD, f"{seen}, and {logged}. No slave is attached, so no node would take over. {_LOOK}", 0.0
-        # Nobody starts or ends while it stands still, and nobody waits with open ports.
+        # A frozen broker neither starts nor stops, and a waiting broker has no open ports.
         is_busy = not serves and not evidence.is_frozen and phase.name not in _WAITING
         return HUNG, f"{seen}, and {logged}", WATCH_BUSY if is_busy else 0.0
     if evidence.is_frozen:
@@ -113,7 +116,7 @@ _GO_ON = "Continue it (kill -CONT), or kill it so that systemd restarts it"
 class SampleCount:
     """The number of samples in a row with the same classification of the same process, and since when.
 
-    ``who``: pid and start time; ``since``: time of the first sample; ``told``: time at which it was logged last.
+    ``who``: pid and start time; ``since``: time of the first sample; ``told``: time of the last log line about it.
     """
 
     who: tuple[int, float] | None = None
@@ -123,9 +126,9 @@ class SampleCount:
     told: float | None = None
 
     def with_sample(self, hang_state: HangState, process: Process | None, now: float) -> SampleCount:
-        """Return the count with one more sample: increased if kind and process are the same, else begun anew at 1.
+        """Return the count with one more sample: increased if kind and process are the same, else reset to 1.
 
-        ``now``: seconds of a clock that never goes back.
+        ``now``: seconds of a monotonic clock.
         """
         who = (process.pid, process.started) if process else None
         if who != self.who or hang_state.kind != self.kind:
@@ -141,7 +144,7 @@ class SampleCount:
 def may_kill(kills: Sequence[float], now: float) -> bool:
     """Return whether the watchdog may kill again: it has killed fewer than three times within the last hour.
 
-    A broker that hangs again and again is not helped by one more kill.
+    Another kill does not help a broker that hangs repeatedly.
     """
     return len([moment for moment in kills if now - moment < KILLS_WITHIN]) < MOST_KILLS
 

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Installs a watchdog and its systemd unit, and removes them again. Never touches the broker."""
+"""Installs or removes a watchdog and its systemd unit. It never changes the broker."""
 # pylint: disable=ansible-bad-function # The package also runs without Ansible, which has no run_command there.
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def remove(place: WatchdogPaths) -> list[str]:
     done = []
     if os.path.lexists(place.link):
         done.append(f"removed {place.link}")
-        # The link may point nowhere by now; then it cannot be disabled, only stopped.
+        # A unit whose link has no target cannot be disabled, only stopped.
         _systemctl(place, "stop", place.name)
         _systemctl(place, "disable", place.name, refused=True)
         if not place.check:

@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The watchdog as one file that the host's Python runs."""
+"""Builds the watchdog as one file that the host's Python runs."""
 
 from __future__ import annotations
 

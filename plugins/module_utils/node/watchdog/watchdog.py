@@ -1,10 +1,10 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""The program beside a broker: probes it every few seconds, and warns of or kills one that hangs.
+"""The watchdog program: probes a broker every few seconds, and reports or kills a hung broker.
 
-It runs under systemd as the broker's own account, which is all that asking and killing need, and
-imports nothing but the standard library and the modules that ``program`` packs with it.
-Whether a broker hangs is decided in ``hang_detection``.
+It runs under systemd as the broker's own account, which is sufficient to probe and to kill the broker. It imports only
+the standard library and the modules that ``program`` packs with it. ``hang_detection`` decides whether a broker is
+hung.
 """
 
 from __future__ import annotations
@@ -130,10 +130,7 @@ class Watchdog:
         return self._read[1]
 
     def _probe(self, deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
-        """Probe STOMP or MQTT, where a message must come back.
-
-        If that fails, or failed last time, probe all connectors.
-        """
+        """Probe a STOMP or MQTT connector with a round trip, and all connectors if that fails or failed last time."""
         listeners = [
             listener
             for listener in deployed.listeners
@@ -166,7 +163,7 @@ class Watchdog:
         print_log_line(_ERROR, line)
         if options.action != "kill" or not allowed:
             return
-        # Before, so that a watchdog that ends with its broker has not forgotten it.
+        # Recorded before the kill, because the watchdog may stop together with its broker.
         write_kills(self._kills, [*kills, now])
         self._kill_count += 1
         if kill(process):
@@ -177,7 +174,7 @@ class Watchdog:
             )
 
     def _write_metrics(self, hang_state: hang_detection.HangState, now: float) -> None:
-        """Write the metrics file anew, for the textfile collector of the host's node exporter."""
+        """Replace the metrics file, for the textfile collector of the host's node exporter."""
         if now - self._certificates_read >= _CERTIFICATES and self._read and self._process:
             self._certificates_read = now
             rows = certificates_of_connectors(self._read[1], self._process, PROBE)
@@ -216,9 +213,10 @@ class Watchdog:
 
 
 class StoreRisks:
-    """The durable subscriptions at risk by the records of a store, read in a thread: a store may not answer.
+    """The number of durable subscriptions at risk according to a store's records, read in a separate thread.
 
-    A read that hangs delays no check of the broker. There is at most one, and the last count stands meanwhile.
+    A read that hangs does not delay the checks of the broker. At most one read runs at a time, and the last count
+    remains valid until it ends.
     """
 
     def __init__(self) -> None:
@@ -229,7 +227,7 @@ class StoreRisks:
     def count_subscriptions(self, store: str, now: float) -> int | None:
         """Return how many subscriptions the records of a store have, as last read; None until a read has succeeded.
 
-        Begin another read if the last one has ended, and is older than a minute.
+        Start another read if the last one has ended and is older than a minute.
         """
         is_reading = self._reader is not None and self._reader.is_alive()
         if store and now >= self._due and not is_reading:
@@ -253,7 +251,7 @@ def kill(process: Process) -> bool:
         if not is_same(process):
             return False
         if process.state != "T":
-            # A JVM prints its threads then; it is gone in a moment, and why it hung with it.
+            # The JVM prints a thread dump, which is the only evidence of the cause after the kill.
             send_signal(handle, process, signal.SIGQUIT)
             time.sleep(_DUMP)
         send_signal(handle, process, signal.SIGKILL)
@@ -306,7 +304,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Check the broker at a fixed interval until systemd ends the watchdog."""
+    """Check the broker at a fixed interval until systemd stops the watchdog."""
     options = _options(sys.argv[1:] if arguments is None else arguments)
     directory = os.environ.get("RUNTIME_DIRECTORY", "").split(":")[0]
     watchdog = Watchdog(options, f"{directory}/kills" if directory else None)
