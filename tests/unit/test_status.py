@@ -50,6 +50,11 @@ def test_a_pair_of_one_active_and_one_standby_is_well() -> None:
     ]
 
 
+def test_headline_counts_brokers_that_are_starting() -> None:
+    starting = status(b={"state": "starting", "usage": {}, "holds_lock": None, "release": None})
+    assert headline(starting) == "2 brokers: no problem, and 1 broker still starting"
+
+
 STOPPED: dict[str, Any] = {"state": "stopped", "pid": None, "usage": {}, "holds_lock": None, "release": None}
 HUNG: dict[str, Any] = {"state": "hung", "usage": {}}
 CERTIFICATE = {"name": "connector mqtt", "error": ""}

@@ -167,7 +167,7 @@ def _configuration(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Ite
         yield _finding("not-deployed", "warning", row.host, _some(row.not_deployed), "run the playbook site")
     if row.restart:
         text = f"the broker requires a restart: {_some(row.restart)}"
-        yield _finding("restart-required", "warning", row.host, text, "run the playbook restart (pure: resync)")
+        yield _finding("restart-required", "warning", row.host, text, "run the playbook site or restart (pure: resync)")
 
 
 def _some(texts: Sequence[str]) -> str:

@@ -114,7 +114,9 @@ def headline(status: FleetStatus) -> str:
     numbers = status.summary
     who = [counted(len(rows), what) for rows, what in _parts(status) if rows]
     if not status.exit_code:
-        return f"{' and '.join(who) or 'no host was checked'}: all is well"
+        starting = sum(row.state == "starting" for row in status.brokers)
+        more = f", and {counted(starting, 'broker')} still starting" if starting else ""
+        return f"{' and '.join(who) or 'no host was checked'}: {'no problem' if starting else 'all is well'}{more}"
     problems = [counted(numbers[f"{word}s"], word) for word in ("error", "warning") if numbers[f"{word}s"]]
     return f"{' and '.join(who)}: {' and '.join(problems)}"
 
