@@ -163,6 +163,8 @@ def _run(scratch: Path, *command: str) -> str:
     # In a place outside the checkout, and with no variable that could lead back into it.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTHONPATH"))}
     environment["ANSIBLE_HOME"] = str(scratch / "home")
+    # Ansible refuses a locale that is not UTF-8.
+    environment["LC_ALL"] = "C.UTF-8"
     ended = subprocess.run(command, cwd=scratch, env=environment, check=False, capture_output=True, text=True)
     if ended.returncode:
         lines = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()] or ["without a word"]

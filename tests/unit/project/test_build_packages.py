@@ -94,6 +94,13 @@ def test_two_builds_elsewhere_and_later_are_the_same_bytes(tmp_path: Path) -> No
     assert len([name for name in hashes[0] if name.endswith(".cdx.json")]) == 3
 
 
+@pytest.mark.parametrize("locale", ["C", "en_US.ISO-8859-1"])
+def test_archive_is_checked_in_locale_without_utf_8(tmp_path: Path, locale: str) -> None:
+    code = "import pathlib, sys; from scripts import check_packages as c; c.check_galaxy(pathlib.Path(sys.argv[1]))"
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, env=os.environ | {"LC_ALL": locale}, check=True, capture_output=True)
+
+
 def galaxy_archive(names: list[str], moment: int) -> bytes:
     """An archive as ansible-galaxy makes it of files in an order."""
     contents = {name: f"content of {name}\n".encode() for name in names}
