@@ -332,8 +332,11 @@ class TestFleets:
 
         assert adopted_variables(adoption)["authentication"] == "none"
         assert not [path for path in places(adoption) if "userName" in path or "plugins" in path]
-        # One variable, and its bridges log in with an account that all of them know.
-        asked = fleet_of(tmp_path, adoption, authentication="simple")
+        # Nothing uses an account of the network, so that the operator needs no password for it.
+        assert adoption.secrets == {}
+        assert "network_username" not in adopted_variables(adoption)
+        account = {"network_username": "network", "network_password": "secret1"}
+        asked = fleet_of(tmp_path, adoption, authentication="simple", **account)
         assert not asked.blocking
         assert {account.name for broker in asked.brokers for account in broker.accounts} == {
             "network",
@@ -627,6 +630,7 @@ def test_the_three_brokers_of_the_page_adopting_come_through(tmp_path: Path) -> 
     assert len(adopted_variables(adoption)["links"]) == 4
     assert adopted_variables(adoption)["authentication"] == "none"
     assert any("the store is ${activemq.data}/kahadb: set activemq_store_directory" in note for note in adoption.notes)
-    asked = fleet_of(tmp_path, adoption, authentication="simple")
+    account = {"network_username": "network", "network_password": "secret1"}
+    asked = fleet_of(tmp_path, adoption, authentication="simple", **account)
     assert not asked.blocking
     assert all(b"userName" in content for content in documents_of(asked).values())

@@ -100,7 +100,7 @@ def adopt_files(
     >>> adoption.fleet.broker("orders-mq01-a").ports["openwire"]
     61626
     >>> sorted(adoption.files)
-    ['group_vars/all.yml', 'hosts.yml', 'zz.activemq.yml']
+    ['.gitignore', 'group_vars/all.yml', 'hosts.yml', 'zz.activemq.yml']
     """
     names = [os.fspath(file) for file in files]
     naming = Naming(naming_pattern, parity=naming_parity, stated={"node": node} if node else {})

@@ -59,7 +59,8 @@ def _authentication_note(document: AdoptedDocument, variables: Variables) -> str
     if variables["authentication"] == "none":
         return (
             "does not require authentication, as in its original file (activemq_authentication: none): to require "
-            "it, set activemq_authentication: simple on all brokers of the network, and define activemq_users"
+            "it, set activemq_authentication: simple on all brokers of the network, define activemq_users, and for "
+            "links activemq_network_username and activemq_network_password"
         )
     if not login_plugins(document):
         return "has no login, and bridges log in elsewhere (activemq_authentication: custom)"

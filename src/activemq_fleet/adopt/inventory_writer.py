@@ -24,6 +24,7 @@ from activemq_fleet.topology import AGENTS, Fleet
 
 MARK = "# Adopted by activemq-fleet"
 _PLUGIN = "zz.activemq.yml"
+_IGNORED = ".gitignore"
 _SEAL = "sha256 "
 _WIDTH = 110
 _MOST_INLINE = 4
@@ -35,7 +36,9 @@ secrets: "{{ inventory_dir }}/.secrets"
 
 
 def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
-    """Return an inventory's files, content by path: hosts.yml, group_vars, host_vars, the inventory plugin's file."""
+    """Return an inventory's files, content by path: hosts.yml, group_vars, host_vars, the inventory plugin's file,
+    and .gitignore.
+    """
     levels = _variables_by_level(_replace_names_by_templates(proposal.variables, fleet), fleet)
     for path, variables in _distribute_variables(proposal.agents, [{AGENTS: list(proposal.agents)}]).items():
         levels.setdefault(path, {}).update(variables)
@@ -49,6 +52,7 @@ def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
     files["hosts.yml"] = _hosts_yaml(proposal, inline)
     if secret_labels_in(levels):
         files["group_vars/all.yml"] += _SECRETS
+    files[_IGNORED] = f"{MARK}: git ignores the passwords.\n.secrets/\n"
     contents = {path: text.encode() for path, text in files.items()}
     seal = f"# It replaces the other files only while they are unchanged:\n# {_SEAL}{_digest(contents)}\n"
     plugin = f"---\n{MARK}.\n{seal}plugin: activemq.fleet.topology\n"

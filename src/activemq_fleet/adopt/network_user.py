@@ -47,12 +47,17 @@ def propose_network_user(proposal: Proposal) -> bool:
 
 
 def withdraw_network_user(proposal: Proposal) -> None:
-    """Remove the network user from brokers that have neither links nor such an account in their file."""
+    """Remove the network user from brokers whose rendered files do not contain it.
+
+    These have no links and no such account in their file, or they have no authentication: no bridge then logs in.
+    """
     fleet = proposal.fleet()
     for document in proposal.documents:
         broker = fleet.broker(document.host)
         name = broker.settings.network_username
         needed = broker.networked or broker.links or broker.profile.replicates
+        if broker.settings.authentication == "none":
+            needed = False
         if broker.settings.authentication == "custom":
             needed = any(node.get("userName") for node in network_connectors(document))
         if not needed and name not in {account.get("username") for account in accounts_of(document)}:

@@ -14,7 +14,7 @@ from activemq_fleet import InputError
 from activemq_fleet.atomic_files import paths_in, write_tree
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option, output_option
-from activemq_fleet.cli.printing import counted, echo, shorten_list, warn
+from activemq_fleet.cli.printing import check_command, counted, echo, shorten_list, warn
 from activemq_fleet.naming import DEFAULT_PATTERN
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def command(
     write_tree(output, adopted.files, check_target=check_inventory)
     if form == "json":
         echo(json.dumps([asdict(difference) for difference in adopted.differences], indent=2))
-        for line in (*_to_do(output, adopted), *_files_read(adopted)):
+        for line in (*_to_do(output, adopted), *_files_read(adopted), f"Next: {check_command(output)}"):
             echo(line, err=True)
     else:
         echo("\n".join(_as_text(output, adopted)))
@@ -157,6 +157,7 @@ def _as_text(output: Path, adopted: Adoption) -> Iterator[str]:
         of = f" ({shorten_list(hosts)})" if len(hosts) < number else ""
         yield f"    {path}{of}: {_short(rendered or '', _LONGEST_ADDITION)}"
     yield from _files_read(adopted)
+    yield f"Next: {check_command(output)}"
 
 
 def _to_do(output: Path, adopted: Adoption) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shlex
 from pathlib import Path
 
 import click
@@ -11,7 +10,7 @@ import click
 from activemq_fleet import InputError
 from activemq_fleet.atomic_files import paths_in, write_tree
 from activemq_fleet.cli.completion_values import complete_releases
-from activemq_fleet.cli.printing import counted, echo, warn
+from activemq_fleet.cli.printing import check_command, counted, echo, warn
 
 
 @click.command("init")
@@ -46,8 +45,8 @@ def command(hosts: tuple[str, ...], release: str, output: Path, archive: Path | 
     a peer. HOST,HOST is a pair regardless of its names. Safe values are set explicitly: a guard for shared stores,
     limits, the console on loopback. No password is written: the files show where passwords come from.
     """
+    from activemq_fleet import Release
     from activemq_fleet.inventory_scaffold import InventoryRequest, scaffold_inventory
-    from activemq_fleet.releases import Release
 
     check_empty(output)
     for warning in Release.of(release).warnings:
@@ -62,13 +61,8 @@ def command(hosts: tuple[str, ...], release: str, output: Path, archive: Path | 
         f"To change a line, set activemq_pair and activemq_node of its hosts in {output / 'hosts.yml'}, or remove "
         f"{output} and run init with HOST,HOST for each pair."
     )
-    echo(f"{output}: {counted(len(inventory.files), 'file')}. Next: {next_check(output)}")
+    echo(f"{output}: {counted(len(inventory.files), 'file')}. Next: {check_command(output)}")
     return 0
-
-
-def next_check(inventory: Path) -> str:
-    """Return the command line that checks an inventory."""
-    return shlex.join(["activemq-fleet", "check", "-i", str(inventory)])
 
 
 def check_empty(directory: Path) -> None:

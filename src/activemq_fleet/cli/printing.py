@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import click
 
@@ -14,6 +16,7 @@ from activemq_fleet.node.text_lines import split_lines
 
 __all__ = [
     "aligned",
+    "check_command",
     "counted",
     "echo",
     "echo_to_stderr",
@@ -41,6 +44,11 @@ def echo_to_stderr(text: str) -> None:
 def warn(text: str) -> None:
     """Print ``warning:`` and a text, as one line, to stderr."""
     echo_to_stderr(f"warning: {' '.join(text.split())}")
+
+
+def check_command(inventory: Path) -> str:
+    """Return the command line that checks an inventory."""
+    return shlex.join(["activemq-fleet", "check", "-i", str(inventory)])
 
 
 def table_text(

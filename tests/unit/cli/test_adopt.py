@@ -70,8 +70,13 @@ class TestWhatItWrites:
         run(tree, "-o", tmp_path / "inventory")
 
         for content in snapshot(tmp_path / "inventory").values():
-            assert content.startswith(b"---\n# Adopted by activemq-fleet")
+            assert content.removeprefix(b"---\n").startswith(b"# Adopted by activemq-fleet")
             assert str(tmp_path).encode() not in content
+
+    def test_git_ignores_the_passwords(self, tree: Path, tmp_path: Path) -> None:
+        run(tree, "-o", tmp_path / "inventory")
+
+        assert b".secrets/" in snapshot(tmp_path / "inventory")[".gitignore"].splitlines()
 
     def test_what_adopt_wrote_is_replaced(self, tree: Path, hand: Path, tmp_path: Path) -> None:
         run(f"x-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "inventory")
@@ -213,7 +218,18 @@ class TestWhatItPrints:
         lines = capsys.readouterr().out.splitlines()
         first = [next(n for n, line in enumerate(lines) if text in line) for text in ORDER]
         assert first == sorted(first)
-        assert lines[-1].startswith("read: o-mq1-a: ")
+        assert lines[-2].startswith("read: o-mq1-a: ")
+
+    def test_report_ends_with_the_next_command(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
+        run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "an inventory")
+
+        last = capsys.readouterr().out.splitlines()[-1]
+        assert shlex.split(last.removeprefix("Next: ")) == [
+            "activemq-fleet",
+            "check",
+            "-i",
+            str(tmp_path / "an inventory"),
+        ]
 
     def test_it_says_where_each_secret_belongs(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
         run(tree, "-o", tmp_path / "i")
