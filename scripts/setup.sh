@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Set up a checkout; steps that are already done are skipped:
 #     scripts/setup.sh             .venv with the pinned requirements, and the collection's link
 #     scripts/setup.sh --demo      only what the demo needs, in place of all pinned requirements
@@ -11,6 +11,7 @@
 #     scripts/setup.sh --prometheus  and Prometheus with Alertmanager; without them the tests of alerts are skipped
 #     scripts/setup.sh --gluster   and GlusterFS; without it the tests of stores on a network file system are skipped
 #     scripts/setup.sh --packets   and nftables; without it the tests of networks that lose packets are skipped
+# After TERM or Ctrl-C, the script stops what it has started, and the next run continues.
 # As root on Debian or Ubuntu, the script installs missing packages. Otherwise it prints the packages to install.
 set -eu
 cd "$(dirname "$0")/.."
@@ -24,13 +25,36 @@ tried() {
     what=$1; shift
     printf '==> %s … ' "$what"
     began=$(date +%s)
-    if "$@" >"$log" 2>&1; then
+    # The command has a process group of its own, so that its children can be stopped with it.
+    set -m
+    "$@" </dev/null >"$log" 2>&1 &
+    running=$!
+    set +m
+    if wait "$running"; then
+        running=
         printf '%s s\n' "$(($(date +%s) - began))"
     else
+        running=
         printf 'failed\n'
         return 1
     fi
 }
+
+# stop SIGNAL: stop the running command with its children, then end this script by the signal.
+running=
+stop() {
+    trap '' HUP INT TERM
+    if [ -n "$running" ]; then
+        kill -TERM -- "-$running" 2>/dev/null || true
+        wait "$running" 2>/dev/null || true
+    fi
+    printf '\nsetup: stopped; the next run continues\n' >&2
+    trap - "$1"
+    kill -s "$1" "$$"
+}
+trap 'stop HUP' HUP
+trap 'stop INT' INT
+trap 'stop TERM' TERM
 
 # timed "what" COMMAND [ARG ...]: the same; after a failure, print its output and exit.
 timed() {
@@ -53,8 +77,9 @@ find_python() {
     return 1
 }
 
+# A virtual environment without pip is one whose creation was interrupted.
 ensure_venv() {
-    [ -x .venv/bin/python ] && [ "$(cat .venv/fleet-place 2>/dev/null || pwd)" = "$(pwd)" ] && return
+    [ -x .venv/bin/pip ] && [ "$(cat .venv/fleet-place 2>/dev/null || pwd)" = "$(pwd)" ] && return
     python=$(find_python) || {
         can_install || fail "Python 3.11 to 3.13 is required: install it, or set PYTHON to its path"
         timed "install Python from the distribution" apt_install python3 python3-venv

@@ -1,0 +1,117 @@
+"""scripts/setup.sh stops its children when it is stopped, and continues in the next run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[3]
+FILES = (
+    *("scripts/setup.sh", "requirements/demo.txt", "requirements/dev.txt", "requirements/installer.txt"),
+    *("pyproject.toml", "agent/pyproject.toml", "hatch_build.py"),
+)
+INSTALLER, REQUIREMENTS = "requirements/installer.txt", "requirements/demo.txt"
+# Installs nothing: it records its arguments. If they hold the text in the file `block`, it writes its process id and
+# that of a child, and waits for the child.
+PROGRAM = """#!/bin/sh
+echo "$*" >>calls
+if [ -e block ]; then
+    case "$*" in *"$(cat block)"*) sleep 600 & echo "$$ $!" >pids; wait;; esac
+fi
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with a virtual environment whose Python installs nothing."""
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    programs = tmp_path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for name in ("python", "pip", "uv"):
+        (programs / name).write_text(PROGRAM)
+        (programs / name).chmod(0o755)
+    return tmp_path
+
+
+def is_running(process: int) -> bool:
+    """Whether a process exists and is no zombie, which only waits to be reaped."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def start_setup(checkout: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [checkout / "scripts" / "setup.sh", "--demo"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("stop", "blocked"),
+    [(signal.SIGTERM, INSTALLER), (signal.SIGTERM, REQUIREMENTS), (signal.SIGINT, REQUIREMENTS)],
+)
+def test_stopped_setup_leaves_no_child_and_continues_in_the_next_run(
+    checkout: Path, stop: signal.Signals, blocked: str
+) -> None:
+    (checkout / "block").write_text(blocked)
+    setup = start_setup(checkout)
+    pids = checkout / "pids"
+    wait_until(lambda: pids.is_file() and pids.read_text().endswith("\n"), "the installation has begun")
+    processes = [int(word) for word in pids.read_text().split()]
+    assert all(map(is_running, processes))
+
+    os.kill(setup.pid, stop)
+    output, _ = setup.communicate()
+
+    assert setup.returncode == -stop
+    assert output.endswith("setup: stopped; the next run continues\n")
+    assert not any(map(is_running, processes))
+    assert not (checkout / ".venv" / "fleet-stamp").exists()
+
+    (checkout / "block").unlink()
+    following = start_setup(checkout)
+    output, _ = following.communicate()
+    assert following.returncode == 0, output
+    assert "waiting for it" not in output
+    assert (checkout / ".venv" / "fleet-stamp").is_file()
+    assert (checkout / "calls").read_text().count(blocked) == 2
+
+
+def test_finished_setup_installs_nothing_again(checkout: Path) -> None:
+    for _ in range(2):
+        setup = start_setup(checkout)
+        output, _ = setup.communicate()
+        assert setup.returncode == 0, output
+    assert (checkout / "calls").read_text().count(REQUIREMENTS) == 1
+
+
+def test_virtual_environment_without_pip_is_created_again(checkout: Path) -> None:
+    (checkout / ".venv" / "bin" / "pip").unlink()
+    made = checkout / "python3.11"
+    made.write_text(
+        '#!/bin/sh\nmkdir -p .venv/bin\ncase "$*" in *"venv --clear"*) cp .venv/bin/python .venv/bin/pip;; esac\n'
+    )
+    made.chmod(0o755)
+    setup = subprocess.run(
+        [checkout / "scripts" / "setup.sh", "--demo"],
+        env={**os.environ, "PYTHON": str(made)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert setup.returncode == 0, setup.stderr
+    assert "create the virtual environment" in setup.stdout
