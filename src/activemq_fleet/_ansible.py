@@ -38,6 +38,7 @@ from activemq_fleet._ansible_internals import DeferredWarningContext, Origin, fo
 from activemq_fleet._collection import collections_path, version_warnings
 from activemq_fleet._inventory_groups import group_brokers
 from activemq_fleet._inventory_variables import InventoryVariables
+from activemq_fleet._yaml_mistakes import find_yaml_mistake
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import PREFIX
 
@@ -51,6 +52,8 @@ _POSITION = re.compile(r"^Origin: (/.*:\d+):\d+$", re.MULTILINE)
 _STATED_POSITION = re.compile(r" \((/[^()]*:\d+)\)$")
 _FAILED_PLUGIN = re.compile(r"Failed to parse inventory with '([^']+)' plugin")
 _WITHOUT_PASSWORD = ("no vault secrets found", "no vault secrets were found")
+_YAML_FAILED = "YAML parsing failed"
+_DUPLICATE_KEY = re.compile(r"Found duplicate mapping key '?(.+?)'?\.")
 _NO_HOSTS = "Plugin configuration YAML file"
 
 
@@ -95,9 +98,7 @@ class LoadedInventory:
 
         Warnings of the project's own plugin are left out: the fleet that is built from the same hosts has them too.
         """
-        texts = (
-            " ".join(format_event_brief_message(warning.event).split()) for warning in self._warnings.get_warnings()
-        )
+        texts = (_warning_text(warning.event) for warning in self._warnings.get_warnings())
         return tuple(text for text in texts if not _OUR_OWN.match(text))
 
     def collection_warnings(self) -> tuple[str, ...]:
@@ -218,8 +219,10 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         if position is None:
             return f"{refused}: {reason}"
         reason = _STATED_POSITION.sub("", reason)
-        elsewhere = os.path.realpath(position[1].rpartition(":")[0]) != os.path.realpath(source)
-        return f"{position[1]}: {reason}" if elsewhere else f"{refused}: {reason} ({position[1]})"
+        path, _, line = position[1].rpartition(":")
+        reason, place = _corrected(reason, path, int(line))
+        elsewhere = os.path.realpath(path) != os.path.realpath(source)
+        return f"{place}: {reason}" if elsewhere else f"{refused}: {reason} ({place})"
 
     def _group_brokers(self, source: str) -> None:
         """Group the brokers as the inventory plugin does, where Ansible cannot load the plugin."""
@@ -227,6 +230,16 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         if not isinstance(options, Mapping) or options.get("plugin") != PLUGIN:
             raise InputError(f"{source}: the file must contain the line 'plugin: {PLUGIN}'")
         group_brokers(self._inventory, self._loader, self._sources, options)
+
+
+def _warning_text(event: Any) -> str:
+    """Return a warning of Ansible in one line; that about a key with two values names the file and the line."""
+    text = " ".join(format_event_brief_message(event).split())
+    key = _DUPLICATE_KEY.match(text)
+    position = _POSITION.search("\n".join(_source_contexts(event)))
+    if key is None or position is None:
+        return text
+    return f"{position[1]}: the key {key[1]} is repeated, and the second value wins: remove one of them"
 
 
 def _source_contexts(event: Any) -> Iterator[str]:
@@ -242,6 +255,14 @@ def _reads_plugin_files() -> bool:
     return not {"auto", PLUGIN}.isdisjoint(constants.INVENTORY_ENABLED) and inventory_loader.has_plugin(PLUGIN)
 
 
+def _corrected(reason: str, path: str, line: int) -> tuple[str, str]:
+    """Return the reason and the place ``FILE:LINE`` of an error, those of the mistake for a file that is not YAML."""
+    mistake = find_yaml_mistake(path) if _YAML_FAILED in reason else None
+    if mistake is None:
+        return reason, f"{path}:{line}"
+    return f"{_YAML_FAILED}: {mistake.reason}", f"{path}:{mistake.line}"
+
+
 def message_of(error: BaseException) -> str:
     """Return the message of an Ansible error in one line, with file and line of its cause where known."""
     message = " ".join(str(error).split()).rstrip(".")
@@ -252,6 +273,9 @@ def message_of(error: BaseException) -> str:
         obj = cause.obj if isinstance(cause, AnsibleError) else None
         origin = obj if isinstance(obj, Origin) else Origin.get_tag(obj)
         if origin and origin.path:
-            return f"{message} ({origin.path}:{origin.line_num})" if origin.line_num else f"{message} ({origin.path})"
+            if not origin.line_num:
+                return f"{message} ({origin.path})"
+            message, place = _corrected(message, origin.path, origin.line_num)
+            return f"{message} ({place})"
         cause = cause.__cause__ or cause.__context__
     return message

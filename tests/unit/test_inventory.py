@@ -323,7 +323,7 @@ class TestRefusals:
         [
             (
                 {"hosts.yml": "all:\n  hosts: {a: [\n"},
-                r"hosts.yml: cannot be read as an inventory: YAML .*hosts.yml:3\)",
+                r"hosts.yml: cannot be read as an inventory: YAML .*hosts.yml:2\)",
             ),
             ({"hosts.yml": "---\n"}, "hosts.yml: cannot be read as an inventory: Parsed empty YAML file"),
             ({"hosts.yml": "a: 1\n"}, r"the inventory has no hosts \(Skipping 'a'"),
@@ -331,14 +331,14 @@ class TestRefusals:
             ({"hosts.yml": PAIR, "x.yml": "plugin: no.such.plugin\n"}, "x.yml: .*unknown plugin 'no.such.plugin'"),
             ({"hosts.yml": "all: {children: {a: }}\n"}, "the inventory has no hosts"),
             ({"README.md": "hello\n"}, "the inventory has no hosts"),
-            ({"hosts.yml": PAIR, "group_vars/all.yml": "a: [\n"}, r"YAML parsing failed.*group_vars/all.yml:2\)"),
+            ({"hosts.yml": PAIR, "group_vars/all.yml": "a: [\n"}, r"YAML parsing failed.*group_vars/all.yml:1\)"),
             (
                 {
                     "hosts.yml": PAIR,
                     "zz.activemq.yml": "plugin: activemq.fleet.topology\n",
                     "group_vars/all.yml": "a: [\n",
                 },
-                r"^YAML parsing failed: [^/]*\(/[^ ]*group_vars/all.yml:2\)$",
+                r"^YAML parsing failed: [^/]*\(/[^ ]*group_vars/all.yml:1\)$",
             ),
             ({"hosts.yml": PAIR, "group_vars/all.yml": "[1]\n"}, "group_vars/all.yml"),
         ],

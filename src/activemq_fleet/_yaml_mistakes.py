@@ -1,0 +1,110 @@
+"""Find the place of a mistake in a YAML file: Ansible names the place where its parser noticed it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+_VAULT = "$ANSIBLE_VAULT"
+_NO_KEY = "while scanning a simple key"
+_QUOTED = "while scanning a quoted scalar"
+_IN_BRACKETS = frozenset({"while parsing a flow mapping", "while parsing a flow sequence", "while parsing a flow node"})
+_ORPHANED_VALUE = "mapping values are not allowed here"
+_TEMPLATE = "{{"
+_KEY = re.compile(r"[ -]*([A-Za-z][\w.-]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class YamlMistake:
+    """A mistake in a YAML file: the line of its beginning, which counts from 1, and what is wrong there."""
+
+    line: int
+    reason: str
+
+
+def find_yaml_mistake(path: str) -> YamlMistake | None:
+    """Return the first mistake in a YAML file; None where it has none or cannot be read, as an encrypted file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
+    if text.startswith(_VAULT):
+        return None
+    try:
+        yaml.compose(text, yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        return _mistake_of(error, text)
+    except yaml.YAMLError:
+        return None
+    return None
+
+
+def _mistake_of(error: yaml.MarkedYAMLError, text: str) -> YamlMistake | None:
+    begin, noticed = error.context_mark, error.problem_mark
+    if noticed is None:
+        return None
+    lines = text.split("\n")
+    if noticed.line < len(lines) and "\t" in lines[noticed.line]:
+        return None  # Ansible explains tabs
+    context = error.context or ""
+    if begin is not None and context == _NO_KEY:
+        return YamlMistake(begin.line + 1, _without_colon(lines[begin.line]))
+    if begin is not None and context == _QUOTED:
+        return YamlMistake(begin.line + 1, "the quote of a value is not closed: add the quote at its end")
+    if context in _IN_BRACKETS and (bracket := _open_bracket(text, noticed.index)) is not None:
+        line = lines[bracket.line]
+        if line.startswith(_TEMPLATE, max(bracket.column - 1, 0)):
+            return None  # Ansible explains templates without quotes
+        reason = f"the {line[bracket.column]} is not closed, or a comma is missing after it: add it"
+        if noticed.line > bracket.line:
+            reason = f"the parser noticed on line {noticed.line + 1} that {reason}"
+        return YamlMistake(bracket.line + 1, reason)
+    if error.problem == _ORPHANED_VALUE:
+        return _orphaned_value(text, noticed.line)
+    return None
+
+
+def _tokens(text: str) -> Iterator[yaml.Token]:
+    """Yield the tokens before the first mistake."""
+    with suppress(yaml.MarkedYAMLError):
+        yield from yaml.scan(text, yaml.SafeLoader)
+
+
+def _open_bracket(text: str, index: int) -> yaml.Mark | None:
+    """Return the place of the innermost bracket that is open at the character ``index`` of a text."""
+    brackets: list[yaml.Mark] = []
+    for token in _tokens(text):
+        if token.start_mark.index >= index:
+            break
+        if isinstance(token, yaml.FlowMappingStartToken | yaml.FlowSequenceStartToken):
+            brackets.append(token.start_mark)
+        elif isinstance(token, yaml.FlowMappingEndToken | yaml.FlowSequenceEndToken):
+            del brackets[-1:]
+    return brackets[-1] if brackets else None
+
+
+def _orphaned_value(text: str, line: int) -> YamlMistake:
+    """Return the mistake of a colon after text that is no key: ``line`` is the index of its line."""
+    begin, column = line, 0
+    for token in _tokens(text):
+        if isinstance(token, yaml.ScalarToken):
+            begin, column = token.start_mark.line, token.start_mark.column
+    lines = text.split("\n")
+    if begin == line:
+        return YamlMistake(line + 1, "a value contains a colon and a space: write the value in quotes")
+    if lines[begin][:column].strip(" -"):
+        return YamlMistake(line + 1, "the line has another indentation than the keys before it: indent it as they are")
+    return YamlMistake(begin + 1, _without_colon(lines[begin]))
+
+
+def _without_colon(line: str) -> str:
+    """Return what is wrong with a line without a colon; its value may be a secret, and is not shown."""
+    key = _KEY.match(line)
+    if key is None:
+        return "a key has no colon and space after it: add them"
+    return f"no colon and space follow the key {key[1]}: add them"

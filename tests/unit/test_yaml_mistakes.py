@@ -1,0 +1,79 @@
+"""Mistakes in YAML files of an inventory: the line, the reason, and keys with two values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet import InputError
+from activemq_fleet.cli.main import main
+from activemq_fleet.inventory import read_inventory
+
+HOSTS = "all:\n  hosts:\n    a-mq01-a:\n"
+NO_COLON = "no colon and space follow the key"
+UNCLOSED = "is not closed, or a comma is missing after it: add it"
+
+
+def error_of(directory: Path, text: str, name: str = "group_vars/all.yml") -> str:
+    for path, content in {"hosts.yml": HOSTS, name: text}.items():
+        (directory / path).parent.mkdir(exist_ok=True)
+        (directory / path).write_text(content)
+    with pytest.raises(InputError) as caught:
+        read_inventory([str(directory / "hosts.yml")])
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("a: 1\nactivemq_heap 1g\nb: 2\n", 2, f"{NO_COLON} activemq_heap: add them"),
+        ("a: 1\nactivemq_heap 1g\n", 2, f"{NO_COLON} activemq_heap: add them"),
+        ("activemq_heap 1g\nb: 2\n", 1, f"{NO_COLON} activemq_heap: add them"),
+        ("a: 1\nb:2\nc: 3\n", 2, f"{NO_COLON} b: add them"),
+        ("a:\n  b:\n    c 1\n    d: 2\n", 3, f"{NO_COLON} c: add them"),
+        ("a: 1\nb: {c: 1\nd: 2\n", 2, f"the parser noticed on line 3 that the {{ {UNCLOSED}"),
+        ("a: 1\nb: {c: 1\n", 2, f"the parser noticed on line 3 that the {{ {UNCLOSED}"),
+        ("a: 1\nb: [c,\n  d\ne: 2\n", 2, f"the parser noticed on line 4 that the [ {UNCLOSED}"),
+        ("a: 1\nb: {c: 1, d: 2 e: 3}\n", 2, f"the {{ {UNCLOSED}"),
+        ('a: 1\nb: "none\nc: 1\n', 2, "the quote of a value is not closed: add the quote at its end"),
+        (
+            "a: 1\nb: none\n  c: 1\n",
+            3,
+            "the line has another indentation than the keys before it: indent it as they are",
+        ),
+        ("a: 1\nb: 1g: 2\n", 2, "a value contains a colon and a space: write the value in quotes"),
+    ],
+)
+def test_mistake_is_reported_at_its_line(tmp_path: Path, text: str, line: int, reason: str) -> None:
+    assert error_of(tmp_path, text) == f"YAML parsing failed: {reason} ({tmp_path}/group_vars/all.yml:{line})"
+
+
+def test_mistake_in_the_inventory_file_is_reported_at_its_line(tmp_path: Path) -> None:
+    error = error_of(tmp_path, "all:\n  hosts:\n    a-mq01-a:\n    a-mq01-b\n  vars:\n    x: 1\n", "hosts.yml")
+    path = f"{tmp_path}/hosts.yml"
+    assert (
+        error
+        == f"{path}: cannot be read as an inventory: YAML parsing failed: {NO_COLON} a-mq01-b: add them ({path}:4)"
+    )
+
+
+def test_value_of_a_line_without_a_colon_is_not_shown(tmp_path: Path) -> None:
+    assert "s3cret" not in error_of(tmp_path, "a: 1\nactivemq_network_password s3cret\nb: 2\n")
+
+
+@pytest.mark.parametrize("text", ["a: 1\n\tb: 2\n", "a: {{ b }}\n"])
+def test_reason_of_ansible_stays_where_it_is_exact(tmp_path: Path, text: str) -> None:
+    assert any(words in error_of(tmp_path, text) for words in ("Tabs are", "quotes around a template"))
+
+
+@pytest.mark.parametrize("name", ["group_vars/all.yml", "host_vars/a-mq01-a.yml"])
+def test_repeated_key_is_a_warning_with_file_and_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (tmp_path / "hosts.yml").write_text(HOSTS)
+    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).write_text("activemq_release: 5.18.3\nactivemq_ha: none\nactivemq_heap: 1g\nactivemq_heap: 2g\n")
+    main(["graph", "-i", str(tmp_path / "hosts.yml"), "-o", str(tmp_path / "fleet.svg")])
+    expected = "the key activemq_heap is repeated, and the second value wins: remove one of them"
+    assert f"warning: {tmp_path}/{name}:4: {expected}\n" in capsys.readouterr().err
