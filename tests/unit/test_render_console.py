@@ -156,7 +156,7 @@ def test_without_users_nobody_can_log_in_and_the_files_say_so(release: str, acco
     found = files(release, users=[], reveal=True)
 
     assert entries(found[accounts], ":" if "realm" in accounts else "=") == {}
-    assert b"nobody can log in" in found[accounts]
+    assert b"no user can log in" in found[accounts]
     assert b"Nobody can use it" in found["conf/jetty.xml"]
 
 
