@@ -74,6 +74,13 @@ class LinksDownError(LabError):
     """An error for network links of a lab that are down; each of ``lines`` names one link."""
 
 
+def text_required(value: object) -> str:
+    """Return the end of an error about a value that is not text: what it must be, and how to write it."""
+    if isinstance(value, Mapping | list | tuple):
+        return f"must be text, not a {'mapping' if isinstance(value, Mapping) else 'list'}"
+    return "must be text (quote numbers)"
+
+
 def shorten_list(names: Sequence[str], number: int | None = None, *, most: int = 3) -> str:
     """Return names as text: all of them, or the first ``most`` and the number of others, as in ``a, b, c and 4 more``.
 

@@ -132,7 +132,7 @@ def test_error_about_variable_names_file_and_line(
 
     assert main([command[0], "-i", "inventory", *command[1:]]) == 2
 
-    assert f"activemq_heap must be text (quote numbers) ({path}:7)" in capsys.readouterr().err
+    assert f"activemq_heap must be text, not a list ({path}:7)" in capsys.readouterr().err
 
 
 def test_unknown_release_names_file_and_line(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:

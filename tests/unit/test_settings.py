@@ -84,7 +84,18 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
             {"activemq_network_username": EncryptedValue("$ANSIBLE_VAULT")},
             "is encrypted, and no vault password opens it",
         ),
-        ({"activemq_network_password": 1234}, "activemq_network_password must be text: write it in quotes"),
+        ({"activemq_network_password": 1234}, "activemq_network_password must be text (quote numbers)"),
+        ({"activemq_network_password": ["x"]}, "activemq_network_password must be text, not a list"),
+        ({"activemq_heap": ["1g"]}, "activemq_heap must be text, not a list"),
+        ({"activemq_heap": {"max": "1g"}}, "activemq_heap must be text, not a mapping"),
+        ({"activemq_heap": 1}, "activemq_heap must be text (quote numbers), not '1'"),
+        ({"activemq_java_options": [{"x": 1}]}, "activemq_java_options[0] must be text, not a mapping"),
+        (
+            {"activemq_user": [{"name": "ann", "password": "secret1"}]},
+            "activemq_user must be text, not a list; did you mean activemq_users?",
+        ),
+        ({"activemq_users": "activemq"}, "activemq_users must be a list; did you mean activemq_user?"),
+        ({"activemq_archive": {"5.18.3": ["/x"]}}, "has for 5.18.3 a value that must be text, not a list"),
         ({"activemq_users": [{"name": "admin", "password": "admin"}]}, "has the password that the releases ship"),
         (
             {"activemq_network_username": "system", "activemq_network_password": "manager"},
@@ -112,6 +123,19 @@ def test_a_password_that_would_be_evaluated_is_refused_and_not_shown(mark: str) 
 
     assert "activemq_network_password" in text
     assert "hush" not in text
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"activemq_user": "_ _"},
+        {"activemq_user": [{"name": "ann", "passwort": "x"}]},
+        {"activemq_users": [{"name": 1, "password": "secret1"}]},
+        {"activemq_store_directory": "srv/x"},
+    ],
+)
+def test_error_suggests_no_variable_that_does_not_accept_the_value(variables: dict[str, Any]) -> None:
+    assert "did you mean activemq_" not in problem(variables)
 
 
 def test_a_password_in_the_wrong_place_is_not_shown() -> None:
@@ -181,7 +205,7 @@ def test_one_archive_is_for_every_release() -> None:
         ({}, "activemq_archive has no entry for activemq_release 5.18.6: it is empty"),
         ({5.18: "/x"}, "activemq_archive has the key 5.18, which was read as a number"),
         ({"5.18": "/x"}, "activemq_archive has the key '5.18', which is no release such as 5.18.6"),
-        ({"5.18.6": 7}, "activemq_archive has for 5.18.6 what is no text"),
+        ({"5.18.6": 7}, "activemq_archive has for 5.18.6 a value that must be text (quote numbers)"),
         ({"5.18.6": "${x}"}, "activemq_archive has for 5.18.6 a value that holds '${'"),
         (["/x"], "activemq_archive must be text, or a mapping from releases to texts"),
     ],

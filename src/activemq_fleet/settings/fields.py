@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic_core import core_schema
 
 from activemq_fleet.addresses import check_host, join, parse_listening, parse_url
+from activemq_fleet.errors import text_required
 from activemq_fleet.settings.encrypted import EncryptedValue
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
@@ -122,7 +123,7 @@ def _secret(value: Any) -> SecretStr | EncryptedValue:
     if isinstance(value, EncryptedValue):
         return value
     if not isinstance(value, str | SecretStr):
-        raise ValueError("must be text: write it in quotes")
+        raise ValueError(text_required(value))
     text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
     if not text:
         raise ValueError("is empty: set a password")
@@ -155,7 +156,7 @@ def text_by_release(check: Callable[[str], str]) -> PlainValidator:
 
     def _check_entry(key: Any, text: Any) -> str:
         if not isinstance(text, str):
-            raise ValueError(f"has for {key} what is no text: write it in quotes")
+            raise ValueError(f"has for {key} a value that {text_required(text)}")
         try:
             return check(str(text))
         except ValueError as error:

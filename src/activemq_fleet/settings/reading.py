@@ -10,7 +10,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from activemq_fleet.errors import SettingsError
+from activemq_fleet.errors import SettingsError, text_required
 from activemq_fleet.settings.broker import NOT_SETTINGS, PREFIX, USERS_OWN, Settings
 from activemq_fleet.settings.encrypted import EncryptedValue
 
@@ -37,7 +37,11 @@ def read_settings(host: str, variables: Mapping[str, Any]) -> Settings:
     try:
         settings = Settings.model_validate(known)
     except ValidationError as error:
-        problems += [_explain_error(host, detail) for detail in error.errors(include_url=False)]
+        for detail in error.errors(include_url=False):
+            name = str(next(iter(detail["loc"]), ""))
+            similar = _similar_variable(name, detail) if detail["input"] is known.get(name) else None
+            hint = f"; did you mean {PREFIX}{similar}?" if similar else ""
+            problems.append(f"{_explain_error(host, detail)}{hint}")
     if problems:
         raise SettingsError(*dict.fromkeys(problems))
     return settings
@@ -47,6 +51,23 @@ def _unknown_variable_problem(host: str, name: str) -> str:
     near = difflib.get_close_matches(name, KNOWN, n=1)
     hint = f"did you mean {near[0]}?" if near else f"variables with other purposes may begin with {USERS_OWN}"
     return f"{host}: {name} is not a variable of activemq.fleet: {hint}"
+
+
+def _similar_variable(name: str, detail: ErrorDetails) -> str | None:
+    """Return the variable with a similar name that accepts a list, a mapping or a text in the place of another."""
+    value = detail["input"]
+    if not (isinstance(value, list | dict) or detail["type"] in _COLLECTION_EXPECTED):
+        return None
+    similar = difflib.get_close_matches(name, Settings.model_fields.keys() - {name}, n=3, cutoff=_SIMILAR)
+    return next((other for other in similar if _accepts(other, value)), None)
+
+
+def _accepts(name: str, value: object) -> bool:
+    try:
+        Settings.model_validate({name: value})
+    except ValidationError as error:
+        return all(detail["loc"][:1] != (name,) for detail in error.errors(include_url=False))
+    return True
 
 
 def _explain_error(host: str, detail: ErrorDetails) -> str:
@@ -60,6 +81,8 @@ def _explain_error(host: str, detail: ErrorDetails) -> str:
         reason = f"is not a key here: {_key_hint(detail['loc'])}"
     elif detail["type"] == "missing":
         reason = "is missing"
+    elif detail["type"] == "string_type" and isinstance(value, list | dict):
+        reason = text_required(value)
     else:
         hidden = isinstance(value, dict | list) or "password" in place or place.startswith(_WITH_SECRETS)
         message = _DETAIL.split(detail["msg"].removeprefix("Input should be "))[0]
@@ -93,6 +116,8 @@ def _models_of(annotation: object) -> set[type[BaseModel]]:
 
 
 _MOST_KEYS_LISTED = 20
+_SIMILAR = 0.8  # of difflib: user and users, link and links
+_COLLECTION_EXPECTED = frozenset({"dict_type", "list_type", "model_type", "tuple_type", "mapping_type"})
 # What pydantic adds about its internals.
 _DETAIL = re.compile(r", unable| or instance of |(?<=datetime), ")
 # A password may be in the place of a mapping that holds one.
