@@ -34,19 +34,6 @@ NODE_TESTS = (
 )
 EXAMPLE = "examples/bridged-pairs"
 PAIR = "examples/two-machines"
-# -I and -S: nothing but the standard library can be imported.
-IMPORT_NODE_CODE = """
-import importlib, pkgutil, sys
-sys.path.insert(0, "plugins/module_utils")
-import node
-names = [module.name for module in pkgutil.walk_packages(node.__path__, "node.")]
-names = [name for name in names if not name.endswith("__main__")]
-for name in names:
-    # What Ansible's module process alone can import is run by the modules' own tests.
-    if name != "node.run_module":
-        importlib.import_module(name)
-print(len(names), "modules")
-"""
 
 nox.options.default_venv_backend = "venv"
 nox.options.envdir = "build/sessions"
@@ -154,7 +141,8 @@ def site(session: nox.Session, core: str) -> None:
 def node(session: nox.Session) -> None:
     """Import all code of managed hosts with the standard library alone, and run its tests."""
     record = begin(session, "node", "")
-    session.run("python", "-I", "-S", "-c", IMPORT_NODE_CODE)
+    # Nothing but the standard library can be imported.
+    session.run("python", "-I", "-S", "scripts/import_node_code.py")
     session.install("pytest", "pytest-timeout", "hypothesis")
     session.run("python", "-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider", *paths_of(NODE_TESTS))
     finish(session, record)

@@ -54,5 +54,5 @@ def counted(number: int, singular: str, plural: str | None = None) -> str:
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the rows of a table, all of one length, as lines of text with aligned columns."""
-    widths = [max(map(len, column)) for column in zip(*rows)]  # noqa: B905 -- strict= is of Python 3.10
+    widths = [max(map(len, column)) for column in zip(*rows)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]

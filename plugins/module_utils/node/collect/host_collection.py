@@ -110,7 +110,7 @@ class _Work:
         facts["timezone"] = timezone(process)
         trees = [self._tree(home, CONFIGURATION) for home in homes]
         deployed_files.add_records([tree for tree in trees if tree], self.bundle, CONFIGURATION)
-        for part, tree in zip([part for part in (broker, agent) if part], trees):  # noqa: B905 -- of Python 3.10
+        for part, tree in zip([part for part in (broker, agent) if part], trees):
             if part.get("unit"):
                 # The unit of a watchdog is next to the broker's unit.
                 beside = {os.path.basename(path) for path in (tree.files if tree else ()) if _UNIT.fullmatch(path)}

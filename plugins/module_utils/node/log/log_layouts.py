@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Any
 
 _DATE = (
@@ -157,7 +157,7 @@ class LineRewriter:
         elif isinstance(value, int) and value > 1 << 33:  # milliseconds: no log is of the year 2242
             value /= 1000
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return self._default_time(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=value))
+            return self._default_time(datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=value))
         return self._local(value)
 
     def _local(self, text: str) -> str:

@@ -150,7 +150,7 @@ def _masked(text: str, known: KnownSecrets, kind: str) -> str:
     lines, lines_before = text.split("\n"), before.split("\n")
     if len(lines) != len(lines_before):
         return text
-    return "\n".join(now if now == then else UNKNOWN for now, then in zip(lines, lines_before))  # noqa: B905 -- Python 3.9
+    return "\n".join(now if now == then else UNKNOWN for now, then in zip(lines, lines_before))
 
 
 def _masked_once(text: str, known: KnownSecrets, kind: str) -> str:

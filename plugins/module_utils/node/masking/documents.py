@@ -250,4 +250,4 @@ def _cells(line: str, delimiter: re.Pattern[str]) -> list[tuple[int, int]]:
     for match in delimiter.finditer(line):
         edges += match.span() if match["delimiter"] else ()
     edges.append(len(line))
-    return list(zip(edges[::2], edges[1::2]))  # noqa: B905 -- strict= is of Python 3.10
+    return list(zip(edges[::2], edges[1::2]))

@@ -157,7 +157,7 @@ def escaped_forms(value: str) -> set[str]:
 
 def _escapes(value: str) -> Iterator[str]:
     for quotes in _XML_QUOTES:
-        yield escape(value, dict(zip("\"'", quotes)))  # noqa: B905 -- strict= is of Python 3.10
+        yield escape(value, dict(zip("\"'", quotes)))
     yield "".join(f"&#{ord(c)};" if ord(c) > 126 or c in "<>&\"'" else c for c in value)
     for safe in ("", "/", "!*'()", "!$&'()*+,;=:@/?-._~"):
         encoded = quote(value, safe=safe, errors="replace")
@@ -200,13 +200,13 @@ def secrets_of_file(masked: str, content: str) -> list[KnownSecret]:
     Only lines that are equal but for the secrets are used.
     """
     secrets = []
-    for shown, real in zip(masked.split("\n"), content.split("\n")):  # noqa: B905 -- strict= is of Python 3.10
+    for shown, real in zip(masked.split("\n"), content.split("\n")):
         pieces = re.split(rf"({MARK})", shown)
         if len(pieces) == 1:
             continue
         pattern = "".join("(.*)" if number % 2 else re.escape(piece) for number, piece in enumerate(pieces))
         match = re.fullmatch(pattern, real)
         if match:
-            marks = zip(match.groups(), pieces[1::2], pieces[::2])  # noqa: B905
+            marks = zip(match.groups(), pieces[1::2], pieces[::2])
             secrets += [KnownSecret(value, mark.strip("@"), before) for value, mark, before in marks if value]
     return secrets

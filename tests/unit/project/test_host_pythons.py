@@ -1,0 +1,22 @@
+"""The code of managed hosts can be imported with each Python that hosts may have."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scripts.sanity import HOST_PYTHONS, find_pythons
+
+ROOT = Path(__file__).resolve().parents[3]
+INTERPRETERS = find_pythons(HOST_PYTHONS)
+
+
+@pytest.mark.parametrize("version", HOST_PYTHONS)
+def test_code_of_hosts_is_imported_with_the_standard_library_alone(version: str) -> None:
+    if version not in INTERPRETERS:
+        pytest.skip(f"Python {version} is not installed")
+    command = [INTERPRETERS[version], "-I", "-S", str(ROOT / "scripts" / "import_node_code.py")]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
