@@ -76,6 +76,18 @@ def test_lab_down_says_where_there_is_no_lab(tmp_path: Path, capsys: pytest.Capt
     assert [path.name for path in tmp_path.rglob("*")] == ["other"], "nothing is changed there"
 
 
+@pytest.mark.usefixtures("calls")
+@pytest.mark.parametrize("words", [("up", "--format", "json"), ("down",)])
+def test_lab_up_and_down_name_the_directory_and_how_to_remove_it(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "my lab"
+    directory.mkdir()
+    (directory / "lab.json").touch()
+    assert run(*words, directory=directory) == 0
+    assert f"rm -r '{directory}'" in capsys.readouterr().err
+
+
 def test_lab_up_without_an_inventory_is_refused(
     calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import re
 import shlex
 import tempfile
@@ -18,7 +19,7 @@ from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
-from activemq_fleet.cli.printing import echo, printable, printable_json, split_lines, table_text
+from activemq_fleet.cli.printing import echo, echo_to_stderr, printable, printable_json, split_lines, table_text
 from activemq_fleet.cli.terminal import output_width, print_long, wrapped
 from activemq_fleet.node.foreign_data import parse_json
 
@@ -116,9 +117,25 @@ def _ask_and_show(question: _Question, form: str, html: Path | None, watch: floa
         if watch and form == "text":
             click.clear()  # on a terminal alone
         code = _show(status, form, wide=wide, paged=not watch)
+        if any(broker.state == "unreachable" for broker in status.brokers):
+            _hint_at_lab(question)
         if not watch:
             return code
         time.sleep(watch)
+
+
+def _hint_at_lab(question: _Question) -> None:
+    """Print a hint if a lab of the inventory runs, because its hosts are reached without SSH."""
+    is_for_hosts = not question.lab and question.directory is None
+    if not is_for_hosts or importlib.util.find_spec("psutil") is None:
+        return
+    from activemq_fleet.lab.layout import layout_for
+    from activemq_fleet.lab.processes import has_running_process
+
+    inventory = question.inventory.or_configured()
+    if has_running_process(layout_for(inventory.sources)):
+        options = " ".join(f"-i {shlex.quote(source)}" for source in inventory.sources)
+        echo_to_stderr(f"a lab of this inventory runs: `activemq-fleet lab status {options}` shows its brokers")
 
 
 def _gatherer(question: _Question) -> Callable[[], FleetStatus]:

@@ -123,6 +123,11 @@ def running_process(layout: LabLayout, name: str) -> psutil.Process | None:
     return find_process(layout, run) if run else None
 
 
+def has_running_process(layout: LabLayout) -> bool:
+    """Return whether any process that a lab launched is running."""
+    return any(running_process(layout, file.stem) is not None for file in layout.runs.glob("*.json"))
+
+
 def delete_run(layout: LabLayout, host: str) -> None:
     """Delete the record of a host's last broker process."""
     (layout.runs / f"{host}.json").unlink(missing_ok=True)

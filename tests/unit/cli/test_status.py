@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,9 @@ import pytest
 from activemq_fleet.cli import playbook
 from activemq_fleet.cli import status as status_command
 from activemq_fleet.cli.main import main
+from activemq_fleet.lab import processes
+from activemq_fleet.lab.layout import layout_for
+from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.status import FleetStatus, fleet_status
 from activemq_fleet.status.text import BROKER_COLUMNS
 from tests.support.broker_evidence import NOW, broker_evidence
@@ -77,6 +82,31 @@ def test_what_ansible_says_when_the_playbook_fails_is_told(
     monkeypatch.setattr(playbook, "run_playbook", lambda *_, **__: done)
     assert main(["status", "-i", str(inventory)]) == 1
     assert "[ERROR]: no such user" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_status_of_unreachable_hosts_names_the_running_lab(
+    inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, runs: bool
+) -> None:
+    def refuse(_name: str, _inventory: object, variables: dict[str, str], _more: object) -> object:
+        unreachable = {host: {"unreachable": "ssh: connection refused"} for host in ("a-mq01-a", "a-mq01-b")}
+        Path(variables["activemq_status_evidence"]).write_text(json.dumps(unreachable))
+        return subprocess.CompletedProcess([], 0, "", "")
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(playbook, "run_playbook", refuse)
+    layout = layout_for([str(inventory)])
+    layout.make()
+    command = [sys.executable, "-c", "import time; time.sleep(60)", f"{MARK}{layout.directory}"]
+    processes.launch(layout, "a-mq01-a", command, {}, layout.base("a-mq01-a"), "v1")
+    if not runs:
+        processes.end(processes.lab_processes(layout), grace=0)
+    try:
+        assert main(["status", "-i", str(inventory)]) == 1
+    finally:
+        processes.end(processes.lab_processes(layout), grace=0)
+    hint = f"a lab of this inventory runs: `activemq-fleet lab status -i {inventory}` shows its brokers"
+    assert (hint in capsys.readouterr().err) == runs
 
 
 def forty_pairs(**evidence: Any) -> FleetStatus:
