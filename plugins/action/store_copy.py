@@ -72,7 +72,7 @@ class ActionModule(ActionBase):
 
     def _fetch_file(self, arguments: dict[str, Any], variables: dict[str, Any], name: str, path: Path) -> None:
         entry, offset = arguments["files"][name], int(arguments["missing"][name])
-        # A spooled file begins at the offset up to which the other host has the file; its name says that offset.
+        # A spooled file begins at the offset up to which the other host has the file; its name contains that offset.
         part = path.with_name(f"{path.name}.from-{offset}")
         have = part.stat().st_size if part.exists() else 0
         with part.open("ab") as file:

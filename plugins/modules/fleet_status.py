@@ -49,7 +49,7 @@ requirements:
 """
 
 EXAMPLES = r"""
-- name: Find out who is asked
+- name: Determine the hosts to query
   activemq.fleet.fleet_status:
     step: begin
   run_once: true

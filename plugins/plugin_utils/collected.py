@@ -19,7 +19,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.host_archive import
 
 MARK = ".activemq-fleet-collected"
 HOST = "host.json"
-# Beside logs, which are bounded: what a host that lies could still send.
+# The maximum that a compromised host can send in addition to logs, whose size is limited.
 _SLACK = 64 << 20
 
 

@@ -21,8 +21,8 @@ _CHUNK = 1 << 20
 def inspect_release_archive(path: str, install: str, find: Callable[[str], str | None]) -> dict[str, Any] | None:
     """Return the ActiveMQ releases in an archive or directory, as the fields of ``operations.Archive``; None for a URL.
 
-    ``install`` is ``archive`` or ``jars``. ``find`` returns the file that Ansible takes for a relative path, None if
-    there is no such file. The result has ``found`` (releases) and ``sha512``, or ``problem``.
+    ``install`` is ``archive`` or ``jars``. ``find`` returns the file to which Ansible resolves a relative path, None if
+    it does not exist. The result has ``found`` (releases) and ``sha512``, or the error ``problem``.
     """
     if "://" in path:
         return None

@@ -105,7 +105,7 @@ def test_why_no_release_is_seen_is_said(tmp_path: Path) -> None:
     with process() as running:
         release, why = health.release_or_reason(running)
     assert release is None
-    assert why.endswith("open files of the process is activemq-broker, -core or -all")
+    assert why.endswith("is a jar of the broker (activemq-broker, activemq-core or activemq-all)")
 
 
 def test_jars_that_were_removed_since_still_tell_the_release(tmp_path: Path) -> None:

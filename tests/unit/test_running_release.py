@@ -81,7 +81,7 @@ def test_a_process_that_shows_no_release_is_an_error_that_says_why(tmp_path: Pat
         code, said = compare(tmp_path / "base", {"pid": pid, "release": None})
     assert code == 2
     assert f"orders-mq01-a: the release of process {pid} is not known, and activemq_release is 5.18.3: " in said
-    assert "open files of the process is activemq-broker, -core or -all" in said
+    assert "open files of the process is a jar of the broker" in said
 
 
 def test_a_process_that_had_no_jar_open_yet_is_looked_at_again(tmp_path: Path) -> None:

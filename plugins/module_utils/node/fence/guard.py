@@ -347,7 +347,10 @@ class Guard:
             f"{made.copies} copied, {'with' if made.has_index else 'without'} its index"
         )
         if made.restored:
-            say(f"the index of generation {number} cannot be used: generation {claim.number} has {made.restored}")
+            say(
+                f"the index of generation {number} cannot be used, so generation {claim.number} was made with "
+                f"{made.restored}"
+            )
 
     def _make(self, number: int, target: str) -> Generation:
         if not number:

@@ -312,7 +312,7 @@ class SharedStore:
         return sorted(int(name) for name in os.listdir(self._claims) if _NUMBER.fullmatch(name))
 
     def forget_claims_before(self, number: int) -> None:
-        """Remove the records of claims below ``number`` whose generation is gone and is not the source of a kept one.
+        """Remove the records of claims below ``number``, except those of existing generations and of their sources.
 
         A guard that was frozen in the meantime may make such a claim again: only the highest claim counts.
         """

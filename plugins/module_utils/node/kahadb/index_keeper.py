@@ -79,8 +79,8 @@ class IndexKeeper:
         self._kept.drop()
         self._removed_at = {}
         raise KeepError(
-            f"no copy of the index of {self._store} is kept: the index has {size >> 20} MiB, the removed data files "
-            f"since the last copy have {held >> 20} MiB, and {free >> 20} MiB are free"
+            f"no copy of the index of {self._store} is kept, because the disk has only {free >> 20} MiB of free space: "
+            f"the index has {size >> 20} MiB, and the data files removed since the last copy have {held >> 20} MiB"
         )
 
     def _is_copy_due(self, held: int) -> bool:

@@ -53,7 +53,10 @@ def _mend(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
             if stack.enter_context(try_lock_store(store, root)):
                 yield from _replace_index(store, accept_loss=accept_loss)
     if made := begin_data_file_unless_locked(store, root):
-        yield f"{made} was created in {store}, so that no message follows the moved acknowledgements before it"
+        yield (
+            f"the empty data file {made} was created in {store}, so that the broker writes no messages to a file of "
+            "moved acknowledgements"
+        )
 
 
 def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:

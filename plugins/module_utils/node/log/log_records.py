@@ -130,7 +130,7 @@ class Parser:
             yield from self._finish()
             self._begun_at, self._lines = self._number, [line]
         elif not self._lines:
-            return  # the end of a record that an earlier file holds, or a stack that nobody waits for
+            return  # the end of a record of an earlier file, or an unused stack trace
         else:
             self._lines.append(line)
         if self._stacks or not _LAST.search(line) or not _FIRST.match(self._lines[0]):

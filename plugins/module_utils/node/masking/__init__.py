@@ -138,9 +138,9 @@ def _shown(value: str, before: str, known: KnownSecrets) -> str:
 
 
 def _masked(text: str, known: KnownSecrets, kind: str) -> str:
-    """Return the text, masked again until masking changes nothing: a mark may bring to light what stands beside it.
+    """Return the text, masked repeatedly until masking changes nothing: a mark may expose a secret next to it.
 
-    A line that still changes after ``_ROUNDS`` rounds is masked whole.
+    A line that still changes after ``_ROUNDS`` rounds is masked completely.
     """
     before = text
     for _index in range(_ROUNDS):

@@ -32,8 +32,8 @@ _SLOWEST_SYSTEMCTL = 10
 class Process:
     """A running process: its pid, start time, state letter and command line from /proc.
 
-    ``started`` is in seconds since the machine booted, the clock of /proc, which no change of the
-    wall clock moves; ``state`` is the letter of /proc, ``T`` for a process stopped by a signal.
+    ``started`` is in seconds since the boot of the machine, and does not depend on the wall clock; ``state`` is the
+    state letter of /proc, such as ``T`` for a process that a signal stopped.
     """
 
     pid: int

@@ -138,7 +138,8 @@ def _view(process: Process) -> ManagementView:
         mbeans_by_type[mbean["Type"]].append(mbean)
     if not mbeans_by_type["Broker"]:
         raise NodeError(
-            "the management view of the broker has no MBean of 5.3 to 5.7: useJmx is off, or the release is later"
+            "the broker's messages cannot be counted, because its JMX server has no MBean of ActiveMQ 5.3 to 5.7: "
+            "set useJmx to true, or check the release of the broker"
         )
     return ManagementView(
         queues={queue["Destination"]: int(queue["QueueSize"]) for queue in mbeans_by_type["Queue"]},

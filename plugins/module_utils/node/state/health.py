@@ -95,7 +95,11 @@ def release_or_reason(process: Process) -> tuple[str | None, str]:
             if release:
                 return release, ""
             silent = f"neither the content nor the name of {name} contains a release"
-    return None, silent or f"none of the {len(files)} open files of the process is activemq-broker, -core or -all"
+    unseen = (
+        f"none of the {len(files)} open files of the process is a jar of the broker (activemq-broker, activemq-core or "
+        "activemq-all)"
+    )
+    return None, silent or unseen
 
 
 def _home(process: Process) -> str | None:
