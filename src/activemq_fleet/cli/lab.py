@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -80,10 +79,8 @@ def up_command(
         if prometheus:
             echo_to_stderr(f"Prometheus: {lab.monitoring.url()}  Alertmanager: {lab.monitoring.url('alertmanager')}")
         if not foreground:
-            directory = shlex.quote(str(lab.directory))
-            echo_to_stderr(
-                f"the lab is in {directory}; after `activemq-fleet lab down`, remove it with: rm -r {directory}"
-            )
+            where = lab.directory
+            echo_to_stderr(f"the lab is in {where}; after `activemq-fleet lab down`, remove it with: rm -r {where}")
             return
         try:
             echo_to_stderr("the fleet runs; press Ctrl-C to stop it")
@@ -98,8 +95,7 @@ def down_command(lab: Lab) -> None:
     """Stop every process of the lab and release its addresses. Stores and logs are kept."""
     echo(f"{counted(lab.down(), 'broker')} stopped")
     if lab.exists:
-        directory = shlex.quote(str(lab.directory))
-        echo_to_stderr(f"stores and logs are kept in {directory}; remove them with: rm -r {directory}")
+        echo_to_stderr(f"stores and logs are kept in {lab.directory}; remove them with: rm -r {lab.directory}")
     else:
         warn(f"there is no lab in {lab.directory}: set --dir, or the inventory of lab up")
 
