@@ -121,10 +121,10 @@ def gcp(record: Record) -> dict[str, Any]:
     return {
         "timestamp": utc(record),
         "severity": {"WARN": "WARNING"}.get(record.level, record.level),
-        "message": record.message,
-        "exception": {"stackTrace": record.stack} if record.stack else "",
-        "thread": record.thread,
-        "logger": record.logger,
+        "message": f"{record.message} {record.stack}" if record.stack else record.message,
+        "_exception": {"stackTrace": record.stack} if record.stack else "",
+        "_thread": record.thread,
+        "_logger": record.logger,
     }
 
 

@@ -84,6 +84,27 @@ def test_phase_of_a_broker_is_read_from_another_layout(layout: str) -> None:
     assert phase_after(parse(other.decode())).name == phase_after(parse(log.decode())).name == "waiting"
 
 
+@pytest.mark.parametrize("path", sorted((LOGS / "layouts").iterdir()), ids=lambda path: path.stem)
+def test_records_that_log4j_wrote_in_another_layout_are_read(path: Path) -> None:
+    """log4j 2.24.3 wrote three records through eleven appenders; the message of the second one has two lines."""
+    log = path.read_bytes()
+    rows, records = scan(log), list(parse(log.decode()))
+    assert [row["level"] for row in rows] == ["INFO", "ERROR", "WARN"]
+    assert [row["kind"] for row in rows] == ["LIFE-STARTED", "UNKNOWN", "UNKNOWN"]
+    assert [row["message"] for row in rows] == [record.message for record in records]
+    assert rows[1]["message"] in ("Failed to start", "Failed to start\nsecond line", r"Failed to start\nsecond line")
+    assert "java.io.IOException: outer" in rows[1]["stack"]
+    assert rows[2]["message"] == "last [x] - y | z | q"
+    assert {row["thread"] for row in rows} == {"ActiveMQ BrokerService[north] Task-4"}
+    assert {row["logger"] for row in rows} == {"org.apache.activemq.broker.BrokerService"}
+    assert [row["line"] for row in rows] == [record.line for record in records]
+    assert [f"{row['time']:%Y-%m-%d %H:%M:%S}" for row in rows] == [
+        "2026-11-28 09:07:30",
+        "2026-11-28 09:07:30",
+        "2026-11-28 09:07:31",
+    ]
+
+
 def test_time_with_a_zone_is_converted_to_the_zone_of_the_host() -> None:
     line = b"2026-07-01T12:00:01,007+0300 | INFO  | text | org.apache.activemq.x.Y | main\n"
     (row,) = scan(line, zone="Europe/Berlin")

@@ -66,6 +66,7 @@ _STACKS = (
     "error.stack_trace",
     "exception.stacktrace",
     "exception.stackTrace",
+    "_exception.stackTrace",
     "stack_trace",
     "stackTrace",
     "full_message",
@@ -139,14 +140,17 @@ class LineRewriter:
         if isinstance(level, int):
             level = _SYSLOG_LEVELS[level]
         level = str(level).upper()
+        stack = _value(fields, _STACKS, "")
+        message = str(_value(fields, _MESSAGES))
+        if "_exception" in fields and isinstance(stack, str):  # GcpLayout.json appends it to the message
+            message = message.rstrip().removesuffix(stack.strip()).rstrip()
         yield _default_line(
             time,
             _OTHER_LEVELS.get(level, level),
-            "\\n".join(str(_value(fields, _MESSAGES)).splitlines()),
+            "\\n".join(message.splitlines()),
             str(_value(fields, _LOGGERS)),
             str(_value(fields, _THREADS, _NO_THREAD)),
         )
-        stack = _value(fields, _STACKS, "")
         frames = stack.splitlines() if isinstance(stack, str) else _causes(fields.get("thrown"))
         self._time_of_object = time
         yield from (f" {frame}" if _START.match(frame) else frame for frame in frames)
