@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from scripts.build_packages import CHECKSUMS, REQUIREMENTS
 
 WORKFLOW = Path(__file__).resolve().parents[3] / ".github" / "workflows" / "release.yml"
 DOCUMENT: dict[str, Any] = yaml.safe_load(WORKFLOW.read_text())
@@ -51,3 +54,9 @@ def test_nothing_is_published_before_tests_and_equal_builds() -> None:
     scripts = [step.get("run", "") for step in JOBS["test"]["steps"]]
     assert any("scripts.set_version --check --tag" in script for script in scripts)
     assert any("diff --recursive dist" in step.get("run", "") for step in JOBS["build"]["steps"])
+
+
+@pytest.mark.parametrize("name", ["a.whl", "a.tar.gz", "a.whl.cdx.json", CHECKSUMS, *REQUIREMENTS])
+def test_each_kind_of_built_file_is_uploaded(name: str) -> None:
+    (upload,) = (step for step in JOBS["build"]["steps"] if "upload-artifact" in step.get("uses", ""))
+    assert any(fnmatch(f"dist/{name}", pattern) for pattern in upload["with"]["path"].split())
