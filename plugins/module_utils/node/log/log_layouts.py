@@ -143,7 +143,7 @@ class LineRewriter:
         stack = _value(fields, _STACKS, "")
         message = str(_value(fields, _MESSAGES))
         if "_exception" in fields and isinstance(stack, str):  # GcpLayout.json appends it to the message
-            message = message.rstrip().removesuffix(stack.strip()).rstrip()
+            message = message.rstrip().removesuffix(f" {stack.strip()}")
         yield _default_line(
             time,
             _OTHER_LEVELS.get(level, level),
