@@ -222,17 +222,37 @@ def _inventory_data_of(loaded: Any, name: str, reader: _PositionReader | None) -
     groups = {group: list(members) for group, members in loaded.inventory.get_groups_dict().items()}
     _refuse(loaded.stated.problems_by_host())
 
+    hosts_by_misspelling: dict[str, list[str]] = {}
+
     def variables_by_host() -> Iterator[tuple[str, dict[str, Any]]]:
         for host in hosts:
             variables = loaded.stated.get_vars(host, stage="all")
+            for problem in _misspelt_variables(variables):
+                hosts_by_misspelling.setdefault(problem, []).append(host.name)
             if reader is not None:
                 reader.add(host.name, variables)
             yield host.name, variables
 
     data = _evaluate_templates(variables_by_host(), groups, loaded.loader)
     positions = reader.positions if reader is not None else {}
-    warnings = (*loaded.collection_warnings(), *loaded.warnings())
+    misspellings = hosts_by_problem_line(hosts_by_misspelling)
+    warnings = (*loaded.collection_warnings(), *loaded.warnings(), *misspellings)
     return dataclasses.replace(data, warnings=warnings, positions=positions)
+
+
+def _misspelt_variables(variables: Mapping[Any, Any]) -> Iterator[str]:
+    """Yield one line for each variable that has almost the name of a variable of the fleet and is ignored."""
+    from activemq_fleet._ansible import origin_of
+    from activemq_fleet.settings.reading import meant_variable
+
+    for name, value in variables.items():
+        if isinstance(name, str) and (meant := meant_variable(name)):
+            place = origin_of(name, value)
+            where = f" ({place[0]}:{place[1]})" if place else ""
+            yield (
+                f"{name} is ignored, because the names of the collection's variables begin with {PREFIX}; "
+                f"did you mean {meant}?{where}"
+            )
 
 
 def with_positions(error: SettingsError | ReleaseError, data: InventoryData) -> FleetError:

@@ -135,6 +135,17 @@ def test_error_about_variable_names_file_and_line(
     assert f"activemq_heap must be text, not a list ({path}:7)" in capsys.readouterr().err
 
 
+def test_misspelt_prefix_is_a_warning_with_file_and_line(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = inventory / "group_vars" / "all.yml"
+    path.write_text(f"{VARIABLES}active_mq_fence: guard\n")
+
+    main(["check", "-i", "inventory", "--select", "T001"])
+
+    err = capsys.readouterr().err
+    assert "active_mq_fence is ignored" in err
+    assert f"did you mean activemq_fence? ({path}:7)" in err
+
+
 def test_unknown_release_names_file_and_line(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = inventory / "group_vars" / "all.yml"
     path.write_text(VARIABLES.replace("6.3.1", "7.9.1"))

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.settings.encrypted import EncryptedValue
-from activemq_fleet.settings.reading import KNOWN, read_settings
+from activemq_fleet.settings.reading import KNOWN, meant_variable, read_settings
 
 # design.md's table; a variable that is dropped breaks users' inventories
 DOCUMENTED = """
@@ -136,6 +136,38 @@ def test_a_password_that_would_be_evaluated_is_refused_and_not_shown(mark: str) 
 )
 def test_error_suggests_no_variable_that_does_not_accept_the_value(variables: dict[str, Any]) -> None:
     assert "did you mean activemq_" not in problem(variables)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("active_mq_fence", "activemq_fence"),
+        ("activemqfence", "activemq_fence"),
+        ("actvemq_fence", "activemq_fence"),
+        ("activmq_ha", "activemq_ha"),
+        ("ACTIVEMQ_RELEASE", "activemq_release"),
+        ("activemq-release", "activemq_release"),
+    ],
+)
+def test_name_that_lacks_the_prefix_by_a_letter_has_a_meant_variable(name: str, meant: str) -> None:
+    assert meant_variable(name) == meant
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "activemq",
+        "activemqs",
+        "amq_release",
+        "mq_fence",
+        "release",
+        "activemq_fence",
+        "__activemq_release",
+        "java_home",
+    ],
+)
+def test_ordinary_variable_has_no_meant_variable(name: str) -> None:
+    assert meant_variable(name) is None
 
 
 def test_a_password_in_the_wrong_place_is_not_shown() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -45,6 +46,17 @@ def read_settings(host: str, variables: Mapping[str, Any]) -> Settings:
     if problems:
         raise SettingsError(*dict.fromkeys(problems))
     return settings
+
+
+@lru_cache(maxsize=4096)
+def meant_variable(name: str) -> str | None:
+    """Return the variable of the fleet whose name a name without the prefix ``activemq_`` almost is; None without one.
+
+    ``read_settings`` ignores such variables: ``active_mq_fence`` is almost ``activemq_fence``.
+    """
+    if name.startswith((PREFIX, "_")):  # roles begin the names of their internal variables with _
+        return None
+    return next(iter(difflib.get_close_matches(name.lower(), KNOWN, n=1, cutoff=_ALMOST)), None)
 
 
 def _unknown_variable_problem(host: str, name: str) -> str:
@@ -116,6 +128,7 @@ def _models_of(annotation: object) -> set[type[BaseModel]]:
 
 
 _MOST_KEYS_LISTED = 20
+_ALMOST = 0.9  # of difflib: one or two letters of a name such as activemq_fence
 _SIMILAR = 0.8  # of difflib: user and users, link and links
 _COLLECTION_EXPECTED = frozenset({"dict_type", "list_type", "model_type", "tuple_type", "mapping_type"})
 # What pydantic adds about its internals.
