@@ -121,7 +121,7 @@ def gcp(record: Record) -> dict[str, Any]:
     return {
         "timestamp": utc(record),
         "severity": {"WARN": "WARNING"}.get(record.level, record.level),
-        "message": f"{record.message} {record.stack}" if record.stack else record.message,
+        "message": f"{record.message} {record.stack.strip()}" if record.stack else record.message,
         "_exception": {"stackTrace": record.stack} if record.stack else "",
         "_thread": record.thread,
         "_logger": record.logger,
