@@ -193,7 +193,7 @@ def _openwire(connection: BrokerConnection, _login: Login) -> str:
     return "sends an OpenWire greeting"
 
 
-_ANSWERS_TLS = "answers over TLS, but its certificate cannot be verified, so the probe sent no login"
+_ANSWERS_TLS = "answers over TLS, but its certificate cannot be verified, so no login was sent"
 
 
 def _stomp(connection: BrokerConnection, login: Login) -> str:
