@@ -30,12 +30,35 @@ options:
     description: The account of the broker.
     type: str
     default: activemq
-  ports:
-    description: TCP ports that must be free, or used by the broker.
+  uid:
+    description: The id that the account is to have.
+    type: int
+    version_added: 0.2.0
+  gid:
+    description: The id that the group of the account is to have.
+    type: int
+    version_added: 0.2.0
+  listeners:
+    description: TCP ports that the broker listens on, which must be free or the broker's.
     type: list
     version_added: 0.2.0
-    elements: int
+    elements: dict
     default: []
+    suboptions:
+      name:
+        description: What the port is for.
+        type: str
+      address:
+        description: The address on which the broker listens, or a name of it.
+        type: str
+        required: true
+      port:
+        description: The number of the port.
+        type: int
+        required: true
+      variable:
+        description: The variable that sets the port.
+        type: str
   files:
     description: Files that must exist.
     type: list
@@ -59,6 +82,11 @@ RETURN = r"""
 java:
   description: The feature release of Java, such as 17.
   type: int
+  returned: always
+java_failure:
+  description: Why the java does not run, or null where it does.
+  type: str
+  version_added: 0.2.0
   returned: always
 store_filesystem:
   description: The type of the file system that holds the store, such as nfs4.
@@ -102,10 +130,48 @@ pid:
   version_added: 0.2.0
   returned: always
 taken_ports:
-  description: The ports in O(ports) on which another process than the broker listens.
+  description:
+    - The ports of O(listeners) that another process than the broker has, each with C(port), C(address), C(pid) and
+      C(program). The last two are null where the process is not visible.
+  type: list
+  version_added: 0.2.0
+  elements: dict
+  returned: always
+account_exists:
+  description: Whether the account O(user) exists.
+  type: bool
+  version_added: 0.2.0
+  returned: always
+account_uid:
+  description: The id of the account O(user), or null.
+  type: int
+  version_added: 0.2.0
+  returned: always
+account_gid:
+  description: The id of the group with the name of the account, or null.
+  type: int
+  version_added: 0.2.0
+  returned: always
+account_processes:
+  description: Some of the processes that run as the account.
   type: list
   version_added: 0.2.0
   elements: int
+  returned: always
+uid_holder:
+  description: Another account that has the id O(uid), or null.
+  type: str
+  version_added: 0.2.0
+  returned: always
+gid_holder:
+  description: Another group that has the id O(gid), or null.
+  type: str
+  version_added: 0.2.0
+  returned: always
+base_exists:
+  description: Whether the broker's directory exists.
+  type: bool
+  version_added: 0.2.0
   returned: always
 missing_files:
   description: The files in O(files) that do not exist.

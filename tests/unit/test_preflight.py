@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.deployment import BrokerFacts, broker_facts
+from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.state import machine
 from activemq_fleet.node.state.evidence import MachineFacts
 from activemq_fleet.topology import Broker
@@ -81,3 +82,114 @@ def test_a_finding_of_a_host_reads_like_every_other_and_is_waived_like_it() -> N
     (waived,) = preflight_findings(brokers(), look, [waiver])
     assert not waived.blocks
     assert waived.to_dict()["waived"]
+
+
+def lines(facts: dict[str, MachineFacts], **variables: Any) -> list[str]:
+    return [finding.to_line() for finding in preflight_findings(brokers(**variables), facts) if finding.blocks]
+
+
+PYTHON = {"port": 61613, "address": "0.0.0.0", "pid": 402, "program": "python3"}
+ACCOUNT = {"account_exists": True, "account_uid": 999, "account_gid": 998}
+
+
+def test_port_in_use_is_refused_with_process_and_variable() -> None:
+    facts = {A: MachineFacts(), B: MachineFacts.of({"taken_ports": [PYTHON]})}
+    connectors = [{"name": "stomp", "scheme": "stomp+nio", "port": 61613}]
+    assert lines(facts, connectors=connectors) == [
+        f"V062 {B}: port 61613 (stomp) is in use by python3, pid 402: stop this process, or change activemq_connectors"
+    ]
+    assert lines(facts, connectors=connectors, service="none") == []
+
+
+def test_holder_of_port_is_another_process_where_it_is_not_visible() -> None:
+    facts = {A: MachineFacts.of({"taken_ports": [{"port": 8161, "pid": None, "program": None}]})}
+    assert lines(facts) == [
+        f"V062 {A}: port 8161 (console) is in use by another process: stop this process, or change "
+        "activemq_console_port"
+    ]
+
+
+def test_program_of_process_on_port_is_shown_without_control_characters() -> None:
+    facts = {A: MachineFacts.of({"taken_ports": [{**PYTHON, "port": 8161, "program": "x\x1b[31m"}]})}
+    assert "\x1b" not in lines(facts)[0]
+
+
+@pytest.mark.parametrize("port", [7, {"port": "61616"}, {"pid": 1}])
+def test_port_of_another_type_is_refused(port: object) -> None:
+    with pytest.raises(NodeError):
+        MachineFacts.of({"taken_ports": [port]})
+
+
+def test_missing_java_is_refused_with_release_and_remedy() -> None:
+    missing = {A: MachineFacts(java_failure="No such file or directory")}
+    assert lines(missing, release="5.18.3") == [
+        f"V061 {A}: there is no Java at /usr/bin/java; ActiveMQ 5.18.3 requires 11 or later: install it, for example "
+        "with apt-get install openjdk-17-jre-headless, or set activemq_java_home"
+    ]
+    (line,) = lines(missing, release="5.18.3", java_home="/opt/jdk")
+    assert "there is no Java at /opt/jdk/bin/java" in line
+    assert line.endswith("install it there, or correct activemq_java_home")
+    broken = {A: MachineFacts(java_failure="Exec format error")}
+    assert "the Java at /usr/bin/java does not run (Exec format error)" in lines(broken)[0]
+    assert lines(missing, service="none") == []
+
+
+def test_different_uids_on_one_store_are_refused_with_commands() -> None:
+    facts = {A: MachineFacts.of(ACCOUNT), B: MachineFacts.of({**ACCOUNT, "account_uid": 997})}
+    (line,) = lines(facts)
+    assert f"the account activemq has uid 999 on {A} and 997 on {B}, and both nodes write one store: set " in line
+    assert f"stopped activemq and activemq-watchdog on {A} and {B}, and ran: groupmod -g GID activemq; usermod" in line
+    assert f"chown -R activemq:activemq /var/lib/activemq/activemq {STORE}" in line
+
+
+def test_account_of_one_node_names_the_ids_to_set() -> None:
+    facts = {A: MachineFacts(account_exists=False), B: MachineFacts.of(ACCOUNT)}
+    (line,) = lines(facts)
+    assert f"has uid 999 on {B} and does not exist on {A}" in line
+    assert line.endswith("set activemq_uid: 999 and activemq_gid: 998")
+
+
+def test_account_of_neither_node_requires_a_uid() -> None:
+    neither = dict.fromkeys([A, B], MachineFacts(account_exists=False))
+    assert "set activemq_uid and activemq_gid to numbers that are free on both nodes" in lines(neither)[0]
+    assert lines(neither, uid=990, gid=990) == []
+    assert lines(dict.fromkeys([A, B], MachineFacts(account_exists=False, boot="1"))) == []
+    assert lines({A: MachineFacts(account_exists=False)}) == []
+    assert lines(neither, ha="none", topology="none") == []
+
+
+def test_uid_of_account_in_use_is_not_changed() -> None:
+    used = MachineFacts.of({**ACCOUNT, "account_processes": [7389], "base_exists": True})
+    (line,) = lines({A: used}, uid=990, gid=991)
+    assert (
+        f"L038 {A}: the account activemq has uid 999, but activemq_uid is 990 and gid 998, but activemq_gid is 991, "
+        "and its processes run (7389): run the playbook again after you stopped activemq and activemq-watchdog on "
+        f"{A} and {B}, and ran: groupmod -g 991 activemq; usermod -u 990 activemq; chown -R activemq:activemq "
+    ) in line
+    (line,) = lines({A: MachineFacts.of({**ACCOUNT, "base_exists": True})}, uid=990, gid=998)
+    assert "its files in /var/lib/activemq/activemq keep the old id" in line
+    assert "groupmod" not in line
+    assert lines({A: used}, uid=999, gid=998) == []
+    assert lines({A: MachineFacts.of(ACCOUNT)}, uid=990, gid=990) == []
+
+
+def test_uid_of_another_account_is_refused() -> None:
+    facts = {A: MachineFacts(account_exists=False, uid_holder="sshd", gid_holder="ssl-cert")}
+    assert [line.partition(": ")[2] for line in lines(facts, uid=101, gid=102)] == [
+        "gid 102 of activemq_gid already belongs to ssl-cert: set activemq_gid to a number that is free on both nodes",
+        "uid 101 of activemq_uid already belongs to sshd: set activemq_uid to a number that is free on both nodes",
+    ]
+
+
+def test_listeners_of_broker_have_addresses_and_variables() -> None:
+    connectors = [{"name": "stomp", "scheme": "stomp+nio", "port": 61613, "bind": "10.0.0.4"}]
+    jmx = {"port": 1616, "rmi_port": 1617}
+    facts = brokers(connectors=connectors, jmx=jmx, metrics=True, metrics_jar="/x.jar", port_offset=10)[A]
+    assert {(seen.name, seen.address, seen.port, seen.variable) for seen in facts.listeners} == {
+        ("stomp", "10.0.0.4", 61623, "activemq_connectors"),
+        ("console", "127.0.0.1", 8171, "activemq_console_port"),
+        ("metrics", "127.0.0.1", 9414, "activemq_metrics_port"),
+        ("jmx", "0.0.0.0", 1626, "activemq_jmx"),
+        ("jmx", "0.0.0.0", 1627, "activemq_jmx"),
+    }
+    assert BrokerFacts.of(json.loads(json.dumps(facts.as_dict()))) == facts

@@ -7,6 +7,7 @@ from activemq_fleet.deployment.deployable_files import DeployedFile, files_of
 from activemq_fleet.deployment.facts import (
     BrokerFacts,
     LinkFacts,
+    ListenerFacts,
     MetricsFacts,
     Persistence,
     agent_facts,
@@ -22,6 +23,7 @@ __all__ = [
     "CompiledFleet",
     "DeployedFile",
     "LinkFacts",
+    "ListenerFacts",
     "MetricsFacts",
     "Persistence",
     "agent_facts",

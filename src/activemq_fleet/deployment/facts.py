@@ -6,7 +6,7 @@ and operations and host rules read it typed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ from activemq_fleet.settings.agent import names_one_version
 from activemq_fleet.settings.sizes import size_of
 from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
+_ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 -- nothing is bound
+_WITHOUT_TCP_PORT = ("udp", "vm", "multicast")
 # The address at which a host connects to its local broker that listens on all addresses.
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- nothing is bound
 
@@ -52,6 +54,16 @@ class MetricsFacts:
     port: int
     keystore: str | None
     labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerFacts:
+    """A TCP port on which a broker listens: its purpose, its address, and the variable that sets the port."""
+
+    name: str
+    address: str
+    port: int
+    variable: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +136,7 @@ class BrokerFacts:
     listens: str
     broker_name: str
     links: tuple[LinkFacts, ...]
+    listeners: tuple[ListenerFacts, ...] = ()
     persistence: Persistence | None = None
     """The store that the rendered configuration names; None where nothing was rendered."""
 
@@ -151,6 +164,7 @@ class BrokerFacts:
                 "release": Release.of(facts["release"]),
                 "metrics": MetricsFacts(**metrics) if metrics else None,
                 "links": tuple(LinkFacts(**link) for link in facts["links"]),
+                "listeners": tuple(ListenerFacts(**listener) for listener in facts["listeners"]),
                 "persistence": Persistence(**persistence) if persistence else None,
             }
         )
@@ -166,6 +180,7 @@ class BrokerFacts:
             "release": self.release.text,
             "metrics": asdict(self.metrics) if self.metrics else None,
             "links": [asdict(link) for link in self.links],
+            "listeners": [asdict(listener) for listener in self.listeners],
             "persistence": asdict(self.persistence) if self.persistence else None,
         }
 
@@ -220,6 +235,7 @@ def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFac
         listens=_LOOPBACK.get(settings.bind, settings.bind),
         broker_name=broker.broker_name,
         links=tuple(LinkFacts(link.name, link.target, link.duplex) for link in broker.links),
+        listeners=tuple(_listener_facts(broker)),
         persistence=persistence,
     )
 
@@ -229,6 +245,21 @@ def _watch_url(broker: Broker) -> str | None:
     if not connectors:
         return None
     return uris.listen(connectors[0].scheme, broker.address, connectors[0].port)
+
+
+def _listener_facts(broker: Broker) -> Iterator[ListenerFacts]:
+    settings = broker.settings
+    for connector in broker.connectors:
+        variable = "activemq_replication_port" if connector.name == "replication" else "activemq_connectors"
+        if not connector.scheme.startswith(_WITHOUT_TCP_PORT):
+            yield ListenerFacts(connector.name, connector.bind or settings.bind, connector.port, variable)
+    addresses = {"console": settings.console_bind, "metrics": settings.metrics_bind, "jmx": _ALL_ADDRESSES}
+    for name, address in addresses.items():
+        if name in broker.ports:
+            variable = "activemq_jmx" if name == "jmx" else f"activemq_{name}_port"
+            yield ListenerFacts(name, address, broker.ports[name], variable)
+    if settings.jmx and settings.jmx.rmi_port and settings.jmx.rmi_port != settings.jmx.port:
+        yield ListenerFacts("jmx", _ALL_ADDRESSES, settings.jmx.rmi_port + settings.port_offset, "activemq_jmx")
 
 
 def _metrics_facts(broker: Broker) -> MetricsFacts | None:

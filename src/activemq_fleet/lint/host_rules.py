@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.hosts import HostView
+from activemq_fleet.node.state.evidence import MachineFacts
 from activemq_fleet.settings.metrics import EXPORTER_JAVA
 
 _NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4"})
@@ -16,6 +19,8 @@ _LOCAL_LOCKS = ("nolock", "local_lock=all", "local_lock=posix", "localflocks")
 _OF_ONE_HOST = frozenset({
     "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "reiserfs", "tmpfs", "xfs", "zfs",
 })  # fmt: skip
+_SYSTEM_JAVA = "/usr/bin/java"
+_MISSING = os.strerror(errno.ENOENT)
 _LOCKING_OFF = "-Djava.nio.channels.FileLock.broken=true"
 
 
@@ -52,7 +57,7 @@ def metrics_exporter_ends_the_broker(host: HostView) -> Iterator[Problem]:
     Fires on 5.18.3::
 
         broker: {metrics: {port: 9404}}
-        facts: {taken_ports: [9404]}
+        facts: {taken_ports: [{port: 9404, pid: 402, program: python3}]}
 
     Fires on 5.5.1::
 
@@ -66,14 +71,74 @@ def metrics_exporter_ends_the_broker(host: HostView) -> Iterator[Problem]:
     """
     if host.broker.metrics is None:
         return
-    for port in host.facts.taken_ports:
-        yield Problem(f"port {port} of activemq_metrics_port is in use by another process")
+    for taken in host.facts.taken_ports:
+        if taken.port == host.broker.metrics.port:
+            yield Problem(f"port {taken.port} of activemq_metrics_port is in use by {taken.holder}")
     for path in host.facts.missing_files:
         yield Problem(f"the file {path} of activemq_metrics_tls does not exist")
     if host.facts.java is not None and host.facts.java < EXPORTER_JAVA:
         yield Problem(
             f"Java {host.facts.java} is installed, but the metrics exporter requires {EXPORTER_JAVA} or later"
         )
+
+
+@rule("V061", "error", scope="host")
+def java_does_not_run(host: HostView) -> Iterator[Problem]:
+    """The host has no Java, or its Java does not run.
+
+    Why: the broker's service unit cannot start.
+    Fix: install Java, or set activemq_java_home to the directory of a Java that runs.
+    Source: the service unit, which runs the Java that the message names
+
+    Fires on 5.18.3::
+
+        facts: {java_failure: No such file or directory}
+
+    Silent on 5.18.3::
+
+        facts: {java: 17}
+    """
+    broker, failure = host.broker, host.facts.java_failure
+    # The package of the distribution brings the Java that it depends on.
+    if failure is None or broker.service != "systemd" or (broker.install == "package" and broker.java == _SYSTEM_JAVA):
+        return
+    needed = f"ActiveMQ {broker.release.text} requires {broker.release.java_minimum} or later"
+    fix = "install it, for example with apt-get install openjdk-17-jre-headless, or set activemq_java_home"
+    if broker.java != _SYSTEM_JAVA:
+        fix = "install it there, or correct activemq_java_home"
+    if failure == _MISSING:
+        yield Problem(f"there is no Java at {broker.java}; {needed}", fix=fix)
+    else:
+        yield Problem(f"the Java at {broker.java} does not run ({failure}); {needed}", fix=fix)
+
+
+@rule("V062", "error", scope="host")
+def port_in_use(host: HostView) -> Iterator[Problem]:
+    """Another process listens on a port of the broker.
+
+    Why: the broker that becomes active cannot open the port and stops, which a standby shows only at the failover.
+    Fix: stop the process that the message names, or change the variable that sets the port.
+    Cannot see: ports that a process opens later.
+    Source: BindException of the JVM; measured on 5.18.3
+
+    Fires on 5.18.3::
+
+        broker: {listeners: [{name: stomp, address: 0.0.0.0, port: 61613, variable: activemq_connectors}]}
+        facts: {taken_ports: [{port: 61613, pid: 402, program: python3}]}
+
+    Silent on 5.18.3::
+
+        broker: {listeners: [{name: stomp, address: 0.0.0.0, port: 61613, variable: activemq_connectors}]}
+        facts: {taken_ports: []}
+    """
+    listeners = {listener.port: listener for listener in host.broker.listeners if listener.name != "metrics"}
+    for taken in host.facts.taken_ports:
+        listener = listeners.get(taken.port)
+        if listener is not None and host.broker.service == "systemd":
+            yield Problem(
+                f"port {taken.port} ({listener.name}) is in use by {taken.holder}",
+                fix=f"stop this process, or change {listener.variable}",
+            )
 
 
 @rule("V017", "warning", scope="host")
@@ -262,6 +327,146 @@ def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
             f"the shared store {host.store} is on {host.shared_filesystem}, a local file system, but the pair's "
             "other node is another machine"
         )
+
+
+@rule("L037", "error", scope="host")
+def store_of_two_account_ids(host: HostView) -> Iterator[Problem]:
+    """The broker's account has different numeric ids on the two nodes of a shared store, or ids that no variable sets.
+
+    Why: a file belongs to a number, so that one node cannot read the store that the other node writes.
+    Fix: set activemq_uid and activemq_gid to the same numbers on both nodes.
+    Source: measured: the account got the id 999 on one host and 997 on the other
+
+    Fires on 5.18.3::
+
+        broker: {peer: orders-mq01-b}
+        facts: {account_exists: true, account_uid: 999, account_gid: 999}
+        peer: {account_exists: true, account_uid: 997, account_gid: 997}
+
+    Fires on 5.18.3::
+
+        broker: {peer: orders-mq01-b}
+        facts: {account_exists: true, account_uid: 999, account_gid: 999}
+        peer: {account_exists: false}
+
+    Fires on 5.18.3::
+
+        broker: {peer: orders-mq01-b}
+        facts: {account_exists: false}
+        peer: {account_exists: false}
+
+    Silent on 5.18.3::
+
+        broker: {peer: orders-mq01-b}
+        facts: {account_exists: true, account_uid: 999, account_gid: 999}
+        peer: {account_exists: true, account_uid: 999, account_gid: 999}
+
+    Silent on 5.18.3::
+
+        broker: {peer: orders-mq01-b, uid: 990, gid: 990}
+        facts: {account_exists: false}
+        peer: {account_exists: false}
+    """
+    broker, facts, peer = host.broker, host.facts, host.peer
+    is_first = broker.peer is not None and broker.host < broker.peer
+    is_shared = broker.profile.shares_store_directory and broker.owner is not None and broker.uid is None
+    is_known = facts.account_exists is not None and peer.account_exists is not None
+    is_one_machine = facts.boot is not None and facts.boot == peer.boot
+    if not (is_first and is_shared and is_known) or is_one_machine or _have_same_id(facts, peer):
+        return
+    ids = {broker.host: facts, str(broker.peer): peer}
+    known = {name: (seen.account_uid, seen.account_gid) for name, seen in ids.items() if seen.account_exists}
+    if len(known) == 2:
+        uids = " and ".join(f"{uid} on {name}" for name, (uid, _gid) in known.items())
+        yield Problem(
+            f"the account {broker.user} has uid {uids}, and both nodes write one store",
+            fix="set activemq_uid and activemq_gid to the same numbers, after you "
+            f"{_change_of_ids(host, 'UID', 'GID')}",
+        )
+    elif known:
+        ((name, (uid, gid)),) = known.items()
+        missing = next(other for other in ids if other != name)
+        yield Problem(
+            f"the account {broker.user} has uid {uid} on {name} and does not exist on {missing}, and activemq_uid is "
+            "not set, so that both may have different ids on one store",
+            fix=f"set activemq_uid: {uid} and activemq_gid: {gid if gid is not None else uid}",
+        )
+    else:
+        yield Problem(
+            f"the account {broker.user} exists neither on {broker.host} nor on {broker.peer}, and activemq_uid is not "
+            "set, so that both may have different ids on one store",
+            fix="set activemq_uid and activemq_gid to numbers that are free on both nodes, such as 990",
+        )
+
+
+def _have_same_id(facts: MachineFacts, peer: MachineFacts) -> bool:
+    return facts.account_uid is not None and facts.account_uid == peer.account_uid
+
+
+def _change_of_ids(host: HostView, uid: int | str | None, gid: int | str | None) -> str:
+    """Return the commands that change the ids of the broker's account, in words; no command for an id None."""
+    broker = host.broker
+    is_shared = broker.profile.shares_store_directory and broker.peer is not None
+    where = f"{broker.host} and {broker.peer}" if is_shared else broker.host
+    directories = " ".join(dict.fromkeys([broker.base, *([broker.directory] if broker.directory else [])]))
+    commands = [
+        *([f"groupmod -g {gid} {broker.user}"] if gid is not None else []),
+        *([f"usermod -u {uid} {broker.user}"] if uid is not None else []),
+        f"chown -R {broker.user}:{broker.user} {directories}",
+    ]
+    return f"stopped {broker.instance} and {broker.instance}-watchdog on {where}, and ran: {'; '.join(commands)}"
+
+
+@rule("L038", "error", scope="host")
+def account_with_another_id(host: HostView) -> Iterator[Problem]:
+    """The broker's account cannot get the numeric id that the inventory sets.
+
+    Why: usermod refuses to change an account whose processes run, and the files of the account keep its old id.
+    Fix: change the ids while the broker is stopped, or set activemq_uid and activemq_gid to the ids of the account.
+    Source: usermod of shadow-utils; measured on Debian 12
+
+    Fires on 5.18.3::
+
+        broker: {uid: 990, gid: 990}
+        facts: {account_exists: true, account_uid: 999, account_gid: 990, account_processes: [7389]}
+
+    Fires on 5.18.3::
+
+        broker: {uid: 990, gid: 990}
+        facts: {account_exists: false, uid_holder: sshd}
+
+    Silent on 5.18.3::
+
+        broker: {uid: 990, gid: 990}
+        facts: {account_exists: true, account_uid: 990, account_gid: 990, account_processes: [7389]}
+    """
+    broker, facts = host.broker, host.facts
+    if broker.owner is None:
+        return
+    for name, number, holder in (("uid", broker.uid, facts.uid_holder), ("gid", broker.gid, facts.gid_holder)):
+        if holder:
+            yield Problem(
+                f"{name} {number} of activemq_{name} already belongs to {holder}",
+                fix=f"set activemq_{name} to a number that is free on both nodes",
+            )
+    uid = _id_to_change(broker.uid, facts.account_uid)
+    gid = _id_to_change(broker.gid, facts.account_gid)
+    wrong = [
+        f"{name} {number}, but activemq_{name} is {wanted}"
+        for name, number, wanted in (("uid", facts.account_uid, uid), ("gid", facts.account_gid, gid))
+        if wanted is not None
+    ]
+    if wrong and (facts.account_processes or facts.base_exists):
+        processes = ", ".join(map(str, facts.account_processes))
+        reason = f"its processes run ({processes})" if processes else f"its files in {broker.base} keep the old id"
+        yield Problem(
+            f"the account {broker.user} has {' and '.join(wrong)}, and {reason}",
+            fix=f"run the playbook again after you {_change_of_ids(host, uid, gid)}",
+        )
+
+
+def _id_to_change(wanted: int | None, actual: int | None) -> int | None:
+    return wanted if wanted is not None and actual is not None and actual != wanted else None
 
 
 @rule("L034", "error", scope="host")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from activemq_fleet.deployment import MetricsFacts
+from activemq_fleet.deployment import ListenerFacts, MetricsFacts
 from activemq_fleet.lint import MachineFacts, Rule, host_findings, rules
 from activemq_fleet.lint.engine import Example
 from tests.support.facts_of_brokers import facts_of_broker
@@ -24,6 +24,7 @@ def found(example: Example) -> set[str]:
     settings = given.get("broker") or {}
     if "metrics" in settings:
         settings["metrics"] = MetricsFacts(**{"jar": "", "keystore": None, "labels": {}, **settings["metrics"]})
+    settings["listeners"] = tuple(ListenerFacts(**listener) for listener in settings.get("listeners", ()))
     subject = facts_of_broker("orders-mq01-a", example.release, **{"install": "archive", **settings})
     facts, peer = (MachineFacts.of(given.get(name) or {}) for name in ("facts", "peer"))
     return {finding.rule for finding in host_findings(subject, facts, peer)}

@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import os
+import socket
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 from ..text_lines import split_lines
-from .proc import open_files, proc_text
+from .proc import open_files, proc_text, process_ids
 
 LISTENING, _ESTABLISHED = "0A", "01"
 """States of a socket in /proc/net/tcp."""
@@ -73,9 +75,51 @@ def _listeners(pid: int) -> Iterator[tuple[int, str, int]]:
             yield int(words[7]), host, int(port, 16)
 
 
-def is_port_listened_on(port: int) -> bool:
-    """Return whether any process listens on a TCP port of this machine, on any address."""
-    return any(listening == port for _kind, _address, listening in _listeners(os.getpid()))
+@dataclass(frozen=True)
+class ListeningSocket:
+    """A TCP socket of this machine that listens, with the uid of its owner and the inode that names it."""
+
+    address: str
+    port: int
+    uid: int
+    inode: str
+
+
+def sockets_that_block(address: str, port: int) -> list[ListeningSocket]:
+    """Return the sockets of this machine that keep a program from listening on a TCP port at an address.
+
+    A socket at another address of the machine keeps no program from its port, unless one of both listens on all
+    addresses. A name that this machine cannot resolve counts as all addresses.
+    """
+    wanted = _addresses_of(address)
+    sockets = []
+    for words in socket_rows(os.getpid()):
+        host, _separator, number = words[1].partition(":")
+        if words[3] != LISTENING or int(number, 16) != port:
+            continue
+        used = ipaddress.ip_address(read_kernel_address(host))
+        if used.is_unspecified or used in wanted or any(chosen.is_unspecified for chosen in wanted):
+            sockets.append(ListeningSocket(str(used), port, int(words[7]), words[9]))
+    return sockets
+
+
+def _addresses_of(name: str) -> set[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+    try:
+        answers = socket.getaddrinfo(name.strip("[]"), None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return {ipaddress.ip_address("0.0.0.0")}  # noqa: S104 -- nothing is bound
+    return {ipaddress.ip_address(str(answer[4][0]).partition("%")[0]) for answer in answers}
+
+
+def processes_of_sockets(inodes: Collection[str]) -> dict[str, list[int]]:
+    """Return by inode the pids of the processes that have a socket open, as far as this process can see them."""
+    wanted = {f"socket:[{inode}]": inode for inode in inodes}
+    holders: dict[str, list[int]] = {}
+    for pid in process_ids() if wanted else []:
+        with contextlib.suppress(OSError):
+            for inode in {wanted[path] for _number, path in open_files(pid) if path in wanted}:
+                holders.setdefault(inode, []).append(pid)
+    return holders
 
 
 def has_connected_client_on(port: int) -> bool:

@@ -49,6 +49,7 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "Mapping[str, str]": _maps_to(_is_text),
     "Mapping[str, int]": _maps_to(_is_whole_number),
     "Mapping[str, Any]": _maps_to(lambda _unused: True),
+    "tuple[TakenPort, ...]": _are(lambda value: isinstance(value, (Mapping, TakenPort))),
 }
 """The check of a field's values, by the annotation of the field without ``| None``."""
 
@@ -66,6 +67,8 @@ def _typed(kind: type[_Observed], returned: Mapping[str, Any]) -> _Observed:
         annotation = str(known.type).removesuffix(" | None")
         if not _CHECKS[annotation](observed):
             raise NodeError(f"{known.name} must be of the type {annotation}, not {str(observed)[:100]!r}")
+        if annotation == "tuple[TakenPort, ...]":
+            observed = [port if isinstance(port, TakenPort) else _typed(TakenPort, port) for port in observed]
         typed[known.name] = tuple(observed) if isinstance(observed, list) else observed
     try:
         return kind(**typed)
@@ -119,11 +122,30 @@ class BrokerEvidence:
 
 
 @dataclass(frozen=True)
+class TakenPort:
+    """A TCP port that a broker needs and another process has, and that process, None where it is not visible."""
+
+    port: int
+    address: str = ""
+    pid: int | None = None
+    program: str | None = None
+
+    @property
+    def holder(self) -> str:
+        """The process in words: its program and pid, or "another process"."""
+        if self.pid is None:
+            return "another process"
+        return f"{self.program or 'a process'}, pid {self.pid}"
+
+
+@dataclass(frozen=True)
 class MachineFacts:
     """The observations of ``machine_info``; None or empty means unknown, and no rule reports unknown facts."""
 
     java: int | None = None
     """Feature release of the Java that the unit would run, such as 17."""
+    java_failure: str | None = None
+    """Why that Java does not run, such as ``No such file or directory``."""
     store_filesystem: str | None = None
     """Type of the file system that holds the store's directory: ``xfs``, ``nfs4``, ``nfs``, ``cifs``, ``ocfs2``."""
     store_mount_options: tuple[str, ...] = ()
@@ -137,8 +159,21 @@ class MachineFacts:
     clock_synchronised: bool | None = None
     user: str | None = None
     """The account of the running broker."""
-    taken_ports: tuple[int, ...] = ()
-    """Ports of the broker's configuration on which another process listens."""
+    taken_ports: tuple[TakenPort, ...] = ()
+    """Those of the ports that the broker needs on which another process listens."""
+    account_exists: bool | None = None
+    """Whether the account of the broker exists."""
+    account_uid: int | None = None
+    account_gid: int | None = None
+    """The id of the group that is named after the account."""
+    account_processes: tuple[int, ...] = ()
+    """Some of the processes that run as the account."""
+    uid_holder: str | None = None
+    """Another account that has the id ``activemq_uid``."""
+    gid_holder: str | None = None
+    """Another group that has the id ``activemq_gid``."""
+    base_exists: bool = False
+    """Whether the broker's directory exists."""
     missing_files: tuple[str, ...] = ()
     """Missing files that the broker's JVM requires at its start."""
     interfaces: tuple[str, ...] = ()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import fcntl
+import grp
 import os
 import pwd
 import re
@@ -13,7 +14,7 @@ import shutil
 import socket
 import struct
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +23,8 @@ from ..config.versions import Layout
 from ..errors import NodeError
 from ..install.jars import processes_in
 from ..install.release_tree import releases_of
-from ..process.held_by_process import is_listening, is_port_listened_on
-from ..process.proc import Process, boot_id, find_broker
+from ..process.held_by_process import ListeningSocket, processes_of_sockets, sockets_that_block
+from ..process.proc import Process, account_of, boot_id, find_broker, is_in_unit, proc_text, process_ids
 from ..text_lines import split_lines
 from .health import running_release
 
@@ -33,7 +34,19 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "home": {"type": "path", "required": True},
     "base": {"type": "path", "required": True},
     "user": {"type": "str", "default": "activemq"},
-    "ports": {"type": "list", "elements": "int", "default": []},
+    "uid": {"type": "int"},
+    "gid": {"type": "int"},
+    "listeners": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "name": {"type": "str"},
+            "address": {"type": "str", "required": True},
+            "port": {"type": "int", "required": True},
+            "variable": {"type": "str"},
+        },
+    },
     "files": {"type": "list", "elements": "path", "default": []},
 }
 _GET_FLAGS = 0x8913  # SIOCGIFFLAGS, linux/sockios.h
@@ -49,6 +62,7 @@ _CLOUDS = {
     "Hetzner": "Hetzner Cloud",
     "OracleCloud.com": "Oracle Cloud",
 }
+_SHOWN_PROCESSES = 3
 _AZURE = "7783-7084-3265-9085-8269-3286-77"  # the asset tag of every machine there
 
 
@@ -70,8 +84,10 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
     with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
         mount = mount_of(directory, file.read()) if directory else None
     process = find_broker(parameters["base"])
+    java = java_version(parameters["java"])
     return {
-        "java": java_version(parameters["java"]),
+        "java": java,
+        "java_failure": None if java else java_failure(parameters["java"]),
         "store_filesystem": mount.kind if mount else None,
         "store_mount_options": list(mount.options) if mount else [],
         "store_capacity": store_capacity(directory) if directory else None,
@@ -82,7 +98,9 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "user": _account_name(process.pid) if process else None,
         "release": running_release(process) if process else None,
         "pid": process.pid if process else None,
-        "taken_ports": [port for port in parameters["ports"] if is_port_used_by_another_process(port, process)],
+        "taken_ports": taken_ports(parameters["listeners"], process, f"{os.path.basename(parameters['base'])}.service"),
+        **account_facts(parameters["user"], parameters["uid"], parameters["gid"]),
+        "base_exists": os.path.lexists(parameters["base"]),
         "missing_files": [path for path in parameters["files"] if not os.path.isfile(path)],
         "home_exists": os.path.lexists(parameters["home"]),
         "home_releases": releases_of(parameters["home"]),
@@ -95,11 +113,67 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def is_port_used_by_another_process(port: int, broker: Process | None) -> bool:
-    """Return whether a process of another account than the broker's listens on a TCP port of this machine."""
-    if broker and is_listening(broker.pid, [("any address", port)]):
-        return False
-    return is_port_listened_on(port)
+def taken_ports(listeners: Sequence[Mapping[str, Any]], broker: Process | None, unit: str) -> list[dict[str, Any]]:
+    """Return the ports of listeners that another process than the broker has, each with that process if it is known.
+
+    ``broker`` is the process of the broker that runs, ``unit`` the systemd unit of the broker.
+    """
+    blocked = [(listener, sockets_that_block(listener["address"], listener["port"])) for listener in listeners]
+    holders = processes_of_sockets({used.inode for _unused, sockets in blocked for used in sockets})
+    taken = []
+    for listener, sockets in blocked:
+        held = [(used, holders.get(used.inode, [])) for used in sockets]
+        foreign = [(used, pids) for used, pids in held if not _is_socket_of_broker(used, pids, broker, unit)]
+        if foreign:
+            pids = [pid for _unused, holding in foreign for pid in holding]
+            pid = pids[0] if pids else None
+            program = proc_text(pid, "comm").rstrip("\n") if pid else None
+            taken.append({"port": listener["port"], "address": foreign[0][0].address, "pid": pid, "program": program})
+    return taken
+
+
+def _is_socket_of_broker(used: ListeningSocket, pids: Sequence[int], broker: Process | None, unit: str) -> bool:
+    if pids:
+        return any((broker is not None and pid == broker.pid) or is_in_unit(pid, unit) for pid in pids)
+    # Only root sees which process has a socket open; the account is all that others see.
+    return broker is not None and account_of(broker.pid) == used.uid
+
+
+def account_facts(user: str, uid: int | None, gid: int | None) -> dict[str, Any]:
+    """Return the ids of the account ``user`` and of its group, its processes, and which other names have the ids."""
+    try:
+        account_uid: int | None = pwd.getpwnam(user).pw_uid
+    except KeyError:
+        account_uid = None
+    try:
+        account_gid: int | None = grp.getgrnam(user).gr_gid
+    except KeyError:
+        account_gid = None
+    processes = [pid for pid in process_ids() if account_of(pid) == account_uid] if account_uid else []
+    return {
+        "account_exists": account_uid is not None,
+        "account_uid": account_uid,
+        "account_gid": account_gid,
+        "account_processes": processes[:_SHOWN_PROCESSES],
+        "uid_holder": _other_account_with(user, uid),
+        "gid_holder": _other_group_with(user, gid),
+    }
+
+
+def _other_account_with(user: str, uid: int | None) -> str | None:
+    try:
+        name = pwd.getpwuid(uid).pw_name if uid is not None else user
+    except KeyError:
+        return None
+    return None if name == user else name
+
+
+def _other_group_with(group: str, gid: int | None) -> str | None:
+    try:
+        name = grp.getgrgid(gid).gr_name if gid is not None else group
+    except KeyError:
+        return None
+    return None if name == group else name
 
 
 def _account_name(pid: int) -> str | None:
@@ -129,6 +203,20 @@ def java_version(java: str) -> int | None:
         if match := _VERSION.search(ran.stderr + ran.stdout):
             return int(match[1])
     return None
+
+
+def java_failure(java: str) -> str | None:
+    """Return why a java executable does not run, as a short text; None if it runs."""
+    try:
+        ran = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except OSError as error:
+        return error.strerror or str(error)
+    except subprocess.TimeoutExpired:
+        return "it does not finish within 60 s"
+    if ran.returncode == 0:
+        return None
+    lines = split_lines(ran.stderr.strip())
+    return f"exit code {ran.returncode}{': ' + lines[0][:200] if lines else ''}"
 
 
 def mount_of(path: str, mounts: str) -> Mount | None:
