@@ -37,6 +37,37 @@ def test_t002_a_pair_without_its_other_node() -> None:
     assert "add o-mq1-a.example.com" in text
 
 
+@pytest.mark.parametrize("other", ["oders-mq01-b", "ordersmq01-b.example.com", "orders-mq01-c"])
+def test_t002_names_a_host_that_is_similar_to_the_missing_node(other: str) -> None:
+    inventory = hosts("orders-mq01", nodes="a")
+    found = build_fleet(inventory | {other: next(iter(inventory.values()))})
+
+    fixes = [finding.fix for finding in found.findings if finding.host == "orders-mq01-a.example.com"]
+    assert f"add orders-mq01-b.example.com ({other} has a similar name: rename it if it is this node)" in fixes[0]
+
+
+@pytest.mark.parametrize("other", ["orders-mq02-x", "database01", "web-orders01-b"])
+def test_t002_names_no_host_of_another_number_or_purpose(other: str) -> None:
+    assert "similar" not in wrong("T002", hosts("orders-mq01", nodes="a") | {other: {}})
+
+
+@pytest.mark.parametrize(
+    ("groups", "unread"),
+    [
+        ({}, ("mqhamburg2", "web1")),
+        ({"web": ["web1"]}, ("mqhamburg2",)),
+        ({"all": ["o-mq1-a.example.com", "mqhamburg2", "web1"], "activemq_agents": ["web1"]}, ("mqhamburg2",)),
+        ({"site": ["o-mq1-a.example.com", "mqhamburg2"], "web": ["web1"]}, ("mqhamburg2",)),
+        ({"site": ["o-mq1-a.example.com", "web1"], "web": ["web1"], "ungrouped": ["mqhamburg2"]}, ("mqhamburg2",)),
+    ],
+)
+def test_host_outside_groups_without_brokers_is_unread(groups: dict[str, list[str]], unread: tuple[str, ...]) -> None:
+    inventory: dict[str, dict[str, Any]] = {**hosts("o-mq1"), "mqhamburg2": {}, "web1": {}, "localhost": {}}
+    variables = {name: inventory["o-mq1-a.example.com"] if name == "web1" else of for name, of in inventory.items()}
+
+    assert build_fleet(variables, groups).unread == unread
+
+
 CUSTOM = r"^(?P<group>[a-z]+)(?P<number>\d\d)(?P<node>[1-3])$"
 
 

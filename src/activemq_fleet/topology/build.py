@@ -65,7 +65,7 @@ def build_fleet(
     brokers = add_links_and_accounts(nodes, network, agents, balancers)
     findings = [*name_findings, *node_findings, *link_findings, *agent_findings, *balancer_findings]
     findings += rest.findings if rest else ()
-    findings += topology_findings(brokers, network, agents, balancers)
+    findings += topology_findings(brokers, network, agents, balancers, () if rest else hosts)
     release_warnings = dict.fromkeys(text for member in members for text in member.release.warnings)
     if rest:
         waivers, waiver_warnings = list(rest.waivers), list[str]()
@@ -80,6 +80,7 @@ def build_fleet(
         waivers=tuple(waiver.model_dump(mode="json") for waiver in waivers),
         warnings=(*release_warnings, *waiver_warnings),
         naming_pattern=roster.pattern,
+        unread=roster.unread,
         rest=rest,
         variables=hosts,
     )

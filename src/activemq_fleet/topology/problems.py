@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from operator import attrgetter
 from typing import Any
 
@@ -118,10 +119,20 @@ _CREDENTIALS: tuple[tuple[str, _Question, str], ...] = (
 )
 
 
+_SIMILAR = 0.85  # of difflib: one or two letters of a name such as mq-hamburg-2
+
+
 def topology_findings(
-    brokers: Sequence[Broker], network: PlannedNetwork, agents: Sequence[Agent], balancers: Sequence[Balancer]
+    brokers: Sequence[Broker],
+    network: PlannedNetwork,
+    agents: Sequence[Agent],
+    balancers: Sequence[Balancer],
+    names: Iterable[str] = (),
 ) -> Iterator[Finding]:
-    """Yield the findings that require the whole inventory: about names, ports, pairs, groups, links and accounts."""
+    """Yield the findings that require the whole inventory: about names, ports, pairs, groups, links and accounts.
+
+    ``names`` are those of all hosts, of which one may be a misspelt name of a missing node.
+    """
     by_pair: dict[str, list[Broker]] = defaultdict(list)
     by_group: dict[str, list[Broker]] = defaultdict(list)
     for broker in brokers:
@@ -132,7 +143,9 @@ def topology_findings(
     yield from name_problems.name_conflict_findings(brokers)
     yield from port_findings(brokers)
     yield from instance_findings(brokers)
-    yield from findings_within_pairs(by_pair)
+    paired = {broker.host for nodes in by_pair.values() if len(nodes) > 1 for broker in nodes}
+    known = paired | {agent.host for agent in agents} | {balancer.host for balancer in balancers}
+    yield from findings_within_pairs(by_pair, [name for name in names if name not in known])
     yield from findings_within_groups(by_group)
     yield from network_findings(network)
     yield from shared_account_findings(agents)
@@ -149,14 +162,14 @@ def topology_findings(
     yield from agent_metrics_findings(agents, brokers)
 
 
-def findings_within_pairs(units: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:
+def findings_within_pairs(units: Mapping[str, Sequence[Broker]], unpaired: Sequence[str]) -> Iterator[Finding]:
     """Yield the findings T002, T004 and T009 about the nodes of pairs; ``units`` maps names of
-    pairs to their brokers.
+    pairs to their brokers, and ``unpaired`` are the names of hosts that are no node of a complete pair.
     """
     for pair, brokers in units.items():
         first = brokers[0]
         if first.profile.has_peer:
-            yield from _uneven_pair_findings(pair, brokers)
+            yield from _uneven_pair_findings(pair, brokers, unpaired)
         if len(brokers) == 1:
             continue
         for other in brokers[1:]:
@@ -174,11 +187,11 @@ def findings_within_pairs(units: Mapping[str, Sequence[Broker]]) -> Iterator[Fin
             yield from _unequal_setting_findings(brokers, _SHARED_EQUAL, f"pair {pair}")
 
 
-def _uneven_pair_findings(pair: str, brokers: Sequence[Broker]) -> Iterator[Finding]:
+def _uneven_pair_findings(pair: str, brokers: Sequence[Broker], unpaired: Sequence[str]) -> Iterator[Finding]:
     """T002: a pair that is not one preferred master and one slave."""
     nodes = sorted({broker.identity.node for broker in brokers})
     if len(brokers) == 1:
-        yield _single_node_finding(pair, brokers[0])
+        yield _single_node_finding(pair, brokers[0], unpaired)
     elif len(nodes) > 2:
         yield error(
             "T002",
@@ -197,7 +210,7 @@ def _uneven_pair_findings(pair: str, brokers: Sequence[Broker]) -> Iterator[Find
         )
 
 
-def _single_node_finding(pair: str, broker: Broker) -> Finding:
+def _single_node_finding(pair: str, broker: Broker, unpaired: Sequence[str]) -> Finding:
     identity = broker.identity
     alone = f"pair {pair} has only one node"
     remedy = "or set activemq_ha: none if the broker has no peer"
@@ -205,12 +218,29 @@ def _single_node_finding(pair: str, broker: Broker) -> Finding:
         return error(
             "T002", broker.host, f"{alone}: its other node is not in the inventory", f"add the other node, {remedy}"
         )
+    hint = _similar_host_hint(identity.other_name, [name for name in unpaired if name != broker.host])
     return error(
         "T002",
         broker.host,
         f"{alone}: node {identity.other_node} is not in the inventory",
-        f"add {identity.other_name}, {remedy}",
+        f"add {identity.other_name}{hint}, {remedy}",
     )
+
+
+def _similar_host_hint(expected: str, names: Sequence[str]) -> str:
+    """Return a hint at the host whose name is most similar to an expected one; "" without one.
+
+    Only a name with the same digits is meant as the expected one: another number is that of another pair.
+    """
+    label = expected.partition(".")[0]
+    by_label = {name.partition(".")[0]: name for name in names}
+    same_digits = [other for other in by_label if _digits_in(other) == _digits_in(label)]
+    similar = get_close_matches(label, same_digits, n=1, cutoff=_SIMILAR)
+    return f" ({by_label[similar[0]]} has a similar name: rename it if it is this node)" if similar else ""
+
+
+def _digits_in(name: str) -> list[str]:
+    return [character for character in name if character.isdigit()]
 
 
 def findings_within_groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[Finding]:

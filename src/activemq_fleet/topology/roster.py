@@ -21,6 +21,8 @@ BROKERS, AGENTS, BALANCERS = "activemq_brokers", "activemq_agents", "activemq_lo
 RELEASE_NOT_SET = "activemq_release is not set: set it to the release of the broker, such as '5.18.3'"
 NAME = re.compile(r"\w[\w.:-]*")
 
+_EVERY_HOST = frozenset({"all", "ungrouped"})
+_CONTROLLERS = frozenset({"localhost", "127.0.0.1"})
 Variables = Mapping[str, Mapping[str, Any]]
 
 
@@ -29,6 +31,7 @@ class Roster:
     """The hosts of an inventory by role: brokers, agents and load balancers.
 
     ``identities`` are those of brokers. ``misnamed`` are the hosts whose variables state an impossible identity.
+    ``unread`` are hosts without a role whose groups, if they have any, contain brokers too.
     """
 
     pattern: str
@@ -36,6 +39,7 @@ class Roster:
     agents: Sequence[str]
     balancers: Sequence[str]
     misnamed: Mapping[str, SettingsError]
+    unread: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -80,9 +84,17 @@ def sort_hosts_by_role(
     if not (identities or unmatched or misnamed):
         raise fleet_without_brokers_error(len(hosts), pattern)
     known = {*identities, *unmatched, *misnamed, *agents, *balancers}
-    misspelt = filter(Naming(pattern).looks_like_broker, (name for name in hosts if name not in known))
+    rest = [name for name in hosts if name not in known]
+    misspelt = [name for name in rest if Naming(pattern).looks_like_broker(name)]
+    elsewhere = {
+        name
+        for group, members in groups.items()
+        if group not in _EVERY_HOST and identities.keys().isdisjoint(members)
+        for name in members
+    }
+    unread = tuple(name for name in rest if name not in {*misspelt, *elsewhere, *_CONTROLLERS})
     findings = [*unmatched_name_findings(unmatched, unclear, pattern), *misspelt_name_findings(misspelt, pattern)]
-    return Roster(pattern, identities, agents, balancers, misnamed), findings
+    return Roster(pattern, identities, agents, balancers, misnamed, unread), findings
 
 
 def common_pattern(patterns: Iterable[str]) -> str:

@@ -160,6 +160,7 @@ class Fleet:
     inventory name.
 
     ``warnings`` are texts about releases and expired waivers. ``rest`` is set when the fleet is a part of a larger one.
+    ``unread`` are the hosts that may be meant as brokers, and whose names are not read as those of brokers.
     ``variables`` are the hosts' variables from which the fleet was built, by host; they contain secrets.
     """
 
@@ -170,6 +171,7 @@ class Fleet:
     waivers: tuple[Mapping[str, Any], ...] = ()
     warnings: tuple[str, ...] = field(default=(), compare=False)
     naming_pattern: str = DEFAULT_PATTERN
+    unread: tuple[str, ...] = field(default=(), compare=False)
     rest: WholeInventory | None = field(default=None, compare=False)
     variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, compare=False, repr=False)
 
