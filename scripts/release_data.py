@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from activemq_fleet.errors import ReleaseError
 from activemq_fleet.releases import Release, known_lines, supported_lines
 from activemq_fleet.releases._data import load_release_data, load_schema_spans
 from activemq_fleet.releases._spans import parse_version
@@ -229,7 +230,11 @@ def _report(repository: Repository, website: Path | None, *, write: bool) -> int
     remaining = 0
     previous: dict[int, str] = {}
     for text in texts:
-        release = Release.of(text)
+        try:
+            release = Release.of(text)
+        except ReleaseError:
+            remaining += _report_new_line(text)
+            continue
         lines = differences(source_facts(repository, text), data_facts(release))
         if not release.known:
             lines += _news(repository, text, previous.get(release.version[0]))
@@ -259,8 +264,7 @@ def _news(repository: Repository, text: str, previous: str | None) -> list[str]:
 def _enter(release: Release, lines: Sequence[str], *, write: bool) -> int:
     """Enter a new patch release if nothing about it differs; return 1 if it remains to be entered, else 0."""
     if release.line not in known_lines():
-        print(f"{release}: releases.toml: the line {release.line} is new: add it to [lines]")
-        return 1
+        return _report_new_line(str(release))
     if lines or not write:
         print(f"{release}: new patch release{', not entered because of the differences above' if lines else ''}")
         return 1
@@ -268,6 +272,11 @@ def _enter(release: Release, lines: Sequence[str], *, write: bool) -> int:
     path.write_text(enter_patch(path.read_text("utf-8"), release.line, release.version[2]), "utf-8")
     print(f"{release}: entered as the newest release of {release.line}")
     return 0
+
+
+def _report_new_line(text: str) -> int:
+    print(f"{text}: releases.toml: the line {text.rpartition('.')[0]} is new: add it to [lines]")
+    return 1
 
 
 def _compare_support(lines: tuple[str, ...]) -> int:
