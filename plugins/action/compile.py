@@ -94,7 +94,7 @@ class ActionModule(FleetAction):
             "findings": [finding.to_dict() for finding in fleet.findings],
         }
         if installs and any(broker.settings.metrics for broker in fleet.brokers):
-            result["exporter"] = str(library("artifacts").metrics_exporter(deployment.exporter_source(fleet)))
+            result["exporter"] = str(library("artifacts").metrics_exporter_jar(deployment.exporter_source(fleet)))
         if archives:
             result |= _write(files)
         return result

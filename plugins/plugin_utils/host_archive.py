@@ -130,5 +130,7 @@ def _checked_name(name: str) -> str:
 def _checked_time(mtime: str | float) -> float:
     moment = float(mtime)
     if not 0 <= moment < _LATEST:
-        raise ValueError("the time of a file is out of range")
+        raise ValueError(
+            f"a file has the modification time {mtime}, outside of 0 to {_LATEST} s: correct it with touch"
+        )
     return moment

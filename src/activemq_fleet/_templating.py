@@ -78,7 +78,7 @@ class Templates:
         # Hosts share the values of their groups; by identity, and kept alive so that ids stay.
         self._constants: dict[int, tuple[Any, Any]] = {}
 
-    def of_host(self, variables: dict[str, Any]) -> Templates:
+    def switch_to_host(self, variables: dict[str, Any]) -> Templates:
         """Use another host's variables from now on; return the evaluator itself."""
         self._engine.available_variables = variables
         return self

@@ -321,7 +321,7 @@ def _evaluate_templates(
     for host, variables in hosts:
         directories[host] = str(variables.get("inventory_dir") or ".")
         try:
-            values_by_host[host] = _values(host, variables, templates.of_host(variables), brokers)
+            values_by_host[host] = _values(host, variables, templates.switch_to_host(variables), brokers)
         except SettingsError as error:
             wrong[host] = [problem.removeprefix(f"{host}: ") for problem in error.problems]
     _refuse(wrong)

@@ -211,7 +211,7 @@ class Naming:
             raise UnclearNameError(
                 name,
                 f"the number in the host name is {text!r}",
-                f"let the group number of {PATTERN_VARIABLE} match only digits: [0-9]+",
+                f"in {PATTERN_VARIABLE}, let (?P<number>…) match only digits: (?P<number>[0-9]+)",
             )
         number = int(text)
         starts_odd = self.parity == "odd-even"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.drills.judging import headline, judge_drill, loss_probability_upper_bound, lowest_rate, void_reason
-from activemq_fleet.drills.model import DeliveryAccount, EventOutcome, Fault
+from activemq_fleet.drills.model import DeliveryAccount, Fault, FaultyEvent
 from tests.unit.drilled import ACCOUNT, FAULT, result_of
 
 
@@ -18,7 +18,7 @@ def test_a_drill_with_nothing_to_say_is_clean() -> None:
 
 @pytest.mark.parametrize("name", ["lost", "stuck", "duplicate"])
 def test_one_event_that_was_not_handled_once_is_a_finding(name: str) -> None:
-    units = (EventOutcome("shop:e:7", name, "because"),)  # type: ignore[arg-type]
+    units = (FaultyEvent("shop:e:7", name, "because"),)  # type: ignore[arg-type]
 
     changed: dict[str, Any] = {name: 1, "units": units}
     verdict, reasons = judge_drill([FAULT], [replace(ACCOUNT, **changed)], 1)

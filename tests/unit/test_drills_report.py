@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from activemq_fleet.drills.model import DrillResult, EventOutcome
+from activemq_fleet.drills.model import DrillResult, FaultyEvent
 from activemq_fleet.reports.drill_page import drill_report
 from tests.unit.drilled import ACCOUNT, FAULT, many, result_of
 from tests.unit.html_pages import Page, assert_whole_and_obeys_nothing, with_evil_texts
@@ -60,7 +60,7 @@ def test_dots_that_are_equal_stand_above_each_other() -> None:
 
 
 def test_the_verdict_stands_at_the_top_with_its_reasons() -> None:
-    units = (EventOutcome("shop:e:7", "lost", "acknowledged, and the subscriber received a later barrier without it"),)
+    units = (FaultyEvent("shop:e:7", "lost", "acknowledged, and the subscriber received a later barrier without it"),)
     page = page_of(result_of([FAULT], [replace(ACCOUNT, lost=1, handled=999, units=units)]))
 
     assert page.elements("header", "findings")
@@ -78,7 +78,7 @@ def test_void_fault_is_in_parentheses_with_its_reason() -> None:
 
 def test_no_text_of_strangers_is_obeyed() -> None:
     void, bad = replace(FAULT, void="too little"), replace(FAULT, number=2, problem="lost", note="late")
-    account = replace(ACCOUNT, lost=1, handled=999, units=(EventOutcome("e:7", "lost", "it is gone"),))
+    account = replace(ACCOUNT, lost=1, handled=999, units=(FaultyEvent("e:7", "lost", "it is gone"),))
     result = result_of([void, bad], [account])
     conditions = replace(result.conditions, notes=("a note",))
 

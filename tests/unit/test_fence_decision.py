@@ -1,7 +1,7 @@
 """Two guards of one store, in every order of their steps, with crashes, freezes and a lock that is given away.
 
-The real ``Fence`` decides; the store, the locks and the brokers around it are a model of a few lines. A freeze needs no
-step of its own: a guard or a broker is frozen while only others take steps, as often and as long as it may be.
+The real ``CopyFence`` decides; the store, the locks and the brokers around it are a model of a few lines. A freeze
+needs no step of its own: a guard or a broker is frozen while only others take steps, as often and as long as it may be.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from activemq_fleet.node.fence.decision import Action, Claim, Fence, FenceEvidence, GuardStep
+from activemq_fleet.node.fence.decision import Action, Claim, CopyFence, FenceEvidence, GuardStep
 
 MOST_CLAIMS, MOST_THEFTS, MOST_CRASHES = 3, 3, 2
 NODES = ("a", "b")
@@ -26,7 +26,7 @@ class Host:
     the number of brokers that had got leave to write into the newest generation when this guard copied it.
     """
 
-    fence: Fence | None = None
+    fence: CopyFence | None = None
     step: GuardStep | None = None
     broker: int | None = None
     copied: int = 0
@@ -66,7 +66,7 @@ class World:
         return replace(self, ended=self.ended | own)
 
 
-def following(world: World, decide: type[Fence], most_claims: int = MOST_CLAIMS) -> Iterator[World]:
+def following(world: World, decide: type[CopyFence], most_claims: int = MOST_CLAIMS) -> Iterator[World]:
     """Every world that one step of one process, or one fault, makes of this one."""
     if world.lock is not None and world.thefts < MOST_THEFTS:
         yield replace(world, lock=None, thefts=world.thefts + 1)
@@ -97,7 +97,9 @@ def following(world: World, decide: type[Fence], most_claims: int = MOST_CLAIMS)
             yield from (world for world in after if len(world.claims) <= most_claims)
 
 
-def carried_out(world: World, freed: World, index: int, host: Host, fence: Fence, step: GuardStep) -> Iterator[World]:
+def carried_out(
+    world: World, freed: World, index: int, host: Host, fence: CopyFence, step: GuardStep
+) -> Iterator[World]:
     """The decision may be old: the guard may have been frozen since its look."""
     done = replace(host, step=None)
     match step.action:
@@ -135,7 +137,7 @@ def broken(world: World) -> str:
     return world.mistake
 
 
-def explored(decide: type[Fence], wanted: str = "") -> tuple[str, set[World]]:
+def explored(decide: type[CopyFence], wanted: str = "") -> tuple[str, set[World]]:
     """The first broken promise of which the text holds ``wanted``, and all worlds that came about until then."""
     start = World()
     seen, waiting = {start}, deque([start])
@@ -153,7 +155,7 @@ def explored(decide: type[Fence], wanted: str = "") -> tuple[str, set[World]]:
 
 @pytest.fixture(scope="module")
 def worlds() -> set[World]:
-    promise, worlds = explored(Fence)
+    promise, worlds = explored(CopyFence)
     assert not promise
     return worlds
 
@@ -164,7 +166,7 @@ def test_generation_in_force_never_has_two_writers_in_any_interleaving(worlds: s
     assert any(all(host.broker for host in world.hosts) for world in worlds)
 
 
-class TrustsItsLock(Fence):
+class TrustsItsLock(CopyFence):
     """Goes on with the generation in force, whoever claimed it, once it has the lock: as a broker without a guard."""
 
     def next_step(self, evidence: FenceEvidence) -> GuardStep:
@@ -173,7 +175,7 @@ class TrustsItsLock(Fence):
         return super().next_step(evidence)
 
 
-class TrustsItsNode(Fence):
+class TrustsItsNode(CopyFence):
     """Goes on with the generation that its node claimed, though its end is recorded."""
 
     def next_step(self, evidence: FenceEvidence) -> GuardStep:
@@ -183,7 +185,7 @@ class TrustsItsNode(Fence):
 class TrustsItsCopy(TrustsItsNode):
     """Claims with what it built before it lost the lock, and has it again."""
 
-    def after_claim(self, number: int | None = None) -> Fence:
+    def after_claim(self, number: int | None = None) -> CopyFence:
         return self
 
 
@@ -195,7 +197,7 @@ class TrustsItsCopy(TrustsItsNode):
         (TrustsItsCopy, "claims with a copy from before another got leave"),
     ],
 )
-def test_a_guard_with_a_mistake_in_it_is_found_out(guard: type[Fence], promise: str) -> None:
+def test_a_guard_with_a_mistake_in_it_is_found_out(guard: type[CopyFence], promise: str) -> None:
     assert explored(guard, promise)[0]
 
 
@@ -214,5 +216,5 @@ def serves_in_the_end(world: World, index: int) -> bool:
         if host.fence and host.broker and host.broker == host.fence.serves == len(world.claims):
             return True
         calm = replace(world, thefts=MOST_THEFTS, crashes=MOST_CRASHES)
-        world = next(after for after in following(calm, Fence, 2 * MOST_CLAIMS) if after.hosts[1 - index] == Host())
+        world = next(after for after in following(calm, CopyFence, 2 * MOST_CLAIMS) if after.hosts[1 - index] == Host())
     return False

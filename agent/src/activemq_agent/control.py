@@ -243,7 +243,7 @@ def _ids(request: dict[str, Any]) -> list[str] | None:
     if request.get("all") is True and ids is None:
         return None
     if not isinstance(ids, list) or not ids or not all(isinstance(event_id, str) for event_id in ids):
-        raise _Bad("ids must be a list of ids, or all be true")
+        raise _Bad("set ids to a list of event ids, or all to true")
     return ids
 
 

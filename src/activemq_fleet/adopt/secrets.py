@@ -151,7 +151,7 @@ def with_masked_passwords(node: ComparedElement) -> ComparedElement:
 
 
 def with_secret_labels(node: ComparedElement, secrets: FoundPasswords) -> ComparedElement:
-    """Return an XML element with a marked label in place of every password in clear text."""
+    """Return a copy of an XML element in which a label marks the place of every password in clear text."""
 
     def label(element: ComparedElement, name: str, value: str) -> str:
         owner = element.get("username") or element.get("userName") or element.get("id")

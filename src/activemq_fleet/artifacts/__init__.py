@@ -10,7 +10,7 @@ from activemq_fleet.artifacts._brokers import (
     RememberedRefusalError,
     distribution_for,
     jars_for,
-    metrics_exporter,
+    metrics_exporter_jar,
     postgresql_driver,
 )
 from activemq_fleet.artifacts._cache import Progress, cache_directory
@@ -28,7 +28,7 @@ __all__ = [
     "java",
     "java_feature",
     "load_schema",
-    "metrics_exporter",
+    "metrics_exporter_jar",
     "postgresql_driver",
     "schema_for",
 ]

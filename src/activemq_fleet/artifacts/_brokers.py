@@ -99,7 +99,7 @@ def postgresql_driver(*, progress: Progress = log_progress) -> Path:
     return next(directory.glob("*.jar"))
 
 
-def metrics_exporter(source: Path | None = None, *, progress: Progress = log_progress) -> Path:
+def metrics_exporter_jar(source: Path | None = None, *, progress: Progress = log_progress) -> Path:
     """Return the path of the jar with the Prometheus JMX exporter, a Java agent; 0.6 MB, for Java 8 and later.
 
     ``source`` is a copy of the jar that is used in place of Maven's. Raises ArtifactError when the jar cannot be had,

@@ -17,7 +17,7 @@ from activemq_fleet.audit.journal_lines import ParsedLine
 from activemq_fleet.audit.journals import EpochKey, JournalGap, JournalLine
 from activemq_fleet.audit.judged_journals import judge_journals
 from activemq_fleet.audit.verdict_words import MISSING, PUBLISHER_GAP, WORST
-from activemq_fleet.drills.model import DeliveryAccount, EventOutcome, EventVerdict
+from activemq_fleet.drills.model import DeliveryAccount, EventVerdict, FaultyEvent
 
 _SHOWN = 100
 _UNKNOWN = "the agent returned its id, and its journal does not contain it"
@@ -91,12 +91,12 @@ def account_for_events(
     accepted = dict.fromkeys(i for i in (*promised, *sorted(known)) if i not in barriers)
     outcomes = {outcome.event_id: outcome for outcome in judged.outcomes}
     counts: Counter[EventVerdict] = Counter()
-    units: list[EventOutcome] = []
+    units: list[FaultyEvent] = []
     for event_id in accepted:
         verdict, reason = _verdict(outcomes.get(event_id), event_id in known, publisher_has_gaps)
         counts[verdict] += 1
         if verdict != "delivered":
-            units.append(EventOutcome(event_id, verdict, reason))
+            units.append(FaultyEvent(event_id, verdict, reason))
     units.sort(key=lambda unit: WORST.index(unit.verdict))
     return DeliveryAccount(
         pair=pair,

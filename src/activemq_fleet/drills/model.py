@@ -18,7 +18,7 @@ EventVerdict = Literal["delivered", "duplicate", "stuck", "lost", "indeterminate
 
 
 @dataclass(frozen=True, slots=True)
-class EventOutcome:
+class FaultyEvent:
     """One event of a drill that was lost, duplicated, stuck or indeterminate: its verdict, and the reason."""
 
     event_id: str
@@ -45,7 +45,7 @@ class DeliveryAccount:
     indeterminate: int = 0
     copies: int = 0
     gaps: tuple[str, ...] = ()
-    units: tuple[EventOutcome, ...] = ()
+    units: tuple[FaultyEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -137,8 +137,8 @@ def _keys_of_account(pair: Pair) -> dict[str, str]:
     connectors = [(broker, connector) for broker in nodes if (connector := broker.connector("mqtt"))]
     if any(connector.tls for _, connector in connectors):
         raise LabError(
-            f"pair {pair.name} accepts MQTT only over TLS, and is the home pair of no agent "
-            "whose certificates the load could use"
+            f"pair {pair.name} accepts MQTT only over TLS, and the load has no certificate for it, because no agent "
+            "has this home pair: add such an agent, or a connector mqtt without TLS"
         )
     keys = {"mb.urls": format_list([(broker.address, connector.port) for broker, connector in connectors])}
     who = credentials_of(pair.preferred_master)

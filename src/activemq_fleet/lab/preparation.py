@@ -63,7 +63,7 @@ def prepare(
         driver = str(artifacts.postgresql_driver(progress=progress))
     exporter = ""
     if metrics or any(broker.settings.metrics for broker in fleet.brokers):
-        exporter = str(artifacts.metrics_exporter(progress=progress))
+        exporter = str(artifacts.metrics_exporter_jar(progress=progress))
     groups = dict(data.groups)
     state = LabState(block, seed, str(executable), addresses, software, groups, {}, list(sources), driver, exporter)
     overlay = over.overlay(fleet, data.hosts, layout, state, heap, metrics=metrics)

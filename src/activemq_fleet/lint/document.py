@@ -163,7 +163,7 @@ class Element:
         """
         return Problem(message, node=self, attribute=attribute, part=part, severity=severity, fix=fix, edits=edits)
 
-    def renamed(self, name: str) -> tuple[TextEdit, ...]:
+    def rename_edits(self, name: str) -> tuple[TextEdit, ...]:
         """Return the edits of the file that give the XML element another name."""
         return self.document.positions.rename_element(self._element, name)
 

@@ -215,7 +215,7 @@ def serves_without_its_database(document: Document) -> Iterator[Problem]:
         elif wanted and handler.kind == JDBC_HANDLER and handler.kind != wanted:
             text = f"<{JDBC_HANDLER}> is deprecated since 5.11: write <{wanted}/>"
             is_same = store.name == "jdbcPersistenceAdapter" and handler.node.name == JDBC_HANDLER
-            edits = handler.node.renamed(wanted) if is_same else ()
+            edits = handler.node.rename_edits(wanted) if is_same else ()
             yield handler.node.problem(text, severity="info", edits=edits)
 
 

@@ -240,7 +240,10 @@ def selectors_beyond_the_bridge(document: Document) -> Iterator[Problem]:
         return
     for link in document.links:
         if link.flag("conduitSubscriptions", default=True) and not link.flag("staticBridge", default=False):
-            yield link.problem("consumers have selectors, and conduitSubscriptions drops them", "conduitSubscriptions")
+            yield link.problem(
+                "consumers have selectors, but a link with conduitSubscriptions ignores selectors",
+                "conduitSubscriptions",
+            )
     if document.release.has_selector_aware_replay:
         for bridge_filter in document.all(FILTER):
             replays = bridge_filter.flag("replayWhenNoConsumers", default=False)

@@ -148,7 +148,7 @@ def _problems(
         inside_spring = node.parent is not None and node.parent.namespace == BEANS
         known = elements[node.parent.name][1] if node.parent and inside_spring and node.parent.name in elements else ()
         meant = meant_name(node.name, known, _words_of_spring())
-        yield node.problem(f"{name} has no <{node.name}>", edits=node.renamed(meant) if meant else ())
+        yield node.problem(f"{name} has no <{node.name}>", edits=node.rename_edits(meant) if meant else ())
         return
     attributes, children = elements[node.name]
     for attribute in node.attributes:

@@ -102,12 +102,12 @@ class Routes:
     ) -> Answer:
         """Return the answer for two units of one network, both of which have an active broker."""
         names = self._component[source_unit.name]
-        state = self.state_while_down(names, None, wanted)
+        state = self.bridges_while_down(names, None, wanted)
         source_number, target_number = state.pair_numbers[source_unit.name], state.pair_numbers[target_unit.name]
         if dead and not self._leaves_the_only_route(dead, state, source_number, target_number):
-            state = self.state_while_down(names, dead, wanted)
+            state = self.bridges_while_down(names, dead, wanted)
         if not state.shape.message_reach[source_number].arrives >> target_number & 1:
-            whole = self.state_while_down(names, dead) if wanted else state
+            whole = self.bridges_while_down(names, dead) if wanted else state
             missed = reasons.no_arrival_sentence(state, whole, source_number, target_number, wanted)
             return Answer("does not reach", missed or self._explain_missing_bridges(source_unit.name, target_unit.name))
         way = [state.bridges[number] for number in state.shape.shortest_route(source_number, target_number)]
@@ -164,7 +164,7 @@ class Routes:
         broker = self.fleet.broker(host)
         unit = self.network.units[broker.unit]
         names = self._component[unit.name]
-        healthy = self.state_while_down(names)
+        healthy = self.bridges_while_down(names)
         number = healthy.pair_numbers[unit.name]
         for source, before in enumerate(
             healthy.shape.message_reach if self.changes_bridges(broker.host, names) else ()
@@ -174,7 +174,7 @@ class Routes:
             doubtful = through if _has_standby(unit) else through & before.forked
             lost = through & ~doubtful
             if doubtful:
-                lost |= doubtful & ~self.state_while_down(names, broker.host).shape.message_reach[source].arrives
+                lost |= doubtful & ~self.bridges_while_down(names, broker.host).shape.message_reach[source].arrives
             for target in broker_numbers(lost):
                 yield bool(doubtful >> target & 1), source, target
 
@@ -201,7 +201,7 @@ class Routes:
             raise InputError(f"{name} is a pair: name the broker of the pair that is down, {nodes}")
         return self.fleet.broker(name).host
 
-    def state_while_down(
+    def bridges_while_down(
         self, names: tuple[str, ...], down: str | None = None, destination: str | None = None
     ) -> NetworkState:
         """Return the bridges of the network of pairs ``names`` while the broker ``down`` is
@@ -253,7 +253,7 @@ class Routes:
         for names in self.network.components:
             if len(names) < 2:
                 continue
-            state = self.state_while_down(names)
+            state = self.bridges_while_down(names)
             used: dict[tuple[str, str], bool] = {}
             for bridge, edge, mask in zip(state.bridges, state.shape.edges, state.shape.demand, strict=True):
                 key = bridge.host, bridge.connector.name

@@ -143,7 +143,7 @@ class _Walk:
         if distances is None:
             distances = self._distances[broker] = self.shape.demand_from(self.target, broker)
         best: dict[int, int] = {}
-        for edge in (self.shape.edges[number] for number in self.shape.outgoing[broker]):
+        for edge in (self.shape.edges[number] for number in self.shape.outgoing_by_broker[broker]):
             if edge.target in moves:
                 hops = distances.get(edge.target, self.shape.size)
                 if hops < edge.consumer_ttl or edge.always:

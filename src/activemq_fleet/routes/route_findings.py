@@ -42,7 +42,7 @@ def _route_findings(routes: Routes) -> Iterator[Finding]:
     yield from _links_within_pairs_findings(routes)
     for names in routes.network.components:
         if len(names) > 1:
-            state = routes.state_while_down(names)
+            state = routes.bridges_while_down(names)
             yield from _unreached_findings(routes, state)
             yield from _stranded_findings(routes, state)
             yield from _dead_end_findings(routes, state)

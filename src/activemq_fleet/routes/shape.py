@@ -112,8 +112,8 @@ class BridgeGraph:
         return tuple(_reach_from(self, source) for source in range(self.size))
 
     @cached_property
-    def outgoing(self) -> tuple[tuple[int, ...], ...]:
-        """For each broker, the indices in ``edges`` of its outgoing bridges, with and without demand."""
+    def outgoing_by_broker(self) -> tuple[tuple[int, ...], ...]:
+        """For each broker, the indices in ``edges`` of all its outgoing bridges, also of those without demand."""
         edges_by_source: list[list[int]] = [[] for _ in range(self.size)]
         for number, edge in enumerate(self.edges):
             edges_by_source[edge.source].append(number)
@@ -128,7 +128,7 @@ class BridgeGraph:
         frontier, hops = [source], 0
         while frontier and target not in came:
             following = []
-            for number in (number for broker in frontier for number in self.outgoing[broker]):
+            for number in (number for broker in frontier for number in self.outgoing_by_broker[broker]):
                 edge = self.edges[number]
                 passes = not within_limits or (hops < edge.message_ttl and self.demand[number] >> target & 1)
                 if passes and edge.target not in came and edge.target != source:

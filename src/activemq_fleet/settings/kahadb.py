@@ -113,7 +113,9 @@ class DestinationStore(XmlBean):
             # MultiKahaDBPersistenceAdapter.getMatchingPersistenceAdapter makes stores for that entry alone.
             raise ValueError("has per_destination, which only the entry without a destination takes")
         if self.persistence_adapter.directory_archive:
-            raise ValueError("has 'directory_archive', but files of several stores have the same names: remove it")
+            raise ValueError(
+                "sets 'directory_archive', in which several stores would overwrite each other's files: remove it"
+            )
         return self
 
     def first_attributes(self) -> tuple[tuple[str, str], ...]:

@@ -123,7 +123,7 @@ def test_status_and_requeue_are_answered(path: Path) -> None:
         (b'{"op":"publish","topic":"a","payload_base64":"?"}', "the payload cannot be decoded"),
         (b'{"op":"publish","topic":"a","payload":"","timeout":-1}', "timeout must be a number of seconds above 0"),
         (b'{"op":"publish","topic":"a","payload":"","timeout":NaN}', "timeout must be a number of seconds above 0"),
-        (b'{"op":"requeue"}', "ids must be a list of ids, or all be true"),
+        (b'{"op":"requeue"}', "set ids to a list of event ids, or all to true"),
     ],
 )
 def test_rubbish_gets_an_answer_and_the_next_request_too(path: Path, log: Lines, line: bytes, said: str) -> None:

@@ -85,7 +85,7 @@ class GuardStep:
 
 
 @dataclass(frozen=True)
-class Fence:
+class CopyFence:
     """The state of a guard that copies the store at each takeover, and the rules for its next step.
 
     Invariant: only brokers of the node that claimed a generation write to it, one at a time. A broker may open a
@@ -126,20 +126,20 @@ class Fence:
             return GuardStep(Action.CLAIM, evidence.number + 1)
         return GuardStep(Action.BUILD, evidence.number)
 
-    def after_build(self, number: int) -> Fence:
+    def after_build(self, number: int) -> CopyFence:
         """Return the guard's state after it copied the store's generation ``number`` into a new one, not yet claimed.
 
         The copy is usable as long as that generation is in force.
         """
         return replace(self, built_from=number)
 
-    def after_claim(self, number: int | None = None) -> Fence:
+    def after_claim(self, number: int | None = None) -> CopyFence:
         """Return the guard's state after it tried to claim generation ``number``; the next evidence shows whether it
         succeeded.
         """
         return replace(self, built_from=None)
 
-    def after_admission(self, number: int) -> Fence:
+    def after_admission(self, number: int) -> CopyFence:
         """Return the guard's state after it allowed its broker to open the store's generation ``number``."""
         return replace(self, serves=number)
 

@@ -51,7 +51,7 @@ from ..kahadb.rebuild_risk import RebuildRefusedError
 from ..kahadb.risk_records import RebuildRisk, record_risk
 from ..process.systemd import notify_systemd
 from .broker_process import ENDED, exit_status, own_command_line, say, start_broker
-from .decision import Action, Claim, CommandFence, Fence, FenceEvidence, GuardStep, claim_in_place
+from .decision import Action, Claim, CommandFence, CopyFence, FenceEvidence, GuardStep, claim_in_place
 from .fence_command import FenceCommand, read_fence_command
 from .generation import Generation, link_generation, make_broker_stand_by, make_first_generation, make_generation
 from .in_place import claim_existing_store, move_aside, note_guarded_node, unfence
@@ -61,7 +61,7 @@ from .shared_store import BARRIER, SHARED_LINK, FenceError, SharedStore, node_na
 if TYPE_CHECKING:
     from typing import TypeAlias  # of Python 3.10
 
-    AnyFence: TypeAlias = "Fence | CommandFence"
+    AnyFence: TypeAlias = "CopyFence | CommandFence"
 
 LOOK_INTERVAL = 0.05
 """Seconds between two checks of a guard whose broker serves: the broker can run that long after the peer claims."""
@@ -187,8 +187,8 @@ def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
 
 
 class Guard:
-    """The parent process of a broker on a shared store: claims the store before the broker opens it, kills it when the
-    peer claims.
+    """The parent process of a broker on a shared store: claims the store before the broker opens it, and kills
+    the broker when the peer claims the store.
 
     ``store`` is the shared directory, ``local`` a directory on the host's own disk.
     Without a fence ``command`` each takeover makes a generation of the store; with a command the store is not copied.
@@ -239,7 +239,7 @@ class Guard:
         self._broker = start_broker(command, (alive,))
         signal.signal(signal.SIGTERM, lambda *_unused: self._send(signal.SIGTERM))
         try:
-            fence = CommandFence(self._node) if self._command else Fence(self._node)
+            fence = CommandFence(self._node) if self._command else CopyFence(self._node)
             return exit_status(self._watch(fence, self._broker))
         finally:
             self._kill()
@@ -299,7 +299,7 @@ class Guard:
         """Carry out a step; return the new state of the fence, and the seconds until the next check."""
         if step.action is Action.WAIT:
             return self._wait(fence, step.number)
-        if step.action is Action.BUILD and isinstance(fence, Fence):
+        if step.action is Action.BUILD and isinstance(fence, CopyFence):
             self._build(step.number)
             return fence.after_build(step.number), 0.0
         if step.action is Action.FENCE:

@@ -111,7 +111,7 @@ def uncopied_messages_after(generation: str, open_file: str, ends: dict[str, int
 
 
 def remove_old_generations(store: SharedStore) -> Iterator[str]:
-    """Remove old copies of a store (generations) without uncopied messages; yield a sentence for each generation.
+    """Remove the old copies of a store whose messages were all copied; yield a sentence for each copy (generation).
 
     A sentence reports that a generation was removed, or why it is kept.
 

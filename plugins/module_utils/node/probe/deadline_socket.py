@@ -69,7 +69,7 @@ class DeadlineSocket:
                 raise ConnectionResetError("the peer closed the connection")
         return self._take(count)
 
-    def read_through(self, *endings: bytes) -> bytes:
+    def read_until(self, *endings: bytes) -> bytes:
         """Return the bytes through the first of the ``endings``. Raises OSError, also when the peer closes before."""
         self.remaining()
         start = 0

@@ -76,7 +76,7 @@ def ask_agent(path: str) -> dict[str, Any]:
         plain.connect(path)
         with DeadlineSocket(plain, _TIMEOUT, _LONGEST) as connection:
             connection.send(b'{"op": "status"}\n')
-            answer = connection.read_through(b"\n")
+            answer = connection.read_until(b"\n")
     status = parse_json(answer)
     if not isinstance(status, dict) or "error" in status:
         raise ValueError(f"the agent answered {answer[:100]!r}")

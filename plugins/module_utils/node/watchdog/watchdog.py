@@ -72,7 +72,7 @@ class Watchdog:
         self._risks = StoreRisks()
 
     def check_broker(self) -> None:
-        """Observe the broker once, and warn or kill if it has been odd or hung for long enough."""
+        """Observe the broker once. Log a warning, or kill it, if its state was wrong for long enough."""
         sample = self._sample()
         hang_state, process, now = hang_detection.classify(sample), sample.evidence.process, uptime()
         before = self._count
