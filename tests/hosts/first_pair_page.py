@@ -19,7 +19,7 @@ RELEASE_OF_PAGE = "6.3.1"
 RELEASE = "5.18.3"
 HOSTS = {"orders-mq01-a.example.com": "10.77.0.61", "orders-mq01-b.example.com": "10.77.0.62"}
 SHARE = "/srv/activemq"
-REMOVAL = ("systemctl ", "rm ")
+REMOVAL = ("systemctl ", "rm ", "userdel ")
 STORE = f"{SHARE}/orders-mq01"
 
 
@@ -54,7 +54,7 @@ def check_first_pair(rack: Rack, shell: ReaderShell) -> None:
     assert "orders-mq01-a" in status
     assert page.excluded == ()
     for host in HOSTS:
-        assert "activemq" not in rack[host].run("ls", "/opt", "/etc/systemd/system")
-        assert "activemq" not in rack[host].run("ls", "/var/lib").split()
+        left = rack[host].run("ls", "/opt", "/etc/systemd/system", "/usr/local/sbin", "/var/lib", "/etc/passwd")
+        assert "activemq" not in left + rack[host].run("cat", "/etc/passwd", "/etc/group")
         assert rack[host].run("systemctl", "is-system-running").strip() == "running"
         assert "db-1.log" in rack[host].run("find", STORE)
