@@ -7,6 +7,7 @@ is complete by construction. No password is written to the inventory.
 
 from __future__ import annotations
 
+from activemq_fleet.adopt.addition_effects import effect_of_addition
 from activemq_fleet.adopt.adoption import Adoption, adopt, adopt_files
 from activemq_fleet.adopt.agents import read_agents
 from activemq_fleet.adopt.inventory_writer import MARK, is_unchanged
@@ -20,6 +21,7 @@ __all__ = [
     "Difference",
     "adopt",
     "adopt_files",
+    "effect_of_addition",
     "is_unchanged",
     "read_addresses",
     "read_agents",

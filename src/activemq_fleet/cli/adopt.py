@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,8 @@ from activemq_fleet.naming import DEFAULT_PATTERN
 if TYPE_CHECKING:
     from activemq_fleet.adopt import Adoption
 
+_Key = tuple[str, str, str | None, str | None]
+"""Path, direction, original and rendered value of a difference."""
 _LONGEST = 400
 _LONGEST_ADDITION = 100
 
@@ -133,16 +135,24 @@ def _as_text(output: Path, adopted: Adoption) -> Iterator[str]:
     number = len(adopted.fleet.brokers)
     yield f"{output}: {counted(number, 'host')}, {counted(len(adopted.files), 'file')}"
     yield from _to_do(output, adopted)
-    by_difference: dict[tuple[str, str, str | None, str | None], list[str]] = defaultdict(list)
+    by_difference: dict[_Key, list[str]] = defaultdict(list)
     for difference in adopted.differences:
         key = difference.path, difference.direction, difference.original, difference.rendered
         by_difference[key].append(difference.host)
     changes = {key: hosts for key, hosts in by_difference.items() if key[1] != "rendered adds"}
     additions = {key: hosts for key, hosts in by_difference.items() if key not in changes}
+    limits = dict(_replaced_limits(changes, additions))
+    for limit, (_, replaced_by) in limits.items():
+        del changes[limit]
+        for addition in replaced_by:
+            del additions[addition]
     if not by_difference:
         yield "It renders the same documents."
-    elif changes:
-        yield f"The rendered files differ from the original files in {counted(len(changes), 'place')}:"
+    elif changes or limits:
+        number_of_places = counted(len(changes) + len(limits), "place")
+        yield f"The rendered files differ from the original files in {number_of_places}:"
+    for (path, *_), (text, _) in limits.items():
+        yield f"\n{path}: {text}"
     for (path, direction, original, rendered), hosts in changes.items():
         yield f"\n{path}: {direction}"
         yield f"    hosts:    {shorten_list(hosts)}"
@@ -151,13 +161,43 @@ def _as_text(output: Path, adopted: Adoption) -> Iterator[str]:
         if rendered is not None:
             yield f"    rendered: {_short(rendered)}"
     if additions:
-        yield "" if changes else "The rendered files keep everything that the original files contain."
-        yield f"The documents have {counted(len(additions), 'addition')}, most of which every rendered broker has:"
-    for (path, _, _, rendered), hosts in additions.items():
-        of = f" ({shorten_list(hosts)})" if len(hosts) < number else ""
-        yield f"    {path}{of}: {_short(rendered or '', _LONGEST_ADDITION)}"
+        yield "" if changes or limits else "The rendered files keep everything that the original files contain."
+        yield from _additions_as_text(additions, number)
     yield from _files_read(adopted)
     yield f"Next: {check_command(output)}"
+
+
+def _replaced_limits(
+    changes: Mapping[_Key, list[str]], additions: Mapping[_Key, list[str]]
+) -> Iterator[tuple[_Key, tuple[str, tuple[_Key, _Key]]]]:
+    """Yield each limit that is written as a percentage of a total, the line for it, and the two additions."""
+    by_path = {key[0]: key for key in additions}
+    for key in changes:
+        path, direction, original, _ = key
+        element = path.removesuffix("/@limit")
+        percent, total = (by_path.get(f"{element}/@{name}") for name in ("percentLimit", "total"))
+        if direction != "rendered lacks" or element == path or percent is None or total is None:
+            continue
+        if changes[key] == additions[percent] == additions[total]:
+            line = f"limit {original} becomes percentLimit {percent[3]} of total {total[3]} (C012)"
+            yield key, (line, (percent, total))
+
+
+def _additions_as_text(additions: Mapping[_Key, list[str]], number: int) -> Iterator[str]:
+    """Yield the additions that change how a broker behaves, each with its effect, and a line with all others."""
+    from activemq_fleet.adopt import effect_of_addition
+
+    effects = {key: effect for key in additions if (effect := effect_of_addition(key[0], key[3] or ""))}
+    if effects:
+        yield f"{counted(len(effects), 'addition')} of the rendered files change how a broker behaves:"
+    for key, effect in effects.items():
+        path, _, _, rendered = key
+        hosts = additions[key]
+        of = f" ({shorten_list(hosts)})" if len(hosts) < number else ""
+        yield f"    {path}{of}: {_short(rendered or '', _LONGEST_ADDITION)}: {effect}"
+    others = [key[0].removeprefix("beans/") for key in additions if key not in effects]
+    if others:
+        yield f"{counted(len(others), 'other addition')}, with no known effect on clients: {', '.join(others)}"
 
 
 def _to_do(output: Path, adopted: Adoption) -> Iterator[str]:
