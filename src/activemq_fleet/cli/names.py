@@ -9,7 +9,7 @@ import click
 
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
-from activemq_fleet.cli.printing import aligned, counted, echo, printable, printable_json, split_lines
+from activemq_fleet.cli.printing import aligned, counted, echo, printable, printable_json, shorten_list, split_lines
 from activemq_fleet.cli.terminal import print_long
 
 if TYPE_CHECKING:
@@ -165,16 +165,31 @@ def _standalone_text(alone: NamingProposal | None) -> list[str]:
 
 
 def _adopt_text(proposal: NamingProposal | None, alone: NamingProposal | None) -> list[str]:
-    """Return the command lines that adopt the files of hosts with the proposed conventions."""
-    commands = [shown.adopt_command() for shown in (proposal, alone) if shown]
-    if not commands:
+    """Return the command lines that adopt the files of hosts with the proposed conventions, the most hosts first."""
+    proposals = [
+        (shown, meaning)
+        for shown, meaning in ((proposal, "as nodes of pairs"), (alone, "each as a single broker"))
+        if shown
+    ]
+    if not proposals:
         return []
+    proposals.sort(key=lambda entry: -len(entry[0].identities))
+    commands = [shown.adopt_command() for shown, _ in proposals]
     what = (
         "To adopt their activemq.xml files, put the path of each in place of FILE, and the release in place of RELEASE."
     )
     if any(" DIRECTORY " in command for command in commands):
         what += " DIRECTORY contains HOST/activemq.xml for each host."
-    return ["", what, "", *commands]
+    if len(proposals) == 1:
+        return ["", what, "", *commands]
+    lines = ["", what]
+    for (shown, meaning), command in zip(proposals, commands, strict=True):
+        lines += ["", f"To adopt {_host_list(shown)} {meaning}:", "", command]
+    return lines
+
+
+def _host_list(proposal: NamingProposal) -> str:
+    return shorten_list([identity.name for identity in proposal.identities])
 
 
 def _table(rows: Rows) -> list[str]:

@@ -128,3 +128,20 @@ def test_what_no_convention_decides_is_one_sentence_with_what_to_do(
 ) -> None:
     assert main(["names", *names.split()]) == 1
     assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("names", "first", "second"),
+    [
+        ("mq1 mq2 mq3", "mq1, mq2, mq3 each as a single broker:", "mq1, mq2 as nodes of pairs:"),
+        ("mq1 mq2", "mq1, mq2 as nodes of pairs:", "mq1, mq2 each as a single broker:"),
+    ],
+)
+def test_each_command_line_of_adopt_is_labeled_and_the_one_with_most_hosts_is_first(
+    names: str, first: str, second: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["names", *names.split()])
+
+    lines = capsys.readouterr().out.splitlines()
+    labels = [line.removeprefix("To adopt ") for line in lines if line.startswith("To adopt ") and line.endswith(":")]
+    assert labels == [first, second]
