@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.operations.preflight import Archive, Home, line_changes, wrong_releases
+from activemq_fleet.operations.preflight import Archive, Home, line_changes, unusable_archives, wrong_releases
 
 A, B = "orders-mq01-a", "orders-mq01-b"
 PATH = "/srv/apache-activemq-bin.tar.gz"
@@ -26,7 +26,8 @@ def home(host: str = A, **more: Any) -> Home:
 
 def lines(*homes: Home, archive: Archive | None = None, sha512: str | None = None, upgrades: bool = False) -> list[str]:
     archives = {PATH: archive or Archive(found=("5.18.6",))}
-    return wrong_releases(homes, archives, dict.fromkeys([A, B], sha512), upgrades=upgrades)
+    unusable = unusable_archives(homes, archives, dict.fromkeys([A, B], sha512))
+    return unusable or wrong_releases(homes, archives, upgrades=upgrades)
 
 
 def test_a_release_that_is_there_or_is_to_come_is_no_problem() -> None:
@@ -54,6 +55,12 @@ def test_hosts_with_one_wrong_archive_are_one_line() -> None:
 def test_an_archive_that_cannot_be_installed_is_refused(archive: Archive, said: str) -> None:
     (line,) = lines(home(), archive=archive, sha512="A" * 128)
     assert said in line
+
+
+def test_wrong_checksum_shows_expected_and_actual_digits_of_both_hosts() -> None:
+    (line,) = lines(home(), home(B), archive=Archive(found=("5.18.6",), sha512="b" * 128), sha512="A" * 128)
+    assert line.startswith(f"{A}, {B}: activemq_archive: {PATH} has a SHA-512 that differs")
+    assert "(expected aaaaaaaaaaaa…, actual bbbbbbbbbbbb…)" in line
 
 
 def test_an_archive_is_not_asked_for_what_is_installed_already() -> None:

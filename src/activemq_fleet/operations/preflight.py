@@ -16,6 +16,9 @@ from activemq_fleet.operations.requests import Decision, RefusalError, Request, 
 from activemq_fleet.releases import Release
 from activemq_fleet.validation import preflight_findings
 
+_SHOWN_DIGITS = 12
+"""The digits of a checksum that a message shows."""
+
 
 @operation("preflight", read=MachineFacts.of)
 def decide_preflight(request: Request) -> Decision:
@@ -129,23 +132,50 @@ def home_of(broker: BrokerFacts, machine: MachineFacts) -> Home:
     )
 
 
-def wrong_releases(
-    homes: Sequence[Home], archives: Mapping[str, Archive], sha512: Mapping[str, str | None], *, upgrades: bool = False
+def wrong_releases(homes: Sequence[Home], archives: Mapping[str, Archive], *, upgrades: bool = False) -> list[str]:
+    """Return one line for each release directory and archive with another release than the inventory requires.
+
+    ``archives`` maps paths to the archives that the controller can read. With ``upgrades``, a directory from which the
+    broker of the same host runs is no problem, because the upgrade replaces it.
+    """
+    problems = [(home.host, text) for home in homes for text in _of_directory(home, upgrades)]
+    problems += [
+        (home.host, text)
+        for home, archive in _archives_by_home(homes, archives)
+        for text in _other_release_of_archive(home, archive)
+    ]
+    return _lines_by_problem(problems)
+
+
+def unusable_archives(
+    homes: Sequence[Home], archives: Mapping[str, Archive], sha512: Mapping[str, str | None]
 ) -> list[str]:
-    """Return one line for each release directory and archive that keeps a release from being installed or started.
+    """Return one line for each archive that cannot be read or has another checksum than its hosts require.
 
     ``archives`` maps paths to the archives that the controller can read. ``sha512`` maps hosts to
-    ``activemq_archive_sha512``. With ``upgrades``, a directory from which the broker of the same host runs is no
-    problem, because the upgrade replaces it.
+    ``activemq_archive_sha512``.
     """
-    lines: dict[str, list[str]] = {}
-    for home in homes:
-        texts = [*_of_directory(home, upgrades)]
-        if home.needs_archive and home.archive and home.archive in archives:
-            texts += _of_archive(home, archives[home.archive], sha512.get(home.host))
-        for text in texts:
-            lines.setdefault(text, []).append(home.host)
-    return [f"{shorten_list(hosts)}: {text}" for text, hosts in lines.items()]
+    problems = [
+        (home.host, f"activemq_archive: {home.archive} {problem}")
+        for home, archive in _archives_by_home(homes, archives)
+        if (problem := _problem_of_archive(archive, sha512.get(home.host)))
+    ]
+    return _lines_by_problem(problems)
+
+
+def _archives_by_home(homes: Sequence[Home], archives: Mapping[str, Archive]) -> list[tuple[Home, Archive]]:
+    return [
+        (home, archives[home.archive])
+        for home in homes
+        if home.needs_archive and home.archive and home.archive in archives
+    ]
+
+
+def _lines_by_problem(problems: Sequence[tuple[str, str]]) -> list[str]:
+    hosts_by_text: dict[str, list[str]] = {}
+    for host, text in problems:
+        hosts_by_text.setdefault(text, []).append(host)
+    return [f"{shorten_list(hosts)}: {text}" for text, hosts in hosts_by_text.items()]
 
 
 def _of_directory(home: Home, upgrades: bool) -> Iterator[str]:
@@ -165,19 +195,21 @@ def _of_directory(home: Home, upgrades: bool) -> Iterator[str]:
         yield f"{holds}, and its broker runs from it: run the playbook upgrade, which replaces it node by node"
 
 
-def _of_archive(home: Home, archive: Archive, sha512: str | None) -> Iterator[str]:
-    name = f"activemq_archive: {home.archive}"
+def _problem_of_archive(archive: Archive, sha512: str | None) -> str:
     if sha512 and archive.sha512 and archive.sha512 != sha512.lower():
-        yield (
-            f"{name} has a SHA-512 that differs from activemq_archive_sha512, so it may be damaged or replaced: "
-            "download the archive again, or correct activemq_archive_sha512"
+        return (
+            f"has a SHA-512 that differs from activemq_archive_sha512 (expected {sha512.lower()[:_SHOWN_DIGITS]}…, "
+            f"actual {archive.sha512[:_SHOWN_DIGITS]}…), so it may be damaged or replaced: download the archive again, "
+            "or correct activemq_archive_sha512"
         )
-    elif archive.problem:
-        yield f"{name} {archive.problem}"
-    elif archive.found != (home.release,):
+    return archive.problem
+
+
+def _other_release_of_archive(home: Home, archive: Archive) -> Iterator[str]:
+    if not archive.problem and archive.found != (home.release,):
         yield (
-            f"{name} {_holds(archive.found)}, but activemq_release is {home.release}: set activemq_archive to the "
-            "archive of that release"
+            f"activemq_archive: {home.archive} {_holds(archive.found)}, but activemq_release is {home.release}: set "
+            "activemq_archive to the archive of that release"
         )
 
 
@@ -196,5 +228,7 @@ def refuse_other_releases(request: Request) -> None:
     seen = {path: request.inspect_release_archive(path, install) for path, install in wanted}
     archives = {path: Archive(**inspection) for path, inspection in seen.items() if inspection is not None}
     sums = {host: broker.archive_sha512 for host, broker in brokers.items()}
-    if problems := wrong_releases(homes, archives, sums, upgrades=bool(request.options.get("upgrades"))):
+    if unusable := unusable_archives(homes, archives, sums):
+        raise RefusalError("nothing was changed, because the archive of the release cannot be installed:", unusable)
+    if problems := wrong_releases(homes, archives, upgrades=bool(request.options.get("upgrades"))):
         raise RefusalError("nothing was changed, because another release would be installed or started:", problems)

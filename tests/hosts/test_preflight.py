@@ -1,0 +1,95 @@
+"""Hosts that are not ready: ``site`` and ``site --check`` name each fault before the first change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.artifacts import jars_for
+from activemq_fleet.releases import Release
+from tests.hosts.brokers import SHARE, wait_for_pair, wait_until
+from tests.hosts.machines import Machine, Rack
+from tests.hosts.playbooks import Controller, ended
+
+RELEASE = "5.18.3"
+WITHOUT_IDS = {"activemq_uid": None, "activemq_gid": None}
+TRACES = "systemctl show activemq.service -p MainPID; ls /opt /var/lib/activemq /etc/systemd/system; getent passwd; id"
+
+
+@pytest.fixture(scope="module")
+def controller(rack: Rack, repository: Path) -> Controller:
+    """Two machines on which nothing is installed."""
+    controller = Controller(repository, rack)
+    controller.start_pair(share=SHARE)
+    return controller
+
+
+def words(**variables: object) -> tuple[str, ...]:
+    archive = str(jars_for(Release.of(RELEASE)))
+    return "--extra-vars", json.dumps({"activemq_release": RELEASE, "activemq_archive": archive, **variables})
+
+
+def traces(controller: Controller) -> list[str]:
+    return [machine.attempt("bash", "-c", TRACES).stdout for machine in controller.rack.machines]
+
+
+def refusal(controller: Controller, **variables: object) -> str:
+    """The output of ``site``, which refuses with and without ``--check`` and changes nothing."""
+    before = traces(controller)
+    ended(controller.play("site", "--check", *words(**variables)), 2)
+    output = ended(controller.play("site", *words(**variables)), 2)
+    assert traces(controller) == before
+    assert "nothing was changed, because hosts do not meet the requirements" in output
+    return output
+
+
+@contextmanager
+def listening(machine: Machine, port: int) -> Iterator[str]:
+    """A process that listens on a port of a machine; yields its pid."""
+    program = f"import socket, time; held = socket.create_server(('0.0.0.0', {port})); time.sleep(1e6)"
+    machine.run("systemd-run", "--unit=foreign", "python3", "-c", program)
+    try:
+        wait_until(lambda: machine.run("ss", "-Hltn", f"sport = :{port}"), "the process listens", machine)
+        yield machine.run("systemctl", "show", "foreign", "--property=MainPID", "--value").strip()
+    finally:
+        machine.run("systemctl", "stop", "foreign")
+
+
+def test_hosts_that_are_not_ready_are_refused_before_the_first_change(controller: Controller) -> None:
+    active, standby = controller.rack.machines
+    with listening(active, 61616) as first, listening(standby, 61613) as second:
+        active.run("mv", "/usr/bin/java", "/usr/bin/java.away")
+        try:
+            output = refusal(controller)
+        finally:
+            active.run("mv", "/usr/bin/java.away", "/usr/bin/java")
+    assert f"port 61616 (openwire) is in use by python3, pid {first}" in output
+    assert f"port 61613 (stomp) is in use by python3, pid {second}: stop this process, or change" in output
+    assert "there is no Java at /usr/bin/java; ActiveMQ 5.18.3 requires 11 or later" in output
+
+
+def test_accounts_with_different_ids_are_refused_before_the_first_change(controller: Controller) -> None:
+    active, standby = controller.rack.machines
+    assert "activemq_uid is not set" in refusal(controller, **WITHOUT_IDS)
+    active.run("useradd", "--system", "--uid=899", "--user-group", "activemq")
+    assert "set activemq_uid: 899 and activemq_gid: " in refusal(controller, **WITHOUT_IDS)
+    standby.run("useradd", "--system", "--uid=897", "--user-group", "activemq")
+    output = refusal(controller, **WITHOUT_IDS)
+    assert "the account activemq has uid 899 on " in output
+    assert " and 897 on " in output
+    for machine in (active, standby):
+        machine.run("userdel", "activemq")
+
+
+def test_ports_of_running_brokers_are_no_fault_and_their_ids_stay(controller: Controller) -> None:
+    ended(controller.play("site", *words()))
+    wait_for_pair(controller.rack.machines)
+    output = ended(controller.play("site", *words()))
+    assert output.count("changed=0 ") == 2
+    output = refusal(controller, activemq_uid=976)
+    assert "the account activemq has uid 977, but activemq_uid is 976, and its processes run (" in output
+    assert "usermod -u 976 activemq" in output
