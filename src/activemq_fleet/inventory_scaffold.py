@@ -28,6 +28,7 @@ from activemq_fleet.topology import build_fleet
 _GROUP = "brokers"
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _STANDALONE = {"activemq_ha": "none", "activemq_fence": "none", "activemq_watchdog": "warn"}
+_ACCOUNT_ID = 990
 _SCHEMAS = ".schemas"
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
 _ACL = [
@@ -218,7 +219,13 @@ def _host_variables(named: _NamedHosts, host: str) -> dict[str, str]:
 def _settings(request: InventoryRequest, named: _NamedHosts) -> dict[str, object]:
     """Return the variables of all hosts whose values are no templates."""
     has_pairs = len(named.standalone) < len(named.identities)
-    profile = {"activemq_ha": SHARED_FILE.name, "activemq_fence": "guard", "activemq_watchdog": "kill"}
+    profile = {
+        "activemq_ha": SHARED_FILE.name,
+        "activemq_uid": _ACCOUNT_ID,
+        "activemq_gid": _ACCOUNT_ID,
+        "activemq_fence": "guard",
+        "activemq_watchdog": "kill",
+    }
     is_local = {identity.name for identity in named.identities} <= _LOOPBACK
     return {
         "activemq_release": request.release,
@@ -287,6 +294,8 @@ def _failover_lines(settings: Mapping[str, object]) -> Iterator[str]:
     yield "# The nodes of a pair share one store. Mount it on both at /srv/activemq/PAIR: see the output of\n"
     yield "# `activemq-fleet help shared-stores`.\n"
     yield _line(settings, "activemq_ha")
+    yield _line(settings, "activemq_uid", "the account has the same ids on both nodes, which write one store")
+    yield _line(settings, "activemq_gid")
     yield _line(settings, "activemq_fence", "a node that froze cannot write into the store that its peer serves")
     yield _line(settings, "activemq_watchdog", "a hung broker is killed, so that its peer takes over")
 

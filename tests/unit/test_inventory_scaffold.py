@@ -88,6 +88,7 @@ def test_pairs_are_those_of_the_names_and_of_the_commas(tmp_path: Path) -> None:
 def test_safe_values_are_set_explicitly(tmp_path: Path) -> None:
     variables = yaml.safe_load((made(tmp_path, *NAMES["default"]) / "group_vars/all.yml").read_text())
     assert variables["activemq_fence"] == "guard"
+    assert (variables["activemq_uid"], variables["activemq_gid"]) == (990, 990)
     assert variables["activemq_watchdog"] == "kill"
     assert variables["activemq_console_bind"] == "127.0.0.1"
     assert {"activemq_heap", "activemq_store_limit", "activemq_temp_limit"} <= variables.keys()

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.files.untrusted_paths import UntrustedPathError
 from activemq_fleet.node.kahadb import store_marker
+from activemq_fleet.node.process.denied_access import explain_denied_access
+from activemq_fleet.node.process.system_accounts import SystemAccount
 from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory
 
 pytestmark = needs_root
@@ -36,7 +39,9 @@ def test_a_marker_that_is_a_link_shows_nothing_that_root_alone_reads(common: Pat
 
 def test_a_marker_that_is_a_hard_link_shows_nothing_that_root_alone_reads(common: Path, shared: Path) -> None:
     os.link(common / "secret", shared / store_marker.MARKER)
-    with pytest.raises(PermissionError):
+    with pytest.raises(
+        NodeError, match=r"pair belongs to root:root \(mode 0600\), and the broker runs as account 61616: "
+    ):
         store_marker.read_marker_state(str(shared))
 
 
@@ -90,3 +95,32 @@ def test_a_store_is_made_for_the_account_below_a_mount_point_of_root(
         "daemon",
     )
     assert (common / "eu").owner() == "root"
+
+
+@pytest.mark.parametrize(("mode", "uid"), [(0o700, 0), (0o500, BROKER), (0o750, 0)])
+def test_store_with_wrong_owner_or_mode_is_named_with_the_commands(common: Path, mode: int, uid: int) -> None:
+    store = owned_directory(common / "store", uid, mode)
+    account = SystemAccount(BROKER, BROKER)
+    text = explain_denied_access(account, str(store))
+    owner = "root:root" if uid == 0 else f"account {BROKER}:{BROKER}"
+    assert text == (
+        f"{store} belongs to {owner} (mode {mode:04o}), and the broker runs as account {BROKER}: run chown "
+        f"{BROKER}:{BROKER} {store} and chmod 750 {store}"
+    )
+
+
+def test_directory_above_the_store_that_is_closed_is_named(common: Path) -> None:
+    store = owned_directory(owned_directory(common / "share", 0, 0o700) / "store")
+    text = explain_denied_access(SystemAccount(BROKER, BROKER), str(store))
+    assert text.startswith(f"{common}/share belongs to root:root (mode 0700), and ")
+    assert text.endswith(f"run chmod a+x {common}/share")
+
+
+def test_denied_access_that_owner_and_mode_permit_names_other_reasons(shared: Path) -> None:
+    assert "check the access lists" in explain_denied_access(SystemAccount(BROKER, BROKER), str(shared))
+
+
+def test_store_of_root_is_refused_for_the_account_of_the_broker(common: Path) -> None:
+    store = owned_directory(common / "store", 0, 0o700)
+    with pytest.raises(NodeError, match="and the broker runs as nobody: run chown nobody:"):
+        store_marker.read_marker_state(str(store), "nobody")

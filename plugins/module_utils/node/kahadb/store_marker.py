@@ -11,6 +11,7 @@ from typing import Any
 from ..config.broker_configuration import has_messages
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, open_directory
+from ..process.denied_access import explain_denied_access
 from ..process.system_accounts import SystemAccount, account_for, account_to_rename_as, is_account, own_account, run_as
 
 MARKER = ".activemq-fleet-pair"
@@ -29,7 +30,11 @@ def read_marker_state(directory: str, user: str | None = None) -> dict[str, Any]
     if the server of the share is unreachable.
     """
     account = account_for(directory, user if user and is_account(user) else None)
-    return {"mounted": _mounted(directory), **run_as(account, _read_state, directory, patience=_PATIENCE)}
+    try:
+        store_state = run_as(account, _read_state, directory, patience=_PATIENCE)
+    except PermissionError:
+        raise NodeError(explain_denied_access(account, directory, f"{directory}/{MARKER}")) from None
+    return {"mounted": _mounted(directory), **store_state}
 
 
 def _read_state(directory: str) -> dict[str, Any]:
@@ -81,7 +86,10 @@ def claim_empty_store(directory: str, pair: str, word: str, user: str | None = N
         )
     account = account_for(directory, user)
     _make_missing(os.path.abspath(directory), account, 0o750, account)
-    run_as(account, _write_marker, directory, f"{pair}\n{word}\n")
+    try:
+        run_as(account, _write_marker, directory, f"{pair}\n{word}\n")
+    except PermissionError:
+        raise NodeError(explain_denied_access(account, directory, f"{directory}/{MARKER}")) from None
     return True
 
 

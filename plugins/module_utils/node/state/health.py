@@ -27,6 +27,7 @@ from ..files.untrusted_paths import Directory, open_directory
 from ..install import jars
 from ..kahadb.risk_records import read_risk_records
 from ..kahadb.store_marker import read_marker
+from ..process.denied_access import explain_denied_access
 from ..process.proc import Process, open_files, status_field, uptime
 from ..process.system_accounts import AccountError, SystemAccount, own_account, run_as
 
@@ -166,40 +167,46 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
     Raises NodeError for an invalid store or marker.
     """
     shown: dict[str, Any] = {"access": "", "marker": None, "used": False, "free": None}
-    local = os.path.dirname(store)
+    local, at = os.path.dirname(store), "" if root is None else f"/proc/self/fd/{root}"
     store = shared_directory(store, root)
     try:
         directory = open_directory(store, root)
     except FileNotFoundError:
         return {**shown, "access": f"{store} cannot be written"}
     except OSError as error:
-        return {**shown, "access": f"{store}: {os.strerror(error.errno or 0).lower()}"}
+        return {**shown, "access": _explain(error, store, at)}
     with directory:
         with contextlib.suppress(OSError):
             shown["marker"] = read_marker(directory)
         free = shutil.disk_usage(directory.descriptor).free
         with contextlib.suppress(OSError):
-            at = "" if root is None else f"/proc/self/fd/{root}"
             shown["in_force"] = generation_in_force(at + store)
             shown["generations"] = generations_of_host(at + store, at + local)
         with contextlib.suppress(OSError):
             records = [replace(record, path=record.path[len(at) :]) for record in read_risk_records(at + store)]
             shown["at_risk"] = [record.describe() for record in records]
             shown["risk_records"] = [record.facts() for record in records]
-        return {**shown, "access": _access(directory), "used": has_messages(store, root), "free": free}
+        return {**shown, "access": _access(directory, at), "used": has_messages(store, root), "free": free}
 
 
-def _access(directory: Directory) -> str:
+def _explain(error: OSError, path: str, root: str) -> str:
+    """Return why the account of this process cannot use a path below ``root``, after the error of the attempt."""
+    if isinstance(error, PermissionError):
+        return explain_denied_access(own_account(), path, root=root)
+    return f"{path}: {os.strerror(error.errno or 0).lower()}"
+
+
+def _access(directory: Directory, root: str) -> str:
     """Return why the store's lock file cannot be opened for locking; empty if it can. The file is not locked."""
     if directory.is_directory("lock"):
         with directory.subdirectory("fence") as fence:
-            return _access(fence)
+            return _access(fence, root)
     try:
         # No O_CREAT: only brokers and guards create the lock file.
         os.close(directory.open_file("lock", write=True))
     except FileNotFoundError:
         is_writable = os.access(".", os.W_OK | os.X_OK, dir_fd=directory.descriptor)
-        return "" if is_writable else f"{directory.path} cannot be written"
+        return "" if is_writable else explain_denied_access(own_account(), directory.path, root=root)
     except OSError as error:
-        return f"{directory.path}/lock: {os.strerror(error.errno or 0).lower()}"
+        return _explain(error, f"{directory.path}/lock", root)
     return ""

@@ -1,0 +1,73 @@
+# Copyright: the activemq.fleet authors
+# SPDX-License-Identifier: Apache-2.0
+"""Explains why an account is denied access to a path: the first directory or file whose owner and mode exclude it."""
+
+from __future__ import annotations
+
+import grp
+import os
+import stat
+
+from ..files.untrusted_paths import account_name
+from .system_accounts import SystemAccount
+
+_SEARCH, _ALL = 0o1, 0o7
+_READ_AND_WRITE = 0o6
+
+
+def explain_denied_access(account: SystemAccount, *paths: str, root: str = "") -> str:
+    """Return in one line the first part of the paths that an account cannot use, its owner, and how to correct that.
+
+    ``account`` is the account of the broker. ``root`` is put before each path that is inspected, to inspect paths of
+    another mount namespace. Where owners and modes permit the access, the text names other possible reasons.
+    """
+    for path in paths:
+        for part in _parts(path):
+            try:
+                status = os.stat(root + part)
+            except OSError:
+                break
+            needed = _SEARCH
+            if part == path:
+                needed = _ALL if stat.S_ISDIR(status.st_mode) else _READ_AND_WRITE
+            if _permitted(status, account) & needed != needed:
+                return _describe(part, status, account, part == path)
+    return (
+        f"{paths[0]} denies access to {account.name}, although its owner and mode permit it: check the access lists of "
+        "the file system and the export of the share"
+    )
+
+
+def _parts(path: str) -> list[str]:
+    """Return the directories above a path, from the root on, and the path."""
+    names = [name for name in path.split("/") if name]
+    return ["/", *("/" + "/".join(names[:count]) for count in range(1, len(names))), path]
+
+
+def _permitted(status: os.stat_result, account: SystemAccount) -> int:
+    """Return the permission bits rwx that owner, group and mode of a file give to an account."""
+    if account.uid == 0:
+        return _ALL
+    if status.st_uid == account.uid:
+        return status.st_mode >> 6 & _ALL
+    if status.st_gid in (account.gid, *account.groups):
+        return status.st_mode >> 3 & _ALL
+    return status.st_mode & _ALL
+
+
+def _describe(path: str, status: os.stat_result, account: SystemAccount, is_last: bool) -> str:
+    group, mode = _group_name(account.gid), stat.S_IMODE(status.st_mode)
+    owner = f"{account_name(status.st_uid)}:{_group_name(status.st_gid)}"
+    fix = f"run chmod a+x {path}"
+    if is_last:
+        usable = "750" if stat.S_ISDIR(status.st_mode) else "640"
+        user = account.name if " " not in account.name else account.uid
+        fix = f"run chown {user}:{group} {path} and chmod {usable} {path}"
+    return f"{path} belongs to {owner} (mode {mode:04o}), and the broker runs as {account.name}: {fix}"
+
+
+def _group_name(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
