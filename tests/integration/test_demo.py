@@ -45,6 +45,8 @@ def test_the_demo_kills_a_master_and_loses_nothing(demo: tuple[Path, str]) -> No
         assert int(accepted) == int(delivered) > 0  # how many, a busy machine decides
         assert lost == "0"
     assert (output / "fleet" / "fleet.svg").is_file()
+    assert said.rstrip().endswith("All brokers are stopped.")
+    assert "audit, from logs and journals alone: 1 takeover, as expected after the kill" in said
 
 
 def test_its_audit_finds_the_kill_and_how_long_it_took(

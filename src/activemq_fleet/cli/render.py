@@ -25,9 +25,10 @@ _OURS = frozenset({_INDEX, "fleet.svg", "hosts", "clients", "prometheus"})
     click.Path(path_type=Path),
 )
 def command(inventory: InventoryOptions, output: Path) -> int:
-    """Write every file of every host, fleet.json and a picture.
+    """Write the generated files of every host, fleet.json and a picture.
 
-    If an error finding is not waived, nothing is written. Secrets are written as @VARIABLE@.
+    The playbook `site` adds the other files of `conf/` from the archive of the release. If an error finding is not
+    waived, nothing is written. Secrets are written as @VARIABLE@.
     """
     from activemq_fleet import render_fleet
     from activemq_fleet.cli.fleet_checks import print_findings, print_warnings, schema_of

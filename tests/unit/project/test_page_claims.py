@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from activemq_fleet import check_fleet
+from activemq_fleet import build_fleet, check_fleet, render_fleet
 from activemq_fleet.inventory import load_fleet
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -55,6 +55,15 @@ def test_readme_counts_the_example_inventories_it_links() -> None:
     assert sentence is not None
     assert sentence[1].lower() == NUMBERS[len(EXAMPLES)]
     assert [name for name in EXAMPLES if f"(examples/{name}/README.md)" not in text] == []
+
+
+def test_policy_of_jolokia_comes_from_the_archive_as_the_page_states() -> None:
+    files = render_fleet(build_fleet({"a-mq01-a": {"activemq_release": "6.3.1", "activemq_ha": "none"}}))
+    (environment,) = (content for name, content in files.items() if name.endswith("/bin/setenv"))
+    assert b"conf/jolokia-access.xml" in environment
+    assert not any("jolokia" in name for name in files)
+    page = (ROOT / "docs" / "first-failover.md").read_text("utf-8")
+    assert "from the archive of the release, such as `jolokia-access.xml`" in page
 
 
 def test_readme_has_at_most_150_lines() -> None:

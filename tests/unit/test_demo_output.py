@@ -1,0 +1,38 @@
+"""What the demo prints: each figure with its meaning, and the result of the audit in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from activemq_fleet.lab.demo import Takeover, audit_lines, takeover_lines
+
+TAKEOVER = Takeover("mq01", "mq01-a", 4711, "mq01-b", 1.72, 1.24, (), (1.7, 1.6))
+INCIDENT = {"kind": "takeover", "host": "mq01-b", "seconds": 1.31, "began_from": "agent", "cause": "mq01-a was killed"}
+
+
+def audit(incidents: list[dict[str, Any]], **messages: int) -> dict[str, Any]:
+    return {"verdict": "findings", "incidents": incidents, "counts": {"messages": messages}}
+
+
+def test_each_duration_of_the_takeover_has_its_meaning() -> None:
+    assert takeover_lines(TAKEOVER) == [
+        "kill -9 of mq01-a (active, pid 4711) under load: mq01-b took over",
+        "  1.2 s from the kill to the start record in the log of mq01-b",
+        "  1.7 s from the kill until mq01-b had answered a message (round trip)",
+    ]
+
+
+def test_audit_of_the_killed_broker_is_reported_as_expected() -> None:
+    assert audit_lines(audit([INCIDENT], delivered=600), TAKEOVER) == [
+        "audit, from logs and journals alone: 1 takeover, as expected after the kill, and every event delivered",
+        "  takeover at mq01-b: mq01-a was killed",
+        "    1.3 s from the lost connection of an agent to the start record in the log of mq01-b",
+        "  events over MQTT, in the journals of the agents: 600 delivered",
+    ]
+
+
+def test_audit_with_another_incident_or_a_lost_event_is_not_reported_as_expected() -> None:
+    other = {**INCIDENT, "kind": "broker_crash", "seconds": None}
+    for content in (audit([INCIDENT, other], delivered=1), audit([INCIDENT], delivered=1, lost=1), audit([])):
+        assert "not only 1 takeover and delivered events, as expected" in audit_lines(content, TAKEOVER)[0]
+        assert "'findings'" in audit_lines(content, TAKEOVER)[0]
