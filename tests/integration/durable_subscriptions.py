@@ -76,7 +76,7 @@ class AgedSubscription:
 
     def has_lost_its_record(self) -> bool:
         """Whether no record of the subscription is before the messages that wait for it, in the journal."""
-        for command in journal.commands(str(self.store), journal.JournalEnd()):
+        for command in journal.read_commands(str(self.store), journal.JournalEnd()):
             if command.destination == f"1:{TOPIC}":
                 return command.kind != journal.SUBSCRIPTION
         return True

@@ -18,7 +18,7 @@ from typing import Any
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.recency import NodeStore
-from activemq_fleet.operations.resync import PureNode, ResyncStep, plan_resync
+from activemq_fleet.operations.resync import PureNode, ResyncStep, next_resync_step
 
 _COLLECTION = "ansible_collections.activemq.fleet.plugins"
 _ROUNDS = 200
@@ -82,7 +82,7 @@ class Controller:
     def step(self, chosen: str = "") -> ResyncStep:
         """What is next, from what both nodes show now."""
         nodes = self.look(self.master, self.slave, "master"), self.look(self.slave, self.master, "slave")
-        return plan_resync({"pair": nodes}, chosen=chosen)
+        return next_resync_step({"pair": nodes}, chosen=chosen)
 
     def run(self, chosen: str = "", cut: str = "") -> ResyncStep:
         """Go on until nothing is to do. Raises Cut after the act ``cut``, ResyncRefused as the library does."""

@@ -118,7 +118,7 @@ def test_a_journal_that_is_a_fifo_keeps_nobody_waiting(tmp_path: Path) -> None:
 def test_a_file_cut_short_while_it_is_read_ends_the_child_alone() -> None:
     def read_cut() -> None:
         faulthandler.disable()
-        commands = journal.commands(str(store), journal.JournalEnd())
+        commands = journal.read_commands(str(store), journal.JournalEnd())
         next(commands)
         os.truncate(store / "db-1.log", 0)
         list(commands)

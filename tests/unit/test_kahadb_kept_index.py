@@ -12,7 +12,7 @@ from activemq_fleet.node.fence.generation import link_generation, make_generatio
 from activemq_fleet.node.kahadb import index_keeper
 from activemq_fleet.node.kahadb.index_keeper import IndexKeeper, KeepError
 from activemq_fleet.node.kahadb.indexed_subscriptions import IndexPageError, subscriptions_in_index
-from activemq_fleet.node.kahadb.journal import SUBSCRIPTION, TRACE, JournalEnd, commands
+from activemq_fleet.node.kahadb.journal import SUBSCRIPTION, TRACE, JournalEnd, read_commands
 from activemq_fleet.node.kahadb.kept_index import KeptIndex
 from activemq_fleet.node.kahadb.mending import mend_stores
 from activemq_fleet.node.kahadb.rebuild_risk import RebuildRefusedError, find_rebuild_risk
@@ -133,7 +133,10 @@ def test_restored_store_passes_over_record_that_clean_up_moved_behind_messages(
     (store / "db.data").write_bytes(index_of_topics({"prices": [key]}, last_update=77))
     mend(store)
     end = JournalEnd()
-    records = [command for command in commands(str(store), end, verify=True) if command.kind in (SUBSCRIPTION, TRACE)]
+    commands = read_commands(str(store), end, verify=True)
+    records = [command for command in commands if command.kind in (SUBSCRIPTION, TRACE)]
+        command for command in read_commands(str(store), end, verify=True) if command.kind in (SUBSCRIPTION, TRACE)
+    ]
     kinds = [(command.kind, command.subscription) for command in records if command.span[0] or command.kind]
     assert kinds == [
         (SUBSCRIPTION, KEY),

@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.node.fence.generation import link_generation, make_generation
 from activemq_fleet.node.fence.store_inspection import inspect_store
-from activemq_fleet.node.kahadb.journal import TRACE, JournalEnd, commands, encode_trace
+from activemq_fleet.node.kahadb.journal import TRACE, JournalEnd, encode_trace, read_commands
 from activemq_fleet.node.kahadb.moved_acks import begin_data_file_after_moved_acks, begin_data_file_unless_locked
 from tests.unit.kahadb_journals import batch, moved_acks, store_lock
 
@@ -26,7 +26,7 @@ def store_of(directory: Path, *contents: bytes) -> Path:
 
 def last_commands(store: Path, name: str) -> list[str]:
     end = JournalEnd()
-    found = [command.message for command in commands(str(store), end) if command.kind == TRACE]
+    found = [command.message for command in read_commands(str(store), end) if command.kind == TRACE]
     assert (end.damaged, end.unread, f"db-{end.file}.log") == (0, 0, name)
     return found
 

@@ -6,7 +6,7 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations.recency import ResyncRefused
-from activemq_fleet.operations.resync import PureNode, ResyncStep, plan_resync
+from activemq_fleet.operations.resync import PureNode, ResyncStep, next_resync_step
 from tests.unit.pure_pairs import MASTER, SERVED, SLAVE, master, node, run, slave
 
 EQUAL = (master("| 1 2"), slave("| 1 2"))
@@ -15,7 +15,7 @@ NEWER_MASTER = (master("| 1 2 3"), slave("| 1 2"))
 
 
 def step(a: PureNode, b: PureNode, **more: object) -> ResyncStep:
-    return plan_resync({"x-mq01": (a, b)}, **more)  # type: ignore[arg-type]
+    return next_resync_step({"x-mq01": (a, b)}, **more)  # type: ignore[arg-type]
 
 
 def act(a: PureNode, b: PureNode, **more: object) -> tuple[str, tuple[str, ...]]:
@@ -136,19 +136,19 @@ def test_the_operator_decides_for_one_pair_and_one_of_its_nodes() -> None:
     with pytest.raises(InputError, match="is not a node of the pair"):
         step(*split, chosen="y-mq01-a")
     with pytest.raises(InputError, match="applies to one pair"):
-        plan_resync({"x-mq01": split, "x-mq02": split}, chosen=SLAVE)
+        next_resync_step({"x-mq01": split, "x-mq02": split}, chosen=SLAVE)
 
 
 def test_pairs_come_one_after_the_other() -> None:
     well = node(EQUAL[0], "active"), node(EQUAL[1], "standby")
     ill = node(NEWER_MASTER[0], "active"), node(NEWER_MASTER[1], "stopped")
-    assert plan_resync({"x-mq02": ill, "x-mq01": well}).act == "stop"
-    assert plan_resync({"x-mq02": well, "x-mq01": well}).act == "done"
+    assert next_resync_step({"x-mq02": ill, "x-mq01": well}).act == "stop"
+    assert next_resync_step({"x-mq02": well, "x-mq01": well}).act == "done"
 
 
 def test_a_target_without_pure_pairs_is_refused() -> None:
     with pytest.raises(InputError, match="only pairs with activemq_ha: pure"):
-        plan_resync({})
+        next_resync_step({})
 
 
 def test_an_empty_store_is_not_chosen_over_one_that_holds_messages() -> None:

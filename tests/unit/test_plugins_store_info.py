@@ -37,7 +37,7 @@ def look(store: Path, *records: bytes, **more: Any) -> dict[str, Any]:
 
 
 def kinds(store: Path) -> list[tuple[int, str, str]]:
-    return [(c.kind, c.destination, c.message) for c in journal.commands(str(store), journal.JournalEnd())]
+    return [(c.kind, c.destination, c.message) for c in journal.read_commands(str(store), journal.JournalEnd())]
 
 
 def test_every_record_is_read_with_what_it_is_about(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_no_bytes_whatever_stop_the_reader(tmp_path_factory: pytest.TempPathFact
     sound = batch(add("m1"), remove("m1", subscription="s", transaction=3), subscribe("news", "one"))
     (store / "db-1.log").write_bytes(sound[:cut] + data + sound[cut:])
     messages.read_store_contents(str(store))
-    list(journal.commands(str(store), journal.JournalEnd()))
+    list(journal.read_commands(str(store), journal.JournalEnd()))
 
 
 LINE = "{moment},100 | {level:<5} | {message} | {logger} | main\n"

@@ -23,7 +23,7 @@ E = TypeVar("E")
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class ConnectionTrial:
     """The outcome of a test connection to one broker: the steps that succeeded with their seconds, and the problem or
     None.
 
@@ -67,7 +67,7 @@ def refuse_unsafe_handlers(config: Config) -> None:
         raise ConfigError(*(f"handlers: {problem}" for problem in problems))
 
 
-def try_brokers(config: Config) -> Iterator[Trial]:
+def try_brokers(config: Config) -> Iterator[ConnectionTrial]:
     """Connect to each broker of the configuration in turn and yield one outcome each; no running agent is disturbed.
 
     Raises ConfigError for TLS files that cannot be used.
@@ -87,7 +87,7 @@ class _Attempt:
         self._topic = canary_topic("", f"{config.agent}-check")
         self._steps: list[tuple[str, float]] = []
 
-    def run(self, tls: ssl.SSLContext | None) -> Trial:
+    def run(self, tls: ssl.SSLContext | None) -> ConnectionTrial:
         session = Session(
             self._broker, self._config, client_id=self._name, clean=True,
             on_event=self._events.put, conn=self._number, tls=tls,
@@ -97,10 +97,10 @@ class _Attempt:
             self._connect()
             self._round_trip(session)
         except AgentError as error:
-            return Trial(self._broker, tuple(self._steps), self._explained(str(error)))
+            return ConnectionTrial(self._broker, tuple(self._steps), self._explained(str(error)))
         finally:
             session.close(orderly=True)
-        return Trial(self._broker, tuple(self._steps))
+        return ConnectionTrial(self._broker, tuple(self._steps))
 
     def _connect(self) -> None:
         began, limit = time.monotonic(), self._config.policy.connack_timeout

@@ -68,7 +68,7 @@ class TopItems(Generic[_T]):
         self._all += other.number_left_out
 
     def in_order(self) -> list[_T]:
-        """Return the kept items, sorted."""
+        """Return the kept items, in ascending order of their key."""
         return nsmallest(self._most, self._kept, key=self._key)
 
     @property

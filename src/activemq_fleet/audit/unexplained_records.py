@@ -25,7 +25,7 @@ class UnexplainedRecords:
 
 
 def unexplained_records(host: str, signs: Iterable[LogEvidence]) -> Iterator[UnexplainedRecords]:
-    """Yield the unexplained errors of a host's log, and its warnings that repeat, each wording once."""
+    """Yield the errors of a host's log that no incident explains, and such warnings that repeat; each wording once."""
     by_wording: dict[tuple[str, str], list[LogEvidence]] = {}
     for sign in signs:
         by_wording.setdefault((sign.fields["what"], sign.fields["who"]), []).append(sign)

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 
 def require_packages(who: str, *names: str) -> None:
-    """Raise InputError unless all Python packages are installed; the message begins with ``who``, such as "the lab
-    needs".
-    """
+    """Raise InputError if a package of the extra ``lab`` is missing; the text begins with ``who`` ("the lab needs")."""
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(f"{who} {' and '.join(missing)}: {install_hint('lab')}")

@@ -101,7 +101,7 @@ class ResyncStep(Step):
     reasons: tuple[str, ...] = ()
 
 
-def plan_resync(
+def next_resync_step(
     pairs: Mapping[str, Sequence[PureNode]],
     *,
     chosen: str = "",
@@ -251,7 +251,7 @@ def decide_resync(request: Request) -> Decision:
     if pure and others and not options["restart"] and not request.progress.acted_hosts():
         request.warn(f"{', '.join(others)}: not in a pure pair, so a resync is not possible")
     older = float(options["looked_at"]) - target["since_epoch"]
-    step = plan_resync(
+    step = next_resync_step(
         pure,
         chosen=options["chosen"],
         restart_older=older if options["restart"] else None,

@@ -105,7 +105,7 @@ class Output:
             seen = Observation()
             shaped.observe(seen, rows).write.mode("append").option(
                 "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
-            ).parquet(self._target.dataset_path(name))
+            ).parquet(self._target.dataset_uri(name))
         return self._record_rows(name, self._rows.get(name, 0) + int(seen.get["rows"]))
 
     def write_results(

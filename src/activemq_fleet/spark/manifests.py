@@ -74,7 +74,7 @@ class HadoopTarget:
     def prepare(self) -> None:
         """Do nothing: an object store needs no directory."""
 
-    def dataset_path(self, name: str) -> str:
+    def dataset_uri(self, name: str) -> str:
         """Return the URI of a dataset's directory, which may hold files of earlier runs."""
         path = f"{self.out}/{name}"
         if name not in self._before:
@@ -87,7 +87,7 @@ class HadoopTarget:
 
     def written_files(self, name: str) -> list[str]:
         """Return the Parquet files of a dataset that this run wrote, without those of earlier runs."""
-        new = set(_list_files(self._spark, self.dataset_path(name))) - self._before[name]
+        new = set(_list_files(self._spark, self.dataset_uri(name))) - self._before[name]
         return sorted(path for path in new if path.endswith(".parquet"))
 
     def write_text(self, name: str, text: str) -> None:

@@ -62,7 +62,7 @@ class LocalTarget:
         for entry in self.staged.iterdir():
             _remove_entry(entry)
 
-    def dataset_path(self, name: str) -> str:
+    def dataset_uri(self, name: str) -> str:
         """Return the ``file:`` URI of a dataset's directory in ``OUT.staged``."""
         return f"file://{self.staged / name}"
 

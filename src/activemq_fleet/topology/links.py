@@ -75,7 +75,7 @@ def _number_sort_key(broker: Broker) -> tuple[int, str]:
     return (int(number), number) if number.isascii() and number.isdigit() else (0, number)
 
 
-def plan_group(units: Sequence[Unit]) -> list[PlannedLink]:
+def plan_group_links(units: Sequence[Unit]) -> list[PlannedLink]:
     """Return the planned links between the pairs of one group, by ``activemq_topology`` of the group's first broker.
 
     ``mesh``: a one-way link from each unit to each other. ``hub``: each other unit opens one duplex link to the
@@ -124,7 +124,7 @@ def plan_network(brokers: Sequence[Broker], rest: WholeInventory | None) -> tupl
     for unit in units.values():
         by_group[unit.group].append(unit)
         by_pair[unit.brokers[0].pair].append(unit)
-    plans = [plan for members in by_group.values() for plan in plan_group(members)]
+    plans = [plan for members in by_group.values() for plan in plan_group_links(members)]
     findings: list[Finding] = []
     for entry, (host, position) in _configured_links(brokers, rest).items():
         sources = by_group.get(entry.source) or by_pair.get(entry.source)

@@ -244,7 +244,7 @@ def _take_row(source: str, target: str, names: list[str], ends: dict[str, int]) 
 def _holds_moved_acks_alone(path: str) -> bool:
     if journal.first_record_kind(path) != journal.MOVED_ACKS:
         return False
-    return not any(journal.commands_after(path, 0, kinds=(journal.TRACE,)))
+    return not any(journal.read_commands_after(path, 0, kinds=(journal.TRACE,)))
 
 
 def _end_of_batches(path: str) -> int:

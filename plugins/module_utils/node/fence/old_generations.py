@@ -85,7 +85,7 @@ def uncopied_messages_after(generation: str, open_file: str, ends: dict[str, int
     prepared: set[bytes] = set()
     committed: set[bytes] = set()
     for name, offset in behind.items():
-        for command in journal.commands_after(os.path.join(generation, name), offset):
+        for command in journal.read_commands_after(os.path.join(generation, name), offset):
             if command.kind == journal.PREPARE:
                 prepared.add(command.transaction)
             elif command.kind in (journal.COMMIT, journal.ROLLBACK):
@@ -95,12 +95,12 @@ def uncopied_messages_after(generation: str, open_file: str, ends: dict[str, int
     for name in names if committed else ():
         if behind.get(name) != 0:
             path = os.path.join(generation, name)
-            for command in journal.commands_after(path, 0, behind.get(name), (journal.COMMIT,)):
+            for command in journal.read_commands_after(path, 0, behind.get(name), (journal.COMMIT,)):
                 committed.discard(command.transaction)
     decided = committed | prepared
     for name in names if decided else behind:
         path = os.path.join(generation, name)
-        for command in journal.commands_after(path, 0 if decided else behind[name]):
+        for command in journal.read_commands_after(path, 0 if decided else behind[name]):
             start, stop = command.content
             is_behind = not decided or (name in behind and start >= behind[name])
             if command.kind == journal.ADD and (

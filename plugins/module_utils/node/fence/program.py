@@ -34,7 +34,7 @@ def install(path: str, content: bytes, *, check: bool = False) -> bool:
 
 
 def remove(path: str, *, check: bool = False) -> bool:
-    """Remove the guard's executable file; return whether it was, or would be, removed. Raises OSError."""
+    """Remove the guard's executable file; return whether there was one. Check mode removes nothing. Raises OSError."""
     if not os.path.lexists(path):
         return False
     if not check:

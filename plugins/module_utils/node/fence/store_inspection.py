@@ -167,7 +167,7 @@ def inspect_store(directory: str) -> StoreInspection:
     While a broker writes, the result is a snapshot. Raises NodeError for content that no broker writes, OSError.
     """
     scan, tail = _Scan(), JournalEnd()
-    for command in journal.commands(directory, tail, verify=True):
+    for command in journal.read_commands(directory, tail, verify=True):
         scan.note(command, tail.file)
     with open_directory(directory) as opened:
         numbered = journal.data_files(opened)

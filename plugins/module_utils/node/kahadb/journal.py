@@ -178,8 +178,8 @@ def data_file_sizes(store: str) -> list[list[int]]:
     return file_sizes
 
 
-def commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iterator[Command]:
-    """Yield every readable record of a store's kahaDB journal, and write the end of the journal to ``tail``.
+def read_commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iterator[Command]:
+    """Yield every readable record of a store's kahaDB journal, and set ``tail`` to the position after the last one.
 
     Yields nothing without a store. ``verify``: also compare the checksums of batches that have one.
 
@@ -219,7 +219,7 @@ def commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iterator[
             tail.ends[number] = tail.offset
 
 
-def commands_after(
+def read_commands_after(
     path: str, offset: int, end: int | None = None, kinds: Collection[int] | None = None
 ) -> Iterator[Command]:
     """Yield every record of one kahaDB data file from one offset to another, by default to its last complete batch.

@@ -164,7 +164,7 @@ def read_store_contents(store: str) -> dict[str, Any]:
     Nothing is opened for writing. Raises NodeError, OSError.
     """
     tail, contents = journal.JournalEnd(), StoreContents()
-    contents.apply(journal.commands(store, tail))
+    contents.apply(journal.read_commands(store, tail))
     items = contents.remaining_keys()
     files = journal.data_file_sizes(store)
     order = list(map(_RECORD.pack, contents.kinds[-LIMIT:], contents.keys[-LIMIT:]))

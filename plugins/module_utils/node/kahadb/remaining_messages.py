@@ -52,7 +52,7 @@ def count_remaining(directory: str, known: Iterable[tuple[str, str]] | None = No
         raise NodeError(f"the store directory {directory} does not exist") from None
     recovery, tail = RecoverySimulation(), journal.JournalEnd()
     try:
-        for command in journal.commands(directory, tail):
+        for command in journal.read_commands(directory, tail):
             recovery.apply(command)
         files = journal.data_file_sizes(directory)
     except OSError as error:
