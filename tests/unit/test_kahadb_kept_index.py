@@ -135,8 +135,6 @@ def test_restored_store_passes_over_record_that_clean_up_moved_behind_messages(
     end = JournalEnd()
     commands = read_commands(str(store), end, verify=True)
     records = [command for command in commands if command.kind in (SUBSCRIPTION, TRACE)]
-        command for command in read_commands(str(store), end, verify=True) if command.kind in (SUBSCRIPTION, TRACE)
-    ]
     kinds = [(command.kind, command.subscription) for command in records if command.span[0] or command.kind]
     assert kinds == [
         (SUBSCRIPTION, KEY),
