@@ -72,7 +72,7 @@ def test_work_on_a_printed_line_does_not_grow_with_the_square_of_a_name(begin: s
 
 
 def test_a_printed_error_behind_a_long_name_is_still_reported() -> None:
-    lines = [" WARN | login:" + "a" * 50_000, "java.lang.IllegalStateException: no space", "\tat x.Y(Z.java:1)"]
+    lines = ["login:" + "a" * 50_000, "java.lang.IllegalStateException: no space", "\tat x.Y(Z.java:1)"]
     assert broker_log.printed_error(lines) == "java.lang.IllegalStateException: no space"
 
 

@@ -186,6 +186,32 @@ def test_last_error_has_no_root_cause_of_a_later_warning(tmp_path: Path) -> None
     assert broker_log.last_error(str(tmp_path)) == "Failed to load: URL [x], reason: bean y"
 
 
+def test_last_error_is_not_about_the_connection_of_a_client(tmp_path: Path) -> None:
+    error = record("Failed to load: URL [x], reason: bean y").replace("INFO ", "ERROR")
+    client = record("Could not accept connection from tcp://10.0.0.9:1: no TLS").replace("INFO ", "ERROR")
+    (tmp_path / "activemq.log").write_text(f"{error}{client}")
+    assert broker_log.last_error(str(tmp_path)) == "Failed to load: URL [x], reason: bean y"
+
+
+@pytest.mark.parametrize(
+    ("unit", "before"),
+    [
+        ({"ActiveState": "failed"}, 300),
+        ({"ActiveState": "activating", "SubState": "auto-restart"}, 300),
+        ({"ActiveState": "activating", "SubState": "start-pre"}, 360),
+    ],
+)
+def test_errors_count_from_the_last_start_of_the_unit(unit: dict[str, str], before: int) -> None:
+    began = int((time.monotonic() - 300) * 1e6)
+    since = state._last_start({**unit, "ConditionTimestampMonotonic": str(began)})
+    assert abs(time.time() - before - since) < 30
+
+
+def test_errors_count_at_all_times_where_no_start_of_the_unit_is_known() -> None:
+    assert state._last_start({}) == 0
+    assert state._last_start({"ConditionTimestampMonotonic": "0"}) == 0
+
+
 def test_a_long_message_does_not_hide_its_root_cause(tmp_path: Path) -> None:
     long = "Failed to load: URL [x], reason: " + "nested exception is y; " * 60
     stack = "java.lang.RuntimeException: z\n\tat a.b(C.java)\nCaused by: java.net.BindException: Address in use\n"
@@ -196,6 +222,11 @@ def test_a_long_message_does_not_hide_its_root_cause(tmp_path: Path) -> None:
     assert len(told) < 450
 
 
+DENIED = [
+    " WARN | Security Error occurred on connection to: tcp://10.77.0.62:52630, User name [null] or password is wrong",
+    "  java.lang.SecurityException: User name [null] or password is invalid.",
+    "  \tat org.apache.activemq.security.SimpleAuthenticationBroker.authenticate(SimpleAuthenticationBroker.java:103)",
+]
 STACK = [
     "ERROR: java.lang.RuntimeException: Failed to execute start task. Reason: java.lang.Middle: wrong",
     "\tat org.apache.activemq.console.command.StartCommand.runTask(StartCommand.java:101)",
@@ -213,6 +244,11 @@ STACK = [
         (STACK, f"{STACK[0]}: java.io.IOException: keystore password was incorrect"),
         (STACK[3:], "java.io.IOException: keystore password was incorrect"),
         (STACK[-1:], ""),
+        ([*DENIED, *STACK], f"{STACK[0]}: java.io.IOException: keystore password was incorrect"),
+        ([*DENIED, "guard: the store cannot be read"], "guard: the store cannot be read"),
+        (["ERROR | Could not accept connection from tcp://10.77.0.62:1: javax.net.ssl.SSLHandshakeException"], ""),
+        ([*DENIED, "ERROR | Failed to start", "  java.io.IOException: no"], "ERROR | Failed to start"),
+        (DENIED, ""),
         (["Caused by: a.Long: " + "x" * 300 + " in use", "Caused by: b.Failed: to bind to h:1 due to c.Bind: in use",
           "Caused by: c.Bind: in use"], "b.Failed: to bind to h:1 due to c.Bind: in use"),
         (["Picked up JDK_JAVA_OPTIONS: -Xmx1g", "Unrecognized VM option 'No'", "Error: Could not create the Java VM"],

@@ -21,6 +21,13 @@ from .log_records import Record, parse
 from .root_cause import CAUSE, root_cause
 
 _ERRORS = ("ERROR", "FATAL")
+_OF_CLIENT = re.compile(r"Could not accept connection|Security Error occurred on connection|Transport Connection to: ")
+"""Messages about the connection of one client, such as a probe, which never stop a broker."""
+_NO_ERROR = re.compile(r"\s*(?:TRACE|DEBUG|INFO|WARN)\s*\|")
+"""The beginning of a log record on the console that is no error."""
+_RECORD = re.compile(r"\s*(?:ERROR|FATAL)\s*\|")
+_THROWN = re.compile(r"  |\t|(?:[a-z]\w*\.)+\w*(?:Exception|Error)\b")
+"""The beginning of a line of a stack trace on the console, which the configuration of some releases indents."""
 _LINE_END = re.compile(r"\\r\\n|\\[rn]")
 _FRAME = re.compile(r"\s*(?:at \S+\(.*\)?$|\.\.\. \d+ (?:more|common frames omitted))")
 _NAMES_ERROR = re.compile(r"(?:[a-z]\w*\.)+\w*(?:Exception|Error)\b|\b(?:ERROR|Error|Unrecognized|Invalid|Could not)\b")
@@ -58,7 +65,8 @@ def read_records(data: str, since: float) -> list[Record]:
 
 def last_error(data: str, since: float = 0) -> str:
     """Return the last error in ``data``/activemq.log since a time, on one line with its root cause; or empty."""
-    errors = [record for record in _whole_records(_tail(data, "activemq.log"), stacks=True) if record.level in _ERRORS]
+    records = _whole_records(_tail(data, "activemq.log"), stacks=True)
+    errors = [record for record in records if record.level in _ERRORS and not _OF_CLIENT.search(record.message)]
     if not errors or not _is_of(errors[-1], since):
         return ""
     return _with_cause(errors[-1].message, root_cause(errors[-1].stack.split("\n")))
@@ -67,12 +75,24 @@ def last_error(data: str, since: float = 0) -> str:
 def printed_error(lines: Sequence[str]) -> str:
     """Return why a process ended, on one line, from its last lines of output: its root cause, else its first error.
 
-    Frames of a stack trace, also those that are only counted (``... 20 more``), are skipped.
+    Frames of a stack trace, also those that are only counted (``... 20 more``), are skipped, and so are log records
+    that are no error or concern the connection of one client, with their stack traces.
     """
-    lines = [line[:COMPARED] for line in lines]
+    lines = list(_without_harmless_records([line[:COMPARED] for line in lines]))
     printed = [line.strip() for line in lines if line.strip() and not _FRAME.match(line)]
     error = next((line for line in printed if _NAMES_ERROR.search(line)), printed[-1] if printed else "")
     return _with_cause("" if error.startswith(CAUSE) else error, root_cause(lines))
+
+
+def _without_harmless_records(lines: Iterable[str]) -> Iterator[str]:
+    is_harmless = False
+    for line in lines:
+        if _NO_ERROR.match(line) or (_RECORD.match(line) and _OF_CLIENT.search(line)):
+            is_harmless = True
+        elif not (_THROWN.match(line) or _FRAME.match(line) or line.lstrip().startswith(CAUSE)):
+            is_harmless = False
+        if not is_harmless:
+            yield line
 
 
 def _with_cause(error: str, cause: str) -> str:

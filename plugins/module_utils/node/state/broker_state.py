@@ -36,7 +36,9 @@ _POLL = 0.5
 _HOPELESS = 3
 _JUST = 10
 _PRINTED = 200  # lines: a stack trace of Spring's has a hundred
-_PROPERTIES = "Id,ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,MainPID,Job"
+_PROPERTIES = "Id,ActiveState,SubState,Result,UnitFileState,NRestarts,LoadState,MainPID,Job,ConditionTimestampMonotonic"
+_ATTEMPT = 60
+"""Seconds before a start that has not ended yet, in which an error counts as that of the attempt before it."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,8 @@ def _gather_now(
         process, deployed, probe_until_silent, lambda running: broker_log.phase_since(records, running.since)
     )
     systemd_properties = _unit(unit) if unit else None
-    error = "" if process else mask_text(broker_log.last_error(layout.data, recent) or _printed(unit, recent))
+    since = recent or _last_start(systemd_properties or {})
+    error = "" if process else mask_text(broker_log.last_error(layout.data, since) or _printed(unit, since))
     ending = _ending(systemd_properties, error) if systemd_properties and not process else ""
     conclusion = judge(replace(evidence, ending=ending))
     phase = evidence.phase
@@ -184,6 +187,20 @@ def _unit(unit: str) -> dict[str, str] | None:
 def _return_unit(unit: str) -> str:
     """Return the name of the unit that restarts a broker which was stopped so that its peer takes over."""
     return f"{unit.rpartition('.')[0]}-fleet-return.service"
+
+
+def _last_start(unit: Mapping[str, str]) -> float:
+    """Return the time, in seconds since the epoch, from which errors are about the last start of a unit; 0 if unknown.
+
+    systemd checks the conditions of a unit when each start begins, also before a restart. A start that has not ended
+    yet may have no error, so that the errors of the attempt before it count.
+    """
+    microseconds = unit.get("ConditionTimestampMonotonic", "")
+    if not microseconds.isdigit() or microseconds == "0":
+        return 0
+    began = time.time() - (time.monotonic() - int(microseconds) / 1e6)
+    has_ended = unit.get("ActiveState") in ("failed", "inactive") or unit.get("SubState") == "auto-restart"
+    return began - (0 if has_ended else _ATTEMPT)
 
 
 def _printed(unit: str | None, since: float) -> str:
