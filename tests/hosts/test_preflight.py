@@ -11,7 +11,7 @@ import pytest
 
 from activemq_fleet.artifacts import jars_for
 from activemq_fleet.releases import Release
-from tests.hosts.brokers import SHARE, wait_for_pair, wait_until
+from tests.hosts.brokers import SHARE, STORE, wait_for_pair, wait_until
 from tests.hosts.machines import Machine, Rack
 from tests.hosts.playbooks import Controller, ended
 
@@ -93,3 +93,14 @@ def test_ports_of_running_brokers_are_no_fault_and_their_ids_stay(controller: Co
     output = refusal(controller, activemq_uid=976)
     assert "the account activemq has uid 977, but activemq_uid is 976, and its processes run (" in output
     assert "usermod -u 976 activemq" in output
+
+
+def test_store_with_another_owner_is_named_with_owner_mode_and_commands(controller: Controller) -> None:
+    active, _standby = controller.rack.machines
+    active.run("sh", "-c", f"chown root:root {STORE} && chmod 700 {STORE}")
+    try:
+        output = ended(controller.play("site", *words()), 2)
+    finally:
+        active.run("sh", "-c", f"chown activemq:activemq {STORE} && chmod 750 {STORE}")
+    assert f"{STORE} belongs to root:root (mode 0700), and the broker runs as activemq: run chown" in output
+    assert f"run chown activemq:activemq {STORE} and chmod 750 {STORE}" in output

@@ -138,7 +138,7 @@ def _gather_now(
         process, deployed, probe_until_silent, lambda running: broker_log.phase_since(records, running.since)
     )
     systemd_properties = _unit(unit) if unit else None
-    since = recent or _last_start(systemd_properties or {})
+    since = recent or _last_start(systemd_properties or {}, time.time() - time.monotonic())
     error = "" if process else mask_text(broker_log.last_error(layout.data, since) or _printed(unit, since))
     ending = _ending(systemd_properties, error) if systemd_properties and not process else ""
     conclusion = judge(replace(evidence, ending=ending))
@@ -189,16 +189,17 @@ def _return_unit(unit: str) -> str:
     return f"{unit.rpartition('.')[0]}-fleet-return.service"
 
 
-def _last_start(unit: Mapping[str, str]) -> float:
+def _last_start(unit: Mapping[str, str], boot: float) -> float:
     """Return the time, in seconds since the epoch, from which errors are about the last start of a unit; 0 if unknown.
 
+    ``boot`` is the time at which the monotonic clock of the machine was 0.
     systemd checks the conditions of a unit when each start begins, also before a restart. A start that has not ended
     yet may have no error, so that the errors of the attempt before it count.
     """
     microseconds = unit.get("ConditionTimestampMonotonic", "")
     if not microseconds.isdigit() or microseconds == "0":
         return 0
-    began = time.time() - (time.monotonic() - int(microseconds) / 1e6)
+    began = boot + int(microseconds) / 1e6
     has_ended = unit.get("ActiveState") in ("failed", "inactive") or unit.get("SubState") == "auto-restart"
     return began - (0 if has_ended else _ATTEMPT)
 
