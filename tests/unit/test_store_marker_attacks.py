@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from activemq_fleet.node.errors import NodeError
+from activemq_fleet.node.fence import guard
 from activemq_fleet.node.files.untrusted_paths import UntrustedPathError
 from activemq_fleet.node.kahadb import store_marker
 from activemq_fleet.node.process.denied_access import explain_denied_access
@@ -124,3 +126,15 @@ def test_store_of_root_is_refused_for_the_account_of_the_broker(common: Path) ->
     store = owned_directory(common / "store", 0, 0o700)
     with pytest.raises(NodeError, match="and the broker runs as nobody: run chown nobody:"):
         store_marker.read_marker_state(str(store), "nobody")
+
+
+def test_guard_names_owner_and_mode_of_a_store_that_it_cannot_use(
+    common: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, local = owned_directory(common / "store", 0, 0o700), owned_directory(common / "local")
+    monkeypatch.setattr(sys, "argv", ["guard", f"--store={store}", "--mend"])
+    monkeypatch.setattr(guard, "say", (local / "said").write_text)
+    with pytest.raises(AssertionError, match="wait status 256"):  # the exit code 1 of the guard
+        do_as(BROKER, guard.main)
+    text = (local / "said").read_text()
+    assert text.startswith(f"the store was not repaired completely: {store} belongs to root:root (mode 0700), and")

@@ -49,6 +49,8 @@ from ..kahadb.mending import mend_stores
 from ..kahadb.moved_acks import begin_data_file_after_moved_acks
 from ..kahadb.rebuild_risk import RebuildRefusedError
 from ..kahadb.risk_records import RebuildRisk, record_risk
+from ..process.denied_access import explain_denied_access
+from ..process.system_accounts import own_account
 from ..process.systemd import notify_systemd
 from .broker_process import ENDED, exit_status, own_command_line, say, start_broker
 from .decision import Action, Claim, CommandFence, CopyFence, FenceEvidence, GuardStep, claim_in_place
@@ -121,6 +123,11 @@ def main() -> NoReturn:
                 refuses_loss=options.refuse_loss,
             )
             status = guard.run(options.command)
+    except PermissionError as error:
+        is_of_store = str(error.filename).startswith(options.store)
+        reason = explain_denied_access(own_account(), options.store) if is_of_store else error
+        say(f"{_not_done(options)}: {reason}")
+        status = 1
     except (FenceError, NodeError, RebuildRefusedError, OSError, ValueError) as error:
         say(f"{_not_done(options)}: {error}")
         status = 1
