@@ -129,5 +129,5 @@ def _checked_result(result: Mapping[str, Any]) -> dict[str, Any]:
         left_out = [f"{row['path']} was not collected: {row['why']}" for row in plain["left_out"]]
         plain["warnings_of_host"] = [str(line) for line in (*left_out, *plain["notes"])]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise AnsibleActionFail(f"the host returned a result that is not one of the module collect: {error}") from None
+        raise AnsibleActionFail(f"the host returned an invalid result of the module collect: {error}") from None
     return plain

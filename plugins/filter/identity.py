@@ -42,7 +42,9 @@ def identity(
             raise TypeError(f"requires a host name, not {type(name).__name__}")
         broker_identity = naming.Naming(pattern or naming.DEFAULT_PATTERN, master_node, parity).identify(name)
         if broker_identity is None:
-            raise ValueError("the name does not match activemq_naming_pattern, e.g. orders-mq01-a.example.com")
+            raise ValueError(
+                "the name does not match activemq_naming_pattern; orders-mq01-a.example.com matches the default"
+            )
         result: dict[str, str] = broker_identity.to_dict()
         return result
 

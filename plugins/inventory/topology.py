@@ -124,10 +124,11 @@ class InventoryModule(BaseInventoryPlugin):
             self.display.warning(
                 f"{path}: no host name matches activemq_naming_pattern, so the inventory has no brokers. "
                 "A name such as orders-mq01-a.example.com matches the default pattern. Ansible reads inventory "
-                "directories in alphabetical order: give this file a name after those of the hosts, such as "
-                "zz.activemq.yml."
+                "directories in alphabetical order: give this file a name that follows the names of the files with "
+                "the hosts, such as zz.activemq.yml."
             )
         for host in nearly:
             self.display.warning(
-                f"{path}: the host name {host} resembles a broker's, but does not match activemq_naming_pattern"
+                f"{path}: the host name {host} resembles a broker's, but does not match activemq_naming_pattern: "
+                "correct the host name or the pattern"
             )

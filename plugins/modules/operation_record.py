@@ -93,7 +93,7 @@ def record_operation(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
         if parameters["labels"]:
             write_metrics(parameters["kind"], parameters["operation"], parameters["labels"])
     except (NodeError, OSError) as error:
-        warn(f"the operation was not recorded, so audit will not report its downtime as planned: {error}")
+        warn(f"the operation was not recorded, so activemq-fleet audit will report its downtime as unplanned: {error}")
         return {"recorded": False, "why": str(error)}
     return {"recorded": True}
 

@@ -126,7 +126,9 @@ def do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
     """Do one step of copying a kahaDB store between hosts; return the module's result. Raises NodeError, OSError."""
     state, directory, files, user = (wanted[name] for name in ("state", "directory", "files", "user"))
     if state in ("fetched", "placed"):
-        raise NodeError("this value of state runs on the controller: call the module as an Ansible task")
+        raise NodeError(
+            f"the module store_copy does state={state} on the controller: call the module as a task of a playbook"
+        )
     if state == "manifest":
         store_copy.refuse_locked(directory, user)
         manifest = store_copy.manifest(directory, user)

@@ -55,7 +55,7 @@ def read_host_archive(path: str, limit: int) -> Iterator[ArchivedFile]:
             if count > MOST_FILES:
                 raise ValueError(f"the archive contains more than {MOST_FILES} files")
             content = _Content(source, header.size)
-            yield ArchivedFile(_checked_name(name), header.size, _checked_time(mtime), content)
+            yield ArchivedFile(_checked_name(name), header.size, _checked_time(name, mtime), content)
             for _unused in content:
                 pass
             source.read(-header.size % _BLOCK)
@@ -104,7 +104,7 @@ class _Content:
 def _extended_header(source: _Bounded, size: int) -> dict[str, str]:
     """Return the records of a PAX header: each is ``LENGTH KEY=VALUE`` and a line end."""
     if not 0 <= size <= LONGEST_HEADER:
-        raise ValueError(f"a header of the archive has {size} bytes, more than {LONGEST_HEADER}")
+        raise ValueError(f"a header of the archive has {size} bytes, but at most {LONGEST_HEADER} are permitted")
     content = source.read(size + -size % _BLOCK)[:size]
     records: dict[str, str] = {}
     while content:
@@ -127,10 +127,11 @@ def _checked_name(name: str) -> str:
     return name
 
 
-def _checked_time(mtime: str | float) -> float:
+def _checked_time(name: str, mtime: str | float) -> float:
     moment = float(mtime)
     if not 0 <= moment < _LATEST:
         raise ValueError(
-            f"a file has the modification time {mtime}, outside of 0 to {_LATEST} s: correct it with touch"
+            f"the file {name!r} of the host has the modification time {mtime} s, which is not from 0 to {_LATEST} s: "
+            "set a different time with touch"
         )
     return moment

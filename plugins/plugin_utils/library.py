@@ -79,9 +79,9 @@ def _refuse_old_ansible() -> None:
     if tuple(int(number) for number in re.findall(r"\d+", release)[:2]) < OLDEST_ANSIBLE:
         oldest = ".".join(map(str, OLDEST_ANSIBLE))
         raise LibraryError(
-            f"the collection activemq.fleet needs ansible-core {oldest} or later, which evaluates templates by other "
-            f"rules. This Python ({sys.executable}) has ansible-core {release}. Install a newer one with Python 3.11 "
-            f"or later: pip install 'ansible-core>={oldest}'"
+            f"the collection activemq.fleet needs ansible-core {oldest} or later, because earlier releases evaluate "
+            f"templates differently. This Python ({sys.executable}) has ansible-core {release}. Install a newer "
+            f"one with Python 3.11 or later: pip install 'ansible-core>={oldest}'"
         )
 
 

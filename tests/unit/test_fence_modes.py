@@ -185,7 +185,7 @@ def test_no_node_serves_after_failed_fence_command_until_operator_confirms(
     confirm = [*GUARD, "--store", str(store), "--confirm"]
     wrong = subprocess.run([*confirm, "7"], capture_output=True, text=True, check=False)
     assert wrong.returncode == 1
-    assert f"nothing was changed: claim 7 is not the newest claim of {store}, which is 1" in wrong.stdout
+    assert f"nothing was changed: claim 7 is not the newest claim of {store}, because claim 1 is newer" in wrong.stdout
     subprocess.run([*confirm, "1"], check=True, capture_output=True)
     until(lambda: b.rows)
     b.end()
@@ -199,7 +199,7 @@ def test_a_store_of_generations_is_refused_to_a_guard_with_a_command(store: Path
     guard.wait(60)
     second = nodes[0].start("--fence-command", command_of(store, "exit 0"))
     assert second.wait(60) == 1
-    assert "guards made generations" in said_by(second)
+    assert "contains generations, which only activemq_fence: guard uses" in said_by(second)
     unfence(str(store))
     nodes[0].start("--fence-command", command_of(store, "exit 0"))
     until(lambda: len(nodes[0].rows) == 2)

@@ -46,4 +46,4 @@ def test_what_cannot_be_written_down_is_done_all_the_same_and_told(layout: LabLa
     with record_operation(layout, (A,), "lab stop", said.append):
         said.append("done")
     assert said[1] == "done"
-    assert all("audit will not report its downtime as planned" in line for line in (said[0], said[2]))
+    assert all("activemq-fleet audit will report its downtime as unplanned" in line for line in (said[0], said[2]))

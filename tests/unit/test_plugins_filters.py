@@ -143,7 +143,7 @@ def test_the_tests_go_by_the_preferred_role(name: str, master: bool, slave: bool
         ("filter", "bridge_uri", ([A], "4.1"), "4.1"),
         ("filter", "bridge_uri", ([A], "5.5.1", "masterslave"), "has no masterslave:"),
         ("filter", "bridge_uri", ([A], "6.3.1", "vm"), "'vm' is not a kind of bridge"),
-        ("filter", "jndi_properties", ([A], "orders\nevil=1"), "the group must be one line of text"),
+        ("filter", "jndi_properties", ([A], "orders\nevil=1"), "the argument group must be one line of text"),
         ("test", "master", (None,), "requires a host name, not NoneType"),
     ],
 )

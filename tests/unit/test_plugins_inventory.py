@@ -96,7 +96,10 @@ def test_no_match_at_all_is_a_loud_warning(inventory: Path) -> None:
 
 def test_a_file_that_comes_before_the_hosts_is_told_why_it_finds_nothing(inventory: Path) -> None:
     lay(inventory, "orders-mq01-a", name="aa.activemq.yml")
-    assert "give this file a name after those of the hosts, such as zz.activemq.yml" in listed(inventory)[1]
+    assert (
+        "give this file a name that follows the names of the files with the hosts, such as zz.activemq.yml"
+        in listed(inventory)[1]
+    )
 
 
 NUMBERED = r"^(?P<group>\w+)-mq(?P<number>\d+)-(?P<node>[12])$"

@@ -164,5 +164,5 @@ def test_who_is_not_root_acts_as_itself_and_as_nobody_else(common: Path) -> None
         run_as(named_account("daemon"), os.getpid)
         return []
 
-    with pytest.raises(AccountError, match="only root or daemon can do this"):
+    with pytest.raises(AccountError, match="the task must run as root or as daemon"):
         run_as(ACCOUNT, attempt)

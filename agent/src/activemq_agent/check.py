@@ -56,8 +56,9 @@ def refuse_short_memory(config: Config) -> None:
     needed = config.publisher_timeout + config.offline_limit
     if config.dedupe_days * DAY < needed:
         raise ConfigError(
-            f"dedupe.days: {config.dedupe_days:g} is too short: a duplicate can arrive mb.publisher.timeout + "
-            f"subscription.offline.limit = {needed:g} s after the event: set at least {needed / DAY:.4g}"
+            f"dedupe.days: {config.dedupe_days:g} is too short: a duplicate can arrive up to {needed:g} s after the "
+            "event (mb.publisher.timeout plus subscription.offline.limit): set dedupe.days to at least "
+            f"{needed / DAY:.4g}"
         )
 
 
@@ -121,7 +122,10 @@ class _Attempt:
         began, limit = time.monotonic(), self._config.policy.canary_timeout
         session.subscribe(self._topic, 0)
         if wait_for_event(self._events, Suback, began + limit, f"it does not answer SUBSCRIBE in {limit:g} s").refused:
-            raise AgentError(f"it rejects topic {self._topic}: its ACL must allow this user to read and write it")
+            raise AgentError(
+                f"it rejects the subscription to {self._topic}: its ACL must allow this user to read and write this "
+                "topic"
+            )
         body = uuid.uuid4().hex.encode()
         session.publish(self._topic, body)
         lost = f"it accepts a message on {self._topic}, but does not deliver it in {limit:g} s: check its ACL and store"

@@ -117,10 +117,10 @@ def status(path: Path, form: str) -> None:
 def requeue(path: Path, ids: tuple[str, ...], everything: bool) -> None:
     """Send expired events again, with the same ids: those named, or all."""
     if bool(ids) == everything:
-        raise click.UsageError("name ids, or give --all")
+        raise click.UsageError("set either event ids as arguments or the option --all")
     with _client(path) as client:
         count = client.requeue(None if everything else ids)
-    click.echo(f"to be sent again: {counted(count, 'event')}")
+    click.echo(f"the agent will send {counted(count, 'event')} again")
 
 
 def _config(path: Path) -> Config:

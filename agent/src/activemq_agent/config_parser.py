@@ -172,7 +172,7 @@ def read_password(path: Path) -> Password:
 def _refuse_open(path: Path, descriptor: int | None = None) -> None:
     mode = os.stat(path if descriptor is None else descriptor).st_mode
     if mode & (stat.S_IROTH | stat.S_IWOTH):
-        raise ValueError(f"{path} holds a password and can be read by everyone: chmod 0640 {path}")
+        raise ValueError(f"{path} holds a password, but every user can read or change it: run chmod 0640 {path}")
 
 
 def _policy_problems(policy: Policy) -> Iterator[tuple[str, str]]:

@@ -67,7 +67,7 @@ def parse_brokers(text: str) -> tuple[Endpoint, ...]:
     """Return the brokers of a comma-separated list of ``host:port`` and ``ssl://host:port``, at least one."""
     brokers = tuple(Endpoint(*address, tls) for address, tls in map(parse_url, _words(text)))
     if not brokers:
-        raise ValueError("is empty: list the brokers, host:1883,host:1883")
+        raise ValueError("is empty: list the brokers, such as host1:1883,host2:1883")
     _refuse_twice(brokers)
     return brokers
 
@@ -91,9 +91,9 @@ def _check_filter(text: str) -> None:
     if not text or len(text.encode()) > 65535 or not text.isprintable():
         raise ValueError(f"{text[:80]!r} is not a topic filter: it must have 1 to 65535 printable bytes")
     if any("#" in level and (level != "#" or number < len(levels) - 1) for number, level in enumerate(levels)):
-        raise ValueError(f"{text!r} is not a topic filter: # must be the last level, alone")
+        raise ValueError(f"{text!r} is not a topic filter: # is permitted only as the complete last level")
     if any("+" in level and level != "+" for level in levels):
-        raise ValueError(f"{text!r} is not a topic filter: + must be alone between slashes")
+        raise ValueError(f"{text!r} is not a topic filter: + is permitted only as a complete level")
 
 
 def parse_topic_filters(text: str) -> tuple[str, ...]:
@@ -190,7 +190,7 @@ def duration_parser(like: Any) -> Callable[[str], Any]:
             try:
                 shortest, longest = map(_finite, _words(text))
             except ValueError:
-                raise ValueError("must be two numbers: the shortest pause, the longest") from None
+                raise ValueError("must be two numbers of seconds: the shortest pause and the longest pause") from None
             duration: Any = shortest, longest
         else:
             duration = _integer(text) if isinstance(like, int) else _finite(text)

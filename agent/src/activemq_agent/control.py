@@ -106,7 +106,9 @@ class Control:
             except OSError as error:
                 if self._closed:
                     return  # type: ignore[unreachable] # another thread closes
-                self._log.warning("a connection to the control socket cannot be accepted", reason=str(error))
+                self._log.warning(
+                    "the agent cannot accept a connection to its control socket, and tries again", reason=str(error)
+                )
                 threading.Event().wait(0.1)  # out of descriptors: others have to end first
                 continue
             caller.settimeout(SLOW)
@@ -169,7 +171,7 @@ class Control:
                     return self._status()
                 case "requeue":
                     return {"requeued": self._store.requeue(_ids(request))}
-            raise _Bad("op must be publish, status or requeue")
+            raise _Bad("the key op of the request must be publish, status or requeue")
         except Exception as error:  # noqa: BLE001 -- every request gets an answer
             return self._failure(error)
 
@@ -178,11 +180,11 @@ class Control:
             raise _Stopping("the agent is stopping and takes no more events: try again soon")
         topic, event_id, timeout = request.get("topic"), request.get("id"), request.get("timeout")
         if not isinstance(topic, str) or not isinstance(event_id, str | None):
-            raise _Bad("topic and id must be text")
+            raise _Bad("the keys topic and id of the request must be text")
         if timeout is not None and (
             isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf
         ):
-            raise _Bad("timeout must be a number of seconds above 0")
+            raise _Bad("the key timeout of the request must be a number of seconds above 0")
         return self._store.accept_later(topic, _payload(request), event_id=event_id, timeout=timeout)
 
     def _outcome(self, begun: Future[str] | dict[str, Any]) -> dict[str, Any]:
@@ -204,7 +206,9 @@ class Control:
 
 def _listen(path: Path) -> socket.socket:
     if len(os.fsencode(path)) > _LONGEST_PATH:
-        raise AgentError(f"{path}: the path of a socket has at most {_LONGEST_PATH} bytes: set key socket")
+        raise AgentError(
+            f"{path}: the path of a socket has at most {_LONGEST_PATH} bytes: set a shorter path with the key socket"
+        )
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -222,20 +226,22 @@ def _request(line: bytes) -> dict[str, Any]:
     try:
         request = json.loads(line)
     except (ValueError, RecursionError):
-        raise _Bad("a request is one line of JSON") from None
+        raise _Bad("the request is not one line of JSON") from None
     if not isinstance(request, dict):
-        raise _Bad("a request is a JSON object")
+        raise _Bad("the request is not a JSON object")
     return request
 
 
 def _payload(request: dict[str, Any]) -> bytes:
     text, encoded = request.get("payload"), request.get("payload_base64")
     if (text is None) == (encoded is None) or not isinstance(text if encoded is None else encoded, str):
-        raise _Bad("payload or payload_base64 is required, as text")
+        raise _Bad("the request must have either payload or payload_base64, as text")
     try:
         return str(text).encode() if encoded is None else base64.b64decode(encoded, validate=True)
     except (UnicodeEncodeError, binascii.Error):
-        raise _Bad("the payload cannot be decoded") from None
+        raise _Bad(
+            "the payload is not valid: payload must be Unicode text, and payload_base64 must be base64"
+        ) from None
 
 
 def _ids(request: dict[str, Any]) -> list[str] | None:
@@ -243,7 +249,7 @@ def _ids(request: dict[str, Any]) -> list[str] | None:
     if request.get("all") is True and ids is None:
         return None
     if not isinstance(ids, list) or not ids or not all(isinstance(event_id, str) for event_id in ids):
-        raise _Bad("set ids to a list of event ids, or all to true")
+        raise _Bad("the request must have either a list of event ids as its key ids, or the value true as its key all")
     return ids
 
 

@@ -42,7 +42,7 @@ def read_ini(path: Path) -> Ini:
             raise ConfigError(f"{path}: has more than {LARGEST} bytes: this is not the configuration of an agent")
         text = content.decode().removeprefix("\ufeff")
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}: name the configuration with --config") from error
+        raise ConfigError(f"{path}: {error.strerror}: set the path of the configuration with --config") from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise ConfigError(f"{path}:{line}: is not UTF-8 text") from error

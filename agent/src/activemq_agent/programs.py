@@ -93,7 +93,9 @@ def refuse_foreign_owners(path: Path) -> Path:
             if stat.S_ISLNK(status.st_mode):
                 links += 1
                 if status.st_uid not in (0, os.geteuid()) or links > MOST_LINKS:
-                    raise AgentError(f"{here}: is a link of another user, or part of a circle of links: remove it")
+                    raise AgentError(
+                        f"{here}: is a symbolic link of another user, or part of a loop of links: remove it"
+                    )
                 target = here.readlink()
                 left += reversed(target.parts[target.is_absolute() :])
                 here = Path("/") if target.is_absolute() else here.parent
@@ -106,9 +108,15 @@ def refuse_foreign_owners(path: Path) -> Path:
 
 def _refuse_writers(path: Path, status: os.stat_result) -> None:
     if status.st_uid not in (0, os.geteuid()):
-        raise AgentError(f"{path}: belongs to neither root nor the agent's user, and leads to a handler: chown it")
+        raise AgentError(
+            f"{path}: is in the path of a handler, but belongs to neither root nor the agent's user: change its "
+            "owner with chown"
+        )
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise AgentError(f"{path}: can be written by others, and leads to a handler: chmod go-w, or move the handlers")
+        raise AgentError(
+            f"{path}: is in the path of a handler, but other users can write to it: run chmod go-w, or move the "
+            "handlers to a different directory"
+        )
 
 
 def handler_problems(directory: Path | None) -> list[str]:

@@ -229,7 +229,7 @@ class Publisher:
         if prefix is None or prefix.state != "asked":
             return
         self._log.warning(
-            "delivery of events below a topic prefix is not confirmed",
+            "the agent cannot confirm the delivery of events below a topic prefix",
             prefix=name,
             broker=self.link.broker,
             reason=reason,

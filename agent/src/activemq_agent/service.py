@@ -292,7 +292,9 @@ class Service:
         left = self.store.counts()
         if left.outbox_rows or left.inbox_rows:
             self._log.warning(
-                "events and messages are kept for the next start", outbox=left.outbox_rows, inbox=left.inbox_rows
+                "the agent stops with unsent events or unhandled messages, and keeps them for its next start",
+                outbox=left.outbox_rows,
+                inbox=left.inbox_rows,
             )
         self._publisher_stop.set()
         self.publisher_thread.join(FAREWELL)

@@ -244,7 +244,11 @@ class Subscriber:
         if receipt is None or receipt.full:
             if not lane.full:
                 reason = "the disk refuses writes" if receipt is None else "the limit of the inbox is reached"
-                self._log.warning("messages of a topic filter stay at the broker", topic=name, reason=reason)
+                self._log.warning(
+                    "the agent accepts no messages of a topic filter, so they stay at the broker",
+                    topic=name,
+                    reason=reason,
+                )
             lane.full, lane.try_at = True, self._clock() + TRY_AGAIN
             return
         lane.size -= len(message.payload)

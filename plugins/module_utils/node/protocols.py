@@ -111,4 +111,4 @@ def read_varint(content: mmap.mmap | bytes, at: int) -> tuple[int, int]:
             return number, at
         shift += 7
         if shift > 63:
-            raise ValueError("a number is too long")
+            raise ValueError("a variable-length number has more than 10 bytes")

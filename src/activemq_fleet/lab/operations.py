@@ -36,7 +36,10 @@ def record_operation(
                 if labels and host in labels:
                     operation_record.write_metrics(kind, operation, labels[host], str(layout.base(host)))
         except (NodeError, OSError) as error:
-            progress(f"the operation was not recorded, so audit will not report its downtime as planned: {error}")
+            progress(
+                "the operation was not recorded, so activemq-fleet audit will report its downtime as unplanned: "
+                f"{error}"
+            )
 
     record("begin")
     try:

@@ -89,7 +89,7 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         "agent.conf:2: mb.urls: 'tcp://b:1883': write host:port, or ssl://host:port for TLS; tcp:// is not supported",
         "agent.conf:3: mb.publisher.timeout: must be a number",
         "agent.conf:4: mb.publisher.window: must be at least 1",
-        "agent.conf:5: topics: 'a/#/b' is not a topic filter: # must be the last level, alone",
+        "agent.conf:5: topics: 'a/#/b' is not a topic filter: # is permitted only as the complete last level",
         "agent.conf:6: client.id: 'my agent' is not a valid name: use only ASCII letters, digits and . _ : -",
         "agent.conf:7: publisher.envelope: must be true or false",
         "agent.conf:8: ready.when: must be 'outbox' or 'subscription'",
@@ -125,7 +125,10 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         ("connecting.steady = 1.5", "connecting.steady: must be at most 1"),
         ("connecting.canary.timeout = 16", "connecting.canary.timeout: must not be above connecting.canary.interval"),
         ("mb.publisher.window = 1.5", "mb.publisher.window: must be a whole number"),
-        ("connecting.fast.pause = 1", "connecting.fast.pause: must be two numbers: the shortest pause, the longest"),
+        (
+            "connecting.fast.pause = 1",
+            "connecting.fast.pause: must be two numbers of seconds: the shortest pause and the longest pause",
+        ),
         (
             "connecting.fast.pause = 2,1",
             "connecting.fast.pause: the first number must not be above the second: write the shortest pause first",
@@ -146,7 +149,7 @@ def test_a_mistake_is_named_with_line_and_key(tmp_path: Path, line: str, problem
         (b"mb.urls = a:1\n", "agent.conf:1: the first line must be [agent]"),
         (b"", "agent.conf: section [agent] is missing"),
         (b"[agent]\n", "agent.conf: mb.urls: is missing: list the brokers, mb.urls = host:1883,host:1883"),
-        (b"[agent]\nmb.urls =\n", "agent.conf:2: mb.urls: is empty: list the brokers, host:1883,host:1883"),
+        (b"[agent]\nmb.urls =\n", "agent.conf:2: mb.urls: is empty: list the brokers, such as host1:1883,host2:1883"),
         (b"[agent]\nmb.urls = \xff\n", "agent.conf:2: is not UTF-8 text"),
     ],
 )
@@ -159,7 +162,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes, problem:
 
 
 def test_a_file_that_is_missing_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="No such file or directory: name the configuration with --config"):
+    with pytest.raises(ConfigError, match="No such file or directory: set the path of the configuration"):
         read_config(tmp_path / "none.conf", {})
 
 
@@ -180,11 +183,16 @@ class TestPasswords:
         (tmp_path / "pw").write_text("x\n")
         (tmp_path / "pw").chmod(mode)
         (line,) = problems(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
-        assert line.startswith("agent.conf:4: mb.password.file: pw holds a password and can be read by everyone: chmod")
+        assert line.startswith(
+            "agent.conf:4: mb.password.file: pw holds a password, but every user can read or change it: run chmod"
+        )
 
     def test_a_configuration_with_a_password_must_not_be_open_either(self, tmp_path: Path) -> None:
         lines = ("mb.urls = a:1", "mb.username = u", "mb.password = x")
-        assert "agent.conf holds a password and can be read by everyone" in problems(tmp_path, *lines, mode=0o644)[0]
+        assert (
+            "agent.conf holds a password, but every user can read or change it"
+            in problems(tmp_path, *lines, mode=0o644)[0]
+        )
         assert read(tmp_path, *lines, mode=0o640).password is not None
 
     @pytest.mark.parametrize("content", ["", "\n", "a\nb\n", "a\0b"])

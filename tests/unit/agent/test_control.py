@@ -103,27 +103,45 @@ def test_status_and_requeue_are_answered(path: Path) -> None:
     with Client(path) as client:
         assert client.status() == {"broker": "b:1"}
         assert client.requeue() == 0
-        with pytest.raises(Refused, match="neither expired nor unconfirmed: nobody"):
+        with pytest.raises(Refused, match="no expired and no unconfirmed event with the id nobody"):
             client.requeue(["nobody"])
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (b"rubbish", "a request is one line of JSON"),
-        (b"\xff\xfe\x00", "a request is one line of JSON"),
-        (b"[" * 100_000, "a request is one line of JSON"),
-        (b"3", "a request is a JSON object"),
-        (b"{}", "op must be publish, status or requeue"),
-        (b'{"op":["publish"]}', "op must be publish, status or requeue"),
-        (b'{"op":"publish","topic":3,"payload":""}', "topic and id must be text"),
-        (b'{"op":"publish","topic":"a"}', "payload or payload_base64 is required, as text"),
-        (b'{"op":"publish","topic":"a","payload":{}}', "payload or payload_base64 is required, as text"),
-        (b'{"op":"publish","topic":"a","payload":"\\ud800"}', "the payload cannot be decoded"),
-        (b'{"op":"publish","topic":"a","payload_base64":"?"}', "the payload cannot be decoded"),
-        (b'{"op":"publish","topic":"a","payload":"","timeout":-1}', "timeout must be a number of seconds above 0"),
-        (b'{"op":"publish","topic":"a","payload":"","timeout":NaN}', "timeout must be a number of seconds above 0"),
-        (b'{"op":"requeue"}', "set ids to a list of event ids, or all to true"),
+        (b"rubbish", "the request is not one line of JSON"),
+        (b"\xff\xfe\x00", "the request is not one line of JSON"),
+        (b"[" * 100_000, "the request is not one line of JSON"),
+        (b"3", "the request is not a JSON object"),
+        (b"{}", "the key op of the request must be publish, status or requeue"),
+        (b'{"op":["publish"]}', "the key op of the request must be publish, status or requeue"),
+        (b'{"op":"publish","topic":3,"payload":""}', "the keys topic and id of the request must be text"),
+        (b'{"op":"publish","topic":"a"}', "the request must have either payload or payload_base64, as text"),
+        (
+            b'{"op":"publish","topic":"a","payload":{}}',
+            "the request must have either payload or payload_base64, as text",
+        ),
+        (
+            b'{"op":"publish","topic":"a","payload":"\\ud800"}',
+            "the payload is not valid: payload must be Unicode text, and payload_base64 must be base64",
+        ),
+        (
+            b'{"op":"publish","topic":"a","payload_base64":"?"}',
+            "the payload is not valid: payload must be Unicode text, and payload_base64 must be base64",
+        ),
+        (
+            b'{"op":"publish","topic":"a","payload":"","timeout":-1}',
+            "the key timeout of the request must be a number of seconds above 0",
+        ),
+        (
+            b'{"op":"publish","topic":"a","payload":"","timeout":NaN}',
+            "the key timeout of the request must be a number of seconds above 0",
+        ),
+        (
+            b'{"op":"requeue"}',
+            "the request must have either a list of event ids as its key ids, or the value true as its key all",
+        ),
     ],
 )
 def test_rubbish_gets_an_answer_and_the_next_request_too(path: Path, log: Lines, line: bytes, said: str) -> None:
@@ -233,5 +251,5 @@ def test_an_agent_that_goes_away_leaves_open_what_happened(path: Path, store: St
 
 
 def test_a_path_too_long_for_a_socket_names_the_key(tmp_path: Path, store: Store) -> None:
-    with pytest.raises(AgentError, match="at most 107 bytes: set key socket"):
+    with pytest.raises(AgentError, match="at most 107 bytes: set a shorter path"):
         Control(tmp_path / ("x" * 120), store, dict, log=Lines())

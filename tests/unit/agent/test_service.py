@@ -71,7 +71,10 @@ def test_what_cannot_be_sent_is_kept_when_the_time_is_over(running: Callable[...
     publish("a/b", "kept", socket=agent.socket)
     assert agent.stop() == 0
     assert rows(agent.directory)[0] == b"kept"
-    assert "events and messages are kept for the next start" in agent.log.events("warning")
+    assert (
+        "the agent stops with unsent events or unhandled messages, and keeps them for its next start"
+        in agent.log.events("warning")
+    )
 
 
 def test_systemd_hears_ready_watchdog_and_stopping_in_this_order(running: Callable[..., Running]) -> None:

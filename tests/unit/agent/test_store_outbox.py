@@ -63,7 +63,7 @@ def test_an_id_of_the_caller_is_known_after_it_was_acknowledged(tmp_path: Path) 
 def test_an_id_in_the_payload_is_the_callers(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         assert store.accept("t", b'{"eventId":"mine"}') == "mine"
-        with pytest.raises(Refused, match="use one id"):
+        with pytest.raises(Refused, match="use the same id for both"):
             store.accept("t", b'{"eventId":"mine"}', event_id="other")
 
 
@@ -157,7 +157,7 @@ def test_an_expired_event_is_kept_apart_and_requeued_with_its_id(tmp_path: Path)
 
 
 def test_requeue_refuses_an_id_that_is_not_kept(tmp_path: Path) -> None:
-    with open_store(tmp_path) as store, pytest.raises(Refused, match="nothing was re-queued"):
+    with open_store(tmp_path) as store, pytest.raises(Refused, match="no event was queued again"):
         store.requeue(["no"])
 
 

@@ -86,4 +86,4 @@ class Elapsed:
 
 
 def _log_step(what: str) -> None:
-    log.warning("the wall clock %s: not counted as elapsed time", what)
+    log.warning("the wall clock %s; the agent does not count this step as elapsed time", what)

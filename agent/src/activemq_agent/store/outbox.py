@@ -25,15 +25,18 @@ def check_event(topic: str, payload: bytes, event_id: str | None) -> str | None:
     size = len(topic.encode(errors="replace"))
     if not 0 < size <= LONGEST_TOPIC or any(c in topic for c in "+#\0") or not topic.isprintable():
         raise Refused(
-            f"{topic[:80]!r} is not a topic for publishing: 1 to {LONGEST_TOPIC} bytes, printable, no + and no #"
+            f"{topic[:80]!r} is not a topic for publishing: such a topic has 1 to {LONGEST_TOPIC} bytes, only "
+            "printable characters, no + and no #"
         )
     if not isinstance(payload, bytes):
-        raise Refused(f"a payload is bytes, not {type(payload).__name__}")
+        raise Refused(f"the payload must be bytes, not {type(payload).__name__}")
     inside = event_id_in(payload)
     if event_id is None:
         return inside
     if inside not in (None, event_id):
-        raise Refused(f"the payload's eventId is {inside!r}, but the request has the id {event_id!r}: use one id")
+        raise Refused(
+            f"the payload's eventId is {inside!r}, but the request has the id {event_id!r}: use the same id for both"
+        )
     return check_event_id(event_id)
 
 
@@ -171,7 +174,10 @@ def requeue(transaction: Transaction, event_ids: Sequence[str] | None) -> int:
         rows = [row for row in rows + _kept_apart(transaction, "unconfirmed") if row[2] in wanted]
         missing = wanted - {row[2] for row in rows}
         if missing:
-            raise Refused(f"neither expired nor unconfirmed: {', '.join(sorted(missing)[:5])}: nothing was re-queued")
+            raise Refused(
+                "no event was queued again, because the agent has no expired and no unconfirmed event with the id "
+                f"{', '.join(sorted(missing)[:5])}"
+            )
     done = 0
     for table, key, _, size in rows:
         if not _has_room(transaction, size):

@@ -119,7 +119,7 @@ class Store:
         """
         chosen_id = outbox.check_event(topic, payload, event_id)
         if timeout is not None and not timeout >= 0:
-            raise Refused(f"a timeout is a number of seconds from 0, not {timeout}")
+            raise Refused(f"the timeout must be 0 or a positive number of seconds, not {timeout}")
         future = self._writer.submit(lambda transaction: outbox.accept(transaction, topic, payload, chosen_id, timeout))
         future.add_done_callback(self._tell)
         return future

@@ -70,7 +70,7 @@ class Writer(threading.Thread):
         """
         future: Future[T] = Future()
         if self._queue.qsize() > WAITING:
-            raise Full(f"{WAITING} requests wait for the disk already: try again later")
+            raise Full(f"{WAITING} requests already wait for the disk: send the request again later")
         with self._lock:
             if self._closing:
                 raise AgentError("the store is closed: start the agent again")

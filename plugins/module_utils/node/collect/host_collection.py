@@ -99,7 +99,8 @@ class _Work:
         if self.known.word_like_count:
             number = counted(self.known.word_like_count, "secret")
             self.notes.append(
-                f"{number} of this host are short or common words, and are masked only in places of passwords"
+                f"{number} of this host are short or common words, so they are masked only as values of password "
+                "settings"
             )
         facts = _machine()
         process = find_broker(homes[0].base, broker.get("unit")) if broker else None
@@ -145,7 +146,8 @@ class _Work:
         directory = home.directory(running) if running else ""
         if running and os.path.isdir(directory):
             self.notes.append(
-                f"the broker runs with the configuration version {running} (in running/), not with the current one"
+                f"the broker runs with the configuration version {running}, not with the installed one; the directory "
+                "running contains its files"
             )
             tree = deployed_files.read_masked_tree(directory, self.known, self.bundle, "running/")
             deployed_files.add_tree(tree, self.bundle, "running/")

@@ -45,14 +45,15 @@ def take_thread_dumps(process: Process, count: int = COUNT, pause: float = PAUSE
     dumps = ThreadDumps()
     if process.state == "T":
         dumps.notes.append(
-            f"no thread dump: process {process.pid} was stopped by a signal and handles SIGQUIT only "
-            "after SIGCONT. SIGCONT continues it; SIGKILL lets its standby take over"
+            f"no thread dump: process {process.pid} was stopped by a signal, and handles SIGQUIT only after SIGCONT. "
+            "Send "
+            "SIGCONT to continue this broker, or SIGKILL to make its standby take over"
         )
         return dumps
     if not catches_quit(process.pid):
         dumps.notes.append(
-            f"no thread dump: process {process.pid} does not catch SIGQUIT (started with -Xrs?), so the signal would "
-            "stop it"
+            f"no thread dump: process {process.pid} does not catch SIGQUIT, so the signal would stop it. Check "
+            "whether its options contain -Xrs"
         )
         return dumps
     with _open_output(process) as read:

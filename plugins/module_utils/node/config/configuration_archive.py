@@ -43,7 +43,9 @@ def check_path(path: str) -> str:
     """Return ``path`` if it is relative and stays inside the configuration's directory. Raises NodeError if not."""
     parts = path.split("/")
     if not path or path.startswith("/") or any(part in ("", ".", "..") for part in parts) or "\0" in path:
-        raise NodeError(f"the configuration archive contains {path!r}, which is not a path inside the tree")
+        raise NodeError(
+            f"the configuration archive contains {path!r}, which is not a path inside the configuration directory"
+        )
     if parts[0].startswith(".fleet-"):
         raise NodeError(f"the configuration archive contains {path!r}, but names that begin with .fleet- are reserved")
     return path
@@ -89,7 +91,10 @@ def unpack(data: bytes) -> dict[str, File]:
     except (tarfile.TarError, ValueError, EOFError) as error:
         raise NodeError(f"the configuration archive cannot be read: {error}") from None
     if index.get("format") != _FORMAT:
-        raise NodeError(f"the configuration archive has format {index.get('format')!r}, not {_FORMAT}")
+        raise NodeError(
+            f"the configuration archive has format {index.get('format')!r}, but this version of activemq.fleet "
+            f"requires format {_FORMAT}: run activemq.fleet.compile again"
+        )
     masked, hidden = index["masked"], frozenset(index.get("hidden", ()))
     return {
         check_path(member.name): File(

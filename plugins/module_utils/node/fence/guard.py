@@ -161,7 +161,8 @@ def accept_loss(directory: str) -> Iterator[str]:
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):
         raise FenceError(
-            f"{directory} contains no generations of a fenced store: run the same command with --mend in addition"
+            f"{directory} contains no generations, so it is not a store with a fence of guards: run the same command "
+            "with the additional option --mend"
         )
     number = store.gather_evidence().number
     store.note_accepted_loss(number)
@@ -186,8 +187,8 @@ def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
     highest = store.gather_evidence().number
     if highest != number:
         raise FenceError(
-            f"claim {number} is not the newest claim of {directory}, which is {highest}: use the number in "
-            "the message of the guard that waits"
+            f"claim {number} is not the newest claim of {directory}, because claim {highest} is newer: run the command "
+            "with the number that the waiting guard prints in its log"
         )
     store.note_end(number)
     yield f"the broker of claim {number} is recorded as dead: the other node may serve"
@@ -264,8 +265,9 @@ class Guard:
         highest = self._store.highest_claim()
         if (highest and not highest.is_in_place) or os.path.isdir(os.path.join(self._store.directory, BARRIER)):
             raise FenceError(
-                f"guards made generations in {self._store.directory}, and activemq_fence is command: "
-                f"stop both brokers, and run {' '.join(own_command_line())} --store {self._store.directory} --unfence"
+                f"{self._store.directory} contains generations, which only activemq_fence: guard uses, but "
+                f"activemq_fence is command: stop both brokers, and run {' '.join(own_command_line())} --store "
+                f"{self._store.directory} --unfence"
             )
 
     def _watch(self, fence: AnyFence, broker: subprocess.Popen[bytes]) -> int:
@@ -395,17 +397,19 @@ class Guard:
     def _claim(self, number: int) -> None:
         if self._command is not None:
             if not self._store.claim(claim_in_place(number, self._node), {"claimed": time.time()}):
-                raise FenceError(f"another guard has claimed number {number}")
+                raise FenceError(f"another guard created claim {number} of {self._store.directory} first")
             return
         if self._built is None or self._built[0].number != number:
-            raise FenceError(f"generation {number} was not created")
+            raise FenceError(
+                f"this guard has not created generation {number} of {self._store.directory}, so it cannot claim it"
+            )
         (claim, claim_details, risk), self._built = self._built, None
         if risk:
             path = record_risk(self._store.directory, claim.directory, "has no usable index", risk)
             say(f"{risk.describe()}: messages of these durable subscriptions are at risk, as {path} records")
         if not self._store.claim(claim, claim_details):
             disk.remove_tree(self._store.generation_path(claim.directory))
-            raise FenceError(f"another guard has claimed generation {number}")
+            raise FenceError(f"another guard claimed generation {number} of {self._store.directory} first")
         say(f"generation {number} is claimed")
         if number > 1:
             with contextlib.suppress(OSError, FenceError):
@@ -414,7 +418,9 @@ class Guard:
     def _admit(self, number: int) -> None:
         path = self._path_of(number)
         if not os.path.isdir(path):
-            raise FenceError(f"{path} is missing, but it is the generation in force: restore it from a backup")
+            raise FenceError(
+                f"{path} is missing, but the broker must use this generation of the store: restore it from a backup"
+            )
         if self._command is None:
             move_aside(self._store, number)
         else:
@@ -480,7 +486,9 @@ class Guard:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(descriptor)
-            raise FenceError(f"another guard or its broker still uses {self._local}: stop it first") from None
+            raise FenceError(
+                f"another guard still uses {self._local}, or the broker that it started: stop both first"
+            ) from None
         return descriptor
 
     def _close_gate(self) -> None:

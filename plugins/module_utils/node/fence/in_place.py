@@ -53,7 +53,8 @@ def move_aside(store: SharedStore, number: int) -> None:
     claim = next((claim for claim in claims if claim.is_in_place), None)
     if claim is None:
         raise FenceError(
-            f"{store.directory} contains {names[0]} next to its generations, which no broker uses: move it away"
+            f"{store.directory} contains the file {names[0]}, which no broker uses, because brokers use the "
+            "generations of this store: move the file away"
         )
     target = os.path.join(store.generations, claim.directory)
     os.makedirs(target, 0o750, exist_ok=True)

@@ -114,7 +114,8 @@ class Replay:
             return destination + _NULL + rest
         if stored.version > self._version:
             raise FenceError(
-                "the broker is older than the one that wrote the messages: start the release that the pair used"
+                "the running broker has an older OpenWire version than the broker that wrote the messages: start the "
+                "release of the broker that wrote them"
             )
         # Newer versions have a different form of the message id before this field, and a flag at the end.
         newer = frame[stored.rest : at] + _object(_MESSAGE_ID, _NULL + frame[at + 2 :]) + _NULL

@@ -378,14 +378,19 @@ def _check_file(status: os.stat_result, path: str, owners: Collection[int] | Non
         raise UntrustedPathError(f"{path} is {_kind(status.st_mode)}, not a regular file, so it was not opened")
     if owners is not None and status.st_uid not in owners:
         expected = " or ".join(sorted(account_name(uid) for uid in owners))
-        raise UntrustedPathError(f"{path} belongs to {account_name(status.st_uid)}, not to {expected}")
+        raise UntrustedPathError(
+            f"{path} belongs to {account_name(status.st_uid)}, not to {expected}, so it was not opened"
+        )
     if single_name and status.st_nlink > 1:
         raise UntrustedPathError(f"{path} has a second hard link, so it was not opened")
 
 
 def _refuse_depth(path: str, depth: int) -> None:
     if depth > MAX_DEPTH:
-        raise UntrustedPathError(f"{path} is more than {MAX_DEPTH} directories deep, which no broker creates")
+        raise UntrustedPathError(
+            f"{path} is more than {MAX_DEPTH} directories deep, but brokers create no such directories: check which "
+            "program created it"
+        )
 
 
 def _plain(name: str) -> str:

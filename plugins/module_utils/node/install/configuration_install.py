@@ -103,8 +103,9 @@ def _refuse_exchangeable(layout: Layout, owners: Owners) -> None:
         foreign = foreign_owner(directory)
         if foreign:
             raise NodeError(
-                f"{account_name(foreign[0]) if foreign[0] else 'another account than root'} can exchange what root "
-                f"installs in {directory}: let root own that directory and all above it (chown root:root, chmod go-w)"
+                f"{account_name(foreign[0]) if foreign[0] else 'an account other than root'} can replace files that "
+                f"root installs in {directory}: make root the owner of this directory and of all directories above it "
+                "(chown root:root, chmod go-w)"
             )
 
 

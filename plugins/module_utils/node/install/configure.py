@@ -75,12 +75,15 @@ def _act(layout: Layout, parameters: Mapping[str, Any], check: bool) -> Outcome:
         return put_version_back(layout, parameters["version"], check)
     keep = parameters.get("keep") or KEEP
     if keep < 1:
-        raise NodeError("keep must be at least 1")
+        raise NodeError("the option keep must be at least 1")
     with open(parameters["archive"], "rb") as file:
         data = file.read()
     wanted = parameters.get("sha256")
     if wanted and hashlib.sha256(data).hexdigest() != wanted:
-        raise NodeError("the archive was damaged in transfer, because its SHA-256 differs: run the playbook again")
+        raise NodeError(
+            "the configuration archive was damaged in transfer: its SHA-256 differs from the option sha256. Run the "
+            "playbook again"
+        )
     home = parameters.get("home")
     tree: dict[str, File] = {**(vendor_files(home) if home else {}), **unpack(data)}
     owners = _owners(parameters.get("user"), parameters.get("group"), check)

@@ -100,7 +100,9 @@ class _PageFile:
         sizes = [line for line in header.split(b"\n") if line.startswith(b"pageSize=")]
         self._size = int(sizes[0].partition(b"=")[2]) if sizes and sizes[0].partition(b"=")[2].isdigit() else 4096
         if not _PAGE.size < self._size <= 1 << 20:
-            raise IndexPageError(f"the index {path} has pages of {self._size} bytes, which no broker writes")
+            raise IndexPageError(
+                f"the index {path} is damaged: its page size is {self._size} bytes, which no broker uses"
+            )
 
     def __enter__(self) -> _PageFile:
         return self
@@ -136,7 +138,9 @@ class _PageFile:
         while pending:
             number = pending.pop()
             if number in visited or len(visited) > _MOST_PAGES:
-                raise IndexPageError(f"page {number} of the index {self.path} occurs in its tree more than once")
+                raise IndexPageError(
+                    f"the index {self.path} is damaged: its tree contains page {number} more than once"
+                )
             visited.add(number)
             content = self.read_record(number)
             (count,) = _SHORT.unpack_from(content)

@@ -139,7 +139,7 @@ class StoreContents:
 
 def _refuse_more(number: int, most: int, what: str) -> None:
     if number > most:
-        raise NodeError(f"its store journal has more than {most} {what}, so it was not compared")
+        raise NodeError(f"the store was not compared, because its journal has more than {most} {what}")
 
 
 UNSEEN: dict[str, Any] = {

@@ -103,7 +103,7 @@ def read_message(frame: bytes) -> StoredMessage:
             return _read(frame, version)
         except (ValueError, struct.error):
             continue
-    raise ValueError("the message is not written as OpenWire 6 or 11")
+    raise ValueError("the message is not encoded in OpenWire version 6 or 11")
 
 
 def _read(frame: bytes, version: int) -> StoredMessage:

@@ -86,7 +86,8 @@ class RecoverySimulation:
             self._do(effective_command)
         if self._held + self._transactions.held > MAX_RECORDS:
             raise NodeError(
-                f"its store journal has more than {MAX_RECORDS} messages and acknowledgements, so they were not counted"
+                f"the messages were not counted, because the store journal has more than {MAX_RECORDS} messages and "
+                "acknowledgements"
             )
 
     def holds(self, destination: str, message: str) -> bool:

@@ -70,7 +70,8 @@ def read_plan(store: str, account: SystemAccount) -> ResyncPlan | None:
     except (ValueError, TypeError):
         pass
     raise NodeError(
-        f"the resync plan {path} cannot be read: check {store}.resync-* and {store}.before-*, then remove the plan"
+        f"the resync plan {path} cannot be read: check which of the directories {store}, {store}.resync-* and "
+        f"{store}.before-* contains the current messages, then remove the plan"
     )
 
 

@@ -237,7 +237,10 @@ def finish_replacement(store: str, user: str | None = None) -> str:
     run_as(where.keeper, _exchange, where.parent, where.name, plan.staging, plan.backup)
     if plan.backup and _sums(run_as(where.owner, store_files.manifest, where.sibling(plan.backup))) != plan.before:
         backup = where.sibling(plan.backup)
-        raise NodeError(f"{backup} differs from the previous store: its disk did not keep the written data")
+        raise NodeError(
+            f"the backup {backup} differs from the previous store, because the disk did not keep the written data: "
+            "check the disk of this host"
+        )
     resync_plans.remove_plan(where.store, where.owner)
     return where.sibling(plan.backup) if plan.backup else ""
 

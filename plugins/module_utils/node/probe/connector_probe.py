@@ -225,7 +225,7 @@ def _check_frame(frame: Frame, command: str, step: str) -> Frame:
             raise ProbeRefused(f"answers over STOMP and rejects the probe: {reason}", is_login=step == "CONNECT")
         raise Failed(f"answers {step} over STOMP with an error: {reason}")
     if frame.command != command:
-        raise ValueError(f"the STOMP frame {frame.command[:20]!r} came instead of {command}")
+        raise ValueError(f"the broker sent the STOMP frame {frame.command[:20]!r} instead of {command}")
     return frame
 
 
@@ -272,7 +272,7 @@ def _expect_packet(exchange: DeadlineSocket, kind: int) -> bytes:
         digits += exchange.read(1)
     length, _unused = read_varint(digits, 0)
     if head >> 4 != kind or length > _LIMIT:
-        raise ValueError(f"an MQTT packet of type {head >> 4} came instead of type {kind}")
+        raise ValueError(f"the broker sent an MQTT packet of type {head >> 4} instead of type {kind}")
     return exchange.read(length)
 
 

@@ -145,7 +145,7 @@ class MBeanServer:
         head = target.id + struct.pack(">i", -1) + _hash_of(method)
         self._socket.send(b"\x50" + HEADER + b"\x77" + bytes([len(head)]) + head + arguments)
         if self._socket.read(1) != b"\x51":
-            raise ValueError("the JVM does not answer with a return value")
+            raise ValueError("the JVM answered a method call with something other than an RMI return")
         reader = ObjectReader(self._socket.read)
         is_exception = reader.read_block_data()[:1] == b"\2"
         value = reader.read_value() if returns or is_exception else None
@@ -160,7 +160,7 @@ def _reported_errors() -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, IndexError, TypeError, struct.error) as error:
-        raise JmxError(f"the JVM's management view does not answer: {error}") from None
+        raise JmxError(f"the management view (JMX) of the JVM does not answer: {error}") from None
 
 
 def _described(exception: Any) -> str:
@@ -223,17 +223,17 @@ def _remote(stub: Any) -> _Remote:
         stub = stub.fields.get("h")
     data = stub.added[0] if isinstance(stub, JavaObject) and stub.added else b""
     if not isinstance(data, bytes):
-        raise ValueError("the JVM's management view has no remote reference")
+        raise ValueError("the JMX server of the JVM has no remote reference")
     size = struct.unpack(">H", data[:2])[0]
     kind, rest = data[2 : 2 + size], data[2 + size :]
     if kind == b"UnicastRef2":
         rest = rest[1:]
     elif kind != b"UnicastRef":
-        raise ValueError(f"the JVM's management view is of the kind {kind!r}")
+        raise ValueError(f"the JMX server of the JVM has the unknown reference type {kind!r}")
     size = struct.unpack(">H", rest[:2])[0]
     port = struct.unpack(">i", rest[2 + size : 6 + size])[0]
     if not 0 < port < 1 << 16:
-        raise ValueError(f"the JVM's management view has the port {port}")
+        raise ValueError(f"the JMX server of the JVM has the invalid port {port}")
     return _Remote(port, bytes(rest[6 + size : 28 + size]))
 
 

@@ -137,7 +137,7 @@ def _ask(jvm: _Jvm, deadline: float, *words: str) -> str:
         raise NodeError(f"process {pid} cannot be queried over its attach socket: {why}") from None
     code, _separator, text = answer.decode(errors="replace").partition("\n")
     if code.strip() != "0":
-        raise NodeError(f"process {pid} does not answer {words[0]}: {' '.join(text[:2000].split())[:200]}")
+        raise NodeError(f"process {pid} rejects the attach command {words[0]}: {' '.join(text[:2000].split())[:200]}")
     return text
 
 
@@ -145,7 +145,7 @@ def _left(jvm: _Jvm, deadline: float) -> float:
     """Return the seconds until a deadline. Raises NodeError after it."""
     left = deadline - time.monotonic()
     if left <= 0:
-        raise NodeError(f"process {jvm.process.pid} does not answer over its attach socket in time")
+        raise NodeError(f"process {jvm.process.pid} did not answer over its attach socket before the time limit")
     return left
 
 

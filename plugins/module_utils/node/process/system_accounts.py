@@ -151,7 +151,7 @@ def run_as(
         return function(*arguments)
     if os.geteuid() != 0 and not account.is_own:
         raise AccountError(
-            f"only root or {account.name} can do this, but the task runs as {own_account().name}: set become"
+            f"the task must run as root or as {account.name}, but runs as {own_account().name}: set become"
         )
     if account.uid == 0 and not account.is_own:
         raise AccountError("root cannot be the account of a process that drops root privileges")

@@ -54,7 +54,7 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
     store = deployed.store
     if not store or deployed.persistence["kind"] != "kahaDB":
         raise NodeError(
-            f"{layout.current} does not configure a single kahaDB store: the backlog of other stores cannot be counted"
+            f"the backlog cannot be counted, because {layout.current} does not configure exactly one kahaDB store"
         )
     # The broker's account controls the target of a guard's link, so the account is determined first.
     account = account_for(os.path.dirname(store) if os.path.islink(store) else store, user)
@@ -75,7 +75,7 @@ def _directory_in_force(store: str, account: SystemAccount) -> str:
     try:
         directory: str = run_as(account, find_directory)
     except (OSError, NodeError) as error:
-        raise NodeError(f"the generation in force of {store} is not known: {error}") from None
+        raise NodeError(f"the generation of {store} that the broker uses cannot be determined: {error}") from None
     return directory
 
 

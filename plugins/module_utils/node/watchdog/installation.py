@@ -127,7 +127,7 @@ def _call(*command: str, refused: bool = False) -> str:
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NodeError(f"{' '.join(command)}: {error}") from None
+        raise NodeError(f"{' '.join(command)} failed: {error}") from None
     if ran.returncode and not refused:
-        raise NodeError(f"{' '.join(command)}: {' '.join(ran.stderr.split()) or ran.returncode}")
+        raise NodeError(f"{' '.join(command)} failed: {' '.join(ran.stderr.split()) or ran.returncode}")
     return ran.stdout
