@@ -48,7 +48,9 @@ def group_brokers(inventory: Any, loader: Any, sources: Sequence[str], options: 
     for option, variable in OPTIONS.items():
         option_value, variable_value = options.get(option), everyone.get(variable)
         if option_value is not None and variable_value is not None and option_value != variable_value:
-            raise InputError(f"{option} and the variable {variable} differ: set only one of them")
+            raise InputError(
+                f"option {option} of the inventory file and variable {variable} differ: set only one of them"
+            )
     stated = {OPTIONS[name]: value for name, value in options.items() if name in OPTIONS and value is not None}
     for variable, value in stated.items():
         inventory.set_variable("all", variable, value)

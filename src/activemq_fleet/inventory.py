@@ -77,7 +77,7 @@ def read_inventory(
     for all values whose template fails and for cached facts that have names of variables, naming host and variable.
     """
     if not sources:
-        raise InputError("no inventory given: name one with -i")
+        raise InputError("no inventory is selected: set -i INVENTORY")
     for source in sources:
         if "," not in source and not os.path.exists(source):
             raise InputError(f"{source}: there is no such inventory file or directory")
@@ -99,7 +99,7 @@ def configured_sources() -> tuple[str, ...]:
     try:
         sources, origin = ConfigManager().get_config_value_and_origin("DEFAULT_HOST_LIST")
     except AnsibleError as error:
-        raise InputError(f"Ansible cannot run here: {' '.join(str(error).split())}") from None
+        raise InputError(f"Ansible cannot start: {' '.join(str(error).split())}") from None
     return () if origin == "default" else tuple(str(source) for source in sources or () if source)
 
 
@@ -204,10 +204,10 @@ def _ansible_module() -> Iterator[Any]:
 
         from activemq_fleet import _ansible
     except ansible.errors.AnsibleError as error:
-        raise InputError(f"Ansible cannot run here: {error}") from None
+        raise InputError(f"Ansible cannot start: {error}") from None
     except SystemExit as error:  # Ansible ends the process for a locale that is not UTF-8
         reason = str(error).removeprefix("ERROR: ").rstrip(".")
-        raise InputError(f"Ansible cannot run here: {reason}: set LC_ALL=C.UTF-8, and unset PYTHONUTF8") from None
+        raise InputError(f"Ansible cannot start: {reason}: set LC_ALL=C.UTF-8, and unset PYTHONUTF8") from None
     try:
         yield _ansible
     except (_ansible.AnsibleError, OSError, ValueError, RecursionError) as error:

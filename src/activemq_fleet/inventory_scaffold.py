@@ -128,7 +128,7 @@ def _read_names(arguments: Sequence[str]) -> _NamedHosts:
         except ValueError as error:
             raise InputError(f"{name or 'a host'}: {error}") from None
         if name in seen:
-            raise InputError(f"{name}: is named twice: name each host once")
+            raise InputError(f"{name}: the host is named twice: name each host once")
         seen.add(name)
     free = [argument for argument in arguments if "," not in argument]
     naming, common = _convention([name for name in free if not _is_address(name)])

@@ -210,7 +210,7 @@ class Naming:
         if not (text.isascii() and text.isdigit()):
             raise UnclearNameError(
                 name,
-                f"the number in the host name is {text!r}",
+                f"the number in the host name is {text!r}, which is not a whole number",
                 f"in {PATTERN_VARIABLE}, let (?P<number>…) match only digits: (?P<number>[0-9]+)",
             )
         number = int(text)
@@ -321,7 +321,7 @@ def _check_stated_part(host: str, variable: str, value: object, pattern: str) ->
     if not re.fullmatch(pattern, value):
         allowed = "letters and digits" if pattern == NODE_MARK else "letters, digits, - and _"
         raise SettingsError(
-            f"{host}: {variable} may hold only {allowed}, not {value[:60]!r} (a template is not evaluated where hosts "
-            "are put into groups)"
+            f"{host}: {variable} may contain only {allowed}, not {value[:60]!r}: write the value itself, because "
+            "templates are not evaluated when hosts are put into groups"
         )
     return value

@@ -98,7 +98,7 @@ def test_second_policy_of_a_destination_is_noted_and_not_merged(tmp_path: Path) 
     assert [line.strip() for line in xml.splitlines() if 'queue="a.' in line] == [
         '<policyEntry queue="a.>" memoryLimit="1mb"/>'
     ]
-    assert any("several policyEntry of queue a.>" in note for note in adoption.notes)
+    assert any("several policyEntry elements for queue a.>" in note for note in adoption.notes)
 
 
 def test_broker_with_rights_and_without_accounts_is_adopted(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_import_from_elsewhere_does_not_hide_that_another_file_is_missing(tmp_pa
     adoption = adopted(tmp_path, {HOST: document("", imports, brokerName="x")}, "5.18.3")
 
     assert adoption.fleet.broker(HOST).settings.imports == ("camel.xml",)
-    assert any("imports http://h/x.xml, as before" in note for note in adoption.notes)
+    assert any("activemq.xml imports http://h/x.xml, which adopt does not copy" in note for note in adoption.notes)
     assert any("imports camel.xml: put what is not in the release" in note for note in adoption.notes)
 
 

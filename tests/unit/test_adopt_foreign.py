@@ -307,7 +307,7 @@ class TestFleets:
 
         added = [one.rendered for one in adoption.differences if one.path.endswith("[@name='up']/@userName")]
         assert added == ["network", "network"]
-        assert "o-mq1-a, o-mq1-b: links without a login" in str(adoption.notes)
+        assert "o-mq1-a, o-mq1-b: the links have no user name" in str(adoption.notes)
 
     def test_a_link_to_one_node_says_nothing_of_how_pairs_are_dialled(self, tmp_path: Path) -> None:
         files = pair_files("o-mq1-a", "o-mq1-b", bridge_xml("up", "static:(tcp://o-mq2-a:61616)"), "one")

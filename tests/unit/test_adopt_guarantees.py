@@ -195,7 +195,7 @@ def test_an_attribute_that_would_cause_an_error_is_left_out(tmp_path: Path) -> N
 
 
 def test_an_error_without_a_cause_to_leave_out_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"{HOST}: X001: has the mark: the rendered file would have this error"):
+    with pytest.raises(InputError, match=f"{HOST}: the rendered file would have the error X001 .has the mark."):
         adopted_with(tmp_path, PLUGINS, mark_findings("X001", 'id="broker"'))
 
 

@@ -286,7 +286,10 @@ def test_no_password_of_an_imported_file_is_copied(form: str, around: str, tmp_p
     adoption = adoption_of(fill(tmp_path, files))
 
     assert "geheim7Xq" not in text_of(adoption)
-    assert any("imports sql.xml, not copied because of a password" in note for note in adoption.notes)
+    assert any(
+        "activemq.xml imports sql.xml, which adopt does not copy, because it has a password" in note
+        for note in adoption.notes
+    )
 
 
 @pytest.mark.parametrize(("form", "around"), PASSWORDS)

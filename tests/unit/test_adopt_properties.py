@@ -72,9 +72,9 @@ def test_bridge_to_undefined_placeholder_becomes_link_without_address(
 @pytest.mark.parametrize(
     ("content", "argument", "said"),
     [
-        ("PEER=x\nno line\n", "{file}", "{file}:2: is no line NAME=VALUE"),
+        ("PEER=x\nno line\n", "{file}", "{file}:2: the line is not of the form NAME=VALUE"),
         ("", "{file}.away", "--properties {file}.away: No such file or directory"),
-        ("", "nobody={file}", "there is no activemq.xml of nobody: write FILE or HOST=FILE"),
+        ("", "nobody={file}", "no activemq.xml of the host nobody was given: write FILE, or HOST=FILE"),
         ("PEER=a\x01b", "{file}", "has a character that XML does not permit"),
     ],
 )

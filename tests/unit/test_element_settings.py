@@ -66,31 +66,34 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ),
         (
             {"destination_policies": [{"destination": "a", "kind": "topic"}] * 2},
-            "activemq_destination_policies has topic a twice",
+            "activemq_destination_policies has two entries for topic a",
         ),
         ({"usage": {"memory": "70 %"}, "temp_limit": "1 gb"}, "activemq_usage and activemq_temp_limit are both set"),
-        ({"usage": {"job_scheduler": "70 %"}}, "activemq_usage.job_scheduler takes no percent"),
-        ({"usage": {"store": {"total": "1 gb"}}}, "activemq_usage.store needs limit or percent_limit, one of them"),
+        ({"usage": {"job_scheduler": "70 %"}}, "activemq_usage.job_scheduler cannot be a percentage"),
+        ({"usage": {"store": {"total": "1 gb"}}}, "activemq_usage.store must set either limit or percent_limit"),
         (
             {"virtual_destinations": [{"type": "composite_queue", "name": "a"}]},
-            "activemq_virtual_destinations[0] is a composite_queue, which needs forward_to",
+            "activemq_virtual_destinations[0] is a composite_queue, which requires forward_to",
         ),
-        ({"destinations": ["topic://a.*"]}, "activemq_destinations[0] is a pattern: name one destination"),
+        (
+            {"destinations": ["topic://a.*"]},
+            "activemq_destinations[0] contains the wildcard * or >: name a single destination",
+        ),
         ({"kahadb": {"directory": "/x"}}, "activemq_kahadb has 'directory': use activemq_store_directory"),
         (
             {"kahadb": {"by_destination": [{"destination": "a", "kind": "queue"}]}},
-            "activemq_kahadb by_destination has no entry without a destination",
+            "activemq_kahadb has by_destination without an entry for all other destinations",
         ),
         (
             {"kahadb": {"by_destination": [{"destination": "a", "kind": "queue", "per_destination": True}, {}]}},
-            "activemq_kahadb.by_destination[0] has per_destination, which only the entry without a destination takes",
+            "activemq_kahadb.by_destination[0] sets per_destination, which only the entry without a destination",
         ),
         (
             {"kahadb": {"by_destination": [{}, {"directory": "/x"}]}},
             "activemq_kahadb.by_destination[1] has 'directory': use activemq_store_directory",
         ),
-        ({"kahadb": {"by_destination": [{}, {}]}}, "activemq_kahadb by_destination has two entries for the same"),
-        ({"kahadb": {"transaction_journal": {}}}, "activemq_kahadb has transaction_journal without by_destination"),
+        ({"kahadb": {"by_destination": [{}, {}]}}, "activemq_kahadb has two entries in by_destination for the same"),
+        ({"kahadb": {"transaction_journal": {}}}, "activemq_kahadb sets transaction_journal without by_destination"),
         ({"kahadb": {"by_destination": [{}]}, "fence": "guard"}, "activemq_fence: guard knows one store a pair"),
         (
             {"kahadb": {"by_destination": [{}]}, "ha": "pure", "release": "5.7.0"},
@@ -105,7 +108,7 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ({"jmx": {}, "broker_attributes": {"useJmx": False}}, "activemq_jmx needs JMX"),
         ({"plugins": {"authorization": True}}, "activemq_plugins has 'authorization': use activemq_acl"),
         ({"plugins": {"redelivery": True}}, "activemq_plugins.redelivery must be a mapping"),
-        ({"plugins": {"redelivery": {}}}, "activemq_plugins.redelivery needs policies or default"),
+        ({"plugins": {"redelivery": {}}}, "activemq_plugins.redelivery must set policies or default"),
         (
             {"plugins": {"redelivery": {"default": {"redelivery_delay": 999}}}},
             "activemq_plugins.redelivery.default.redelivery_delay must be greater than or equal to 1000",

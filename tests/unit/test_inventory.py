@@ -357,7 +357,7 @@ class TestRefusals:
         assert refusal(tmp_path / "nowhere") == f"{tmp_path}/nowhere: there is no such inventory file or directory"
 
     def test_no_inventory_at_all(self) -> None:
-        with pytest.raises(InputError, match="no inventory given"):
+        with pytest.raises(InputError, match="no inventory is selected"):
             read_inventory([])
 
     @pytest.mark.parametrize("extra", ['{"a":', "[1]", "@/nowhere", "word", 'a="', "/path"])
@@ -387,7 +387,7 @@ class TestRefusals:
     def test_where_ansible_itself_does_not_start(self, write: Write, environment: dict[str, str], says: str) -> None:
         done = in_a_process(write({"hosts.yml": PAIR}), environment)
         assert "Traceback" not in done.stderr
-        assert f"Ansible cannot run here: {says}" in done.stdout
+        assert f"Ansible cannot start: {says}" in done.stdout
 
     def test_what_the_environment_asks_ansible_to_print_is_not_printed(self, write: Write) -> None:
         done = in_a_process(write({"hosts.yml": PAIR}), {"ANSIBLE_VERBOSITY": "4", "ANSIBLE_DEBUG": "1"})

@@ -124,7 +124,7 @@ def test_files_are_valid_by_the_schemas_that_they_name(tmp_path: Path) -> None:
     ("words", "reason"),
     [
         (["a_b"], "a_b: 'a_b' has an underscore"),
-        (["a", "a"], "a: is named twice"),
+        (["a", "a"], "a: the host is named twice"),
         (["a,b,c"], "a,b,c: name two hosts with a comma between them"),
         (["a,"], "is not a host name"),
         (["a b"], "'a b' is not a host name"),

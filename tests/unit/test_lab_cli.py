@@ -166,4 +166,6 @@ def test_without_its_requirements_the_lab_says_what_to_install(
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "psutil" else find(name))
     assert run("status", directory=tmp_path) == 2
-    assert capsys.readouterr().err == (f"activemq-fleet: error: the lab needs psutil: {install_hint('lab')}\n")
+    assert capsys.readouterr().err == (
+        f"activemq-fleet: error: the lab needs Python packages that are not installed (psutil): {install_hint('lab')}\n"
+    )

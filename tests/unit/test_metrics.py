@@ -119,7 +119,7 @@ def test_the_fingerprint_follows_the_files_and_not_the_secrets() -> None:
 @pytest.mark.parametrize(
     ("variables", "text"),
     [
-        ({"metrics_username": "prom"}, "activemq_metrics_username and activemq_metrics_password go together"),
+        ({"metrics_username": "prom"}, "only one of activemq_metrics_username and activemq_metrics_password is set"),
         ({"metrics_destinations": ["a b"]}, "activemq_metrics_destinations[0] must be a queue's name"),
         ({"metrics_port": 0}, "activemq_metrics_port"),
         ({"metrics_tls": {"keystore": "/k"}}, "activemq_metrics_tls.keystore_password is missing"),

@@ -192,8 +192,8 @@ def test_a_part_that_is_nowhere_stated_is_one_error_that_names_the_host(
     ("variables", "said"),
     [
         ({"activemq_node": 1}, "web1: activemq_node must be text (quote numbers), not '1'"),
-        ({"activemq_pair": "{{ x }}"}, "web1: activemq_pair may hold only letters, digits, - and _"),
-        ({"activemq_group": "../etc"}, "web1: activemq_group may hold only"),
+        ({"activemq_pair": "{{ x }}"}, "web1: activemq_pair may contain only letters, digits, - and _"),
+        ({"activemq_group": "../etc"}, "web1: activemq_group may contain only"),
         ({"activemq_naming_parity": "odd"}, "web1: activemq_naming_parity must be odd-even or even-odd, not 'odd'"),
     ],
 )

@@ -58,10 +58,10 @@ class TestConnectors:
     @pytest.mark.parametrize(
         ("said", "where"),
         [
-            ({"attributes": {"noSuch": True}}, "activemq_connectors[0].attributes has 'noSuch'"),
-            ({"attributes": {"allowLinkStealing": "perhaps"}}, "which is neither true nor false"),
-            ({"attributes": {"maximumProducersAllowedPerConnection": "all"}}, "which is no whole number"),
-            ({"attributes": {"discoveryUri": "vm://x"}}, "which is no URI of multicast discovery"),
+            ({"attributes": {"noSuch": True}}, "activemq_connectors[0].attributes has the unknown option 'noSuch'"),
+            ({"attributes": {"allowLinkStealing": "perhaps"}}, "which is not a boolean"),
+            ({"attributes": {"maximumProducersAllowedPerConnection": "all"}}, "which is not a whole number"),
+            ({"attributes": {"discoveryUri": "vm://x"}}, "which is not a URI of multicast discovery"),
             ({"attributes": ["x"]}, "must be a mapping"),
             ({"attributes": {"updateClusterFilter": "${x}"}}, "activemq_connectors[0].attributes"),
             ({"name": "a b!"}, "activemq_connectors[0].name"),

@@ -119,7 +119,10 @@ def test_pattern_and_letter_come_from_the_file_or_from_variables_of_all(inventor
 
 def test_a_pattern_that_is_said_twice_and_differs_is_an_error(inventory: Path) -> None:
     lay(inventory, "orders-mq01-a", plugin="master_node: b\n", variables="activemq_master_node: a\n")
-    assert "master_node and the variable activemq_master_node differ: set only one of them" in listed(inventory)[1]
+    assert (
+        "option master_node of the inventory file and variable activemq_master_node differ: set only one of them"
+        in listed(inventory)[1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -192,7 +195,7 @@ def test_host_vars_group_vars_and_the_hosts_own_variables_say_what_a_name_does_n
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ("activemq_node: '{{ x }}'\n", "orders-mq01-a: activemq_node may hold only letters and digits"),
+        ("activemq_node: '{{ x }}'\n", "orders-mq01-a: activemq_node may contain only letters and digits"),
         ("activemq_pair: [a]\n", "orders-mq01-a: activemq_pair must be text"),
     ],
 )

@@ -203,7 +203,7 @@ def test_a_vaulted_secret_that_cannot_be_opened_is_named(place: Place) -> None:
     (variables / "all.yml").write_text(done.stdout)
     code, said = place.play("site")
     assert code != 0
-    assert "activemq_network_password is encrypted and cannot be opened" in said
+    assert "activemq_network_password is encrypted, and no vault password decrypts it" in said
     assert not place.hosts.exists()
 
 

@@ -125,10 +125,10 @@ def test_each_variable_is_a_key_of_the_agent() -> None:
         ({"options": {"mb.password": "a"}}, "activemq_agent_options has 'mb.password': use activemq_agent_password"),
         ({"options": {"Cap": 1}}, "activemq_agent_options.Cap is not a key of agent.conf"),
         ({"options": {"log.format": "text\nmb.urls = x:1"}}, "activemq_agent_options.log.format must be one line"),
-        ({"handlers_source": "files/"}, "activemq_agent_handlers_source needs activemq_agent_handlers"),
+        ({"handlers_source": "files/"}, "activemq_agent_handlers_source is set, but activemq_agent_handlers is not"),
         ({"metrics_address": "kiosk"}, "activemq_agent_metrics_address 'kiosk' is not host:port"),
         ({"publish_prefixes": ["a/#"]}, "activemq_agent_publish_prefixes has 'a/#': write the prefix of the events"),
-        ({"tls_key": "/etc/own.key"}, "activemq_agent_tls_certificate and activemq_agent_tls_key go together"),
+        ({"tls_key": "/etc/own.key"}, "only one of activemq_agent_tls_certificate and activemq_agent_tls_key is set"),
     ],
 )
 def test_what_an_agent_cannot_use_is_refused(variables: dict[str, Any], said: str) -> None:

@@ -141,7 +141,11 @@ def test_a_slave_dials_its_one_master_as_told() -> None:
 @pytest.mark.parametrize(
     ("xml", "parent", "said"),
     [
-        ("<broker useJmx='false'/>", "beans", "holds <broker>, and there is one: set parent to broker"),
+        (
+            "<broker useJmx='false'/>",
+            "beans",
+            "contains <broker>, which activemq.xml has already: set parent to broker",
+        ),
         ("<plugins/> and more", "broker", "must be one or more elements"),
         ("more <plugins/>", "broker", "must be one or more elements"),
     ],

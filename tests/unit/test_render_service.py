@@ -526,7 +526,7 @@ def test_a_guard_with_generations_calls_no_command() -> None:
     [
         (None, "activemq_fence is command, so activemq_fence_command must be set"),
         ({"argv": []}, "activemq_fence_command.argv"),
-        ({"argv": ["end-node"]}, "which is no absolute path of a program"),
+        ({"argv": ["end-node"]}, "which is not an absolute path"),
         ({"argv": ["/bin/true"], "timeout": 0}, "activemq_fence_command.timeout"),
         ({"argv": ["/bin/true"], "secrets": {"a b": "x"}}, "is not the name of an environment variable"),
     ],

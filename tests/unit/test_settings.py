@@ -53,7 +53,10 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({"activemq_release": 5.10}, "activemq_release 5.1 was read as a number: write it in quotes"),
+        (
+            {"activemq_release": 5.10},
+            "activemq_release is 5.1, which YAML reads as a number: write the release in quotes",
+        ),
         ({"activemq_ha": "raid"}, "activemq_ha must be 'pure', 'shared-file', 'shared-jdbc' or 'none', not 'raid'"),
         ({"activemq_port_offset": "ten"}, "activemq_port_offset must be a valid integer, not 'ten'"),
         ({"activemq_links": [{"from": "a"}]}, "activemq_links[0].to is missing"),
@@ -95,8 +98,8 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
             "activemq_user must be text, not a list; did you mean activemq_users?",
         ),
         ({"activemq_users": "activemq"}, "activemq_users must be a list; did you mean activemq_user?"),
-        ({"activemq_archive": {"5.18.3": ["/x"]}}, "has for 5.18.3 a value that must be text, not a list"),
-        ({"activemq_users": [{"name": "admin", "password": "admin"}]}, "has the password that the releases ship"),
+        ({"activemq_archive": {"5.18.3": ["/x"]}}, "has an invalid value for 5.18.3: it must be text, not a list"),
+        ({"activemq_users": [{"name": "admin", "password": "admin"}]}, "has the default password of ActiveMQ releases"),
         (
             {"activemq_network_username": "system", "activemq_network_password": "manager"},
             "is a default password of ActiveMQ",
@@ -106,7 +109,7 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
         ({"activemq_store_directory": "/srv/a b"}, "has a space"),
         ({"activemq_extra_files": [{"path": "../x", "content": ""}]}, "must be a path inside"),
         ({"activemq_extra_files": [{"path": ".fleet-manifest.json", "content": ""}]}, "begins with .fleet-"),
-        ({"activemq_broker_attributes": {"useJmx": "${user.home}"}}, "would be evaluated"),
+        ({"activemq_broker_attributes": {"useJmx": "${user.home}"}}, "which starts an expression of Spring or Jinja"),
     ],
 )
 def test_a_bad_value_is_one_line_with_host_and_variable(variables: dict[str, Any], said: str) -> None:
@@ -235,10 +238,13 @@ def test_one_archive_is_for_every_release() -> None:
     [
         ({"5.18.3": "/x"}, "activemq_archive has no entry for activemq_release 5.18.6: it has 5.18.3"),
         ({}, "activemq_archive has no entry for activemq_release 5.18.6: it is empty"),
-        ({5.18: "/x"}, "activemq_archive has the key 5.18, which was read as a number"),
-        ({"5.18": "/x"}, "activemq_archive has the key '5.18', which is no release such as 5.18.6"),
-        ({"5.18.6": 7}, "activemq_archive has for 5.18.6 a value that must be text (quote numbers)"),
-        ({"5.18.6": "${x}"}, "activemq_archive has for 5.18.6 a value that holds '${'"),
+        ({5.18: "/x"}, "activemq_archive has the key 5.18, which YAML reads as a number"),
+        (
+            {"5.18": "/x"},
+            "activemq_archive has the key '5.18', which is not a complete release: write a release such as 5.18.6",
+        ),
+        ({"5.18.6": 7}, "activemq_archive has an invalid value for 5.18.6: it must be text (quote numbers)"),
+        ({"5.18.6": "${x}"}, "activemq_archive has an invalid value for 5.18.6: it contains '${'"),
         (["/x"], "activemq_archive must be text, or a mapping from releases to texts"),
     ],
 )

@@ -225,7 +225,7 @@ def test_an_address_that_is_none_is_wrong_input(vip: str) -> None:
 
 
 def test_a_login_is_name_and_password() -> None:
-    with pytest.raises(SettingsError, match="activemq_vip_username and activemq_vip_password go together"):
+    with pytest.raises(SettingsError, match="only one of activemq_vip_username and activemq_vip_password is set"):
         balanced(hosts("orders-mq01", vip=VIP), {"lb1": {"activemq_vip_username": "look"}})
 
 

@@ -112,7 +112,7 @@ def adopt_files(
         try:
             return check_rendered_fleet(fleet, rendered, schema_of).findings
         except (SchemaUnavailable, ArtifactError) as error:
-            warn(f"not compared with the schema: {error}")
+            warn(f"the rendered files were not compared with the XML schema: {error}")
             return (*fleet.findings, *fleet_findings(fleet, rendered))
 
     agents, known_addresses = read_agents(names), read_addresses(addresses, documents)
@@ -213,8 +213,8 @@ def _propose_instances(proposal: Proposal) -> None:
         if chosen:
             proposal.note(
                 dict.fromkeys(chosen),
-                f"at {address} with others: activemq_instance, and activemq_console_port where the ports differ "
-                "unevenly, are chosen by adopt; set them as they are",
+                f"several brokers have the address {address}: adopt chose activemq_instance, and activemq_console_port "
+                "where the ports differ unevenly; set the values that the hosts use",
             )
 
 
@@ -289,5 +289,5 @@ def _note_missing_settings(proposal: Proposal) -> None:
     proposal.notes.append(
         f"activemq.xml does not contain these settings, so the defaults apply; set them yourself: {heap}"
         "activemq_install, activemq_home, activemq_base, "
-        "activemq_user, activemq_java_home and activemq_java_options, agents and balancers"
+        "activemq_user, activemq_java_home, activemq_java_options, and the variables of agents and load balancers"
     )

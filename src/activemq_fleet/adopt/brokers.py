@@ -82,7 +82,7 @@ def _propose_beans(proposal: Proposal, document: AdoptedDocument) -> None:
     if valid and proposal.set(host, "imports", valid):
         _propose_imported_files(proposal, document, valid)
     if elsewhere := [name for name in imports if name not in valid]:
-        text = f"imports {', '.join(elsewhere)}, as before: nothing of it is copied, and the host must have it"
+        text = f"activemq.xml imports {', '.join(elsewhere)}, which adopt does not copy: the host must have it"
         proposal.note([host], text, is_urgent=True)
     hooked = document.broker.children_of("shutdownHooks")
     classes = [node.get("class") for node in hooked]
@@ -93,7 +93,7 @@ def _propose_beans(proposal: Proposal, document: AdoptedDocument) -> None:
             proposal[host]["log_query"] = True
         else:
             proposal.note(
-                [host], f"logQuery is left out: release {release.text} does not have its class and would not start"
+                [host], f"logQuery is left out: release {release.text} lacks its class, so the broker would not start"
             )
 
 
@@ -116,12 +116,12 @@ def _propose_imported_files(proposal: Proposal, document: AdoptedDocument, impor
     if secret:
         proposal.note(
             [host],
-            f"imports {', '.join(secret)}, not copied because of a password in clear text, or because it cannot be "
-            "checked for one: add it to activemq_extra_files, with its passwords in ansible-vault",
+            f"activemq.xml imports {', '.join(secret)}, which adopt does not copy, because it has a password in clear "
+            "text or cannot be checked for one: add it to activemq_extra_files, with its passwords in ansible-vault",
             is_urgent=True,
         )
     if missing:
-        text = f"imports {', '.join(missing)}: put what is not in the release into activemq_extra_files"
+        text = f"activemq.xml imports {', '.join(missing)}: put what is not in the release into activemq_extra_files"
         proposal.note([host], text, is_urgent=True)
 
 
@@ -132,8 +132,8 @@ def _note_key_stores(proposal: Proposal, document: AdoptedDocument) -> None:
     if relative_paths := [path for path in paths if path and not path.removeprefix("file:").startswith("/")]:
         proposal.note(
             [document.host],
-            f"sslContext names {' and '.join(relative_paths)}, which a new installation has not, "
-            "or with keys that all know: name the files by absolute paths, in activemq_tls or in the fragment",
+            f"sslContext names {' and '.join(relative_paths)}, which a new installation does not have, or has with the "
+            "public example keys of the release: set absolute paths in activemq_tls or in the fragment",
             is_urgent=True,
         )
 
@@ -332,7 +332,7 @@ def propose_users(proposal: Proposal) -> None:
             proposal[document.host]["users"] = users
     if agents:
         proposal.notes.append(
-            f"{', '.join(agents)}: accounts of agents, adopted as activemq_users; put the agents' hosts into "
+            f"{', '.join(agents)}: these accounts of agents are adopted as activemq_users; put the agents' hosts into "
             "activemq_agents instead, each with activemq_agent_username and activemq_agent_password"
         )
 

@@ -94,7 +94,9 @@ def read_document(path: Path, root: Path | None, largest: int, instead: str) -> 
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
     if len(content) > largest:
-        raise InputError(f"{path}: has more than {largest >> 20} MiB: no {path.name} is so long")
+        raise InputError(
+            f"{path}: the file has more than {largest >> 20} MiB, which is too large for {path.name}: check the file"
+        )
     return content
 
 

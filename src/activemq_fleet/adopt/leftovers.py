@@ -90,7 +90,7 @@ def _note_placeholder_settings(proposal: Proposal, document: AdoptedDocument, no
         proposal.note(
             [document.host],
             f"the {node.get('class').rpartition('.')[2] or node.name} sets {', '.join(lost)}, and the rendered "
-            "PropertyPlaceholderConfigurer does not: check the placeholders that rely on it",
+            "PropertyPlaceholderConfigurer does not: check the placeholders that rely on these settings",
             is_urgent=True,
         )
 

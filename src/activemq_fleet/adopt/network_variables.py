@@ -46,7 +46,8 @@ def propose_network(proposal: Proposal) -> None:
     if new_user and linked:
         proposal.note(
             linked,
-            f"links without a login: the rendered links log in as {NEW_USER}, because rendered brokers require a login",
+            f"the links have no user name: the rendered links log in as {NEW_USER}, because rendered brokers require a "
+            "login",
         )
 
 
@@ -151,7 +152,10 @@ class _Network:
                 name = numbered if number == 1 else f"{numbered}-{number}"
             self.outside[bridge.addresses] = name
             self.names_outside.add(name)
-        self.proposal.note([document.host], f"bridge {bridge.name} {why}: it is a link by address in activemq_links")
+        self.proposal.note(
+            [document.host],
+            f"bridge {bridge.name} {why}: activemq_links defines it as a link with an address in place of a host",
+        )
         return self.outside[bridge.addresses]
 
     def _unknown_sharing_reason(self, brokers: Sequence[Broker]) -> str:

@@ -51,8 +51,8 @@ def propose_profiles(proposal: Proposal, shared: Collection[str] = ()) -> None:
             if len(documents) == 1 and "node" not in proposal.naming.stated:
                 proposal.note(
                     [documents[0].host],
-                    f"is the only node of pair {pair} that was given, so it has activemq_ha: none; "
-                    "adopt both files together if there is a second",
+                    f"only this node of pair {pair} was given, so it has activemq_ha: none; "
+                    "if the pair has a second node, adopt both files together",
                 )
             elif len(documents) > 1 and (perhaps := _store_that_may_be_shared(pair, documents)):
                 proposal.note(
@@ -71,8 +71,8 @@ def _note_missing_store_marker(proposal: Proposal, pair: str, documents: Sequenc
     if any(document.preferred is None for document in documents):
         proposal.note(
             [document.host for document in documents],
-            f"the store {store_path(documents[0])} has no marker yet, without which site starts no broker: with the "
-            f"store mounted, write {pair} into the file {STORE_MARKER} in it",
+            f"the store {store_path(documents[0])} has no marker yet, and without it the site playbook starts no "
+            f"broker: mount the store, and write {pair} into its file {STORE_MARKER}",
             is_urgent=True,
         )
 
@@ -185,7 +185,7 @@ def _propose_store(proposal: Proposal, document: AdoptedDocument) -> None:
         proposal.set(document.host, "fence", "guard")
         proposal.note(
             [document.host],
-            "is started by a guard: set activemq_store_directory to what its unit names after --store, "
+            "a guard starts the broker: set activemq_store_directory to the path after --store in its systemd unit, "
             f"unless that is /srv/activemq/{document.identity.pair}",
             is_urgent=True,
         )
@@ -211,8 +211,8 @@ def propose_own_directories(proposal: Proposal) -> None:
     for path, hosts in unknown.items():
         proposal.note(
             hosts,
-            f"the store is {path}: set activemq_store_directory to where that is on the host, or the broker starts "
-            "with an empty store",
+            f"the store is {path}: set activemq_store_directory to the absolute path of this directory on the host; "
+            "without it, the broker starts with an empty store",
             is_urgent=True,
         )
 

@@ -50,7 +50,10 @@ def read_properties(arguments: Sequence[str], hosts: Collection[str]) -> dict[st
             continue
         named = [host for host in hosts if name in (host, host.partition(".")[0])]
         if not named:
-            raise InputError(f"--properties {text}: there is no activemq.xml of {name}: write FILE or HOST=FILE")
+            raise InputError(
+                f"--properties {text}: no activemq.xml of the host {name} was given: write FILE, or HOST=FILE with a "
+                "host whose activemq.xml is given"
+            )
         for host in named:
             properties_by_host[host] |= _read_file(Path(file))
     return {host: common | values for host, values in properties_by_host.items()}
@@ -78,7 +81,10 @@ def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], fi
     def resolved(text: str) -> str:
         value = PLACEHOLDER.sub(lambda match: properties.get(match[1], match[0]), text)
         if len(value) > LONGEST_VALUE and value != text:
-            raise InputError(f"{file}: a value has more than {LONGEST_VALUE} characters with its placeholders replaced")
+            raise InputError(
+                f"{file}: a value has more than {LONGEST_VALUE} characters after its placeholders are replaced: check "
+                "the properties"
+            )
         return value
 
     try:
@@ -127,7 +133,10 @@ def _read_file(path: Path) -> dict[str, str]:
     except OSError as error:
         raise InputError(f"--properties {path}: {error.strerror or error}") from None
     if len(content) > _LARGEST:
-        raise InputError(f"{path}: has more than {_LARGEST >> 20} MiB: no properties file is so long")
+        raise InputError(
+            f"{path}: the file has more than {_LARGEST >> 20} MiB, which is too large for a properties file: check the "
+            "path"
+        )
     lines = split_lines(content.decode(errors="replace"))
     properties = {}
     for number, line in enumerate(map(str.strip, lines), start=1):
@@ -135,6 +144,6 @@ def _read_file(path: Path) -> dict[str, str]:
             continue
         match = _LINE.fullmatch(line)
         if match is None:
-            raise InputError(f"{path}:{number}: is no line NAME=VALUE")
+            raise InputError(f"{path}:{number}: the line is not of the form NAME=VALUE")
         properties[match[1]] = match[2].strip()
     return properties

@@ -87,7 +87,9 @@ def read_sources(
     roots: dict[str, Path | None] = {}
     for host, path, root in files:
         if host in paths and paths[host].resolve() != path.resolve():
-            raise InputError(f"{path}: is the second file for {host}, after {paths[host]}: name one of them")
+            raise InputError(
+                f"{path}: the host {host} has another file already, {paths[host]}: name only one of the files"
+            )
         paths[host], roots[host] = path, root
     chosen = _release_by_host(releases, paths)
     values = read_properties(properties, paths)
@@ -118,9 +120,14 @@ def _source_files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[st
         if root is not None:
             xml_paths = list(files_below(root, ACTIVEMQ_XML))
             if not xml_paths:
-                raise InputError(f"{path}: there is no {ACTIVEMQ_XML} in it: give files of other names as HOST=FILE")
+                raise InputError(
+                    f"{path}: the directory contains no {ACTIVEMQ_XML}: name a file with another name as HOST=FILE"
+                )
             if host and len(xml_paths) > 1:
-                raise InputError(f"{path}: holds {len(xml_paths)} files {ACTIVEMQ_XML}: name the one of {host}")
+                raise InputError(
+                    f"{path}: the directory contains {len(xml_paths)} files {ACTIVEMQ_XML}: write {host}=FILE with the "
+                    "file of the host"
+                )
         elif path.is_file() or path.is_fifo():
             xml_paths = [path]
         else:
@@ -209,7 +216,10 @@ def _release_by_host(arguments: Sequence[str], hosts: Mapping[str, Path]) -> dic
             continue
         named = [host for host in hosts if name in (host, host.partition(".")[0])]
         if not named:
-            raise InputError(f"--release {text}: there is no file of {name}")
+            raise InputError(
+                f"--release {text}: no file of the host {name} was given: write RELEASE, or HOST=RELEASE with a host "
+                "whose file is given"
+            )
         chosen |= dict.fromkeys(named, release)
     return chosen
 
@@ -239,7 +249,7 @@ def _document(
     if identity is None or not _HOST.fullmatch(host):
         raise InputError(
             f"{path}: the host name {host!r} does not match the naming pattern {naming.pattern}: "
-            f"name the host, HOST={path}"
+            f"write HOST={path} with the name of the host, or set --naming-pattern"
         )
     companions = CompanionFiles(root or _tree_of(path))
     content, root_element, remarks = _read(path, root, {**read_credentials(path, companions), **properties})

@@ -72,8 +72,8 @@ def _leave_out_cause(proposal: Proposal, finding: Finding, findings_of: Findings
             return
         variables.update(before)
     raise InputError(
-        f"{finding.host}: {finding.rule}: {finding.message}: the rendered file would have this error, and the original "
-        "does not, so that nothing is written: change the original, and adopt it again"
+        f"{finding.host}: the rendered file would have the error {finding.rule} ({finding.message}), which the "
+        "original does not have, so nothing is written: change the original, and adopt it again"
     )
 
 

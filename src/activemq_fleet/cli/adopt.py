@@ -124,7 +124,8 @@ def check_inventory(directory: Path) -> None:
             files[name] = path.read_bytes()
         if path.is_symlink() or MARK.encode() not in files.get(name, MARK.encode())[:200]:
             raise InputError(
-                f"{directory}: contains {name}, which adopt did not write and would remove; choose another directory"
+                f"{directory}: the directory contains {name}, which adopt did not write and would remove; choose "
+                "another directory"
             )
     if files and not is_unchanged(files):
         raise InputError(f"{directory}: the directory was changed after adopt wrote it; choose another directory")

@@ -70,7 +70,10 @@ def command(
     if until_idle is not None and not follow:
         raise click.UsageError("--until-idle requires --follow")
     if metrics and follow:
-        raise click.UsageError("--metrics and --follow exclude each other: --metrics requires a completed period")
+        raise click.UsageError(
+            "--metrics and --follow cannot be used together, because --metrics requires a completed period: remove one "
+            "of the options"
+        )
     scraped = _scrapes(metrics) if metrics else None
     from activemq_fleet.spark.session import session
 

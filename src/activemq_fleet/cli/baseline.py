@@ -32,14 +32,19 @@ def read_baseline(path: Path) -> Counter[Fingerprint]:
     try:
         content = json.loads(path.read_bytes())
         if content["version"] != _VERSION:
-            raise InputError(f"{path}: the baseline has another version: write it again with --write-baseline")
+            raise InputError(
+                f"{path}: the baseline is in a format that this version of activemq-fleet does not support: write it "
+                "again with --write-baseline"
+            )
         unknown = {str(e["rule"]) for e in content["findings"]} - {*known_rule_ids(), INPUT_ERROR}
         if unknown:
             named = ", ".join(sorted(unknown))
-            raise InputError(f"{path}: no rule has the id {named}: write the baseline again with --write-baseline")
+            raise InputError(
+                f"{path}: the baseline contains rules that do not exist ({named}): write it again with --write-baseline"
+            )
         return Counter((str(e["rule"]), str(e["host"]), str(e["file"]), str(e["message"])) for e in content["findings"])
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise InputError(f"{path}: the baseline cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, KeyError):
         raise InputError(f"{path}: the file is not a baseline: write one with --write-baseline") from None
 

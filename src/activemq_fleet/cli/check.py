@@ -132,9 +132,15 @@ def command(
             "the findings name"
         )
     if diff and output:
-        raise click.UsageError("--diff prints the changes, and writes no --output: set one of both")
+        raise click.UsageError(
+            "--diff and --output cannot be used together, because --diff only prints the changes: remove one of the "
+            "options"
+        )
     if fix and diff:
-        raise click.UsageError("--fix writes the changes and --diff only shows them: set one of both")
+        raise click.UsageError(
+            "--fix and --diff cannot be used together, because --fix writes the changes and --diff only prints them: "
+            "remove one of the options"
+        )
     configuration = find_configuration(Path.cwd()) if use_configuration else CheckConfiguration()
     _check_configured_rules(configuration)
     select, ignore = select or configuration.select, ignore or configuration.ignore

@@ -208,7 +208,10 @@ def print_report(
     (print_long if form == "text" else click.echo)(formatter(form)(report))
     if write_to is not None:
         known = write_baseline(write_to, [finding for finding in report.findings if finding.rule != INPUT_ERROR])
-        echo_to_stderr(f"{write_to}: {counted(known, 'finding')} {'is' if known == 1 else 'are'} known from now on")
+        echo_to_stderr(
+            f"{write_to}: the baseline contains {counted(known, 'finding')}; later checks with --baseline do not fail "
+            "because of them"
+        )
     if not_read:
         return 2
     if write_to is not None:

@@ -97,7 +97,7 @@ def read_file(path: Path) -> bytes:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     if len(data) > _LARGEST:
-        raise InputError(f"{path}: has more than {_LARGEST >> 20} MiB: this is too large for an activemq.xml")
+        raise InputError(f"{path}: the file has more than {_LARGEST >> 20} MiB: this is too large for an activemq.xml")
     return data
 
 

@@ -58,11 +58,11 @@ def read_configuration(path: Path) -> CheckConfiguration:
     """Return the settings of one file. Raises InputError for one that cannot be read or used."""
     table = _table_of(path)
     if table is None:
-        raise InputError(f"{path}: has no table [tool.{_TABLE}]")
+        raise InputError(f"{path}: the file has no table [tool.{_TABLE}]")
     for key in table:
         if key not in _KEYS:
             near = difflib.get_close_matches(key, _KEYS, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(_KEYS)}"
+            hint = f"did you mean {near[0]}?" if near else f"the settings are {', '.join(_KEYS)}"
             raise InputError(f"{position_of_setting(path, key)}: {key} is not a setting: {hint}")
         if not _has_its_form(key, table[key]):
             raise InputError(f"{position_of_setting(path, key)}: {key} must be {_FORMS[key]}")
@@ -80,19 +80,22 @@ def _table_of(path: Path) -> Mapping[str, Any] | None:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise InputError(f"{path}: the file cannot be read: {error.strerror}") from None
     except UnicodeError as error:
-        raise InputError(f"{path}: is not UTF-8: {error}") from None
+        raise InputError(f"{path}: the file is not UTF-8 text: {error}") from None
     except tomllib.TOMLDecodeError as error:
         match = _TOML_LINE.search(str(error))
         line = match[1] if match else len(split_lines(path.read_text(encoding="utf-8")))
-        raise InputError(f"{path}:{line}: is not TOML: {error}") from None
+        raise InputError(f"{path}:{line}: the file is not valid TOML: {error}") from None
     if path.name != _PYPROJECT:
         return content
     tools = content.get("tool")
     table = tools.get(_TABLE) if isinstance(tools, dict) else None
     if table is not None and not isinstance(table, dict):
-        raise InputError(f"{position_of_setting(path, _TABLE)}: {_TABLE} must be a table: [tool.{_TABLE}]")
+        raise InputError(
+            f"{position_of_setting(path, _TABLE)}: tool.{_TABLE} must be a table: write the settings below "
+            f"[tool.{_TABLE}]"
+        )
     return table
 
 

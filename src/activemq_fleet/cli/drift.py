@@ -71,4 +71,4 @@ def _show(result: DriftResult, output: str) -> None:
     ):
         if number:
             echo(f"{what}: {shorten_list([printable(host) for host in hosts], number, most=_MOST_SHOWN)}")
-    echo(f"{output}: {counted(len(result.hosts), 'host')} with differences, {result.same_hosts} as planned")
+    echo(f"{output}: {counted(len(result.hosts), 'host')} with differences from the plan, {result.same_hosts} without")

@@ -51,7 +51,9 @@ def _outcome_of(error: BaseException) -> tuple[int, list[str]]:
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
             return 2, [_line(f"{where}{error.strerror}")]
         case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _OF_THE_LAB:
-            return 2, [_line(f"the lab needs {error.name}: {install_hint('lab')}")]
+            return 2, [
+                _line(f"the lab needs Python packages that are not installed ({error.name}): {install_hint('lab')}")
+            ]
         case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _OF_THE_PIPELINE:
             return 2, [_line(f"this command needs {error.name}: {install_hint('pipeline')}")]
     what = f"{type(error).__name__}: {error}"

@@ -39,12 +39,18 @@ def broker_files_below(paths: Iterable[Path]) -> list[Path]:
         below = list(islice(_below(path), _MOST_FILES + 1)) if is_directory else [path]
         if not below:
             raise InputError(
-                f"{path}: the directory has no activemq.xml, and no file with a <broker> of ActiveMQ: name the file"
+                f"{path}: the directory has no activemq.xml, and no file with a <broker> of ActiveMQ: name another "
+                "directory, or the file"
             )
         if len(below) > _MOST_FILES:
-            raise InputError(f"{path}: has more than {_MOST_FILES} files with a broker: name a directory below it")
+            raise InputError(
+                f"{path}: the directory has more than {_MOST_FILES} files with a <broker>: name a subdirectory"
+            )
         if is_directory and sum(map(_size_of, below)) > _MOST_BYTES:
-            raise InputError(f"{path}: has more than {_MOST_BYTES >> 20} MiB of such files: name a directory below it")
+            raise InputError(
+                f"{path}: the directory has more than {_MOST_BYTES >> 20} MiB of files with a <broker>: name a "
+                "subdirectory"
+            )
         files |= dict.fromkeys(below)
     return list(files)
 
@@ -82,7 +88,10 @@ def _has_broker(path: Path) -> bool:
 
 def _refuse(error: OSError) -> NoReturn:
     """Raise InputError for a directory that cannot be listed; passing over it would hide its files from the check."""
-    raise InputError(f"{error.filename}: {error.strerror}: allow this account to read it, or name the other files")
+    raise InputError(
+        f"{error.filename}: the directory cannot be listed: {error.strerror}: allow this account to read it, or name "
+        "the other files"
+    )
 
 
 def read_release_rules(path: Path) -> Rules:
@@ -90,15 +99,20 @@ def read_release_rules(path: Path) -> Rules:
     try:
         lines = split_lines(read_given_file(path, _MOST_BYTES).decode())
     except (OSError, UnicodeError) as error:
-        raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
+        raise InputError(
+            f"{path}: the file cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}"
+        ) from None
     rules = []
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()
         if words and len(words) != 2:
-            raise InputError(f"{path}, line {number}: write a pattern of file names and a release: conf/*.xml 5.18.3")
+            raise InputError(
+                f"{path}, line {number}: write a pattern of file names and a release, such as: conf/*.xml 5.18.3"
+            )
         if words and not PurePath(words[0]).name:
             raise InputError(
-                f"{path}, line {number}: {words[0]} is not a pattern of file names: write conf/*.xml 5.18.3"
+                f"{path}, line {number}: {words[0]} is not a pattern of file names: write a pattern and a release, "
+                "such as: conf/*.xml 5.18.3"
             )
         if words:
             rules.append((words[0], words[1]))
@@ -121,8 +135,9 @@ def releases_of_files(paths: Sequence[Path], release: str | None, rules: Rules) 
             release_by_file[path] = text
     if unknown:
         raise InputError(
-            f"--release is missing: no jar around {shorten_list(unknown)} shows which release reads it: "
-            "set --release 5.18.3 for all, or --release-from FILE with lines such as conf/*.xml 5.18.3"
+            f"--release is missing: no jar near {shorten_list(unknown)} shows the release of its broker. "
+            "Set --release, such as --release 5.18.3, if all files have the same release, or --release-from FILE with "
+            "lines of a file name pattern and a release, such as: conf/*.xml 5.18.3"
         )
     return release_by_file
 

@@ -57,7 +57,10 @@ def command(inventory: InventoryOptions, output: Path, status: Path | None) -> i
 
         states, findings = read_states(status.read_text(encoding="utf-8", errors="replace"), str(status))
         if states and not any(broker.host in states for broker in fleet.brokers):
-            raise InputError(f"{status} contains none of the brokers in this inventory")
+            raise InputError(
+                f"{status} contains no broker of this inventory: set --status to the output of `status --format json` "
+                "for the same inventory"
+            )
         shown = replace(fleet, findings=findings)
     with ACTIVITY.during("Drawing the fleet"):
         write_file(output, writers[output.suffix](shown, states).encode())

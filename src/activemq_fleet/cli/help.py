@@ -32,7 +32,9 @@ def command(context: click.Context, topic: tuple[str, ...]) -> int:
     usage = _usage_of(root, topic)
     if name not in help_page_names():
         if usage is None and name in _command_names(root):
-            raise InputError(f"{name} has no subcommand {' '.join(section)}: `activemq-fleet help {name}` lists them")
+            raise InputError(
+                f"{name} has no subcommand {' '.join(section)}: `activemq-fleet help {name}` lists its subcommands"
+            )
         if usage is None:
             raise InputError(_unknown_topic(name, [*_command_names(root), *help_page_names()]))
         print_long(usage)
@@ -70,7 +72,7 @@ def _command_names(root: click.Context) -> list[str]:
 def _unknown_topic(name: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
-    return f"no command or topic has the name {name}: {hint}`activemq-fleet help` lists them"
+    return f"no command or topic has the name {name}: {hint}`activemq-fleet help` lists all"
 
 
 def _near_section(section: Sequence[str], names: Sequence[str]) -> str:

@@ -68,7 +68,9 @@ def command(hosts: tuple[str, ...], release: str, output: Path, archive: Path | 
 def check_empty(directory: Path) -> None:
     """Raise InputError unless a directory is absent or empty."""
     if names := sorted(path.name for path in paths_in(directory)):
-        raise InputError(f"{directory}: contains {names[0]}, which init would replace: set another directory with -o")
+        raise InputError(
+            f"{directory}: the directory contains {names[0]}, which init would replace: set another directory with -o"
+        )
 
 
 def _sha512(path: Path) -> str:

@@ -97,7 +97,7 @@ def down_command(lab: Lab) -> None:
     if lab.exists:
         echo_to_stderr(f"stores and logs are kept in {lab.directory}; remove them with: rm -r {lab.directory}")
     else:
-        warn(f"there is no lab in {lab.directory}: set --dir, or the inventory of lab up")
+        warn(f"there is no lab in {lab.directory}: set --dir to its directory, or -i to the inventory of `lab up`")
 
 
 @command.command("status", short_help="Show the state of each broker.")
@@ -108,7 +108,10 @@ def status_command(lab: Lab, form: str) -> None:
     status = lab.status()
     others = ", ".join(lab.other_sources())
     if others:
-        warn(f"{lab.directory} is the lab of {others}: set that inventory, or run lab up with the current inventory")
+        warn(
+            f"{lab.directory} is the lab of the inventory {others}: set -i to it, or run `lab up` with the current "
+            "inventory"
+        )
     _print(status, form)
 
 

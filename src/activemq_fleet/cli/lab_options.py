@@ -24,7 +24,7 @@ def require_packages(who: str, *names: str) -> None:
     """Raise InputError if a package of the extra ``lab`` is missing; the text begins with ``who`` ("the lab needs")."""
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
-        raise InputError(f"{who} {' and '.join(missing)}: {install_hint('lab')}")
+        raise InputError(f"{who} Python packages that are not installed ({', '.join(missing)}): {install_hint('lab')}")
 
 
 def _open_lab(inventory: InventoryOptions, directory: str | None) -> Lab:

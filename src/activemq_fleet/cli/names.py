@@ -42,7 +42,7 @@ def command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str, **co
     if not hosts:
         inventory = inventory.or_configured()
     if not (hosts or inventory):
-        raise click.UsageError("no hosts: name hosts, or set an inventory with -i")
+        raise click.UsageError("no host is named: name hosts, or set -i INVENTORY")
     stated = {f"activemq_{name}": value for name, value in convention.items() if value is not None}
     variables = _variables(hosts, inventory, stated)
     rows = [_row(host, host_variables) for host, host_variables in variables.items()]
@@ -86,7 +86,7 @@ def _variables(
         host_variables[PATTERN_VARIABLE] for host_variables in known.values() if host_variables.get(PATTERN_VARIABLE)
     }
     if len(patterns) > 1:
-        raise InputError(f"{PATTERN_VARIABLE} differs between hosts: set it once, for all")
+        raise InputError(f"{PATTERN_VARIABLE} differs between hosts: set it once, for all hosts")
     common = {PATTERN_VARIABLE: next(iter(patterns), None)}
     return {host: {**common, **known.get(host, {}), **stated} for host in (hosts or known)}
 

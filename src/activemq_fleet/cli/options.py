@@ -131,7 +131,8 @@ def _required_inventory(
     inventory = InventoryOptions(sources, extra_vars, vault_ids, vault_password_files).or_configured()
     if not inventory:
         raise click.UsageError(
-            "Missing option '-i': name an inventory with it, in ANSIBLE_INVENTORY, or as inventory in ansible.cfg"
+            "Missing option '-i': set an inventory with -i, in the environment variable ANSIBLE_INVENTORY, or as "
+            "inventory in ansible.cfg"
         )
     return inventory
 
@@ -177,14 +178,19 @@ def _session_options(
     from activemq_fleet.spark.options import SessionOptions
 
     if master and remote:
-        raise click.UsageError("--master and --remote exclude each other: a cluster, or a Spark Connect server")
+        raise click.UsageError(
+            "--master and --remote cannot be used together: set --master for a cluster, or --remote for a Spark "
+            "Connect server"
+        )
     return SessionOptions(master, remote, dict(map(_spark_setting, conf)), archives, progress)
 
 
 def _spark_setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise click.UsageError(f"--conf {text}: is not NAME=VALUE, such as spark.executor.memory=4g")
+        raise click.UsageError(
+            f"--conf {text}: the value is not of the form NAME=VALUE, such as spark.executor.memory=4g"
+        )
     return name.strip(), value
 
 

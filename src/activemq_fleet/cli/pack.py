@@ -33,6 +33,6 @@ def command(output: Path, python_prefix: str | None) -> int:
         packed = pack_environment(output, python_prefix)
     echo(
         f"{packed.archive}: {len(packed.distributions)} packages, {packed.megabytes:.0f} MB; "
-        f"executors need {packed.python} (another place: --python-prefix)"
+        f"every executor needs {packed.python}; set --python-prefix if its Python has another prefix"
     )
     return 0

@@ -78,9 +78,9 @@ def command(
     if not hosts:
         inventory = inventory.or_configured()
     if bool(hosts) == bool(inventory):
-        raise click.UsageError("no hosts: set --hosts FILE, or -i INVENTORY")
+        raise click.UsageError("plan reads the hosts from one source: set either --hosts FILE or -i INVENTORY")
     if since and anew:
-        raise click.UsageError("--since and --anew exclude each other")
+        raise click.UsageError("--since and --anew cannot be used together: remove one of the options")
     with session("plan", spark) as running:
         options = PlanOptions(
             content=not without_content,

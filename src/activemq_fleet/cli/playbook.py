@@ -50,7 +50,8 @@ def _program() -> str:
     program = str(beside) if beside.exists() else shutil.which("ansible-playbook")
     if program is None:
         raise InputError(
-            f"ansible-playbook is neither next to {sys.executable} nor in PATH. The library's wheel installs it: "
+            f"ansible-playbook is not installed: PATH and the directory of {sys.executable} lack it. Install it with "
+            "the library: "
             f"{install_hint()}"
         )
     return program

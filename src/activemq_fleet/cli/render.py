@@ -61,9 +61,11 @@ def check_directory(directory: Path) -> None:
     """Raise InputError unless ``directory`` is absent, empty, or holds only files that ``render`` wrote."""
     names = {path.name for path in paths_in(directory)}
     if names and _INDEX not in names:
-        raise InputError(f"{directory}: is not empty and was not written by render; choose another directory")
+        raise InputError(
+            f"{directory}: the directory is not empty and was not written by render; choose another directory"
+        )
     if foreign := sorted(names - _OURS):
         raise InputError(
-            f"{directory}: contains {foreign[0]}, which render did not write and would remove; "
+            f"{directory}: the directory contains {foreign[0]}, which render did not write and would remove; "
             "move it away, or choose another directory"
         )

@@ -64,7 +64,7 @@ def _matching_ids(text: str, known: Sequence[str]) -> list[str]:
     # Of ids as near as others the one with the most characters in their places is the likely one.
     likely = max(near, key=lambda rule: sum(map(str.__eq__, rule, name)), default=None)
     hint = f"did you mean {likely}? " if likely else ""
-    raise InputError(f"no rule has the id {text}: {hint}`activemq-fleet rule` lists all")
+    raise InputError(f"no rule has the id {text}: {hint}`activemq-fleet rule` lists all rules")
 
 
 def _to_dict(rule: DescribedRule) -> dict[str, Any]:

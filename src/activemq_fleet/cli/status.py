@@ -104,7 +104,7 @@ def command(form: str, html: Path | None, watch: float | None, wide: bool, **que
 def _ask_and_show(question: _Question, form: str, html: Path | None, watch: float | None, *, wide: bool) -> int:
     """Show the status, with ``watch`` again and again, every so many seconds; return the exit code."""
     if form == "nagios" and not question.name:
-        raise InputError("--format nagios requires one HOST: name it")
+        raise InputError("--format nagios reports on a single host: name one HOST")
     gather = _gatherer(question)
     while True:
         prompts = question.inventory.prompts or _PROMPTING.search(question.ansible) is not None

@@ -89,7 +89,7 @@ def behind_command(directory: Path, form: str) -> None:
         more = "".join(f"  {printable(row[key])}" for key in ("event", "transaction") if key in row)
         echo(f"generation {row['generation']}  {printable(row['destination'])}  {printable(row['message'])}{more}")
     if not rows:
-        echo("no message is left in an old generation")
+        echo("the store has no messages that only an old generation contains")
 
 
 @command.command("replay", short_help="Send the messages to the pair.")
@@ -126,7 +126,7 @@ def replay_command(
 
     numbers = _run_as_owner(directory, lambda: _open_fenced(directory).kept_generations())
     if not numbers:
-        echo("no message is left in an old generation")
+        echo("the store has no messages that only an old generation contains")
         return
     login = Login(username, _password(username, password_file))
     context = ssl.create_default_context(cafile=ca_file)
@@ -134,9 +134,12 @@ def replay_command(
     for number in numbers:
         replay = partial(_replay_generation, directory, number, addresses, login, context)
         sent, in_doubt = _run_as_owner(directory, replay, ReplayError)
-        echo(f"generation {number}: {sent} messages were sent")
+        echo(f"generation {number} of the store: {sent} messages were sent to the pair")
         if in_doubt:
-            echo(f"generation {number} is kept: {in_doubt} messages depend on an undecided XA transaction")
+            echo(
+                f"generation {number} of the store is kept: {in_doubt} of its messages depend on an undecided XA "
+                "transaction"
+            )
     for sentence in _run_as_owner(directory, partial(_remove_generations, directory), ReplayError):
         echo(sentence)
 
@@ -189,7 +192,9 @@ def _open_fenced(directory: Path) -> SharedStore:
     from activemq_fleet.node.fence.shared_store import FenceError, SharedStore
 
     if not (directory / "fence" / "claims").is_dir():
-        raise FenceError("this is not a fenced store: name the pair's activemq_store_directory")
+        raise FenceError(
+            "the directory is not a fenced store: name the activemq_store_directory of a pair that sets activemq_fence"
+        )
     return SharedStore(str(directory))
 
 
@@ -222,4 +227,4 @@ def _connect(addresses: Sequence[tuple[Address, bool]], login: Login, context: s
             return Replay(address, login, context if tls else None, account=os.geteuid())
         except OSError as error:
             refusals.append(f"{join(*address)}: {error.strerror or error}")
-    raise FenceError(f"no node accepts the messages: {'; '.join(refusals)}")
+    raise FenceError(f"no address in --to accepts a connection: {'; '.join(refusals)}")

@@ -117,8 +117,9 @@ def _with_extra_files(broker: Broker, files: dict[str, bytes]) -> dict[str, byte
         taken = (*files, *reserved)
         if any(f"{path}/".startswith(f"{extra.path}/") or extra.path.startswith(f"{path}/") for path in taken):
             raise SettingsError(
-                f"{broker.host}: activemq_extra_files[{position}].path is {extra.path!r}, where a file is already: "
-                "use activemq_broker_attributes or activemq_xml_fragments, or another path"
+                f"{broker.host}: activemq_extra_files[{position}].path is {extra.path!r}, which conflicts "
+                "with another file of the broker: set another path, or change activemq.xml with "
+                "activemq_broker_attributes or activemq_xml_fragments"
             )
         files[extra.path] = extra.content.encode()
     return files

@@ -194,13 +194,15 @@ def _realm_password(password: str, place: str) -> str:
     with OBF:, MD5: or CRYPT: as an encoded one (Jetty's HashLoginService and Credential, 7 to 9).
     """
     if password.startswith("OBF:"):
-        raise SettingsError(f"{place} begins with OBF:, which Jetty decodes: choose another for the web console")
+        raise SettingsError(
+            f"{place} begins with OBF:, which Jetty decodes: choose another password for the web console"
+        )
     if "," not in password and password == password.strip() and not password.startswith(_READ_AS_CODE):
         return password
     if not password.isascii():
         raise SettingsError(
-            f"{place} has a comma or spaces around it and letters beyond ASCII, "
-            "which the web console's accounts cannot hold: choose another"
+            f"{place} contains non-ASCII characters, and a comma, spaces around it or a prefix such as MD5:, "
+            "which the account file of the web console cannot hold together: choose another password"
         )
     return "OBF:" + _obfuscate(password)
 

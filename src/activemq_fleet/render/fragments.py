@@ -47,7 +47,10 @@ def merge_fragments(document: bytes, broker: Broker) -> bytes:
         parent = _find_or_create_parent(root, names, where)
         for element in elements:
             if element.tag == _BROKER and parent is root:
-                raise SettingsError(f"{where}.xml holds <broker>, and there is one: set parent to broker")
+                raise SettingsError(
+                    f"{where}.xml contains <broker>, which activemq.xml has already: set parent to broker, and write "
+                    "only its child elements"
+                )
             (_put_property if len(names) % 2 else _put_bean)(parent, element)
     etree.indent(root)
     return etree.tostring(root.getroottree(), xml_declaration=True, encoding="UTF-8") + b"\n"
@@ -61,7 +64,7 @@ def _parse(fragment: FragmentSettings, where: str) -> list[etree._Element]:
     except (etree.XMLSyntaxError, UnicodeEncodeError, ValueError) as error:
         raise SettingsError(f"{where}.xml is not well-formed XML: {error}") from None
     if any(isinstance(node, etree._Entity) for node in root.iter()):
-        raise SettingsError(f"{where}.xml declares or uses an entity: write the text itself")
+        raise SettingsError(f"{where}.xml declares or uses an XML entity: replace the entity by its text")
     elements = [child for child in root if isinstance(child.tag, str)]
     if not elements or any((text or "").strip() for text in (root.text, *(child.tail for child in root))):
         raise SettingsError(f"{where}.xml must be one or more elements, such as <plugins>…</plugins>")

@@ -51,7 +51,8 @@ def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
         if text and not _PASSWORD.fullmatch(text):
             raise SettingsError(
                 f"{broker.host}: activemq_jmx.users[{position}].password has a space, a backslash or a letter beyond "
-                "ASCII, or begins with one of # ! = :, which the JVM's password file cannot hold: choose another"
+                "ASCII, or begins with one of # ! = :, which the JVM's password file cannot hold: choose another "
+                "password"
             )
     shown = [
         (user, secrets.show(f"activemq_jmx.users[{position}].password", user.password))

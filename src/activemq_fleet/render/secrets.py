@@ -33,8 +33,9 @@ class Secrets:
             return f"@{variable}@"
         if isinstance(value, SecretStr):
             return value.get_secret_value()
-        what = "is not set" if value is None else "is encrypted and cannot be opened"
-        raise SettingsError(
-            f"{self.host}: {variable} {what}: its value is needed to deploy; "
-            "set it, or pass the vault password that decrypts it"
+        problem = (
+            "is not set, but the deployed files need its value: set it"
+            if value is None
+            else "is encrypted, and no vault password decrypts it: set --vault-password-file or --vault-id"
         )
+        raise SettingsError(f"{self.host}: {variable} {problem}")

@@ -84,12 +84,12 @@ class Schema:
             root = etree.fromstring(xsd, reader)
             if root.get("targetNamespace") != CORE:
                 msg = f"it describes {root.get('targetNamespace') or root.tag!r}, not {CORE}"
-                raise SchemaUnavailable(f"not a schema of ActiveMQ: {msg}")
+                raise SchemaUnavailable(f"the file is not an XML schema of ActiveMQ: {msg}")
             for namespace in STUBS:
                 root.insert(0, root.makeelement(f"{_XS}import", namespace=namespace, schemaLocation=namespace))
             self._compiled = etree.XMLSchema(_with_ranges_of_java(root))
         except (etree.XMLSyntaxError, etree.XMLSchemaParseError) as error:
-            raise SchemaUnavailable(f"not a schema of ActiveMQ: {error}") from None
+            raise SchemaUnavailable(f"the file is not an XML schema of ActiveMQ: {error}") from None
         self.model = Model(root)
 
     def is_valid(self, document: XmlDocument) -> bool:

@@ -116,7 +116,9 @@ class AgentSettings(BaseModel):
     @model_validator(mode="after")
     def _check_agent_settings(self) -> Self:
         if (self.agent_tls_certificate is None) != (self.agent_tls_key is None):
-            raise ValueError("activemq_agent_tls_certificate and activemq_agent_tls_key go together")
+            raise ValueError(
+                "only one of activemq_agent_tls_certificate and activemq_agent_tls_key is set: set both, or neither"
+            )
         if self.agent_wheelhouse and self.agent_package:
             raise ValueError("activemq_agent_wheelhouse and activemq_agent_package are both set: set one of them")
         if wrong := next((prefix for prefix in self.agent_publish_prefixes if prefix.endswith("#")), None):
@@ -125,7 +127,10 @@ class AgentSettings(BaseModel):
                 "for events a/b/EVENT; the wildcard + is allowed for a level, # is not"
             )
         if self.agent_handlers_source and not self.agent_handlers:
-            raise ValueError("activemq_agent_handlers_source needs activemq_agent_handlers, the directory on the host")
+            raise ValueError(
+                "activemq_agent_handlers_source is set, but activemq_agent_handlers is not: set it to the directory on "
+                "the host"
+            )
         for key in sorted(self.agent_options):
             better = COMPUTED.get(key) or (f"use activemq_agent_{VARIABLES[key]}" if key in VARIABLES else None)
             if better:

@@ -18,7 +18,9 @@ def _check_vip(text: str) -> str:
     try:
         address = ipaddress.ip_address(text.removeprefix("[").removesuffix("]"))
     except ValueError:
-        raise ValueError("must be an IP address such as 10.0.0.100, without a name or a prefix length") from None
+        raise ValueError(
+            "must be an IP address such as 10.0.0.100, not a host name, and without a prefix length such as /24"
+        ) from None
     if address.is_multicast or address.is_unspecified or "%" in text:
         raise ValueError("must be an address of a single host, not a multicast or unspecified address")
     return str(address)
@@ -47,5 +49,5 @@ class BalancerSettings(BaseModel):
     @model_validator(mode="after")
     def _check_vip_login(self) -> Self:
         if (self.vip_username is None) != (self.vip_password is None):
-            raise ValueError("activemq_vip_username and activemq_vip_password go together")
+            raise ValueError("only one of activemq_vip_username and activemq_vip_password is set: set both, or neither")
         return self

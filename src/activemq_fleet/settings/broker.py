@@ -88,7 +88,7 @@ class UserSettings(NetworkModel):
     @model_validator(mode="after")
     def _refuse_default_credentials(self) -> Self:
         if _has_default_password(self.name, self.password):
-            raise ValueError(f"user {self.name} has the password that the releases ship: set another")
+            raise ValueError(f"user {self.name} has the default password of ActiveMQ releases: set another password")
         return self
 
 
@@ -130,7 +130,10 @@ class FenceCommandSettings(NetworkModel):
     @model_validator(mode="after")
     def _is_a_path(self) -> Self:
         if not self.argv[0].startswith("/"):
-            raise ValueError(f"argv begins with {self.argv[0]!r}, which is no absolute path of a program")
+            raise ValueError(
+                f"argv begins with {self.argv[0]!r}, which is not an absolute path: write the absolute path of the "
+                "program"
+            )
         return self
 
 

@@ -37,12 +37,14 @@ class ElementSettings(BaseModel):
     def _refuse_double_settings(self) -> Self:
         if double := _first_double([(policy.kind, policy.destination) for policy in self.destination_policies]):
             name = " ".join(filter(None, double))
-            raise ValueError(f"activemq_destination_policies has {name} twice: make one entry of both")
+            raise ValueError(f"activemq_destination_policies has two entries for {name}: merge them into one")
         if double := _first_double([(virtual.type, virtual.name) for virtual in self.virtual_destinations]):
-            raise ValueError(f"activemq_virtual_destinations has {double[0]} {double[1]} twice: make one entry of both")
+            raise ValueError(
+                f"activemq_virtual_destinations has two entries for {double[0]} {double[1]}: merge them into one"
+            )
         limits = sorted(self.model_fields_set & set(_LIMITS))
         if self.usage is not None and limits:
-            raise ValueError(f"activemq_usage and activemq_{limits[0]} are both set: keep activemq_usage")
+            raise ValueError(f"activemq_usage and activemq_{limits[0]} are both set: set only activemq_usage")
         return self
 
     def xml_beans(self) -> Iterator[tuple[str, XmlBean]]:

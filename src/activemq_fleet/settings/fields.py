@@ -42,7 +42,7 @@ def check_text(text: str) -> str:
         raise ValueError("has a control character: remove it")
     for mark in _EVALUATED:
         if mark in text:
-            raise ValueError(f"holds {mark!r}, which would be evaluated: remove it")
+            raise ValueError(f"contains {mark!r}, which starts an expression of Spring or Jinja: remove it")
     return text
 
 
@@ -61,7 +61,10 @@ def _check_filled(text: str) -> str:
 def _check_loaded(text: str) -> str:
     match = _LOADED.search(text)
     if match:
-        raise ValueError(f"holds {match[0]!r}, for which a broker starts another or loads a file: remove it")
+        raise ValueError(
+            f"contains the URI scheme {match[0]!r}, which makes the broker start another broker or load a file: remove "
+            "it"
+        )
     return text
 
 
@@ -76,7 +79,10 @@ def check_path(text: str) -> str:
     if not text.startswith("/") or ".." in text.split("/"):
         raise ValueError("must be an absolute path without '..'")
     if re.search(r"[\s\"'`$;&|<>*?\\%:,!#{}()\[\]]", text):
-        raise ValueError("has a space or a character that shells, units or Java read as more than text")
+        raise ValueError(
+            "has a space or a character with a meaning in shells, systemd units or Java: use letters, digits, / . _ "
+            "and -"
+        )
     return text if text == "/" else text.rstrip("/")
 
 
@@ -137,7 +143,9 @@ def split_words(value: Any) -> Any:
 
 def _no_float(value: Any) -> Any:
     if isinstance(value, float | int) and not isinstance(value, bool):
-        raise ValueError(f"{value} was read as a number: write it in quotes ('5.10' and 5.10 differ)")
+        raise ValueError(
+            f"is {value}, which YAML reads as a number: write the release in quotes, because 5.10 without quotes is 5.1"
+        )
     return value
 
 
@@ -156,11 +164,11 @@ def text_by_release(check: Callable[[str], str]) -> PlainValidator:
 
     def _check_entry(key: Any, text: Any) -> str:
         if not isinstance(text, str):
-            raise ValueError(f"has for {key} a value that {text_required(text)}")
+            raise ValueError(f"has an invalid value for {key}: it {text_required(text)}")
         try:
             return check(str(text))
         except ValueError as error:
-            raise ValueError(f"has for {key} a value that {error}") from None
+            raise ValueError(f"has an invalid value for {key}: it {error}") from None
 
     return PlainValidator(read, json_schema_input_type=str | dict[str, str])
 
@@ -168,17 +176,17 @@ def text_by_release(check: Callable[[str], str]) -> PlainValidator:
 def _check_release(key: Any) -> str:
     if not isinstance(key, str):
         raise ValueError(
-            f"has the key {key}, which was read as a number: write releases whole and in quotes ('5.18.6')"
+            f"has the key {key}, which YAML reads as a number: write a complete release in quotes, such as '5.18.6'"
         )
     if not re.fullmatch(r"\d+\.\d+\.\d+", key, re.ASCII):
-        raise ValueError(f"has the key {key[:60]!r}, which is no release such as 5.18.6")
+        raise ValueError(f"has the key {key[:60]!r}, which is not a complete release: write a release such as 5.18.6")
     return str(key)
 
 
 def check_sha512(text: str) -> str:
     """Return the text when it is a hexadecimal SHA-512; raise ValueError otherwise."""
     if not re.fullmatch("[0-9a-fA-F]{128}", text):
-        raise ValueError("must be 128 hexadecimal digits")
+        raise ValueError("must be a SHA-512 checksum of 128 hexadecimal digits")
     return text
 
 
@@ -310,13 +318,19 @@ def _check_filter(text: str) -> str:
     levels = text.split("/")
     for position, level in enumerate(levels):
         if ("#" in level and (level != "#" or position != len(levels) - 1)) or ("+" in level and level != "+"):
-            raise ValueError("is not an MQTT topic filter: + must be a whole level, # the whole last level")
+            raise ValueError(
+                "is not an MQTT topic filter: use + only as a complete level (a/+/b), and # only as the complete last "
+                "level (a/#)"
+            )
     return text
 
 
 MqttFilter = Annotated[
     str,
-    text_matching(r"[^\s,;\"'${}\x00-\x1f]+", "is not an MQTT topic filter"),
+    text_matching(
+        r"[^\s,;\"'${}\x00-\x1f]+",
+        "is not an MQTT topic filter such as a/+/b or a/#: remove spaces, quotes and the characters , ; $ { }",
+    ),
     AfterValidator(_check_filter),
 ]
 
@@ -326,7 +340,9 @@ def check_relative_path(path: str) -> str:
     if path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/")):
         raise ValueError("must be a path inside the broker's configuration, such as conf/extra.xml")
     if path.startswith(".fleet-"):
-        raise ValueError("begins with .fleet-, as files of the deployment itself do: choose another name")
+        raise ValueError(
+            "begins with .fleet-, which is reserved for files that the deployment writes: choose another name"
+        )
     check_path("/" + path)
     return path
 
@@ -335,7 +351,7 @@ def _check_import(text: str) -> str:
     if ".." in text.split("/"):
         raise ValueError("must be a file in the directory of activemq.xml, without '..'")
     if "jetty" in text:
-        raise ValueError("is the console's file: activemq_console decides about it")
+        raise ValueError("is a file of the web console: remove it, and set activemq_console to true or false")
     return text
 
 
@@ -354,5 +370,5 @@ def check_encodable(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("holds half a character (a lone surrogate): remove it") from None
+        raise ValueError("contains half of a character (an unpaired UTF-16 surrogate): remove it") from None
     return text

@@ -74,7 +74,9 @@ class StoreTuning(RefusingBean):
     @model_validator(mode="after")
     def _archive_has_a_place(self) -> Self:
         if self.archive_data_logs and self.directory_archive is None:
-            raise ValueError("archives the journal's files, but the directory is missing: set directory_archive")
+            raise ValueError(
+                "sets archive_data_logs, but not the directory for the archived files: set directory_archive"
+            )
         return self
 
 
@@ -108,13 +110,16 @@ class DestinationStore(XmlBean):
     @model_validator(mode="after")
     def _check_sets_something(self) -> Self:
         if (self.destination is None) != (self.kind is None):
-            raise ValueError("has one of destination and kind: set both, or none for all other destinations")
+            raise ValueError(
+                "sets only one of destination and kind: set both, or set neither in the entry for all other "
+                "destinations"
+            )
         if self.per_destination and self.destination is not None:
             # MultiKahaDBPersistenceAdapter.getMatchingPersistenceAdapter makes stores for that entry alone.
-            raise ValueError("has per_destination, which only the entry without a destination takes")
+            raise ValueError("sets per_destination, which only the entry without a destination may set: remove it")
         if self.persistence_adapter.directory_archive:
             raise ValueError(
-                "sets 'directory_archive', in which several stores would overwrite each other's files: remove it"
+                "sets directory_archive, in which several stores would overwrite each other's files: remove it"
             )
         return self
 
@@ -154,16 +159,24 @@ class KahadbSettings(StoreTuning):
     def _stores_take_every_destination(self) -> Self:
         if not self.by_destination:
             if self.transaction_journal:
-                raise ValueError("has transaction_journal without by_destination: set by_destination, or remove it")
+                raise ValueError(
+                    "sets transaction_journal without by_destination: set by_destination, or remove transaction_journal"
+                )
             return self
         named = [(store.kind, store.destination) for store in self.by_destination]
         if len(set(named)) < len(named):
-            raise ValueError("by_destination has two entries for the same destinations: merge them into one")
+            raise ValueError("has two entries in by_destination for the same destinations: merge them into one")
         if (None, None) not in named and not {("queue", ">"), ("topic", ">")} <= set(named):
             # MultiKahaDBPersistenceAdapter: "No matching persistence adapter configured for destination".
-            raise ValueError("by_destination has no entry without a destination: no other destination could be made")
+            raise ValueError(
+                "has by_destination without an entry for all other destinations: add an entry without destination and "
+                "kind"
+            )
         if self.directory_archive:
-            raise ValueError("has 'directory_archive' with by_destination: files of several stores have the same names")
+            raise ValueError(
+                "sets directory_archive and by_destination, but the archived files of several stores have the same "
+                "names: remove directory_archive"
+            )
         return self
 
     def stores(self) -> StoresByDestination | None:

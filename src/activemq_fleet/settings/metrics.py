@@ -45,5 +45,7 @@ class MetricsSettings(NetworkModel):
     @model_validator(mode="after")
     def _check_metrics_login(self) -> Self:
         if (self.metrics_username is None) != (self.metrics_password is None):
-            raise ValueError("activemq_metrics_username and activemq_metrics_password go together")
+            raise ValueError(
+                "only one of activemq_metrics_username and activemq_metrics_password is set: set both, or neither"
+            )
         return self

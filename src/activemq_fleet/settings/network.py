@@ -75,13 +75,18 @@ def _of_types(types: Mapping[str, object]) -> BeforeValidator:
         for name, text in (pairs := _pairs(value)):
             wanted = types.get(name) if isinstance(name, str) else None
             if wanted is None:
-                raise ValueError(f"has {name!r}, which is none of {', '.join(sorted(types))}")
+                raise ValueError(f"has the unknown option {name!r}: use one of {', '.join(sorted(types))}")
             if wanted is _BOOLEAN and text not in _BOOLEAN:
-                raise ValueError(f"has {name}: {str(text)[:60]!r}, which is neither true nor false")
+                raise ValueError(f"has {name}: {str(text)[:60]!r}, which is not a boolean: write true or false")
             if wanted is _NUMBER and not (isinstance(text, str) and text.removeprefix("-").isdecimal()):
-                raise ValueError(f"has {name}: {str(text)[:60]!r}, which is no whole number")
+                raise ValueError(
+                    f"has {name}: {str(text)[:60]!r}, which is not a whole number: write a number such as 1000"
+                )
             if wanted is _MULTICAST and not (isinstance(text, str) and _MULTICAST.fullmatch(text)):
-                raise ValueError(f"has {name}: {str(text)[:60]!r}, which is no URI of multicast discovery")
+                raise ValueError(
+                    f"has {name}: {str(text)[:60]!r}, which is not a URI of multicast discovery: "
+                    "write one such as multicast://default"
+                )
         return pairs
 
     return BeforeValidator(check)

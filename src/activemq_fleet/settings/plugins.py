@@ -96,7 +96,7 @@ class Redelivery(XmlBean):
     @model_validator(mode="after")
     def _has_a_policy(self) -> Self:
         if not self.redelivery_policy_map.policies and self.redelivery_policy_map.default is None:
-            raise ValueError("needs policies or default: without one it sends nothing again")
+            raise ValueError("must set policies or default: without both, the plugin redelivers no message")
         return self
 
 

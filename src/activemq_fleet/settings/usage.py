@@ -26,15 +26,15 @@ class _Usage(XmlBean):
             return value
         percent = _PERCENT.fullmatch(value)
         if percent and not cls.IN_PERCENT:
-            raise ValueError("takes no percent: write a size such as 1 gb")
+            raise ValueError("cannot be a percentage: write a size such as 1 gb")
         return {cls.IN_PERCENT: percent[1]} if percent else {"limit": value}
 
     @model_validator(mode="after")
     def _one_limit(self) -> Self:
         percent = getattr(self, self.IN_PERCENT) if self.IN_PERCENT else None
         if (self.limit is None) == (percent is None):
-            keys = f"limit or {self.IN_PERCENT}" if self.IN_PERCENT else "limit"
-            raise ValueError(f"needs {keys}, one of them")
+            keys = f"either limit or {self.IN_PERCENT}" if self.IN_PERCENT else "limit"
+            raise ValueError(f"must set {keys}")
         return self
 
 

@@ -62,7 +62,7 @@ class VirtualDestination(TypedBean):
     @model_validator(mode="after")
     def _forwards_or_not(self) -> Self:
         if (self.type == "virtual_topic") == bool(self.forward_to):
-            needs = "takes no forward_to" if self.forward_to else "needs forward_to"
+            needs = "cannot have forward_to: remove it" if self.forward_to else "requires forward_to: set it"
             raise ValueError(f"is a {self.type}, which {needs}")
         return self
 

@@ -103,12 +103,12 @@ class TypedBean(XmlBean):
     def _keys_are_of_the_type(self) -> Self:
         kind = self.type
         if (needed := self.REQUIRED.get(kind)) and getattr(self, needed) is None:
-            raise ValueError(f"is of type {kind}, which needs {needed}")
+            raise ValueError(f"is of type {kind}, which requires {needed}: set it")
         for key in type(self).model_fields:
             if key in {*self.NOT_WRITTEN, *self.PROPERTIES} or getattr(self, key) is None:
                 continue
             if not releases_with(self.element_name(), key):
-                raise ValueError(f"has {key!r}, which type {kind} does not support")
+                raise ValueError(f"has {key!r}, which type {kind} does not support: remove it")
         return self
 
     def element_name(self) -> str:
@@ -139,7 +139,7 @@ class NamedDestination(XmlBean):
 def check_no_wildcard(text: str) -> str:
     """Return a destination's name when it names one destination; raise ValueError for wildcards."""
     if {"*", ">"} & set(text.partition("://")[2].split(".")):
-        raise ValueError("is a pattern: name one destination")
+        raise ValueError("contains the wildcard * or >: name a single destination")
     return text
 
 

@@ -117,7 +117,8 @@ def _unverified_certificate_finding(balancer: Balancer) -> Finding:
         host=balancer.host,
         message="the load balancer checks brokers with TLS but without authentication: activemq_vip_broker_ca is not "
         "set",
-        fix=f"set it {_AT_BALANCERS} to a PEM file on the load balancer with the certificates of the brokers' CA",
+        fix=f"set activemq_vip_broker_ca {_AT_BALANCERS} to a PEM file on the load balancer with the certificates of "
+        "the brokers' CA",
         why="the load balancer sends no password to a broker that it cannot verify, so the broker rejects each check "
         "and logs a warning every 2 seconds",
     )

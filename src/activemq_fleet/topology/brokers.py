@@ -331,7 +331,8 @@ def _check_management(member: Member) -> Iterator[Finding]:
         yield _unsupported_finding(
             member,
             f"activemq_jmx.tls is true, but release {release.text} would not encrypt the port (5.4.2 to 5.15.11 do)",
-            "set it to false and use a tunnel for JMX clients, or remove activemq_jmx: status requires no port",
+            "set activemq_jmx.tls to false and use a tunnel for JMX clients, or remove activemq_jmx: the status "
+            "command does not use the JMX port",
         )
 
 

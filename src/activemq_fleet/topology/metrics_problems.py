@@ -22,8 +22,9 @@ def metrics_findings(broker: Broker) -> Iterator[Finding]:
             host=broker.host,
             message=f"activemq_metrics_bind is {settings.metrics_bind}: Prometheus on another host cannot reach the "
             "metrics",
-            fix="set activemq_metrics_bind to an address of the host, with activemq_metrics_username and _password or "
-            "activemq_metrics_tls; waive this finding if Prometheus runs on the host itself",
+            fix="set activemq_metrics_bind to an address of the host, with activemq_metrics_username and "
+            "activemq_metrics_password, or activemq_metrics_tls; waive this finding if Prometheus runs on the host "
+            "itself",
             why="the alerts would report that the broker is down",
         )
     elif settings.metrics_username is None:
@@ -51,7 +52,7 @@ def agent_metrics_findings(agents: Iterable[Agent], brokers: Iterable[Broker]) -
                 host=agent.host,
                 message=f"activemq_agent_metrics_address is {address}: Prometheus on another host cannot reach the "
                 "metrics",
-                fix="set it to an address of the host, and restrict the port by a firewall: metrics of agents have no "
-                "authentication",
+                fix="set activemq_agent_metrics_address to an address of the host, and restrict the port by a "
+                "firewall: metrics of agents have no authentication",
                 why="the alerts would report that the agent is down",
             )

@@ -36,7 +36,7 @@ def misspelt_name_findings(names: Iterable[str], pattern: str) -> Iterator[Findi
             host=name,
             message="the host has the name of a broker but is not in the fleet: the name does not match "
             "activemq_naming_pattern",
-            fix="rename the host to GROUP-mqNUMBER-NODE with node a or b, set activemq_naming_pattern, "
+            fix="rename the host to GROUP-mqNUMBER-NODE with node a or b, change activemq_naming_pattern, "
             "or add the host to activemq_agents or activemq_loadbalancers if it is an agent or a load balancer",
             why=f"nothing is rendered for the host; the pattern is {pattern}",
         )

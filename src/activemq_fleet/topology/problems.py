@@ -420,8 +420,8 @@ def shared_account_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
                 host=agent.host,
                 message=f"activemq_agent_username is {name}, and the agent on {other.host} has the same user name",
                 fix="set a different activemq_agent_username for each agent, such as inventory_hostname_short",
-                why="each agent with the account can send the canaries and barriers of the others, so that delivered "
-                "events count as lost",
+                why="each agent with the account can send the test messages (canaries and barriers) of the other "
+                "agents, so that delivered events count as lost",
             )
 
 

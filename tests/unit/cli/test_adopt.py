@@ -20,7 +20,7 @@ PATTERN = r"^(?P<group>[a-z]+)(?P<number>[0-9])(?P<node>[xy])"
 HAND = document("", brokerName="hand")
 ORDER = (
     "the attribute vmConnectorURI of <broker> is left out",
-    "is the only node of pair",
+    "only this node of pair",
     "activemq.xml does not contain these settings, so the defaults apply",
     "beans/broker/@vmConnectorURI: rendered lacks",
     "of the rendered files change how a broker behaves",
@@ -112,7 +112,7 @@ class TestWhatItWrites:
         options = ("--release", "5.18.3", "--naming-pattern", alone, "--node", "a", "-o", tmp_path / "inventory")
 
         assert run(tmp_path / "collected", *options) == 0
-        assert "is the only node of pair" not in capsys.readouterr().out
+        assert "only this node of pair" not in capsys.readouterr().out
         fleet = load_fleet([str(tmp_path / "inventory")])
         assert [(broker.host, broker.pair, broker.settings.ha) for broker in fleet.brokers] == [
             ("broker1", "broker1", "none"),
@@ -194,7 +194,7 @@ class TestWhatItPrints:
         found = json.loads(said.out)
         assert {tuple(one) for one in found} == {("host", "path", "direction", "original", "rendered")}
         assert {"beans/broker/@id", "beans/broker/systemUsage"} <= {one["path"] for one in found}
-        assert "note: o-mq1-a: is the only node of pair o-mq1" in said.err
+        assert "note: o-mq1-a: only this node of pair o-mq1 was given" in said.err
 
     def test_json_of_nothing_is_an_empty_list(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
         run(tree, "-o", tmp_path / "i", "--format", "json")
@@ -338,12 +338,12 @@ class TestWhatItRefuses:
             (["{hand}", "--release", "5.18.3"], "its path does not show its host, because no part of it"),
             (["o-mq1-a={hand}"], "does not show the release of its broker: add --release o-mq1-a="),
             (["o-mq1-a={hand}", "--release", "9.9.9"], "is not known"),
-            (["o-mq1-a={hand}", "--release", "o-mq2-a=5.5.1"], "there is no file of o-mq2-a"),
+            (["o-mq1-a={hand}", "--release", "o-mq2-a=5.5.1"], "no file of the host o-mq2-a was given"),
             (["shop={hand}", "--release", "5.18.3"], "its host shop does not match"),
-            (["o-mq1-a={hand}", "o-mq1-a={other}", "--release", "5.18.3"], "is the second file for o-mq1-a"),
+            (["o-mq1-a={hand}", "o-mq1-a={other}", "--release", "5.18.3"], "the host o-mq1-a has another file already"),
             (["o-mq1-a={hand}", "o-mq1-a.x={hand}", "--release", "5.18.3"], "are both node a of pair o-mq1"),
             (["o-mq1-a={hand}", "O-mq1-a={hand}", "--release", "5.18.3"], "would both become the inventory group"),
-            (["o-mq1-a={empty}", "--release", "5.18.3"], "there is no activemq.xml in it"),
+            (["o-mq1-a={empty}", "--release", "5.18.3"], "the directory contains no activemq.xml"),
             (["o-mq1-a=nosuch", "--release", "5.18.3"], "nosuch: there is no such file"),
             (["o-mq1-a=/dev/null", "--release", "5.18.3"], "is neither a file nor a directory"),
             (["o-mq1-a={hand}", "--release", "5.18.3", "--address", "o-mq2-a=x"], "write HOST=ADDRESS"),

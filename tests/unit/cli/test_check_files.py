@@ -143,7 +143,7 @@ def test_a_directory_of_huge_files_is_not_read(tmp_path: Path, capsys: pytest.Ca
     with path.open("ab") as file:
         file.truncate(300 << 20)  # a hole: it takes no room
     assert main(["check", str(tmp_path), "--release", "5.18.3"]) == 2
-    assert "has more than 256 MiB of such files" in capsys.readouterr().err
+    assert "has more than 256 MiB of files with a <broker>" in capsys.readouterr().err
 
 
 def test_a_companion_that_cannot_be_read_is_one_finding_and_the_rest_is_checked(

@@ -257,5 +257,5 @@ def test_fix_of_an_inventory_is_refused_with_what_to_do(
 
 def test_fix_and_diff_exclude_each_other(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*CHECK, "activemq.xml", "--fix", "--diff"]) == 2
-    assert "set one of both" in capsys.readouterr().err
+    assert "remove one of the options" in capsys.readouterr().err
     assert file.read_bytes() == WRONG

@@ -75,7 +75,10 @@ def test_command_without_any_inventory_says_how_to_name_one(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 2
-    assert "Missing option '-i': name an inventory with it, in ANSIBLE_INVENTORY" in capsys.readouterr().err
+    assert (
+        "Missing option '-i': set an inventory with -i, in the environment variable ANSIBLE_INVENTORY"
+        in capsys.readouterr().err
+    )
 
 
 def test_check_of_files_ignores_the_configured_inventory(
@@ -130,12 +133,12 @@ def test_baseline_of_the_project_is_used_and_can_be_written_anew(
     ("content", "reason"),
     [
         ("selct = []", "selct is not a setting: did you mean select?"),
-        ("colour = 1", "colour is not a setting: known are select, ignore, baseline, releases"),
+        ("colour = 1", "colour is not a setting: the settings are select, ignore, baseline, releases"),
         ('select = "N"', "select must be a list of rules or families"),
         ("releases = ['5.18.3']", "releases must be a table"),
         ("releases = {'*' = 5.18}", "releases must be a table"),
         ("baseline = ''", "baseline must be the path of a file"),
-        ("select = [", "is not TOML: "),
+        ("select = [", "the file is not valid TOML: "),
         ("select = ['Q']", "activemq-fleet.toml:1: select Q: no rule is called so"),
     ],
 )
@@ -154,11 +157,11 @@ def test_wrong_setting_is_one_error_that_names_the_file(
     ("name", "content", "place"),
     [
         ("activemq-fleet.toml", "# rules\n\nselect = ['N']\nignore = 3\n", "activemq-fleet.toml:4: ignore must be"),
-        ("activemq-fleet.toml", "select = ['N']\nignore = [\n", "activemq-fleet.toml:2: is not TOML"),
+        ("activemq-fleet.toml", "select = ['N']\nignore = [\n", "activemq-fleet.toml:2: the file is not valid TOML"),
         ("activemq-fleet.toml", "\n[check]\nselect = []\n", "activemq-fleet.toml:2: check is not a setting"),
         ("activemq-fleet.toml", "[releases]\n'*' = 5.18\n", "activemq-fleet.toml:1: releases must be"),
         ("pyproject.toml", "[tool.a]\nselect = 1\n[tool.activemq-fleet]\nselect = 2\n", "pyproject.toml:4: select"),
-        ("pyproject.toml", "[tool]\nactivemq-fleet = 1\n", "pyproject.toml:2: activemq-fleet must be a table"),
+        ("pyproject.toml", "[tool]\nactivemq-fleet = 1\n", "pyproject.toml:2: tool.activemq-fleet must be a table"),
     ],
 )
 def test_wrong_setting_names_its_line(

@@ -44,4 +44,4 @@ def test_the_status_of_another_fleet_is_refused(
     found = {"format": 1, "brokers": [row], "agents": [], "balancers": [], "findings": []}
     status.write_text(json.dumps(found))
     assert main(["graph", "-i", str(inventory), "-o", str(tmp_path / "fleet.svg"), "--status", str(status)]) == 2
-    assert f"{status} contains none of the brokers in this inventory" in capsys.readouterr().err
+    assert f"{status} contains no broker of this inventory" in capsys.readouterr().err

@@ -54,7 +54,7 @@ def test_help_prints_one_section(words: list[str], text: str, capsys: pytest.Cap
     ("words", "reason"),
     [
         (["chekc"], "no command or topic has the name chekc: did you mean check?"),
-        (["lab", "upp"], "lab has no subcommand upp: `activemq-fleet help lab` lists them"),
+        (["lab", "upp"], "lab has no subcommand upp: `activemq-fleet help lab` lists its subcommands"),
         (["alerts", "ActiveMQBrokerHang"], "has no section ActiveMQBrokerHang: did you mean 'ActiveMQBrokerHung'?"),
     ],
 )

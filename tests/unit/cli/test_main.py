@@ -85,7 +85,7 @@ def test_an_unknown_command_is_one_line_and_exit_2(capsys: pytest.CaptureFixture
         (
             ModuleNotFoundError("No module named 'psutil'", name="psutil"),
             2,
-            f"the lab needs psutil: {install_hint('lab')}",
+            f"the lab needs Python packages that are not installed (psutil): {install_hint('lab')}",
         ),
         (
             ModuleNotFoundError("No module named 'pyspark'", name="pyspark"),

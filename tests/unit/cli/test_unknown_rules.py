@@ -27,7 +27,7 @@ def test_baseline_with_unknown_rule_is_an_error_that_names_the_file(tmp_path: Pa
     path = tmp_path / "baseline.json"
     entry = {"rule": "X123", "host": "a", "file": "", "message": "m"}
     path.write_text(json.dumps({"version": 1, "findings": [entry]}))
-    with pytest.raises(InputError, match=r"baseline\.json: no rule has the id X123"):
+    with pytest.raises(InputError, match=r"baseline\.json: the baseline contains rules that do not exist \(X123\)"):
         read_baseline(path)
 
 
