@@ -137,7 +137,7 @@ def test_missing_java_is_refused_with_release_and_remedy() -> None:
 def test_different_uids_on_one_store_are_refused_with_commands() -> None:
     facts = {A: MachineFacts.of(ACCOUNT), B: MachineFacts.of({**ACCOUNT, "account_uid": 997})}
     (line,) = lines(facts)
-    assert f"the account activemq has uid 999 on {A} and 997 on {B}, and both nodes write one store: set " in line
+    assert f"the account activemq has uid 999 on {A} and 997 on {B}: one node cannot read what " in line
     assert f"stopped activemq and activemq-watchdog on {A} and {B}, and ran: groupmod -g GID activemq; usermod" in line
     assert f"chown -R activemq:activemq /var/lib/activemq/activemq {STORE}" in line
 
@@ -162,12 +162,13 @@ def test_uid_of_account_in_use_is_not_changed() -> None:
     used = MachineFacts.of({**ACCOUNT, "account_processes": [7389], "base_exists": True})
     (line,) = lines({A: used}, uid=990, gid=991)
     assert (
-        f"L038 {A}: the account activemq has uid 999, but activemq_uid is 990 and gid 998, but activemq_gid is 991, "
-        "and its processes run (7389): run the playbook again after you stopped activemq and activemq-watchdog on "
+        f"L038 {A}: the account activemq has uid 999, but activemq_uid is 990 and gid 998, but activemq_gid is 991: "
+        "the playbook cannot change the id while processes of the account run (7389): run the playbook "
+        "again after you stopped activemq and activemq-watchdog on "
         f"{A} and {B}, and ran: groupmod -g 991 activemq; usermod -u 990 activemq; chown -R activemq:activemq "
     ) in line
     (line,) = lines({A: MachineFacts.of({**ACCOUNT, "base_exists": True})}, uid=990, gid=998)
-    assert "its files in /var/lib/activemq/activemq keep the old id" in line
+    assert "files in /var/lib/activemq/activemq have the old id" in line
     assert "groupmod" not in line
     assert lines({A: used}, uid=999, gid=998) == []
     assert lines({A: MachineFacts.of(ACCOUNT)}, uid=990, gid=990) == []
@@ -176,8 +177,10 @@ def test_uid_of_account_in_use_is_not_changed() -> None:
 def test_uid_of_another_account_is_refused() -> None:
     facts = {A: MachineFacts(account_exists=False, uid_holder="sshd", gid_holder="ssl-cert")}
     assert [line.partition(": ")[2] for line in lines(facts, uid=101, gid=102)] == [
-        "gid 102 of activemq_gid already belongs to ssl-cert: set activemq_gid to a number that is free on both nodes",
-        "uid 101 of activemq_uid already belongs to sshd: set activemq_uid to a number that is free on both nodes",
+        "activemq_gid is 102, but this gid already belongs to ssl-cert: "
+        "set activemq_gid to a number that is free on both nodes",
+        "activemq_uid is 101, but this uid already belongs to sshd: "
+        "set activemq_uid to a number that is free on both nodes",
     ]
 
 

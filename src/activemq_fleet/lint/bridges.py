@@ -12,6 +12,8 @@ from activemq_fleet.naming import surely_of_a_pair, without_node_mark
 from activemq_fleet.network.uri import Uri, has_placeholder
 from activemq_fleet.node.printable import counted
 
+_RANDOM_ORDER = "the link tries its brokers in random order, and an attempt may begin with the standby"
+
 
 @rule("N001", "error", each="networkConnector", releases="5.6.0", refuses=True)
 def masterslave_with_one_uri(link: Element) -> Iterator[Problem]:
@@ -33,7 +35,10 @@ def masterslave_with_one_uri(link: Element) -> Iterator[Problem]:
     for uri in link.uri().find("masterslave"):
         if len(uri.parts) < 2 and not has_placeholder(uri.text):
             yield link.problem(
-                f"masterslave: has {counted(len(uri.parts), 'broker')}, but needs two", "uri", "masterslave:"
+                f"the masterslave: URI lists {counted(len(uri.parts), 'broker')}, but requires a master and a slave: "
+                "the broker does not start",
+                "uri",
+                "masterslave:",
             )
 
 
@@ -72,14 +77,15 @@ def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
         if attempts in (wanted, 0):  # a 0 that is wrong is N003's
             continue
         if attempts is not None:
-            message = f"failover: with maxReconnectAttempts={attempts} reconnects without rebuilding the bridge"
+            cause = f"maxReconnectAttempts={attempts}"
             part = text_from_option(link, "uri", failover_uri, "maxReconnectAttempts")
         else:
-            message = (
-                f"failover: without maxReconnectAttempts={wanted} reconnects indefinitely, "
-                "without rebuilding the bridge"
-            )
+            cause = f"no maxReconnectAttempts={wanted}"
             part = failover_uri.text
+        message = (
+            f"the failover: URI of this link has {cause}: it reconnects to another node without rebuilding the bridge, "
+            "which keeps the identity of the failed broker"
+        )
         yield link.problem(message, "uri", part, severity=_worse_for_duplex(link))
 
 
@@ -106,7 +112,10 @@ def zero_attempts_before_5_6(link: Element) -> Iterator[Problem]:
     """
     for failover_uri in _failovers(link):
         if failover_uri.number("maxReconnectAttempts") == 0:
-            message = f"maxReconnectAttempts=0 means unlimited attempts in {link.document.release.text}"
+            message = (
+                f"maxReconnectAttempts=0 means unlimited attempts in {link.document.release.text}: after a failover "
+                "the bridge is not rebuilt and keeps the identity of the failed broker"
+            )
             part = text_from_option(link, "uri", failover_uri, "maxReconnectAttempts")
             yield link.problem(message, "uri", part, severity=_worse_for_duplex(link))
 
@@ -139,11 +148,10 @@ def failover_in_random_order(link: Element) -> Iterator[Problem]:
             continue
         randomize = failover_uri.options.get("randomize")
         if randomize is None:
-            yield link.problem(
-                "failover: without randomize=false tries its brokers at random", "uri", failover_uri.text
-            )
+            message = f"the failover: URI of this link has no randomize=false: {_RANDOM_ORDER}"
+            yield link.problem(message, "uri", failover_uri.text)
         elif randomize.lower() == "true":
-            message = "failover: with randomize=true tries its brokers at random"
+            message = f"the failover: URI of this link has randomize=true: {_RANDOM_ORDER}"
             yield link.problem(message, "uri", text_from_option(link, "uri", failover_uri, "randomize"))
 
 
@@ -188,7 +196,8 @@ def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
         if pair := _nodes_of_one_pair(link, dialled_uris):
             first, second = pair
             message = (
-                f"static: connects to {first.host} and {second.host} separately, but they are the nodes of one pair"
+                f"the static: URI opens a bridge to {first.host} and another to {second.host}, the two nodes of one "
+                "pair: the bridge to the standby fails repeatedly"
             )
             is_planned = link.document.is_from_inventory(link)
             fix = "leave activemq_discovery to its default" if is_planned else ""
@@ -240,7 +249,10 @@ def discovery_agent_gives_up(link: Element) -> Iterator[Problem]:
         attempts = discovery_uri.number("maxReconnectAttempts")
         if attempts is not None and attempts > 0:
             times = "quick failure" if attempts == 1 else "quick failures"
-            message = f"{discovery_uri.scheme}: gives its peer up permanently after {attempts} {times}"
+            message = (
+                f"the {discovery_uri.scheme}: URI has maxReconnectAttempts={attempts}: after {attempts} {times} of the "
+                "bridge the link stays off until the broker restarts"
+            )
             yield link.problem(message, "uri", text_from_option(link, "uri", discovery_uri, "maxReconnectAttempts"))
 
 
@@ -298,16 +310,16 @@ def connectors_without_names(broker: Element) -> Iterator[Problem]:
         for link in nameless[1:]:
             first = nameless[0].position()[0]
             message = (
-                f"the networkConnector has no name, like that of line {first}: both are NC, "
-                "and the broker does not start"
+                f"the networkConnectors here and in line {first} both have the default name NC: "
+                "the broker does not start"
             )
             yield link.problem(message)
     elif jmx is False:
         for link, rival in _links_with_same_peer([link for link in nameless if link.flag("duplex", default=False)]):
             line = rival.position()[0]
             message = (
-                f"the networkConnector has no name, like that of line {line} to the same peer: "
-                "they disconnect each other"
+                f"the duplex links here and in line {line} connect to the same peer and both have the default name NC: "
+                "they disconnect each other repeatedly"
             )
             yield link.problem(message, severity="warning")
 
@@ -332,7 +344,10 @@ def link_to_a_placeholder_host(link: Element) -> Iterator[Problem]:
     for peer in link.uri().transports:
         if peer.host.lower().endswith(".invalid"):
             yield link.problem(
-                f"the link connects to {peer.host}, which never resolves: write the address", "uri", peer.host
+                f"the link connects to {peer.host}, a placeholder name that never resolves: the bridge is "
+                "never established",
+                "uri",
+                peer.host,
             )
 
 

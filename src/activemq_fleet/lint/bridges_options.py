@@ -31,6 +31,7 @@ _NUMBERS = frozenset({
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _PREFIXES = re.compile(r"(?:nested\.|discovered\.)?(?:(?:transport\.)?socket\.)?")
 _FORMATS = re.compile(r"wireFormat\.(?:default|stomp|amqp|mqtt)\.")
+_IGNORED = "so that the option has no effect"
 
 
 def text_from_option(node: Element, attribute: str, uri: Uri, option: str) -> str:
@@ -76,7 +77,7 @@ def option_that_stops_the_bridge(document: Document) -> Iterator[Problem]:
     for node, attribute, uri in _dialled(document):
         for option in uri.options:
             if unknown := _options_unless_accepted(uri, option, document.release):
-                yield _problem(node, attribute, uri, option, f"{uri.scheme}: refuses {option}", unknown)
+                yield _problem(node, attribute, uri, option, "so that the link cannot connect", unknown)
 
 
 @rule("N008", "warning")
@@ -120,18 +121,16 @@ def option_that_is_ignored(document: Document) -> Iterator[Problem]:
                 and not option.startswith("discovered.")
                 and not _is_known_or_placeholder(option, names)
             ):
-                yield _problem(node, attribute, uri, option, f"{uri.scheme}: ignores {option}", names)
+                yield _problem(node, attribute, uri, option, _IGNORED, names)
             elif option.startswith("socket.") and not _is_known_or_placeholder(
                 option[7:], known.socket_options(release)
             ):
-                yield _problem(
-                    node, attribute, uri, option, f"{uri.scheme}: ignores {option}", known.socket_options(release)
-                )
+                yield _problem(node, attribute, uri, option, _IGNORED, known.socket_options(release))
     for connector in document.connectors:
         uri = connector.uri()
         for option in uri.options:
             if names := _options_unless_known(uri.scheme, option, release):
-                yield _problem(connector, "uri", uri, option, f"the listener {uri.scheme}: ignores {option}", names)
+                yield _problem(connector, "uri", uri, option, _IGNORED, names)
 
 
 @rule("N061", "warning", each="transportConnector")
@@ -216,7 +215,7 @@ def _is_known_or_placeholder(name: str, names: frozenset[str]) -> bool:
     return known.is_understood_option(name, names) or has_placeholder(name)
 
 
-def _problem(node: Element, attribute: str, uri: Uri, option: str, message: str, names: frozenset[str]) -> Problem:
+def _problem(node: Element, attribute: str, uri: Uri, option: str, effect: str, names: frozenset[str]) -> Problem:
     release = node.document.release
     prefix, added = _prefix_of(option)
     name = added + option[len(prefix) :]
@@ -229,7 +228,8 @@ def _problem(node: Element, attribute: str, uri: Uri, option: str, message: str,
     edits: tuple[TextEdit, ...] = ()
     if fix and correct not in ("", *uri.options) and near == known.meant_option(name, names) and part != uri.text:
         edits = node.with_part_replaced(attribute, part, correct, length=len(option))
-    return node.problem(f"{message}, which {release.text} does not know", attribute, part, fix=fix, edits=edits)
+    message = f"the option {option} of this {uri.scheme}: URI is unknown to {release.text}, {effect}"
+    return node.problem(message, attribute, part, fix=fix, edits=edits)
 
 
 def _prefix_of(option: str) -> tuple[str, str]:

@@ -47,7 +47,10 @@ def rebalance_without_update(connector: Element) -> Iterator[Problem]:
                             updateClusterClientsOnRemove="true"/>
     """
     if connector.flag("rebalanceClusterClients", False) and connector.flag("updateClusterClients", False) is False:
-        message = f"connector {connector.get('name')} rebalances its clients but sends them an empty list of brokers"
+        message = (
+            f"connector {connector.get('name')} has rebalanceClusterClients without updateClusterClients: it sends its "
+            "clients an empty list of brokers, and no client moves"
+        )
         yield connector.problem(message, "rebalanceClusterClients")
 
 
@@ -81,7 +84,8 @@ def clients_told_unreachable_names(connector: Element) -> Iterator[Problem]:
     name = connector.get("name")
     if is_loopback(uri.host):
         yield connector.problem(
-            f"connector {name} publishes {uri.host}, which clients on other machines resolve to themselves",
+            f"connector {name} publishes {uri.host} to its clients: a client on another machine then "
+            "connects to itself",
             "uri",
             uri.host,
         )
@@ -142,7 +146,8 @@ def too_few_connections(connector: Element) -> Iterator[Problem]:
         return
     part = f"maximumConnections={uri.options['maximumConnections']}"
     if limit <= 0:
-        yield connector.problem(f"connector {connector.get('name')} accepts no connections", "uri", part)
+        message = f"connector {connector.get('name')} accepts no connections: maximumConnections is {limit}"
+        yield connector.problem(message, "uri", part)
     elif is_openwire(uri.scheme) and limit < (links := len(connector.document.links)):
         message = (
             f"connector {connector.get('name')} accepts {limit} connections, and this broker has {links} links: if "

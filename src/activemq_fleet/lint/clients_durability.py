@@ -70,7 +70,10 @@ def default_virtual_topics_gone(interceptors: Element) -> Iterator[Problem]:
     if broker is not None and broker.get("useVirtualTopics", "true").strip().lower() == "false":
         return
     if not any(topic.get("name") in (_DEFAULT_TOPICS, ">") for topic in interceptors.all("virtualTopic")):
-        message = f"these virtual destinations replace the default {_DEFAULT_TOPICS}, which no longer exists"
+        message = (
+            f"these destinationInterceptors replace the default virtual topic {_DEFAULT_TOPICS}: messages to such "
+            "topics no longer reach the queues of their consumers"
+        )
         yield interceptors.problem(message)
 
 
@@ -94,5 +97,5 @@ def redelivery_beside_timestamps(plugins: Element) -> Iterator[Problem]:
     if any(plugins.all("redeliveryPlugin")):
         for plugin in plugins.all("timeStampingBrokerPlugin"):
             yield plugin.problem(
-                "the broker cannot redeliver messages with both redeliveryPlugin and timeStampingBrokerPlugin"
+                "redeliveryPlugin cannot redeliver messages while the broker also has timeStampingBrokerPlugin"
             )

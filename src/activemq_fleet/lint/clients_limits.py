@@ -62,13 +62,16 @@ def memory_promised_twice(broker: Element) -> Iterator[Problem]:
         if limit is not None and limit > memory:
             above = True
             destination = _destination_text(entry, "a destination")
-            message = f"{destination} may use {_mb(limit)}, but memoryUsage for all destinations is {_mb(memory)}"
+            message = (
+                f"{destination} may use {_mb(limit)}, but memoryUsage for all destinations is only {_mb(memory)}: "
+                "producers block before this limit"
+            )
             yield entry.problem(message, "memoryLimit")
     promised = _limits_of_destinations(broker)
     if not above and sum(promised.values()) > memory:
         yield whole.problem(
             f"{len(promised)} destinations may use {_mb(sum(promised.values()))} together, but "
-            f"memoryUsage is {_mb(memory)}",
+            f"memoryUsage is only {_mb(memory)}: producers block before these limits",
             "limit",
         )
     heap = size_of(broker.document.broker.settings.heap) if broker.document.broker else None
@@ -114,8 +117,8 @@ def _small_limit_problems(usage: Element | None, file_length: int | None, what: 
     limit = usage.size(attribute) if usage is not None else None
     if usage is not None and limit and file_length and limit < file_length:
         message = (
-            f"{what} is limited to {_mb(limit)}, and one file of its journal has "
-            f"{_mb(file_length)}: a full store stays full"
+            f"{what} is limited to {_mb(limit)}, but one file of its journal has {_mb(file_length)}: "
+            "once it is full, it frees no space, and producers block permanently"
         )
         yield usage.problem(message, attribute)
 
@@ -168,7 +171,9 @@ def refuses_instead_of_waiting(broker: Element) -> Iterator[Problem]:
                     f"with {attribute}, an MQTT client loses the messages that a full store rejects", attribute
                 )
             elif links:
-                message = f"{attribute} does not apply to bridges: a full queue still blocks them"
+                message = (
+                    f"{attribute} does not apply to bridges: a full queue still blocks each bridge that sends to it"
+                )
                 yield usage.problem(message, attribute, severity="info")
 
 
@@ -289,7 +294,10 @@ def memory_out_of_proportion(document: Document) -> Iterator[Problem]:
         if limit <= _LITTLE:
             yield usage.problem(f"memoryUsage is {_mb(limit)}: a few slow consumers block all producers", "limit")
         elif limit > heap:
-            text = f"memoryUsage is {_mb(limit)}, and the heap is {_mb(heap)} unless the start script was changed"
+            text = (
+                f"memoryUsage is {_mb(limit)}, but the release's start script sets a heap of only {_mb(heap)} "
+                "by default"
+            )
             yield usage.problem(text, "limit")
 
 
@@ -331,7 +339,10 @@ def nothing_slows_producers(policies: Element) -> Iterator[Problem]:
     ]
     if unbounded:
         destination = _destination_text(unbounded[0], "these destinations")
-        text = f"the producers of {destination} are not slowed before the disk is full"
+        text = (
+            "producerFlowControl is false without a memory limit: only a full disk slows the producers of "
+            f"{destination}"
+        )
         text += also_in_lines(unbounded[1:], "producerFlowControl")
         yield unbounded[0].problem(text, "producerFlowControl")
 

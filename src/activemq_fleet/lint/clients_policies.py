@@ -98,7 +98,10 @@ def data_below_the_working_directory(broker: Element) -> Iterator[Problem]:
     relative = [(node, attribute) for node, attribute in named if _is_relative(node.known_value(attribute) or "")]
     if relative:
         (node, attribute), *others = relative
-        text = f'{attribute}="{node.get(attribute)}" is relative to the directory in which the broker is started'
+        text = (
+            f'{attribute}="{node.get(attribute)}" is relative to the directory in which the broker is started: '
+            "a start in another directory creates an empty store"
+        )
         yield node.problem(text + also_in_lines(other for other, _ in others), attribute)
 
 
@@ -133,7 +136,10 @@ def messages_pile_up_in_the_heap(policies: Element) -> Iterator[Problem]:
     unbounded = [(entry, kind) for entry in policies.all("policyEntry") for kind in _kinds_kept_in_memory(entry)]
     if unbounded:
         (entry, kind), *others = unbounded
-        text = f"{kind} {entry.get(kind)} keeps all pending messages in the heap, and its producers are not slowed"
+        text = (
+            f"{kind} {entry.get(kind)} keeps all pending messages in the heap, and flow control is off: "
+            "a slow consumer can exhaust the heap"
+        )
         text += also_in_lines((other for other, _ in others), "producerFlowControl")
         yield entry.problem(text, "producerFlowControl")
 

@@ -89,7 +89,8 @@ def client_knows_one_node(view: FleetView) -> Iterator[Problem]:
                 # A pure slave has no connector that could be listed.
                 if other.host not in listed and other.openwire is not None:
                     yield use.problem(
-                        f"a client's failover list contains {broker.host} but not {other.host}: {use.uri.text}"
+                        f"a client's failover list contains {broker.host} but not {other.host}, the other node of the "
+                        f"pair: {use.uri.text}"
                     )
 
 
@@ -122,7 +123,10 @@ def client_waits_for_ever(view: FleetView) -> Iterator[Problem]:
     """
     for use in client_uris(view):
         if "timeout" not in use.uri.options:
-            yield use.problem(f"a client's send() blocks for the whole outage without a timeout: {use.uri.text}")
+            yield use.problem(
+                "a client's failover: URI has no timeout, so that send() blocks while no broker is available: "
+                f"{use.uri.text}"
+            )
 
 
 @rule("C010", "warning", scope="fleet")
@@ -167,11 +171,17 @@ def audit_forgets_too_early(view: FleetView) -> Iterator[Problem]:
             for attribute in _REMEMBERED:
                 remembered = node.number(attribute)
                 if remembered is not None and remembered < (producers := _producers(view, broker)):
-                    message = f"{attribute} is {remembered}, and at least {producers} producers send to this broker"
+                    message = (
+                        f"{attribute} is {remembered}, but at least {producers} producers send to this broker: "
+                        "messages may be delivered twice after a failover"
+                    )
                     yield node.problem(message, attribute)
             depth = node.number("maxAuditDepth")
             if depth is not None and depth < (in_flight := _in_flight(view, broker)):
-                message = f"maxAuditDepth is {depth}, but a link to this broker can have {in_flight} messages in flight"
+                message = (
+                    f"maxAuditDepth is {depth}, but a link to this broker can have {in_flight} messages in flight: "
+                    "messages may be delivered twice after a failover"
+                )
                 yield node.problem(message, "maxAuditDepth")
 
 

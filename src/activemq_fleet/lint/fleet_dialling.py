@@ -107,7 +107,7 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
             f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         )
         subject = "links" if len(names) > 1 else "link"
-        verb = "cannot connect" if certain else "may not connect"
+        verb = "cannot connect" if certain else "possibly cannot connect"
         message = f"{subject} {shown} {verb}: {first.refusal.sentence(first.host, first.peer.host)}"
         document = view.document(broker) if changes_network_connectors(broker) else None
         node = next((node for node in document.links if node.get("name") == names[0]), None) if document else None
@@ -164,7 +164,7 @@ def client_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
         if refused:
             fix = (
                 "set activemq_agent_tls_certificate and activemq_agent_tls_key, or activemq_tls.client_auth: false "
-                "there"
+                "for the brokers"
                 if refused[1].kind == "certificate"
                 else "give all brokers of its home pair TLS, or none"
             )
@@ -206,7 +206,7 @@ def _balancer_problems(view: FleetView, balancer: Balancer) -> Iterator[Problem]
                 )
                 reason = _refusal_sentence(refused_listener, "it")
                 message = f"the balancer of group {address.group} cannot reach a broker: {reason}"
-                yield Problem(message, host=balancer.host, fix=f"set activemq_tls for the whole of {address.group}")
+                yield Problem(message, host=balancer.host, fix=f"set activemq_tls for all of group {address.group}")
                 break
 
 
@@ -218,7 +218,8 @@ def _client_list_problems(view: FleetView) -> Iterator[Problem]:
             refusal = _refusal_of(view, transport.host, transport.port, "ssl" in transport.scheme)
             if refusal:
                 message = (
-                    f"a client's failover list cannot be used: {refusal[1].sentence('it', refusal[0])}: {use.uri.text}"
+                    f"a client's failover list ({use.uri.text}) does not fit its brokers: "
+                    f"{refusal[1].sentence('the client', refusal[0])}"
                 )
                 yield use.problem(message, _FIXES[refusal[1].kind])
                 break
@@ -267,7 +268,10 @@ def agent_without_authority(view: FleetView) -> Iterator[Problem]:
         refused_listener = next(_refusals_of_agent(view, agent), None)
         if refused_listener and not refused_listener[1].is_certain:
             name, pair = refused_listener[1].name, agent.pair
-            message = f"{name} of its home pair {pair} listens with TLS, and activemq_agent_tls_ca is not set"
+            message = (
+                f"activemq_agent_tls_ca is not set, but connector {name} of the agent's home pair {pair} uses TLS: "
+                "the agent rejects a certificate of a private authority"
+            )
             yield Problem(message, host=agent.host)
 
 
@@ -298,5 +302,5 @@ def java_clients_need_stores(view: FleetView) -> Iterator[Problem]:
             broker, connector = listening[0]
             asking = any(listener.asks_for_certificate(b.release) for b, listener in listening)
             needed = "a trust store and a certificate" if asking else "a trust store"
-            message = f"Java clients of group {group.name} need {needed}: {connector.name} listens with TLS"
+            message = f"Java clients of group {group.name} need {needed}: connector {connector.name} uses TLS"
             yield Problem(message + (" and requires a client certificate" if asking else ""), host=broker.host)

@@ -152,7 +152,10 @@ def one_broker_name_on_two_brokers(view: FleetView) -> Iterator[Problem]:
         for unit in units:
             if unit in network and first.setdefault(network[unit], unit) != unit:
                 other = first[network[unit]]
-                message = f"brokerName {name} is also the name of {other}, and both are in one network"
+                message = (
+                    f"{unit} and {other} of one network have the same brokerName {name}: "
+                    "other brokers disconnect the bridges from both repeatedly"
+                )
                 yield Problem(message, host=view.units[unit][0].host)
 
 
@@ -290,6 +293,7 @@ def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
             if wide := next((bridge for bridge in bridges.bridges_of(unit) if bridge.connector.demand_limit > 1), None):
                 far = "any number of" if wide.connector.demand_limit == UNLIMITED else str(wide.connector.demand_limit)
                 message = (
-                    f"link {wide.name} of a mesh of {others + 1} accepts demand over {far} bridges, where 1 is enough"
+                    f"link {wide.name} of a full mesh of {others + 1} pairs or brokers accepts demand over {far} "
+                    "bridges, where 1 is enough"
                 )
                 yield wide.problem(message, "consumerTTL")

@@ -75,7 +75,10 @@ def dead_duplex_peer_noticed_late(view: FleetView) -> Iterator[Problem]:
             if listener and broker.host not in reported and _is_slow(listener):
                 reported.add(broker.host)
                 message = f"connector {listener.name} has {_INACTIVITY}={listener.options[_INACTIVITY]}"
-                message += f", and the pair {bridge.source} opens the duplex link {bridge.name} to it"
+                message += (
+                    f", and the pair {bridge.source} opens the duplex link {bridge.name} to it: after a failover of "
+                )
+                message += "the pair, the connector rejects the link until the old connection times out"
                 yield Problem(message, host=broker.host)
 
 
@@ -123,7 +126,7 @@ def _planned_link_problems(first: Broker, second: Broker) -> Iterator[Problem]:
         if first_link is None or second_link is None:
             broker_with_link, broker_without_link = (second, first) if first_link is None else (first, second)
             yield Problem(
-                f"link {name} is not on {broker_without_link.host}, the other node of the pair",
+                _absent_link_message(name, broker_without_link),
                 host=broker_with_link.host,
             )
         elif first_link != second_link:
@@ -131,7 +134,18 @@ def _planned_link_problems(first: Broker, second: Broker) -> Iterator[Problem]:
             differ = (
                 ", ".join(key for key in first_settings if first_settings[key] != second_settings[key]) or "addresses"
             )
-            yield Problem(f"link {name} differs from that of {first.host}: {differ}", host=second.host)
+            yield Problem(_different_link_message(name, first, differ), host=second.host)
+
+
+def _absent_link_message(name: str, broker: Broker) -> str:
+    return (
+        f"link {name} is not defined on {broker.host}, the other node of the pair: "
+        f"the bridge is absent while {broker.host} is active"
+    )
+
+
+def _different_link_message(name: str, first: Broker, differ: str) -> str:
+    return f"link {name} is not the same on {first.host}, the other node of the pair: the two links differ in {differ}"
 
 
 def _written_link_problems(view: FleetView, first: Broker, second: Broker) -> Iterator[Problem]:
@@ -142,9 +156,9 @@ def _written_link_problems(view: FleetView, first: Broker, second: Broker) -> It
         first_link, second_link = first_links.get(name), second_links.get(name)
         if first_link is None or second_link is None:
             broker_without_link, node = (first, second_link) if first_link is None else (second, first_link)
-            yield Problem(f"link {name} is not on {broker_without_link.host}, the other node of the pair", node=node)
+            yield Problem(_absent_link_message(name, broker_without_link), node=node)
         elif differ := _first_difference(first_link, second_link):
-            yield second_link.problem(f"link {name} differs from that of {first.host}: {differ}", differ)
+            yield second_link.problem(_different_link_message(name, first, differ), differ)
 
 
 def _written_links(view: FleetView, broker: Broker, peer: Broker) -> Mapping[str, Element] | None:
@@ -199,11 +213,13 @@ def multicast_mesh_with_a_long_ttl(view: FleetView) -> Iterator[Problem]:
         if links_with_long_ttl and len(bridges.multicast_groups[group]) > 2:
             link = links_with_long_ttl[0]
             pairs = len(bridges.multicast_groups[group])
-            message = f"{pairs} of group {group} discover each other by multicast, and forward demand"
+            message = f"{pairs} pairs or brokers of multicast group {group} discover each other, and forward demand"
             limit = link.connector.demand_limit
             hops = "without limit" if limit == UNLIMITED else f"over {limit} bridges"
             is_default_ttl = link.node is None and link.broker.settings.network_ttl is None
-            yield link.problem(f"{message} {hops}", "networkTTL", severity="info" if is_default_ttl else None)
+            yield link.problem(
+                f"{message} {hops}, where 1 bridge is enough", "networkTTL", severity="info" if is_default_ttl else None
+            )
 
 
 def _suppresses(node: Element | None) -> bool:

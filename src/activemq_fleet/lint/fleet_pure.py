@@ -63,9 +63,15 @@ def more_than_one_slave(view: FleetView) -> Iterator[Problem]:
         slave = attachment.slave
         first = of_master.setdefault(attachment.master.host, slave)
         if first is not slave:
-            yield attachment.problem(f"{attachment.master.host} is already the master of {first.host}")
+            yield attachment.problem(
+                f"{attachment.master.host} is the master of both {first.host} and {slave.host}: "
+                "when it fails, both slaves become masters"
+            )
         if attachment.master.host in slaves:
-            yield attachment.problem(f"its master {attachment.master.host} is a slave itself")
+            yield attachment.problem(
+                f"{attachment.master.host}, the master of {slave.host}, is a slave itself: "
+                "a slave copies nothing to another slave"
+            )
 
 
 @rule("P006", "error", scope="fleet", releases=_PURE)
@@ -95,7 +101,10 @@ def link_inside_a_pair(view: FleetView) -> Iterator[Problem]:
     for broker, link, transport in _dialled_transports(view):
         other = view.broker_at(transport.host, transport.port)
         if broker.profile.replicates and other and other.pair == broker.pair and other.host != broker.host:
-            text = f"networkConnector {link.get('name')} leads to {other.host}, the other node of the same pair"
+            text = (
+                f"networkConnector {link.get('name')} connects to {other.host}, the other node of the same pure pair: "
+                "under load messages are delivered twice"
+            )
             yield link.problem(text, "uri", transport.text)
 
 
@@ -131,7 +140,11 @@ def nodes_of_a_pure_pair_differ(view: FleetView) -> Iterator[Problem]:
             first, second = _mirrored_elements(view, master), _mirrored_elements(view, slave)
             for element in _MIRRORED:
                 if first.get(element) != second.get(element):
-                    yield Problem(f"<{element}> differs from that of its master {master.host}", host=slave.host)
+                    text = (
+                        f"<{element}> of the slave {slave.host} differs from <{element}> of its master {master.host}, "
+                        "so that the slave's copy of the messages differs too"
+                    )
+                    yield Problem(text, host=slave.host)
 
 
 @rule("P009", "info", scope="fleet", releases=_PURE)
@@ -159,7 +172,8 @@ def planned_stop_promotes(view: FleetView) -> Iterator[Problem]:
         pairs = [pair for pair in group.pairs if pair.profile.replicates]
         if pairs:
             message = (
-                f"group {group.name} is pure: a stop of a master while its slave is attached makes the slave master"
+                f"group {group.name} uses pure master/slave: when a master stops while its slave is attached, "
+                "the slave becomes master permanently"
             )
             yield Problem(message, host=pairs[0].preferred_master.host)
 
@@ -191,7 +205,8 @@ def slave_of_a_newer_master(view: FleetView) -> Iterator[Problem]:
     for attachment in _attachments(view):
         if not attachment.master.release.has_pure_master_slave:
             yield attachment.problem(
-                f"its master {attachment.master.host} runs {attachment.master.release}, which does not support slaves"
+                f"{attachment.master.host}, the master of {attachment.slave.host}, runs {attachment.master.release}: "
+                "this release does not support slaves and copies nothing"
             )
 
 
@@ -239,7 +254,11 @@ def link_to_one_node_of_a_pair(view: FleetView) -> Iterator[Problem]:
         missing = [b for b in view.fleet.pairs[pair].brokers if b.host not in named and b.openwire is not None]
         if len(named) == 1 and missing:
             link, text, other = dialled_nodes[0]
-            message = f"networkConnector {link.get('name')} names {other.host} of pair {pair} but not {missing[0].host}"
+            absent = missing[0].host
+            message = (
+                f"networkConnector {link.get('name')} lists {other.host} of pair {pair} but not {absent}: "
+                f"the bridge stays down while {absent} is active"
+            )
             yield link.problem(message, "uri", text)
 
 
@@ -284,7 +303,10 @@ def link_to_a_slave(view: FleetView) -> Iterator[Problem]:
         )
         if len(dialled_brokers) == 1 and dialled_brokers[0].is_replication_slave:
             [slave] = dialled_brokers
-            text = f"networkConnector {link.get('name')} connects to {slave.host}, a slave of pair {slave.pair}"
+            text = (
+                f"networkConnector {link.get('name')} connects to {slave.host}, a slave of pair {slave.pair}: "
+                "the bridge is never established"
+            )
             yield link.problem(text, "uri", transport.text)
 
 

@@ -43,7 +43,10 @@ def two_releases_in_a_pair(view: FleetView) -> Iterator[Problem]:
         if first is second or first.line != second.line:
             continue
         unreadable = first.within(_NEW_STORE_IN_LINE) != second.within(_NEW_STORE_IN_LINE)
-        message = f"activemq_release is {second}, and {first} on {node.host}, the other node of pair {peer.pair}"
+        message = (
+            f"activemq_release is {second} on {peer.host} but {first} on {node.host}, the other node of pair "
+            f"{peer.pair}: the older release may fail to read the store"
+        )
         yield Problem(message, host=peer.host, severity=None if unreadable else "warning")
 
 
@@ -81,7 +84,10 @@ def one_lease_holder_on_two_nodes(view: FleetView) -> Iterator[Problem]:
             continue
         holder = _lease_holder(view, node)
         if holder is not None and holder == _lease_holder(view, peer):
-            message = f'both nodes of pair {peer.pair} use the lease holder id "{holder}": {node.host} as well'
+            message = (
+                f'{node.host} and {peer.host} of pair {peer.pair} use the same lease holder id "{holder}": '
+                "both become master"
+            )
             yield Problem(message, host=peer.host)
 
 
@@ -137,7 +143,7 @@ def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
             if f"{broker.store_directory}/".startswith(f"{data_directory}/"):
                 text = (
                     f"activemq_store_directory {broker.store_directory} is below {data_directory}, "
-                    "the node's own data directory"
+                    "a local directory of the node, so that the two nodes have no common store"
                 )
                 yield Problem(text, host=broker.host)
         if changed & {node.host, peer.host}:
@@ -193,7 +199,10 @@ def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
         owner = owners.setdefault(store, broker.unit)
         if owner != broker.unit and broker.unit not in reported:
             reported.add(broker.unit)
-            message = f"{store[-1]} is also the store of {owner}: one of the two brokers waits indefinitely"
+            message = (
+                f"{broker.unit} and {owner} use the same store, {store[-1]}: one of them waits for its lock "
+                "indefinitely"
+            )
             yield Problem(message, host=broker.host)
 
 

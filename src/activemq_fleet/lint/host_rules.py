@@ -22,6 +22,7 @@ _OF_ONE_HOST = frozenset({
 _SYSTEM_JAVA = "/usr/bin/java"
 _MISSING = os.strerror(errno.ENOENT)
 _LOCKING_OFF = "-Djava.nio.channels.FileLock.broken=true"
+_DIFFERENT_IDS = "the nodes may use different ids, and one then cannot read what the other writes to the shared store"
 
 
 @rule("V012", "error", scope="host")
@@ -165,9 +166,15 @@ def settings_in_two_places(host: HostView) -> Iterator[Problem]:
         if path == host.broker.environment or host.broker.install == "package":
             continue  # the package contains a file, and the unit does not read it
         if unread and path.endswith(f"/{unread}"):
-            yield Problem(f"the settings file {path} exists, but {host.broker.release.text} does not read it")
+            yield Problem(
+                f"the settings file {path} exists, but {host.broker.release.text} does not read it: "
+                "its settings have no effect"
+            )
         elif not path.endswith(("/bin/env", "/bin/setenv")):
-            yield Problem(f"the settings file {path} exists, and bin/activemq reads it before any other")
+            yield Problem(
+                f"the settings file {path} exists, and bin/activemq reads only this file: "
+                "a manually started broker does not get the deployed settings"
+            )
 
 
 @rule("L001", "error", scope="host")
@@ -191,7 +198,10 @@ def store_on_nfs_3(host: HostView) -> Iterator[Problem]:
     options = dict(option.partition("=")[::2] for option in host.facts.store_mount_options)
     version = options.get("vers") or options.get("nfsvers") or ("3" if host.shared_filesystem == "nfs" else "4")
     if version.startswith(("2", "3")):
-        yield Problem(f"the shared store {host.store} is on NFS version {version}, which keeps the lock of a dead host")
+        yield Problem(
+            f"the shared store {host.store} is on NFS version {version}, which keeps the lock of a dead host, "
+            "so that the standby waits for it indefinitely"
+        )
 
 
 @rule("L002", "error", scope="host")
@@ -218,11 +228,15 @@ def store_without_cluster_locks(host: HostView) -> Iterator[Problem]:
         return
     if host.shared_filesystem in _NO_CLUSTER_LOCKS:
         yield Problem(
-            f"the shared store {host.store} is on {host.shared_filesystem}, whose locks apply to one host only"
+            f"the shared store {host.store} is on {host.shared_filesystem}, whose locks apply to one host only: "
+            "both nodes become master"
         )
     for option in host.facts.store_mount_options:
         if option in _LOCAL_LOCKS:
-            yield Problem(f"the shared store {host.store} is mounted with {option}: its locks apply to this host only")
+            yield Problem(
+                f"the shared store {host.store} is mounted with the option {option}, so that its locks apply to this "
+                "host only: both nodes become master"
+            )
 
 
 @rule("L006", "error", scope="host")
@@ -246,7 +260,9 @@ def locking_switched_off(host: HostView) -> Iterator[Problem]:
     if _LOCKING_OFF in host.broker.java_options:
         yield Problem("activemq_java_options contains FileLock.broken=true, which disables the lock of the store")
     elif _LOCKING_OFF in host.facts.java_options:
-        yield Problem("the running broker has FileLock.broken=true on its command line, which disables its lock")
+        yield Problem(
+            "the running broker has FileLock.broken=true on its command line, which disables the lock of its store"
+        )
 
 
 @rule("L011", "warning", scope="host", releases="5.7.0")
@@ -269,7 +285,10 @@ def lease_without_clock(host: HostView) -> Iterator[Problem]:
         facts: {clock_synchronised: true}
     """
     if host.broker.profile.has_database_lease and host.facts.clock_synchronised is False:
-        yield Problem("the clock of the host is not synchronized, but the lock of its store is a lease in a database")
+        yield Problem(
+            "the clock of the host is not synchronized, but the lock of its store is a lease in a database: "
+            "a node whose clock is wrong can acquire the lease of the active node"
+        )
 
 
 @rule("L025", "warning", scope="host")
@@ -379,7 +398,7 @@ def store_of_two_account_ids(host: HostView) -> Iterator[Problem]:
     if len(known) == 2:
         uids = " and ".join(f"{uid} on {name}" for name, (uid, _gid) in known.items())
         yield Problem(
-            f"the account {broker.user} has uid {uids}, and both nodes write one store",
+            f"the account {broker.user} has uid {uids}: one node cannot read what the other writes to the shared store",
             fix="set activemq_uid and activemq_gid to the same numbers, after you "
             f"{_change_of_ids(host, 'UID', 'GID')}",
         )
@@ -388,13 +407,13 @@ def store_of_two_account_ids(host: HostView) -> Iterator[Problem]:
         missing = next(other for other in ids if other != name)
         yield Problem(
             f"the account {broker.user} has uid {uid} on {name} and does not exist on {missing}, and activemq_uid is "
-            "not set, so that both may have different ids on one store",
+            f"not set: {_DIFFERENT_IDS}",
             fix=f"set activemq_uid: {uid} and activemq_gid: {gid if gid is not None else uid}",
         )
     else:
         yield Problem(
             f"the account {broker.user} exists neither on {broker.host} nor on {broker.peer}, and activemq_uid is not "
-            "set, so that both may have different ids on one store",
+            f"set: {_DIFFERENT_IDS}",
             fix="set activemq_uid and activemq_gid to numbers that are free on both nodes, such as 990",
         )
 
@@ -446,7 +465,7 @@ def account_with_another_id(host: HostView) -> Iterator[Problem]:
     for name, number, holder in (("uid", broker.uid, facts.uid_holder), ("gid", broker.gid, facts.gid_holder)):
         if holder:
             yield Problem(
-                f"{name} {number} of activemq_{name} already belongs to {holder}",
+                f"activemq_{name} is {number}, but this {name} already belongs to {holder}",
                 fix=f"set activemq_{name} to a number that is free on both nodes",
             )
     uid = _id_to_change(broker.uid, facts.account_uid)
@@ -458,9 +477,11 @@ def account_with_another_id(host: HostView) -> Iterator[Problem]:
     ]
     if wrong and (facts.account_processes or facts.base_exists):
         processes = ", ".join(map(str, facts.account_processes))
-        reason = f"its processes run ({processes})" if processes else f"its files in {broker.base} keep the old id"
+        reason = (
+            f"processes of the account run ({processes})" if processes else f"files in {broker.base} have the old id"
+        )
         yield Problem(
-            f"the account {broker.user} has {' and '.join(wrong)}, and {reason}",
+            f"the account {broker.user} has {' and '.join(wrong)}: the playbook cannot change the id while {reason}",
             fix=f"run the playbook again after you {_change_of_ids(host, uid, gid)}",
         )
 
@@ -493,8 +514,8 @@ def pair_with_another_name(host: HostView) -> Iterator[Problem]:
     deployed, wanted = host.facts.pair, host.broker.pair
     if deployed and wanted and deployed != wanted and host.broker.profile.has_peer:
         yield Problem(
-            f"the pair {deployed} is deployed on the host, but the inventory names it {wanted}: keep the name with "
-            f"activemq_pair: {deployed} on both nodes"
+            f"the pair {deployed} is deployed on the host, but the inventory names this pair {wanted}, so that the "
+            f"broker would start with an empty store: keep the name with activemq_pair: {deployed} on both nodes"
         )
 
 
@@ -518,7 +539,10 @@ def multicast_in_a_cloud(host: HostView) -> Iterator[Problem]:
         facts: {cloud: }
     """
     if host.broker.multicast and host.facts.cloud:
-        yield Problem(f"the links use multicast, and this host is a machine of {host.facts.cloud}")
+        yield Problem(
+            f"the links use multicast, but this host is in the cloud {host.facts.cloud}, whose network does not "
+            "forward multicast: no bridge is established"
+        )
 
 
 @rule("M005", "error", scope="host")
@@ -540,7 +564,9 @@ def multicast_without_an_interface(host: HostView) -> Iterator[Problem]:
         facts: {interfaces: [lo]}
     """
     if host.broker.multicast and host.facts.interfaces == ("lo",) and not host.broker.multicast_interface:
-        yield Problem("the links use multicast, but only the loopback interface of the host is up")
+        yield Problem(
+            "the links use multicast, but only the loopback interface of the host is up: the broker does not start"
+        )
 
 
 @rule("S013", "warning", scope="host")

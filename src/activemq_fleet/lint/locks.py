@@ -50,7 +50,8 @@ def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
             continue
         value = "is not set, so it is 0" if period is None else f"is {period}"
         yield store.problem(
-            f"lockKeepAlivePeriod {value}: the broker never checks its lock again; the store is shared: {reason}",
+            f"lockKeepAlivePeriod {value}: the broker checks its lock only at its start, so that two brokers can serve "
+            f"one store; the store is shared: {reason}",
             "lockKeepAlivePeriod",
             severity=None if certain else "warning",
         )
@@ -88,8 +89,8 @@ def keep_alive_that_misses_a_deleted_lock_file(document: Document) -> Iterator[P
         has_keep_alive = document.release.supports(store.name, "lockKeepAlivePeriod")
         what = "the keep-alive" if has_keep_alive else "a broker"
         yield store.problem(
-            f"{what} of {document.release.text} does not detect a deleted or stolen lock file; "
-            f"the store is shared: {reason}",
+            f"{what} of {document.release.text} does not detect a deleted or stolen lock file, so that two brokers can "
+            f"write to one store; the store is shared: {reason}",
             "lockKeepAlivePeriod",
             severity=None if certain else "info",
         )
@@ -115,8 +116,8 @@ def keep_alive_that_misses_a_new_lock_owner(document: Document) -> Iterator[Prob
     """
     for store, reason, _ in _shared(document):
         yield store.problem(
-            f"the keep-alive of {document.release.text} does not detect that another broker acquired the lock; "
-            f"the store is shared: {reason}",
+            f"the keep-alive of {document.release.text} does not detect that another broker acquired the lock, so that "
+            f"two brokers can write to one store; the store is shared: {reason}",
             "lockKeepAlivePeriod",
         )
 
@@ -149,7 +150,10 @@ def lock_switched_off(document: Document) -> Iterator[Problem]:
             if store.flag(name, True) is not False:
                 continue
             if why is not None:
-                text = f'{name}="false" on a store that is shared: {why.reason}'
+                text = (
+                    f'{name}="false" disables the lock of the store, so that two brokers can open it; '
+                    f"the store is shared: {why.reason}"
+                )
                 yield store.problem(text, name, severity=None if why.certain else "warning")
             elif store.name == "jdbcPersistenceAdapter" and not document.profile and not is_embedded(store):
                 yield store.problem(f'{name}="false": a second broker can use the database at the same time', name)
@@ -179,7 +183,7 @@ def slave_that_does_not_wait(locker: Element) -> Iterator[Problem]:
     """
     if locker.flag("failIfLocked", False):
         yield locker.problem(
-            "the broker stops when the store is locked, instead of waiting for the lock", "failIfLocked"
+            "a broker that finds the store locked by another broker stops, instead of waiting as slave", "failIfLocked"
         )
 
 
@@ -227,9 +231,14 @@ def store_that_does_not_last(document: Document) -> Iterator[Problem]:
                 short_lived.append((node, attribute, match[1]))
     if short_lived:
         (node, attribute, parent), *others = short_lived
-        also = "".join(f"; so is {other_attribute} of <{other.name}> in line {other.position(other_attribute)[0]}"
-                       for other, other_attribute, _ in others)  # fmt: skip
-        yield node.problem(f"{attribute} is below {parent}, which other programs empty{also}", attribute)
+        also = "".join(
+            f"; {name} of <{other.name}> in line {other.position(name)[0]} is in such a directory, too"
+            for other, name, _ in others
+        )
+        text = (
+            f"{attribute} is in {parent}, which the system or a build empties: persistent messages are then lost{also}"
+        )
+        yield node.problem(text, attribute)
 
 
 @rule("L033", "warning", each="kahaDB", releases="5.9.0")
@@ -250,4 +259,8 @@ def journal_without_checksums(store: Element) -> Iterator[Problem]:
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
     if store.flag("checksumJournalFiles", True) is False:
-        yield store.problem("the broker does not detect damaged messages and delivers them", "checksumJournalFiles")
+        yield store.problem(
+            "the journal has no checksums (checksumJournalFiles is false), so that the broker delivers damaged "
+            "messages to consumers",
+            "checksumJournalFiles",
+        )

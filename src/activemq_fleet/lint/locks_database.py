@@ -72,11 +72,15 @@ def lease_that_runs_out(document: Document) -> Iterator[Problem]:
         length = "" if locker.has("lockAcquireSleepInterval") else " (the default)"
         if not document.release.has_adjustable_lease:
             length = f" (always, in {document.release.line})"
-        when = "never renewed: lockKeepAlivePeriod is 0" if renewed <= 0 else f"renewed every {renewed} ms"
+        when = "never renewed, because lockKeepAlivePeriod is 0" if renewed <= 0 else f"renewed every {renewed} ms"
         where = (store, "lockKeepAlivePeriod")
         if not store.has("lockKeepAlivePeriod"):
             where = (locker, "lockAcquireSleepInterval")
-        yield where[0].problem(f"the lease of {lease} ms{length} is {when}{default_note}", where[1])
+        yield where[0].problem(
+            f"the database lease of {lease} ms{length} is {when}{default_note}: it expires while its master runs, "
+            "and the slave opens the store too",
+            where[1],
+        )
 
 
 def _lease_length(store: Element, locker: Element) -> int | None:
@@ -128,11 +132,13 @@ def lock_held_by_a_transaction(document: Document) -> Iterator[Problem]:
         url = jdbc_url_of(source) if source else ""
         node = locker or store
         if _FAILS_OVER.search(url):
-            yield node.problem(f"the lock is one long transaction, and the database fails over: {url}")
+            yield node.problem(
+                f"the lock of the store is one long database transaction, which a database failover ends: {url}"
+            )
         else:
             yield node.problem(
-                "the lock is one long transaction: a database that fails over or a firewall that cuts idle connections "
-                "breaks it",
+                "the lock of the store is one long database transaction: a database failover, or a firewall that cuts "
+                "idle connections, breaks the lock",
                 severity="info",
             )
 
@@ -174,7 +180,9 @@ def lease_without_a_database(document: Document) -> Iterator[Problem]:
             continue
         missing = [name for name in ("dataSource", "statements") if not locker.has(name) and not locker.child(name)]
         if missing:
-            yield locker.problem(f"<{locker.name}> in <{store.name}> has no {' and no '.join(missing)}")
+            yield locker.problem(
+                f"<{locker.name}> in <{store.name}> has no {' and no '.join(missing)}: the broker does not start"
+            )
 
 
 @rule("L014", "warning", releases="5.7.0")
@@ -208,9 +216,14 @@ def serves_without_its_database(document: Document) -> Iterator[Problem]:
         handler = exception_handler_of(broker)
         node = locker or store
         if handler is None:
-            yield node.problem(f"the broker has no <{wanted}>: it continues when it cannot reach its lock's database")
+            yield node.problem(
+                f"the broker has no <{wanted}>: a master that cannot reach the database of its lock continues to serve"
+            )
         elif handler.kind and handler.flag("ignoreSQLExceptions", default=handler.kind == DEFAULT_HANDLER):
-            message = f"this handler ignores SQL exceptions: write <{wanted}/>, or ignoreSQLExceptions=false"
+            message = (
+                "this ioExceptionHandler ignores SQL exceptions, so that a master without its database continues to "
+                f"serve: write <{wanted}/>, or ignoreSQLExceptions=false"
+            )
             yield handler.node.problem(message)
         elif wanted and handler.kind == JDBC_HANDLER and handler.kind != wanted:
             text = f"<{JDBC_HANDLER}> is deprecated since 5.11: write <{wanted}/>"
@@ -262,7 +275,10 @@ def passes_over_a_full_database(document: Document) -> Iterator[Problem]:
         handler = exception_handler_of(broker)
         if handler is None or handler.flag("ignoreNoSpaceErrors", default=True):
             node = handler.node if handler else store
-            yield node.problem("ignoreNoSpaceErrors is not false: the broker ignores that the database is full")
+            yield node.problem(
+                'without ignoreNoSpaceErrors="false" the broker acknowledges MQTT messages that a full '
+                "database rejected"
+            )
 
 
 @rule("L015", "warning", releases="5.15.13")
@@ -291,5 +307,5 @@ def keep_alive_that_only_logs(document: Document) -> Iterator[Problem]:
         handler = exception_handler_of(broker) if broker else None
         # that handler closes the connectors itself until the lock is known to be ours
         covered = handler is not None and handler.kind in (LEASE_HANDLER, JDBC_HANDLER)
-        message = "stopOnError is not true: the broker only logs a failed keep-alive"
+        message = 'without stopOnError="true" a master that cannot renew its lock only logs this and continues'
         yield store.problem(message, "stopOnError", severity="info" if covered else None)

@@ -122,10 +122,16 @@ def handler_that_keeps_the_lock(document: Document) -> Iterator[Problem]:
                 continue
             if handler.kind == DEFAULT_HANDLER and not shared:
                 continue  # a choice that fits a single broker
-            text = f"when <{store.name}> fails, <{handler.kind}> closes the connectors and keeps the lock of the store"
+            text = (
+                f"when <{store.name}> fails, <{handler.kind}> closes the connectors but keeps the lock of the store, "
+                "so that no other node takes over"
+            )
             yield handler.node.problem(text, severity=None if shared else "info")
         elif store.name == "jdbcPersistenceAdapter" and handler.kind == DEFAULT_HANDLER and is_locked(store):
-            text = f"after a failure of the database, <{handler.kind}> opens the connectors without a check of the lock"
+            text = (
+                f"after a failure of the database, <{handler.kind}> opens the connectors without a check of the lock, "
+                "which another node may have"
+            )
             yield handler.node.problem(text)
 
 
@@ -148,7 +154,7 @@ def failures_of_the_store_are_ignored(document: Document) -> Iterator[Problem]:
     """
     for store, handler in _stores_with_handler(document):
         if handler.flag("ignoreAllErrors", default=False):
-            text = f'ignoreAllErrors="true": the broker continues when its <{store.name}> fails'
+            text = f'ignoreAllErrors="true": the broker continues and loses messages when its <{store.name}> fails'
             yield handler.node.problem(text, "ignoreAllErrors")
 
 

@@ -43,7 +43,9 @@ def schedule_on_one_node(document: Document) -> Iterator[Problem]:
         directory = broker.get(name) if name != "schedulerSupport" else "activemq-data"
         if store.name not in FILE_STORES or _root(directory) != _root(store.get("directory", "activemq-data")):
             yield broker.problem(
-                f"the broker keeps delayed messages in {directory}, and the store is shared: {reason}", name
+                f"the broker keeps delayed messages in {directory}, where the other node cannot read them after a "
+                f"failover; the store is shared: {reason}",
+                name,
             )
 
 
@@ -76,7 +78,10 @@ def store_that_is_ignored(document: Document) -> Iterator[Problem]:
     """
     for broker, store, reason in shared_store(document):
         if broker.flag("persistent", True) is False:
-            message = f'persistent="false" disables <{store.name}>, which is shared: {reason}'
+            message = (
+                f'persistent="false" disables <{store.name}> and its lock, so that both nodes are masters; '
+                f"the store is shared: {reason}"
+            )
             yield broker.problem(message, "persistent")
 
 
@@ -179,7 +184,8 @@ def slow_take_over(document: Document) -> Iterator[Problem]:
         for node, name in places:
             interval = node.number(name)
             if interval is not None and interval >= _SLOW:
-                yield node.problem(f"a failover begins up to {interval // 1000} s after the master fails", name)
+                text = f"{name} is {interval} ms: a slave takes over up to {interval // 1000} s after the master fails"
+                yield node.problem(text, name)
 
 
 @rule("L023", "info", releases="5.7.0")
@@ -213,7 +219,10 @@ def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
             return
         for node in document.all("import"):
             if "jetty" in node.get("resource") and node.position() > broker.position():
-                yield node.problem("a slave opens this console only when it becomes master", "resource")
+                yield node.problem(
+                    "a slave opens this web console only when it becomes master: HTTP health checks of a slave fail",
+                    "resource",
+                )
 
 
 @rule("L041", "warning", releases="5.8.0 !5.19.6 6.0.0 !6.2.5")
@@ -292,7 +301,11 @@ def losses_that_go_unnoticed(store: Element) -> Iterator[Problem]:
     if store.flag("ignoreMissingJournalfiles", False):
         both = store.flag("checkForCorruptJournalFiles", False)
         what = "missing or damaged" if both else "missing"
-        yield store.problem(f"the broker silently drops messages in {what} journal files", "ignoreMissingJournalfiles")
+        yield store.problem(
+            f"ignoreMissingJournalfiles is true: the broker starts although journal files are {what}, and drops their "
+            "messages without an error",
+            "ignoreMissingJournalfiles",
+        )
 
 
 @rule("L027", "warning", each="broker", releases="5.10.0 !5.12.0")

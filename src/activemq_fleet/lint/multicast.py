@@ -53,7 +53,10 @@ def multicast_without_its_own_group(document: Document) -> Iterator[Problem]:
     ]
     if in_default:
         (node, attribute, uri), *others = in_default
-        message = "multicast: uses the group default, like every broker without a configured group"
+        message = (
+            'this multicast: URI uses the group "default": the broker discovers every broker of the local network '
+            "whose URI sets no group"
+        )
         message += also_in_lines(other for other, *_ in others)
         part = text_from_option(node, attribute, uri, "group") if "group" in uri.options else uri.text
         yield node.problem(message, attribute, part)
@@ -101,8 +104,8 @@ def multicast_link_of_a_broker_not_announced(document: Document) -> Iterator[Pro
         where = f"group {group} at {place}"
         others = ", ".join(f"group {name} at {at}" for at, name in sorted(announced))
         message = (
-            f"the link discovers brokers in {where}, and this broker is announced "
-            f"{'only in ' + others if others else 'nowhere'}"
+            f"the link discovers brokers in {where}, but this broker is announced "
+            f"{'only in ' + others if others else 'in no group'}, so that those brokers do not discover it"
         )
         yield node.problem(
             message, attribute, text_from_option(node, attribute, uri, "group") if announced else uri.text
@@ -134,9 +137,10 @@ def multicast_announces_a_loopback_address(connector: Element) -> Iterator[Probl
         return
     host = connector.uri().host
     if host and not has_placeholder(host) and (is_loopback(host) or _is_nowhere(host)):
-        message = (
-            "the connector announces "
-            f"{'a loopback address' if is_loopback(host) else 'a name that no peer can resolve'}: {host}"
+        message = f"the connector announces {host} by multicast, " + (
+            "a loopback address: each broker that discovers it connects to itself"
+            if is_loopback(host)
+            else "a name that no peer can resolve"
         )
         yield connector.problem(message, "uri", host)
 
@@ -172,7 +176,10 @@ def multicast_without_authentication(document: Document) -> Iterator[Problem]:
         return
     for node, attribute, uri in _multicast_uris(document):
         yield node.problem(
-            "multicast: discovery accepts any broker, because authentication is not configured", attribute, uri.text
+            "any process that receives the multicast announcement can open a bridge, because authentication is not "
+            "configured",
+            attribute,
+            uri.text,
         )
         return
 

@@ -46,7 +46,8 @@ def networked_broker_called_localhost(broker: Element) -> Iterator[Problem]:
         name_phrase = (
             "has the name localhost" if broker.has("brokerName") else "has no brokerName, so that its name is localhost"
         )
-        yield broker.problem(f"this broker of a network {name_phrase}", "brokerName")
+        text = f"this broker of a network {name_phrase}: two brokers with the same name disconnect each other"
+        yield broker.problem(text, "brokerName")
 
 
 @rule("N015", "error", each="broker")
@@ -73,8 +74,8 @@ def name_that_is_rewritten(broker: Element) -> Iterator[Problem]:
     if not broker.get("brokerName", "localhost").strip():
         yield broker.problem("brokerName is empty, and the broker does not start", "brokerName")
     elif illegal := _ILLEGAL.search(name):
-        rewritten = "" if broker.is_unknown("brokerName") else f": it becomes {_ILLEGAL.sub('_', name)}"
-        message = f"brokerName contains {illegal[0]!r}, which the broker replaces{rewritten}"
+        rewritten = "" if broker.is_unknown("brokerName") else f": the name becomes {_ILLEGAL.sub('_', name)}"
+        message = f"brokerName contains {illegal[0]!r}, which the broker replaces by an underscore{rewritten}"
         yield broker.problem(message, "brokerName", illegal[0])
 
 
@@ -101,7 +102,10 @@ def computed_name_changes_at_restart(document: Document) -> Iterator[Problem]:
     for node, attribute in named:
         for computed in _COMPUTED.finditer(node.get(attribute)):
             if _CHANGES_AT_EVERY_START.search(computed[1]):
-                message = f"{attribute} contains {computed[0]}, which changes at each start"
+                message = (
+                    f"{attribute} contains {computed[0]}, which changes at each start: the durable subscriptions of "
+                    "bridges under the old name collect messages"
+                )
                 yield node.problem(message, attribute, computed[0])
             elif _CHANGES_WITH_THE_HOST.search(computed[1]) and _has_store(node):
                 message = f"{attribute} contains {computed[0]}: on a shared store the name changes at every failover"
@@ -138,8 +142,8 @@ def remote_consumers_as_good_as_local(broker: Element) -> Iterator[Problem]:
     links = [link for link in broker.all("networkConnector") if not link.has("decreaseNetworkConsumerPriority")]
     if links:
         yield links[0].problem(
-            "the link does not set decreaseNetworkConsumerPriority, and "
-            f"{broker.document.release.text} does not prefer local consumers without it" + also_in_lines(links[1:])
+            f"the link does not set decreaseNetworkConsumerPriority, so that {broker.document.release.text} forwards "
+            "messages although local consumers exist" + also_in_lines(links[1:])
         )
 
 
@@ -214,7 +218,10 @@ def durable_subscriptions_disclosed(link: Element) -> Iterator[Problem]:
         <networkConnector name="south" uri="static:(tcp://a:61616)" syncDurableSubs="true"/>
     """
     if link.flag("syncDurableSubs", default=False):
-        message = f"syncDurableSubs discloses durable subscriptions in {link.document.release.text}"
+        message = (
+            f"with syncDurableSubs, {link.document.release.text} discloses its durable subscriptions to any client "
+            "that connects as a bridge"
+        )
         yield link.problem(message, "syncDurableSubs")
 
 
@@ -238,7 +245,11 @@ def dynamic_only_is_false(link: Element) -> Iterator[Problem]:
         <networkConnector name="south" uri="static:(tcp://a:61616)" dynamicOnly="true"/>
     """
     if link.flag("dynamicOnly", default=True) is False:
-        yield link.problem("dynamicOnly is false: the bridge restores old durable demand at each start", "dynamicOnly")
+        yield link.problem(
+            "dynamicOnly is false: at each start the bridge restores durable subscriptions of consumers that no longer "
+            "exist",
+            "dynamicOnly",
+        )
 
 
 @rule("N037", "warning", each="broker", releases="5.5.0")
@@ -278,7 +289,10 @@ def links_start_one_after_the_other(broker: Element) -> Iterator[Problem]:
     uris = [link.uri() for link in broker.all("networkConnector")]
     dialled = [part for uri in uris if uri.scheme in ("static", "simple") for part in uri.parts if part.host]
     if len(dialled) > 1:
-        message = f"the broker connects its {len(dialled)} links sequentially before it has started"
+        message = (
+            f"the broker connects its {len(dialled)} links one after the other while it starts: "
+            "each peer whose host is down delays the start"
+        )
         yield broker.problem(message, "networkConnectorStartAsync")
 
 
@@ -321,5 +335,8 @@ def linked_broker_listens_on_loopback_only(broker: Element) -> Iterator[Problem]
         dialled = [part.host for part in link.uri().transports if link.known_value("uri") and part.host and part.port]
         away = next((host for host in dialled if not is_loopback(host)), "")
         if away and not link.flag("duplex", False):
-            text = f"{broker.get('brokerName') or 'the broker'} connects to {away}, but listens only on {hosts[0]}"
+            text = (
+                f"{broker.get('brokerName') or 'the broker'} connects to {away}, but listens only on {hosts[0]}: "
+                "no other machine can connect to it"
+            )
             yield link.problem(text, "uri", away)

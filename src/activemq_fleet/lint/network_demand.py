@@ -91,7 +91,10 @@ def topics_forwarded_twice(link: Element) -> Iterator[Problem]:
     """
     dynamic = not link.flag("staticBridge", default=False) and not link.has("destinationFilter")
     if link.flag("conduitSubscriptions", default=True) is False and dynamic and not _leaves_out(link, "topic"):
-        message = "conduitSubscriptions is false, and topics are not excluded: each consumer gets several copies"
+        message = (
+            "conduitSubscriptions is false, and topics are not excluded: consumers of a topic behind the bridge "
+            "receive each message several times"
+        )
         yield link.problem(message, "conduitSubscriptions")
 
 
@@ -168,7 +171,10 @@ def _unread_advisories(broker: Element, links: list[Element]) -> Iterator[Proble
         readers = {name.strip() for entry in hearing for name in entry.get("read").split(",")}
         if groups and not groups & readers and not any("{" in name or name == "*" for name in readers):
             names = ", ".join(sorted(groups))
-            message = f"{names} has no permission to read ActiveMQ.Advisory.>, and the links use such an account"
+            message = (
+                f"no group of the links' accounts ({names}) has permission to read ActiveMQ.Advisory.>, so that "
+                "bridges do not detect consumers"
+            )
             yield hearing[0].problem(message, "read" if hearing[0].has("read") else "topic")
 
 
@@ -213,14 +219,17 @@ def exclusion_of_what_is_listed(document: Document) -> Iterator[Problem]:
                 whole = covers(name, other)
                 if static.name != excluded.name or not (name and other) or not (whole or covers(other, name)):
                     continue
-                what = "the bridge still forwards it"
+                what = f"the bridge still forwards {other if whole else name}"
                 if later:
                     what = (
                         f"{other} is not forwarded at all"
                         if whole
-                        else "the bridge consumes its messages and does not forward them"
+                        else f"the bridge consumes messages of {name} and does not forward them"
                     )
-                message = f"{excluded.name} {name} is excluded, and {other} statically included: {what}"
+                message = (
+                    f"{excluded.name} {name} is in excludedDestinations, and {other} in "
+                    f"staticallyIncludedDestinations: {what}"
+                )
                 yield excluded.problem(message, "physicalName")
                 break
 
@@ -252,14 +261,20 @@ def virtual_demand_on_one_side(broker: Element) -> Iterator[Problem]:
     tells = broker.flag("useVirtualDestSubs", default=False)
     asking = [link for link in links if link.flag("useVirtualDestSubs", default=False) is not False]
     if tells is False:
-        message = "the link requests the demand of virtual destinations, but its broker does not announce any"
+        message = (
+            "useVirtualDestSubs is true on the link but not on <broker>, so that the broker does not announce the "
+            "demand of virtual destinations"
+        )
         for link in asking:
             if link.flag("useVirtualDestSubs", default=False):
                 duplex = link.flag("duplex", default=False)
                 yield link.problem(message, "useVirtualDestSubs", severity=None if duplex else "info")
     elif tells and links and not asking:
         duplex = any(link.flag("duplex", default=False) for link in links)
-        message = "the broker announces the demand of virtual destinations, but none of its links requests it"
+        message = (
+            "useVirtualDestSubs is true on <broker> but not on its links, so that no link requests the demand of "
+            "virtual destinations"
+        )
         yield broker.problem(message, "useVirtualDestSubs", severity=None if duplex else "info")
 
 

@@ -8,6 +8,7 @@ from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 
 FILTER = "conditionalNetworkBridgeFilterFactory"
+_NO_RETURN = "a message cannot return to a broker that it came from"
 
 
 def _queue_policies(document: Document) -> list[Element]:
@@ -85,11 +86,11 @@ def messages_cannot_go_back(document: Document) -> Iterator[Problem]:
         if _replay_flag(entry) is not False:
             continue
         if bridge_filter is not None and bridge_filter.has("replayWhenNoConsumers"):
-            yield bridge_filter.problem("replayWhenNoConsumers is false", "replayWhenNoConsumers")
+            yield bridge_filter.problem(f"replayWhenNoConsumers is false: {_NO_RETURN}", "replayWhenNoConsumers")
         elif may_replay or bridge_filter is not None:
             message = (
-                f"policyEntry queue={entry.get('queue')!r} has no replayWhenNoConsumers, and "
-                "no other policyEntry applies"
+                f"policyEntry queue={entry.get('queue')!r} has no replayWhenNoConsumers, and no other policyEntry "
+                f"applies to its queues: {_NO_RETURN}"
             )
             yield (bridge_filter or entry).problem(message, "" if bridge_filter else "queue")
         elif document.broker is not None or entry.get("queue") == ">":
@@ -101,7 +102,7 @@ def messages_cannot_go_back(document: Document) -> Iterator[Problem]:
 
 def _no_replay_problem(node: Element, document: Document) -> Problem:
     return node.problem(
-        "no policy has replayWhenNoConsumers: a message cannot return to a broker that it came from",
+        f"no policy has replayWhenNoConsumers: {_NO_RETURN}",
         severity=None if document.broker is not None else "info",
     )
 
@@ -135,7 +136,9 @@ def replay_taken_for_a_duplicate(document: Document) -> Iterator[Problem]:
         if _replay_flag(entry) and entry.flag("enableAudit", default=True):
             queue = entry.get("queue")
             message = (
-                f"policyEntry queue={queue!r} replays messages, and its audit treats returning messages as duplicates"
+                f'policyEntry queue={queue!r} has replayWhenNoConsumers without enableAudit="false": the '
+                "queue treats a "
+                "returning message as a duplicate, and no broker delivers it"
             )
             yield entry.problem(message, "enableAudit" if entry.has("enableAudit") else "queue")
 
@@ -169,7 +172,11 @@ def replay_at_once(document: Document) -> Iterator[Problem]:
         if not bridge_filter.flag("replayWhenNoConsumers", default=False):
             continue
         if not bridge_filter.has("replayDelay") or bridge_filter.number("replayDelay") == 0:
-            yield bridge_filter.problem("replayWhenNoConsumers replays without a delay", "replayDelay")
+            yield bridge_filter.problem(
+                "replayWhenNoConsumers is set without a replayDelay: while a consumer restarts, its messages move to "
+                "another broker and back",
+                "replayDelay",
+            )
 
 
 @rule("N022", "error", releases="5.6.0", refuses=True)
@@ -198,7 +205,8 @@ def filter_without_its_wrapper(document: Document) -> Iterator[Problem]:
     for bridge_filter in document.all(FILTER):
         if bridge_filter.parent is not None and bridge_filter.parent.name == "policyEntry":
             yield bridge_filter.problem(
-                f"<{FILTER}> is directly in <policyEntry>, without an enclosing <networkBridgeFilterFactory>"
+                f"<{FILTER}> is directly in <policyEntry>, without an enclosing <networkBridgeFilterFactory>: "
+                "the broker does not start"
             )
 
 
@@ -241,7 +249,8 @@ def selectors_beyond_the_bridge(document: Document) -> Iterator[Problem]:
     for link in document.links:
         if link.flag("conduitSubscriptions", default=True) and not link.flag("staticBridge", default=False):
             yield link.problem(
-                "consumers have selectors, but a link with conduitSubscriptions ignores selectors",
+                "consumers have selectors, but this link with conduitSubscriptions ignores selectors: the bridge "
+                "forwards messages that no consumer accepts",
                 "conduitSubscriptions",
             )
     if document.release.has_selector_aware_replay:
@@ -249,7 +258,9 @@ def selectors_beyond_the_bridge(document: Document) -> Iterator[Problem]:
             replays = bridge_filter.flag("replayWhenNoConsumers", default=False)
             if replays and bridge_filter.flag("selectorAware", default=False) is False:
                 yield bridge_filter.problem(
-                    "replayWhenNoConsumers ignores selectors, and consumers have selectors", "selectorAware"
+                    "replayWhenNoConsumers ignores selectors, but consumers have selectors: a message that no local "
+                    "selector accepts does not move to another broker",
+                    "selectorAware",
                 )
 
 
@@ -284,10 +295,13 @@ def audit_of_what_comes_back(document: Document) -> Iterator[Problem]:
             message = f"connector {connector.get('name')} discards persistent messages that are replayed to it"
             yield connector.problem(message, "auditNetworkProducers")
         elif audits is False and connector.has("auditNetworkProducers") and not replays:
-            message = f"connector {connector.get('name')} stores duplicates that a bridge resends after a lost reply"
+            message = (
+                f'with auditNetworkProducers="false", connector {connector.get("name")} accepts duplicates of messages '
+                "that a bridge resends after a lost reply"
+            )
             yield connector.problem(
                 message,
                 "auditNetworkProducers",
                 severity="warning",
-                fix='auditNetworkProducers="true", as long as no policy has replayWhenNoConsumers',
+                fix='set auditNetworkProducers="true" as long as no policy has replayWhenNoConsumers',
             )

@@ -56,6 +56,9 @@ def wildcard_inside_an_element(document: Document) -> Iterator[Problem]:
                 path = name.strip().rpartition("//")[2].partition("?")[0]
                 for element in path.split("."):
                     if len(element) > 1 and any(wildcard in element for wildcard in _WILDCARDS):
-                        text = f"{attribute} {path}: the wildcard in {element} is an ordinary character"
+                        text = (
+                            f"the wildcard in {element} of {attribute} {path} is an ordinary character: the name "
+                            "matches no other destination"
+                        )
                         yield node.problem(text, attribute, element)
                         break

@@ -56,7 +56,10 @@ def slave_that_never_takes_over(document: Document) -> Iterator[Problem]:
                     if attempts_text is None
                     else f"with maxReconnectAttempts={attempts_text}"
                 )
-                message = f"failover: {when} reconnects indefinitely: this slave never takes over"
+                message = (
+                    f"the failover: URI of the slave, {when}, reconnects to the master indefinitely, so that this "
+                    "slave never takes over"
+                )
                 yield node.problem(message, name, "failover:")
 
 
@@ -84,7 +87,10 @@ def master_that_does_not_wait(document: Document) -> Iterator[Problem]:
     for broker in document.brokers:
         is_master = ours or broker.has("shutdownOnSlaveFailure")
         if is_master and not _is_slave(broker) and broker.flag("waitForSlave", False) is False:
-            message = "this master does not wait for its slave: earlier messages are not copied"
+            message = (
+                "this master does not wait for its slave: messages that it accepts before the slave attaches are never "
+                "copied"
+            )
             yield broker.problem(message, "waitForSlave" if broker.has("waitForSlave") else "shutdownOnSlaveFailure")
 
 
@@ -107,7 +113,10 @@ def shutdown_on_slave_failure_not_set(broker: Element) -> Iterator[Problem]:
         <broker waitForSlave="true" waitForSlaveTimeout="86400000" shutdownOnSlaveFailure="false"/>
     """
     if broker.flag("waitForSlave", False) and not broker.has("shutdownOnSlaveFailure"):
-        yield broker.problem("this master continues without a copy when its slave fails", "waitForSlave")
+        yield broker.problem(
+            "shutdownOnSlaveFailure is not set: this master continues without a copy when its slave fails",
+            "waitForSlave",
+        )
 
 
 @rule("P004", "warning", each="broker", releases="5.3.1 !5.8.0")
@@ -128,7 +137,10 @@ def master_that_gives_up_its_start(broker: Element) -> Iterator[Problem]:
         <broker waitForSlave="true" waitForSlaveTimeout="86400000" shutdownOnSlaveFailure="false"/>
     """
     if broker.flag("waitForSlave", False) and not broker.has("waitForSlaveTimeout"):
-        yield broker.problem("this master cancels its start after 600 s without a slave", "waitForSlave")
+        yield broker.problem(
+            "waitForSlaveTimeout is not set: this master stops if no slave attaches within 600 s of its start",
+            "waitForSlave",
+        )
 
 
 @rule("P007", "warning", each="broker", releases=_PURE)
@@ -183,8 +195,8 @@ def slave_without_credentials(document: Document) -> Iterator[Problem]:
         missing = [needed for needed in ("userName", "password") if not node.has(needed)]
         if missing:
             message = (
-                f"no {' and no '.join(missing)}: a master with a <{plugins[0].name}>, as in "
-                "this file, rejects this slave"
+                f"the connection to the master has no {' and no '.join(missing)}: a master with a "
+                f"<{plugins[0].name}>, as in this file, rejects this slave"
             )
             yield node.problem(message, name)
 

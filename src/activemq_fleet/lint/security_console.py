@@ -156,8 +156,8 @@ def console_without_login(document: Document) -> Iterator[Problem]:
             continue
         for context in contexts:
             if not any(spec in _GUARDED[context.value] for spec in specs):
-                guarded = f"only {' and '.join(specs)} are protected" if specs else "no path is protected"
-                yield context.problem(f"{context.value} requires no authentication: {guarded}")
+                guarded = f"only the paths {' and '.join(specs)} are protected" if specs else "no path is protected"
+                yield context.problem(f"the web application {context.value} requires no authentication: {guarded}")
 
 
 def _guarded_paths(page: Document) -> tuple[str, ...] | None:

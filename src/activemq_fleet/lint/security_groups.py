@@ -70,7 +70,10 @@ def group_without_account(document: Document) -> Iterator[Problem]:
                 for group in _names_in(entry.known_value(right)):
                     if group not in reported and not _is_held(group, known, document):
                         reported.add(group)
-                        text = f"group {group} has the {right} right on {_subject_of(entry)}, and no account is in it"
+                        text = (
+                            f"group {group} has the {right} right on {_subject_of(entry)}, but no account is "
+                            "in this group"
+                        )
                         yield entry.problem(text, right, group)
 
 
@@ -125,14 +128,14 @@ def no_account_may_connect(document: Document) -> Iterator[Problem]:
         if rejected and len(rejected) == len(accounts):
             groups = sorted({group for entry in entries for group in _names_in(entry.get("admin"))})
             if groups:
-                text = f"only group {' or '.join(groups)} may create ActiveMQ.Advisory topics, and no account is in it"
+                text = f"only group {' or '.join(groups)} may create ActiveMQ.Advisory topics, but no account is in it"
             else:
                 text = "no group has the admin right on the ActiveMQ.Advisory topics"
             yield place.problem(f"{text}: the broker rejects each client", "admin")
         elif rejected:
             names = shorten_list(rejected)
-            text = f"{names} may not create ActiveMQ.Advisory topics, which the broker creates in the name of a client"
-            consequence = "it rejects their clients until another account has created each topic"
+            text = f"the broker does not permit {names} to create ActiveMQ.Advisory topics"
+            consequence = "it rejects clients with such an account until another account has created each topic"
             yield place.problem(f"{text}: {consequence}", "admin", severity="warning")
 
 

@@ -50,7 +50,10 @@ def jolokia_adds_connectors(document: Document) -> Iterator[Problem]:
     open_doors = {name: place for name in _ADDS if (place := _permitting_element(policy.root, name))}
     if open_doors:
         place = next(iter(open_doors.values()))
-        yield place.problem(f"every authenticated user can call {' and '.join(open_doors)} of the broker")
+        yield place.problem(
+            f"this Jolokia policy permits every authenticated user to call {' and '.join(open_doors)}, which open "
+            "ports and forward messages"
+        )
 
 
 @rule("S011", "info", releases=_RESTRICTS_SCHEMES)
@@ -80,8 +83,8 @@ def connectors_that_jolokia_cannot_add(document: Document) -> Iterator[Problem]:
     place = _permitting_element(policy.root, "addNetworkConnector") if policy else None
     if place is not None:
         yield place.problem(
-            f"the policy permits addNetworkConnector, and release {document.release} rejects masterslave:, multicast:"
-            " and failover: in it"
+            f"the Jolokia policy permits addNetworkConnector, but release {document.release} rejects masterslave:, "
+            "multicast: and failover: URIs in this operation"
         )
 
 

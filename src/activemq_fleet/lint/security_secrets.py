@@ -247,7 +247,7 @@ def broken_protocol(document: Document) -> Iterator[Problem]:
         for part in connector.uri().walk():
             for option, value in part.options.items():
                 if option.rpartition(".")[2] == "enabledProtocols" and (old := _OLD.search(value)):
-                    yield connector.problem(f"{option} enables {old[1]}", "uri", option)
+                    yield connector.problem(f"{option} enables {old[1]}, a broken protocol", "uri", option)
     for context in document.all("sslContext"):
         if old := _OLD.fullmatch(context.known_value("protocol") or ""):
-            yield context.problem(f"protocol enables {old[1]}, which is broken", "protocol")
+            yield context.problem(f"the protocol of <sslContext> enables {old[1]}, a broken protocol", "protocol")

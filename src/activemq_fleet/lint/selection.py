@@ -36,7 +36,7 @@ class Selection:
             for word in words:
                 if not any(name.startswith(word) for name in known):
                     raise InputError(
-                        f"{option} {word}: no rule is called so, or begins so; `activemq-fleet rule` lists them"
+                        f"{option} {word}: no rule id is or begins with {word}; `activemq-fleet rule` lists the rules"
                     )
         return cls(chosen, ignored)
 

@@ -163,10 +163,10 @@ def _problems(
             )
     for wanted in _REQUIRED.get(node.name, "").split():
         if not node.has(wanted):
-            yield node.problem(f"<{node.name}> lacks {wanted}, which {name} requires")
+            yield node.problem(f"<{node.name}> lacks the attribute {wanted}, which {name} requires")
     for inside in node.children():
         if inside.namespace == BEANS and inside.name in elements and inside.name not in children:
-            yield inside.problem(f"<{inside.name}> is not permitted in <{node.name}> by {name}")
+            yield inside.problem(f"{name} does not permit <{inside.name}> in <{node.name}>")
 
 
 @cache

@@ -133,7 +133,9 @@ def bean_class_of_no_release(bean: Element) -> Iterator[Problem]:
         return  # its jar is installed with each release
     name = _class_of(bean)
     if name.startswith(_SHIPPED_BY_NONE) and _is_created(bean):
-        yield bean.problem(f"{name} is not in any release: the broker requires its jar, also after an upgrade", "class")
+        yield bean.problem(
+            f"no release contains the class {name}: its jar must be added, and added again at each upgrade", "class"
+        )
 
 
 @rule("V055", "error", each="bean", refuses=True)

@@ -181,5 +181,8 @@ def write_timeout_without_the_handshake(document: Document) -> Iterator[Problem]
     for node in (*document.connectors, *document.links):
         uri = node.get("uri")
         if _WRITE_TIMEOUT in uri and "ssl://" in uri:
-            text = f"{_WRITE_TIMEOUT} of {document.release.text} does not limit the TLS handshake of this address"
+            text = (
+                f"{_WRITE_TIMEOUT} of {document.release.text} does not limit the TLS handshake of this address: a peer "
+                "that sends nothing blocks a thread of the broker"
+            )
             yield node.problem(text, "uri", _WRITE_TIMEOUT)

@@ -53,7 +53,10 @@ def children_out_of_order(broker: Element) -> Iterator[Problem]:
                 f"<broker> contains a second <{child.name}>, and {broker.document.release.line} accepts only one"
             )
         elif last is not None and child.name < last.name:
-            yield child.problem(f"<{child.name}> is after <{last.name}>, and must be before it")
+            yield child.problem(
+                f"<{child.name}> is after <{last.name}>, but {broker.document.release.line} requires the children of "
+                "<broker> in alphabetical order"
+            )
         names.add(child.name)
         if last is None or child.name > last.name:
             last = child
@@ -187,7 +190,7 @@ def level_db_store(store: Element) -> Iterator[Problem]:
         text = f"<{store.name}> is unsupported since 5.14.2, and removed in 5.17.0"
         yield store.problem(text, severity="warning")
     else:
-        yield store.problem(f"release {store.document.release.text} has no <{store.name}>")
+        yield store.problem(f"release {store.document.release.text} has no <{store.name}>: the broker does not start")
 
 
 @rule(

@@ -50,7 +50,9 @@ def validation_switched_off(document: Document) -> Iterator[Problem]:
         for attribute, value in node.attributes.items():
             if "validate=false" in value and "xbean:" in value:
                 yield node.problem(
-                    f"{attribute} of <{node.name}> starts a broker with validate=false", attribute, "validate=false"
+                    f"{attribute} of <{node.name}> starts a broker with validate=false: it does not validate its file",
+                    attribute,
+                    "validate=false",
                 )
 
 

@@ -53,8 +53,8 @@ def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
             and service_file(scheme, DISCOVERY_SERVICES) not in document.other_files
         ):
             yield node.problem(
-                f"{scheme}: is not a discovery agent of {document.release.text}; "
-                f"it supports {', '.join(sorted(document.release.discovery_schemes))}"
+                f"the URI scheme {scheme}: is not a discovery agent of {document.release.text}; "
+                f"this release supports {', '.join(sorted(document.release.discovery_schemes))}"
                 f"{_unless(scheme, DISCOVERY_SERVICES)}",
                 attribute,
                 f"{scheme}:",
@@ -94,10 +94,13 @@ def unknown_transport_scheme(connector: Element) -> Iterator[Problem]:
     if service_file(scheme, TRANSPORT_SERVICES) in document.other_files:
         return
     if scheme and scheme not in document.release.schemes:
-        text = f"{document.release.text} cannot listen on {scheme}:{_unless(scheme, TRANSPORT_SERVICES)}"
+        text = (
+            f"{document.release.text} has no transport for the URI scheme "
+            f"{scheme}:{_unless(scheme, TRANSPORT_SERVICES)}"
+        )
         yield connector.problem(text, "uri", f"{scheme}:")
     elif (uri := connector.known_value("uri")) and not _SCHEME.match(uri):
-        yield connector.problem(f"{uri[:80]} has no scheme, such as tcp://", "uri")
+        yield connector.problem(f"the connector's URI {uri[:80]} has no scheme, such as tcp://", "uri")
 
 
 @rule("V026", "warning", each="transportConnector")
@@ -210,7 +213,7 @@ def name_taken_twice(document: Document) -> Iterator[Problem]:
             if other is not None:
                 yield node.problem(
                     f'"{name}" is the {attribute} of both this <{node.name}> and the <{other.name}> in line '
-                    f"{other.position()[0]}",
+                    f"{other.position()[0]}: the broker does not start",
                     attribute,
                     name,
                 )

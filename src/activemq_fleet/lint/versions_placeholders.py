@@ -98,7 +98,10 @@ def log_query_bean_of_releases_before_5_17(bean: Element) -> Iterator[Problem]:
         <broker brokerName="north"/>
     """
     if ".insight.log" in bean.get("class"):
-        yield bean.problem(f"{bean.get('class')} is removed in 5.17.0: the broker will not start from then on", "class")
+        text = (
+            f"the class {bean.get('class')} is removed in 5.17.0: a broker with this bean cannot be upgraded to 5.17.0"
+        )
+        yield bean.problem(text, "class")
 
 
 @rule("V024", "warning")
@@ -158,7 +161,7 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
                 continue
             reported.add(name)
             if not configured and _is_dialled_address(node, attribute, value[: match.start()]):
-                text = f"nothing replaces {match[0]}, so that this link connects to nothing"
+                text = f"nothing replaces the placeholder {match[0]}, so that this link cannot connect"
                 yield node.problem(f"{text}: {_NO_CONFIGURER}", attribute, match[0], severity="error")
             else:
                 unset.append((node, attribute, match[0]))
@@ -166,7 +169,7 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
         node, attribute, placeholder = unset[0]
         listed = ", ".join([placeholder, *map(_placeholder_with_line, unset[1:_MOST_NAMED])])
         more = f" and {len(unset) - _MOST_NAMED} more" if len(unset) > _MOST_NAMED else ""
-        text = f"nothing replaces {listed}{more}: {_NO_CONFIGURER}"
+        text = f"nothing replaces the placeholder {listed}{more}: {_NO_CONFIGURER}"
         if configured:
             text = f"no properties file sets {listed}{more}: define it in one, or by an option -DNAME="
         yield node.problem(text, attribute, placeholder, severity="info" if configured else None)

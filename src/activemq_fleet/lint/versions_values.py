@@ -290,11 +290,15 @@ def placeholder_that_stays_in_a_value(document: Document) -> Iterator[Problem]:
     for connector in document.connectors:
         address = connector.get("uri").partition("?")[0]
         if connector.uri().scheme != "vm" and (match := PLACEHOLDER_OF_SPRING.search(address)):
-            message = f"nothing replaces {match[0]} in the address of connector {connector.get('name')}"
+            message = (
+                f"nothing replaces the placeholder {match[0]} in the address of connector {connector.get('name')}: "
+                "the broker does not start"
+            )
             yield connector.problem(message, "uri", match[0])
     for link in document.links:
         if match := PLACEHOLDER_OF_SPRING.match(link.get("uri").strip()):
-            yield link.problem(f"nothing replaces {match[0]}, which is not a discovery agent", "uri", match[0])
+            message = f"nothing replaces the placeholder {match[0]} in the URI of this link: the broker does not start"
+            yield link.problem(message, "uri", match[0])
     for node in document.all(*_SIZES):
         for attribute in _SIZES[node.name]:
             yield from _unconverted(node, attribute)
@@ -306,7 +310,8 @@ def placeholder_that_stays_in_a_value(document: Document) -> Iterator[Problem]:
 
 def _unconverted(node: Element, attribute: str) -> Iterator[Problem]:
     if match := PLACEHOLDER_OF_SPRING.search(node.get(attribute)):
-        yield node.problem(f"nothing replaces {match[0]} in {attribute} of <{node.name}>", attribute, match[0])
+        text = f"nothing replaces the placeholder {match[0]} in {attribute} of <{node.name}>: the broker does not start"
+        yield node.problem(text, attribute, match[0])
 
 
 @rule("V052", "error", each="sslContext", refuses=True)

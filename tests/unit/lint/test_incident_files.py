@@ -306,7 +306,7 @@ def test_advisory_rights_of_one_account_only_are_a_warning() -> None:
     account = "<authenticationUser username='root' password='${root.password}' groups='admins,shops'/></users>"
     (finding,) = rule_findings("S032", snippet.replace("</users>", account))
     assert finding.severity == "warning"
-    assert finding.message.startswith("shop may not create ActiveMQ.Advisory topics")
+    assert finding.message.startswith("the broker does not permit shop to create ActiveMQ.Advisory topics")
 
 
 def test_advisory_group_all_is_silent_where_another_login_may_give_groups() -> None:
