@@ -28,7 +28,7 @@ def check_host(text: str) -> str:
         except ValueError:
             pass
     if not bare or len(bare) > 253:
-        raise ValueError("is not a host name: it must have 1 to 253 characters")
+        raise ValueError(f"{bare[:40]!r} is not a host name: a host name has 1 to 253 characters")
     if "_" in bare:
         raise ValueError(
             f"{bare!r} has an underscore, but Java cannot connect to such a host: use another name or an address"
@@ -36,9 +36,14 @@ def check_host(text: str) -> str:
     labels = bare.split(".")
     wrong = next((label for label in labels if len(label) > 63 or not _LABEL.fullmatch(label)), None)
     if wrong is not None:
-        raise ValueError(f"{bare!r} is not a host name: correct {wrong!r}")
+        raise ValueError(
+            f"{bare!r} is not a host name: its part {wrong!r} must consist of 1 to 63 letters, digits and hyphens, "
+            "and must not begin or end with a hyphen"
+        )
     if not labels[-1][0].isalpha():
-        raise ValueError(f"{bare!r} is not a host name for Java: its last part must begin with a letter")
+        raise ValueError(
+            f"{bare!r} is not a host name that Java accepts: the part after the last dot must begin with a letter"
+        )
     return bare
 
 

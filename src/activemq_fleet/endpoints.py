@@ -19,7 +19,7 @@ def endpoints(items: Any, connector: str) -> tuple[Address, ...]:
     if isinstance(items, str):
         items = [item for item in items.split(",") if item.strip()]
     if isinstance(items, Mapping) or not isinstance(items, Iterable):
-        raise ValueError("needs a list of addresses or brokers")
+        raise ValueError("the input is not a list of addresses or brokers")
     addresses = []
     for position, item in enumerate(items):
         try:
@@ -27,7 +27,7 @@ def endpoints(items: Any, connector: str) -> tuple[Address, ...]:
         except ValueError as error:
             raise ValueError(f"item {position}: {error}") from None
     if not addresses:
-        raise ValueError("the list is empty")
+        raise ValueError("the list of brokers is empty")
     return tuple(addresses)
 
 
@@ -37,12 +37,14 @@ def _endpoint(item: Any, connector: str) -> Address:
         has_port = "]:" in text if text.startswith("[") else text.count(":") == 1
         return parse(text) if has_port else (check_host(text), PROTOCOLS[connector].port)
     if not isinstance(item, Mapping):
-        raise ValueError("is neither an address nor a broker (a mapping with address and ports)")
+        raise ValueError("the value is neither an address nor a broker (a mapping with address and ports)")
     address, ports = item.get("address"), item.get("ports")
     if not isinstance(address, str) or not isinstance(ports, Mapping):
-        raise ValueError("is no broker: it needs address and ports, as in fleet.json")
+        raise ValueError("the mapping describes no broker: it needs the keys address and ports, as in fleet.json")
     if not isinstance(ports.get(connector), int):
-        raise ValueError(f"{address} has no connector {connector}; it has {', '.join(map(str, ports)) or 'none'}")
+        raise ValueError(
+            f"broker {address} has no connector {connector}; its connectors: {', '.join(map(str, ports)) or 'none'}"
+        )
     return parse(f"{_bracketed(address)}:{ports[connector]}")
 
 

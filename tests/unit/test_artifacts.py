@@ -200,7 +200,7 @@ def bomb() -> bytes:
         (lambda: jar("activemq-spring", "5.18.30"), "is of release 5.18.30, not 5.18.3"),
         (lambda: b"root:x:0:0", "is neither a jar nor a zip nor a tar.gz"),
         (lambda: b"", "is neither a jar nor a zip nor a tar.gz"),
-        (lambda: tar({"a/README": b"x"}), "holds no activemq.xsd: give activemq-spring-5.18.3.jar"),
+        (lambda: tar({"a/README": b"x"}), "contains no activemq.xsd: give activemq-spring-5.18.3.jar"),
         (lambda: tar({"a/lib/activemq-spring-5.18.3.jar": b"half"}), "cannot be read: File is not a zip file"),
         (lambda: tar({"a/README": os.urandom(9000)})[:5000], "cannot be read: "),
         (lambda: jar("activemq-spring", "5.18.3", xsd=b"<html/>"), "the file is not an XML schema of ActiveMQ"),
@@ -231,7 +231,7 @@ def test_jars_land_whole_and_are_asked_for_by_the_releases_profiles(repository: 
 def test_jars_that_come_only_in_part_are_not_kept(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(repository / "broker.jar", b"x")
     monkeypatch.setenv("FAKE_EXIT", "1")
-    with pytest.raises(ArtifactError, match=r"^the jars of 5\.5\.1 are not available: "):
+    with pytest.raises(ArtifactError, match=r"^the jars of ActiveMQ 5\.5\.1 are not available: "):
         jars_for(OLD)
     assert not [*(cache_directory() / "jars").glob("5.5.1*")]
     assert leftovers() == []
@@ -308,7 +308,7 @@ def test_a_distribution_that_does_not_come_is_asked_for_again_a_day_later(reposi
 @pytest.mark.parametrize("name", ["../outside", "/outside", "apache-activemq-5.18.3/../../outside"])
 def test_a_distribution_that_reaches_outside_itself_is_not_unpacked(repository: Path, name: str) -> None:
     put(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution(**{name: b"x"}))
-    with pytest.raises(ArtifactError, match="which no release has: not unpacked"):
+    with pytest.raises(ArtifactError, match="which no release has"):
         distribution_for(NEW)
     assert not (cache_directory() / "distributions/5.18.3").exists()
     assert list(cache_directory().rglob("outside")) == []

@@ -162,7 +162,7 @@ REFUSED = {
     "one way": (MASTER, SLAVE, replace(NEW, links=(replace(LINK, duplex=False),)), "is not duplex"),
     "no link": (MASTER, SLAVE, replace(NEW, links=()), "no new pair has a link to old-mq01"),
     "asleep": (MASTER, SLAVE, replace(NEW, state="standby"), "new-mq01 has no active node"),
-    "not pure": (replace(MASTER, ha="shared-file"), SLAVE, NEW, "old-mq01-a is shared-file, not pure"),
+    "not pure": (replace(MASTER, ha="shared-file"), SLAVE, NEW, "activemq_ha of old-mq01-a is shared-file, not pure"),
     "left behind": (
         replace(holding(queues={"late": 3}), state="stopped"),
         replace(SLAVE, state="stopped"),

@@ -49,7 +49,7 @@ def jars_for(release: Release, *, progress: Progress = log_progress) -> Path:
     try:
         return ensure_cached(f"jars/{release}-{version}", make, progress=progress)
     except ArtifactError as error:
-        raise ArtifactError(f"the jars of {release} are not available: {error}") from None
+        raise ArtifactError(f"the jars of ActiveMQ {release} are not available: {error}") from None
 
 
 def distribution_for(release: Release, *, progress: Progress = log_progress) -> Path | None:
@@ -122,7 +122,10 @@ def _check_sha512(jar: Path) -> None:
     except OSError as error:
         raise ArtifactError(f"{jar} cannot be read: {error.strerror or error}") from None
     if digest != EXPORTER_SHA512:
-        raise ArtifactError(f"{jar} is not the jar of {_EXPORTER}: its SHA-512 begins with {digest[:16]}")
+        raise ArtifactError(
+            f"{jar} is not the jar of {_EXPORTER}: its SHA-512 begins with {digest[:16]}, not {EXPORTER_SHA512[:16]}; "
+            "download the jar again"
+        )
 
 
 def _raise_refusal_of_today(refusal: Path) -> None:
@@ -142,7 +145,9 @@ def _unpack(archive: Path, directory: Path) -> None:
             for entry in tar:
                 parts = PurePosixPath(entry.name).parts
                 if ".." in parts or entry.name.startswith("/") or not (entry.isreg() or entry.isdir()):
-                    raise ArtifactError(f"{archive.name} holds {entry.name!r}, which no release has: not unpacked")
+                    raise ArtifactError(
+                        f"{archive.name} was not unpacked, because it contains {entry.name!r}, which no release has"
+                    )
                 target = directory.joinpath(*parts[1:])
                 if entry.isdir():
                     target.mkdir(parents=True, exist_ok=True)
@@ -156,4 +161,4 @@ def _unpack(archive: Path, directory: Path) -> None:
     except (tarfile.TarError, EOFError) as error:
         raise ArtifactError(f"{archive.name} cannot be unpacked: {error}") from None
     if not (directory / "lib").is_dir():
-        raise ArtifactError(f"{archive.name} holds no lib directory: it is not a distribution")
+        raise ArtifactError(f"{archive.name} contains no directory lib, so it is not a distribution of ActiveMQ")

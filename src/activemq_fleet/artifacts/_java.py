@@ -41,10 +41,13 @@ def java_feature(executable: Path) -> int:
     try:
         answer = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ArtifactError(f"{executable} does not run: {error}") from None
+        raise ArtifactError(f"{executable} does not run: {error}. Set JAVA_HOME to a working Java") from None
     match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     if match is None:
-        raise ArtifactError(f"{executable} -version does not print its version (exit code {answer.returncode})")
+        raise ArtifactError(
+            f"{executable} -version does not print a Java version (exit code {answer.returncode}): set JAVA_HOME to "
+            "a working Java"
+        )
     return int(match[1])
 
 
@@ -53,7 +56,9 @@ def _candidates() -> Iterator[Path]:
     if home:
         executable = Path(home) / "bin" / "java"
         if not os.access(executable, os.X_OK):
-            raise ArtifactError(f"JAVA_HOME is {home}, but there is no bin/java: correct or unset it")
+            raise ArtifactError(
+                f"JAVA_HOME is {home}, but there is no bin/java that can be executed: correct or unset JAVA_HOME"
+            )
         yield executable
     on_path = shutil.which("java")
     if on_path:

@@ -36,7 +36,7 @@ def copy(coordinate: str, directory: Path) -> Path:
     _maven(f"{_PLUGIN}:copy", {"artifact": coordinate, "outputDirectory": str(directory)}, at=directory)
     files = [path for path in directory.iterdir() if path.is_file()]
     if len(files) != 1:
-        raise ArtifactError(f"Maven was to deliver {coordinate}, but left {len(files)} files")
+        raise ArtifactError(f"Maven copied {len(files)} files for {coordinate} instead of one")
     return files[0]
 
 
@@ -70,7 +70,9 @@ def _maven(goal: str, properties: Mapping[str, str], arguments: Sequence[str] = 
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise ArtifactError(f"Maven did not end within {_SECONDS} s") from None
+        raise ArtifactError(
+            f"Maven did not finish within {_SECONDS} s: check the connection to the Maven repository"
+        ) from None
     if run.returncode != 0:
         line = cause_line(run.stdout)
         raise (MissingArtifactError if "Could not find artifact" in line else ArtifactError)(line)

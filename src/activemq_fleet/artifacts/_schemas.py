@@ -176,7 +176,7 @@ def _xsd_in(source: Path, release: Release) -> bytes:
     except (zipfile.BadZipFile, tarfile.TarError, EOFError, RuntimeError, ValueError) as error:
         raise SchemaUnavailable(f"{source} cannot be read: {error}") from None
     raise SchemaUnavailable(
-        f"{source} holds no {_MEMBER}: give {release.schema_jar}-{release}.jar, or that release's tar.gz or zip"
+        f"{source} contains no {_MEMBER}: give {release.schema_jar}-{release}.jar, or that release's tar.gz or zip"
     )
 
 
@@ -205,7 +205,7 @@ def _limited(content: IO[bytes], limit: int, where: Path | str) -> bytes:
     with content:
         read = content.read(limit + 1)
     if len(read) > limit:
-        raise SchemaUnavailable(f"{where} unpacks to more than {limit >> 20} MiB: it is not ActiveMQ's")
+        raise SchemaUnavailable(f"{where} unpacks to more than {limit >> 20} MiB, so it is not a file of ActiveMQ")
     return read
 
 
@@ -216,4 +216,4 @@ def _refuse_other_release(source: Path, name: str, jar: zipfile.ZipFile, release
     version = version_match[1] if version_match else release.text
     # builds of others carry a suffix, 5.11.0.redhat-630187
     if version != release.text and not version.startswith((f"{release}.", f"{release}-")):
-        raise SchemaUnavailable(f"{source} is of release {version}, not {release}")
+        raise SchemaUnavailable(f"{source} is of release {version}, not {release}: give the file of ActiveMQ {release}")

@@ -80,7 +80,8 @@ def read_scrapes(answer: str | bytes, source: str) -> ScrapedAvailability:
         samples = sorted(_samples(json.loads(answer)["data"]["result"]))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError(
-            f"{source}: no answer of Prometheus to a range query of {QUERY}: see `{page_reference('audit')}`"
+            f"{source} is not the JSON answer of Prometheus to a range query (/api/v1/query_range) of {QUERY}: save "
+            f"such an answer, as `{page_reference('audit')}` describes"
         ) from None
     times = sorted({at for _, at, _, _ in samples})
     interval = min((after - before for before, after in pairwise(times)), default=0.0)

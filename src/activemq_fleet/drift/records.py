@@ -92,7 +92,9 @@ def _notes(host: str, path: str, content: bytes) -> dict[str, Any]:
     except ValueError:
         notes = None
     if not isinstance(notes, dict):
-        raise InputError(f"{host}: {CONFIGURATION}{path} cannot be read: collect this host again")
+        raise InputError(
+            f"{host}: the collected file {CONFIGURATION}{path} is not a JSON object: run the playbook collect again"
+        )
     return notes
 
 

@@ -124,5 +124,11 @@ def inventory_name_of(fleet: Fleet, name: str) -> str:
         raise InputError(f"{name} matches {len(short)} hosts: name one of {', '.join(sorted(short))}")
     labels = {host.partition(".")[0]: host for host in hosts} | {host: host for host in hosts}
     near = difflib.get_close_matches(name, labels, n=1)
-    hint = f"did you mean {labels[near[0]]}?" if near else f"such as {next(iter(hosts), 'none: it has no hosts')}"
+    hint = (
+        f"did you mean {labels[near[0]]}?"
+        if near
+        else f"use a host such as {next(iter(hosts))}"
+        if hosts
+        else "it has no hosts"
+    )
     raise InputError(f"{name} is not a broker, agent or load balancer of this inventory: {hint}")

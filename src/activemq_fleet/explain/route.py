@@ -52,7 +52,9 @@ def _broker_host_of(fleet: Fleet, name: str) -> str:
         return host
     agent = next((agent for agent in fleet.agents if agent.host == host), None)
     if agent is None:
-        raise InputError(f"{name} sends and receives no messages: name a broker, or a host that runs an agent")
+        raise InputError(
+            f"{name} is a load balancer, which is not the end of a route: name a broker, or a host that runs an agent"
+        )
     pair = fleet.pairs[agent.pair]
     return pair.preferred_master.host
 

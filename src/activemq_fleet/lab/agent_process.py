@@ -139,10 +139,12 @@ class AgentProcess:
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise AgentError(f"{self.name} does not stop within {timeout:g} s: {self.last_line}") from None
+            raise AgentError(
+                f"{self.name} did not stop within {timeout:g} s; its last output: {self.last_line}"
+            ) from None
         self._process = None
         if code:
-            raise AgentError(f"{self.name} stopped with exit code {code}: {self.last_line}")
+            raise AgentError(f"{self.name} stopped with exit code {code}; its last output: {self.last_line}")
 
     def kill(self) -> None:
         """Send SIGKILL to the agent and all processes that it started."""
@@ -156,7 +158,8 @@ class AgentProcess:
         """Raise AgentError if the agent's process has ended unexpectedly."""
         if self._process is not None and self._process.poll() is not None:
             raise AgentError(
-                f"{self.name} stopped unexpectedly with exit code {self._process.returncode}: {self.last_line}"
+                f"{self.name} stopped unexpectedly with exit code {self._process.returncode}; its last output: "
+                f"{self.last_line}"
             )
 
     def count(self, kind: str) -> int:

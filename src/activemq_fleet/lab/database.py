@@ -62,7 +62,10 @@ class Database:
                 self._make()
             self._launch()
         if not poll(self.answers, _READY):
-            raise LabError(f"the lab's database does not answer after {_READY:g} s: {self._last_line()}")
+            raise LabError(
+                f"the PostgreSQL server of the lab does not answer after {_READY:g} s; its last output: "
+                f"{self._last_line()}"
+            )
         for name in databases:
             self._make_database(name)
 
@@ -109,7 +112,7 @@ class Database:
             secret.unlink()
         if done.returncode:
             shutil.rmtree(self._data, ignore_errors=True)
-            raise LabError(f"the lab's database cannot be created: {_last(done.stderr)}")
+            raise LabError(f"the PostgreSQL server of the lab cannot be created: {_last(done.stderr)}")
 
     def _launch(self) -> None:
         settings = {
@@ -144,7 +147,7 @@ class Database:
             {"PGPASSWORD": self._password, "DATABASE_PASSWORD": self._password, "PGCONNECT_TIMEOUT": "5"},
         )
         if check and done.returncode:
-            raise LabError(f"the lab's database rejects the command: {_last(done.stderr)}")
+            raise LabError(f"the PostgreSQL server of the lab rejects an SQL command: {_last(done.stderr)}")
         return done
 
     def _run(

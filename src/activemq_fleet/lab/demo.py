@@ -180,7 +180,10 @@ def _flow(generators: Sequence[LoadGenerator], moment: float) -> None:
         return min(generator.last_handled() for generator in generators) > moment
 
     if not poll(has_flowed, _PATIENCE, 0.05):
-        raise LabError(f"no event was handled in {_PATIENCE:g} s")
+        raise LabError(
+            f"the load of the demo handled no event within {_PATIENCE:g} s: check whether a broker of each pair is "
+            "active"
+        )
 
 
 def _missing(account: DeliveryAccount) -> int:
@@ -248,7 +251,7 @@ def _check_end(name: str, exit_code: int, output: str) -> None:
     if exit_code:
         lines = [line for line in split_lines(output) if line.strip()]
         print(printable("\n".join(lines[-_SHOWN_LINES:]), lines=True), file=sys.stderr)
-        raise LabError(f"{name} failed with exit code {exit_code}; its last lines are above")
+        raise LabError(f"{name} failed with exit code {exit_code}; the last lines of its output are above")
 
 
 def _screen(

@@ -140,7 +140,7 @@ class _LabDrill:
             }
             for pair in plan.pairs:
                 if both := self.lab.describe_two_masters(pair):
-                    raise LabError(f"{pair} has two masters: {both}")
+                    raise LabError(f"the drill stops, because pair {pair} has two masters: {both}")
             due = run.next_fault(states)
             whole = {
                 pair: nodes

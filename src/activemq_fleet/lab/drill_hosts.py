@@ -28,7 +28,10 @@ def check_packages() -> None:
     """Raise InputError when a Python package that the load of a drill needs is not installed."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        raise InputError(f"the load of a drill needs {', '.join(missing)}: {install_hint('lab')}")
+        raise InputError(
+            f"the load of a drill needs Python packages that are not installed ({', '.join(missing)}): "
+            f"{install_hint('lab')}"
+        )
 
 
 def begin_drill(
@@ -49,13 +52,16 @@ def begin_drill(
     what, faults, rate, seed = _read(options)
     for broker in (broker for pair in pairs for broker in fleet.pairs[pair].brokers):
         if broker.settings.service == "none" and not is_lab(broker):
-            raise InputError(f"{broker.host}: activemq_service is none, so the playbook could not start it again")
+            raise InputError(
+                f"{broker.host}: activemq_service is none, so the playbook could not start it again after a fault: set "
+                "activemq_service to systemd, or choose another pair with activemq_target"
+            )
     every = [pair for pair in fleet.pairs.values() if pair.name in pairs]
     fit = [pair for pair in every if not pair.profile.replicates and speaks_mqtt(pair)]
     if every and not fit:
         raise InputError(
-            "no pair can be drilled by the playbook: pure pairs and releases without a usable MQTT are drilled in "
-            "the lab only (activemq-fleet lab drill)"
+            "the playbook drill supports no pair of the target, because the pairs are pure or their release has no "
+            "usable MQTT connector: drill them in the lab with `activemq-fleet lab drill`"
         )
     order = schedule_faults(fleet, fit, faults, seed, what)
     plan = DrillPlan(order=order, what=what, rate=rate, seed=seed, target=str(options.get("target") or ""))
@@ -68,7 +74,7 @@ def _read(options: Mapping[str, Any]) -> tuple[FaultKind, int, float, int]:
     asked = str(options.get("what") or "kill")
     what = next((known for known in get_args(FaultKind) if known == asked), None)
     if what is None:
-        raise InputError(f"activemq_drill_what must be {', '.join(get_args(FaultKind))}, not {asked!r}")
+        raise InputError(f"activemq_drill_what must be one of {', '.join(get_args(FaultKind))}, not {asked!r}")
     try:
         faults = int(options.get("kills") or 5)
         rate = float(options.get("rate") or 100.0)

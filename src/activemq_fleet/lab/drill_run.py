@@ -178,7 +178,9 @@ class DrillRun:
             return bool(self._status(pair).get("last", 0.0) > since)
 
         if not poll(is_handled, patience, _POLL):
-            raise LabError(f"no event was handled in the {patience:g} s after the fault")
+            raise LabError(
+                f"pair {pair}: no event was handled in the {patience:g} s after the fault: check the logs of both nodes"
+            )
 
     def record_fault(self, fault: Fault) -> Fault:
         """Append a fault to ``faults.json`` and return it; its field ``void`` is set if too few events flowed for it to
@@ -259,11 +261,11 @@ class DrillRun:
         poll(lambda: ready.exists() or process.poll() is not None, _START, _POLL)
         if not ready.exists():
             (self.directory / "stop").touch()
-            raise LabError(f"the load could not be started: {self._last_words()}")
+            raise LabError(f"the load of the drill could not be started: {self._last_words()}")
 
     def _refuse_ended(self) -> None:
         if (self.directory / "failed").exists():
-            raise LabError(f"the load has stopped: {self._last_words()}")
+            raise LabError(f"the drill cannot continue, because the load has stopped: {self._last_words()}")
 
     def _last_words(self) -> str:
         for name in ("failed", "load.log"):

@@ -66,9 +66,15 @@ def freeze(
     """
     broker = lab.fleet.broker(host)
     if broker.shared_directory is None or broker.peer is None:
-        raise LabError(f"{broker.host} has no store that it shares: activemq_ha is {broker.settings.ha}")
+        raise LabError(
+            f"{broker.host} cannot be frozen, because it shares no store with a second node (activemq_ha is "
+            f"{broker.settings.ha}): choose a broker of a pair with a shared store"
+        )
     if lab.state(broker.host) != "active":
-        raise LabError(f"{broker.host} is {lab.state(broker.host)}: freeze the active node of {broker.pair}")
+        raise LabError(
+            f"{broker.host} is {lab.state(broker.host)}, but only an active broker can be frozen: choose the active "
+            f"node of pair {broker.pair}"
+        )
     peer = broker.peer
     lab.pause(broker.host)
     try:

@@ -179,7 +179,7 @@ class Hosts:
             except OSError as error:
                 raise LabError(f"{where} cannot be used: {error.strerror}") from None
             if taken:
-                raise LabError(f"{where} is used by another program: stop it, or set activemq_port_offset")
+                raise LabError(f"{where} is used by another program: stop that program, or set activemq_port_offset")
 
     def launch(self, broker: Broker) -> None:
         """Start the broker's process and return at once.
@@ -188,7 +188,7 @@ class Hosts:
         """
         version = self.installed_version(broker)
         if version is None:
-            raise LabError(f"{broker.host}: it is not installed: run lab up")
+            raise LabError(f"{broker.host}: this broker is not installed in the lab: run `activemq-fleet lab up`")
         # A pure slave's command dials its master's name, which only the lab's JVMs can resolve: Startup waits for it.
         if not broker.profile.replicates:
             for before in service.commands_before_start(broker):

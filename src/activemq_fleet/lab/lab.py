@@ -211,7 +211,10 @@ class Lab(ReadOnlyLab):
             if hosts.is_alive(broker):
                 raise LabError(f"{broker.host} runs already")
             if self._claims.reserve(self._layout.directory, hosts.lab.block) != hosts.lab.block:
-                raise LabError(f"another lab has taken the addresses 127.{hosts.lab.block}.*: run lab up")
+                raise LabError(
+                    f"another lab now uses the addresses 127.{hosts.lab.block}.* of this lab: run `activemq-fleet lab "
+                    "up`, which reserves other addresses"
+                )
             check_start(hosts, broker)
             hosts.check_ports(broker)
             if self.database:
@@ -257,7 +260,10 @@ class Lab(ReadOnlyLab):
             return self.kill(host)
         java = processes.guarded_broker(process)
         if java is None:
-            raise LabError(f"{host}: the guard currently runs no broker, so no fault was injected")
+            raise LabError(
+                f"{host}: the guard of this host currently runs no broker, so no fault was injected: try again when "
+                "the broker runs"
+            )
         at = time.time()
         java.kill()
         poll(lambda: not process.is_running(), LAB_READY)
@@ -290,7 +296,9 @@ class Lab(ReadOnlyLab):
 
     def _prepare(self, *, metrics: bool = False) -> tuple[Substitution, ...]:
         if self._read is None:
-            raise LabError(f"{self._layout.directory}: no inventory is set")
+            raise LabError(
+                f"{self._layout.directory}: this lab was opened without an inventory, so it cannot be prepared"
+            )
         _, substitutions = prepare(
             self._layout, self._read(), self._claims, self._progress, self._sources, self._heap, metrics=metrics
         )

@@ -56,7 +56,10 @@ class LabLayout:
             self.directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
             self.directory.chmod(PRIVATE_DIRECTORY)
         except OSError as error:
-            raise LabError(f"{self.directory}: {error.strerror}: choose another directory with --dir") from None
+            raise LabError(
+                f"{self.directory}: the directory of the lab cannot be created or made private ({error.strerror}): "
+                "choose another directory with --dir"
+            ) from None
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -88,7 +91,7 @@ def layout_for(sources: Sequence[str], directory: Path | str | None = None) -> L
     try:
         check_path(str(chosen))
     except ValueError as error:
-        raise LabError(f"{chosen}: a lab's directory {error}: choose another with --dir") from None
+        raise LabError(f"{chosen}: the directory of a lab {error}: choose another directory with --dir") from None
     return LabLayout(chosen)
 
 

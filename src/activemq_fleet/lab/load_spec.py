@@ -90,7 +90,8 @@ def stomp_load_spec(fleet: Fleet, pair: Pair, rate: float) -> StompLoadSpec:
     addresses = tuple((broker.address, c.port) for broker in brokers if (c := broker.connector("stomp")))
     if not addresses or any(c.tls for b in brokers if (c := b.connector("stomp"))):
         raise LabError(
-            f"pair {pair.name} has neither a usable MQTT connector nor a plain STOMP connector: it cannot receive load"
+            f"pair {pair.name} cannot receive the test load, because it has neither a usable MQTT connector "
+            "nor a STOMP connector without TLS: add one of them"
         )
     who = credentials_of(first)
     return StompLoadSpec(
@@ -137,13 +138,16 @@ def _keys_of_account(pair: Pair) -> dict[str, str]:
     connectors = [(broker, connector) for broker in nodes if (connector := broker.connector("mqtt"))]
     if any(connector.tls for _, connector in connectors):
         raise LabError(
-            f"pair {pair.name} accepts MQTT only over TLS, and the load has no certificate for it, because no agent "
-            "has this home pair: add such an agent, or a connector mqtt without TLS"
+            f"pair {pair.name} accepts MQTT only over TLS, but no agent of the inventory has it as its home pair, so "
+            "the test load has no client certificate: add such an agent, or an MQTT connector without TLS"
         )
     keys = {"mb.urls": format_list([(broker.address, connector.port) for broker, connector in connectors])}
     who = credentials_of(pair.preferred_master)
     if who is not None:
         keys |= {"mb.username": who.username, "mb.password": who.password}
     elif any(broker.accounts for broker in nodes):
-        raise LabError(f"pair {pair.name} has no account whose password can be read")
+        raise LabError(
+            f"the test load cannot log in to pair {pair.name}, because no account of the pair has a password "
+            "that is set and not encrypted: set one in activemq_users, or give --vault-password-file"
+        )
     return keys

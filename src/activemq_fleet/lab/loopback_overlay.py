@@ -99,7 +99,10 @@ def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None =
         candidates = (f"127.{block}.{1 + step % _ROWS}.{first + 2 * (step // _ROWS)}" for step in steps)
         address = next((address for address in candidates if address not in taken), None)
         if address is None:
-            raise LabError(f"{broker.host}: the fleet has more brokers than a lab has addresses")
+            raise LabError(
+                f"{broker.host}: the fleet has more brokers than a lab has loopback addresses: use an inventory with "
+                "fewer brokers"
+            )
         taken.add(address)
         by_address[broker.address] = address
     return {broker.host: by_address[broker.address] for broker in fleet.brokers}

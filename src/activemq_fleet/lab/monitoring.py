@@ -76,7 +76,7 @@ class Monitoring:
                 self._launch(name)
         for name in PROGRAMS:
             if not poll(partial(self._answers, name), _READY):
-                raise LabError(f"{name} does not answer after {_READY:g} s (log: {self.directory}/{name}/console.log)")
+                raise LabError(f"{name} does not answer after {_READY:g} s: check {self.directory}/{name}/console.log")
         self.reload()
 
     def stop(self) -> None:
@@ -110,7 +110,7 @@ class Monitoring:
     def reload(self) -> None:
         """Make Prometheus read its configuration and rules again."""
         if self._get("prometheus", "/-/reload", method="POST") is None:
-            raise LabError(f"prometheus rejects its configuration (log: {self.directory}/prometheus/console.log)")
+            raise LabError(f"Prometheus rejects its configuration: check {self.directory}/prometheus/console.log")
 
     def query_prometheus(self, promql: str) -> list[dict[str, Any]]:
         """Return the result series of a PromQL instant query: ``metric`` (labels) and ``value``
@@ -118,7 +118,9 @@ class Monitoring:
         """
         answer = self._get("prometheus", "/api/v1/query?" + urllib.parse.urlencode({"query": promql}))
         if answer is None:
-            raise LabError(f"prometheus does not answer the query {promql}")
+            raise LabError(
+                f"Prometheus does not answer the query {promql}: check {self.directory}/prometheus/console.log"
+            )
         series: list[dict[str, Any]] = json.loads(answer)["data"]["result"]
         return series
 
@@ -128,7 +130,9 @@ class Monitoring:
         asked = {"query": promql, "start": f"{began:.3f}", "end": f"{ended:.3f}", "step": step}
         answer = self._get("prometheus", "/api/v1/query_range?" + urllib.parse.urlencode(asked))
         if answer is None:
-            raise LabError(f"prometheus does not answer the query {promql}")
+            raise LabError(
+                f"Prometheus does not answer the query {promql}: check {self.directory}/prometheus/console.log"
+            )
         return answer
 
     def alerts(self) -> list[dict[str, str]]:

@@ -61,7 +61,8 @@ class PortReservations:
             )
             if choice is None:
                 raise LabError(
-                    f"all {LAST - FIRST + 1} blocks of loopback addresses are used by labs: stop one with lab down"
+                    f"all {LAST - FIRST + 1} blocks of loopback addresses are used by labs: stop one lab with "
+                    "`activemq-fleet lab down`"
                 )
             if held is not None and held != choice:
                 self._clear(held)
@@ -96,7 +97,10 @@ class PortReservations:
                 os.ftruncate(file, 0)
                 os.write(file, text.encode())
         except OSError as error:
-            raise LabError(f"{path}: cannot claim loopback addresses: {error.strerror}") from None
+            raise LabError(
+                f"{path}: this file, which reserves the loopback addresses of a lab, cannot be written: "
+                f"{error.strerror}"
+            ) from None
 
     def _clear(self, number: int) -> None:
         try:
@@ -116,7 +120,10 @@ class PortReservations:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 yield
         except OSError as error:
-            raise LabError(f"{self._directory}: cannot claim loopback addresses: {error.strerror}") from None
+            raise LabError(
+                f"{self._directory}: the loopback addresses of a lab cannot be reserved in this directory: "
+                f"{error.strerror}"
+            ) from None
 
 
 @contextmanager
@@ -132,7 +139,7 @@ def _open(path: Path, flags: int) -> Iterator[int]:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, "is not a regular file", str(path))
+            raise OSError(0, f"{path} is not a regular file: remove it", str(path))
         if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) != _EVERYONE_FILE:
             os.fchmod(descriptor, _EVERYONE_FILE)
         yield descriptor

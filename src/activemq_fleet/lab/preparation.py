@@ -150,7 +150,9 @@ def install(broker: Broker, software: Software) -> str:
     try:
         return configuration_install.install(base, tree, configuration_install.Owners()).version
     except NodeError as error:
-        raise LabError(f"{broker.host}: its files cannot be installed: {error}") from None
+        raise LabError(f"{broker.host}: the files of this broker cannot be installed: {error}") from None
     except OSError as error:
         where = error.filename or base
-        raise LabError(f"{broker.host}: its files cannot be installed: {where}: {error.strerror or error}") from None
+        raise LabError(
+            f"{broker.host}: the files of this broker cannot be installed: {where}: {error.strerror or error}"
+        ) from None

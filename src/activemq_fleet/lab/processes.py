@@ -216,7 +216,10 @@ def end(processes: Iterable[psutil.Process], *, grace: float) -> None:
         send_signal(process, signal.SIGKILL)
     left = _living_after(living, _KILLED)
     if left:
-        raise LabError(f"process {left[0].pid} does not stop, even after SIGKILL: it waits for the disk or the kernel")
+        raise LabError(
+            f"process {left[0].pid} of the lab does not stop, even after SIGKILL, because it waits for a disk or the "
+            "kernel: check the disks and mounted file systems"
+        )
 
 
 def _children_of(process: psutil.Process) -> list[psutil.Process]:

@@ -122,7 +122,7 @@ class ReadOnlyLab:
         active_host = poll(lambda: self.active(pair), timeout)
         if active_host is None:
             states = ", ".join(f"{b.host} is {self._hosts.observe(b).state}" for b in self._pair(pair).in_order)
-            raise LabError(f"no node of {pair} is active after {timeout:g} s: {states}")
+            raise LabError(f"no node of pair {pair} is active after {timeout:g} s: {states}")
         return active_host
 
     def wait_state(self, host: str, state: BrokerState, timeout: float = LAB_READY) -> None:
@@ -147,8 +147,9 @@ class ReadOnlyLab:
         if bridge is None:
             peers = ", ".join(str(bridge.remote_host) for bridge in self.bridges(host)) or "none"
             raise LabError(
-                f"{self.fleet.broker(host).host} has no bridge to {target} after {timeout:g} s, but to {peers}; "
-                f"it is {self.state(host)}, and {target} is {self.state(to)}"
+                f"{self.fleet.broker(host).host} has no bridge to {target} after {timeout:g} s (peers of its "
+                f"bridges: {peers}); {self.fleet.broker(host).host} is {self.state(host)}, and {target} is "
+                f"{self.state(to)}"
             )
         return bridge
 
@@ -205,5 +206,5 @@ class ReadOnlyLab:
 
     def _pair(self, name: str) -> Pair:
         if name not in self.fleet.pairs:
-            raise LabError(f"{name} is not a pair of this lab: {', '.join(self.fleet.pairs)}")
+            raise LabError(f"{name} is not a pair of this lab; its pairs are {', '.join(self.fleet.pairs)}")
         return self.fleet.pairs[name]

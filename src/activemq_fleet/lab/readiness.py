@@ -56,7 +56,7 @@ def credentials_of(broker: Broker) -> Credentials | None:
 def require_free_port(address: Address) -> None:
     """Raise LabError if another program listens on an address."""
     if is_port_taken(address):
-        raise LabError(f"port {address[1]} on {address[0]} is used by another program: stop it")
+        raise LabError(f"port {address[1]} on {address[0]} is used by another program: stop that program")
 
 
 def is_port_taken(address: Address) -> bool:

@@ -170,8 +170,8 @@ class Startup:
                 detail = self._hosts.observe(broker, timeout=_PROBE_TIMEOUT)
                 why = f"{detail.reason}; " if detail.reason else ""
                 raise LabError(
-                    f"{broker.host} {complaint} after {self._timeout:g} s, but {detail.state}: "
-                    f"{why}{self._hosts.failure(broker)}"
+                    f"{broker.host} {complaint} after {self._timeout:g} s; the state of {broker.host} is "
+                    f"{detail.state}: {why}{self._hosts.failure(broker)}"
                 )
 
 
@@ -185,8 +185,9 @@ def check_pair(hosts: Hosts, pair: Pair) -> None:
     stories = [hosts.broker_run(broker) for broker in pair.in_order]
     if alive or any(story.promoted or story.lost_slave for story in stories):
         raise LabError(
-            f"pair {pair.name} has had a failover, and its nodes' stores differ: "
-            "resync them, or start with empty stores (lab down, lab up --fresh)"
+            f"pair {pair.name} cannot be started, because the stores of its nodes may differ after a failover: run the "
+            "playbook resync for the pair, or start with empty stores (`activemq-fleet lab down`, then "
+            "`activemq-fleet lab up --fresh`)"
         )
 
 

@@ -61,7 +61,7 @@ def load_existing(layout: LabLayout) -> LabState:
     """Return the state stored in a lab's directory. Raises LabError where there is none, or one of another version."""
     state = load(layout)
     if state is None:
-        raise LabError(f"there is no lab in {layout.directory}: start one with lab up")
+        raise LabError(f"there is no lab in {layout.directory}: start one with `activemq-fleet lab up`")
     return state
 
 
@@ -81,7 +81,10 @@ def load(layout: LabLayout) -> LabState | None:
     except OSError as error:
         raise LabError(f"{layout.state} cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise LabError(f"{layout.state} cannot be read: stop the lab and remove its directory") from None
+        raise LabError(
+            f"{layout.state} cannot be read, because it is damaged or from another version of activemq-fleet: stop the "
+            f"processes of this lab and remove {layout.directory}"
+        ) from None
 
 
 def make_store(broker: Broker) -> None:

@@ -152,16 +152,16 @@ class StompConnection:
         except ValueError as error:
             raise StompError(str(error)) from None
         except TimeoutError:
-            raise StompTimeout(f"the broker did not accept {command} in {self._timeout:g} s") from None
+            raise StompTimeout(f"the broker did not accept the STOMP frame {command} in {self._timeout:g} s") from None
 
     def _next(self, deadline: float) -> Frame:
         self._client.exchange.renew(max(0.001, deadline - time.monotonic()))
         try:
             return self._client.read_frame()
         except TimeoutError:
-            raise StompTimeout("the broker did not answer in time") from None
+            raise StompTimeout("the broker sent no STOMP frame before the timeout") from None
         except ConnectionResetError:
-            raise StompError("the broker closed the connection") from None
+            raise StompError("the broker closed the connection of the STOMP client") from None
 
 
 class StompPublisher:
@@ -231,5 +231,8 @@ def send_until_accepted(send: Callable[[], None], hang_up: Callable[[], None], *
 
 def _expect(frame: Frame, command: str) -> Frame:
     if frame.command != command:
-        raise StompError(f"the broker answered {frame.command}: {frame.reason or frame.command}")
+        raise StompError(
+            f"the broker sent the STOMP frame {frame.command} instead of {command}: "
+            f"{frame.reason or 'it gave no reason'}"
+        )
     return frame

@@ -82,7 +82,10 @@ class StompLoadGenerator(LoadGenerator):
         """Start the consumer, then the publisher. Raises LabError if no broker accepts the consumer in time."""
         self._consumer.start()
         if not self._is_subscribed.wait(timeout):
-            raise LabError(f"{self.name}: no broker accepts the consumer after {timeout:g} s")
+            raise LabError(
+                f"{self.name}: no broker accepted the STOMP consumer of the test load within {timeout:g} s: check the "
+                "logs of the brokers"
+            )
         self._start_thread(self._publish)
 
     def has_stable_connections(self) -> bool:

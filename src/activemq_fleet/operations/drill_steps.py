@@ -89,9 +89,9 @@ def _once_each(fit: Sequence[Pair], faults: int, chance: random.Random) -> tuple
     chance.shuffle(order)
     if faults > len(order):
         raise InputError(
-            f"{faults} faults are requested, but this target allows at most {len(order)}: a pure pair gets one fault, "
-            "because only a resync restores its failed node, and one pair of each group stays untouched for the "
-            "clients"
+            f"{faults} faults are requested, but this target allows at most {len(order)}: request fewer faults. A "
+            "pure pair gets one fault, because only a resync restores its failed node, and one pair of each group "
+            "stays untouched for the clients"
         )
     return tuple(order[:faults])
 

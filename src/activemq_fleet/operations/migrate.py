@@ -122,7 +122,8 @@ def plan_migration(
         return MigrationStep(act="wait", phase="prepared", say=f"waiting for {', '.join(missing)}", seconds=_PAUSE)
     if missing:
         raise InputError(
-            f"the migration is prepared, but not connected: {', '.join(missing)}: check the log of the new broker"
+            f"the migration is prepared, but not connected, because these links do not run: {', '.join(missing)}. "
+            "Check the log of the new broker"
         )
     return _drain(running, evidence) or _drained(masters, slaves, evidence, retire=retire)
 
@@ -131,8 +132,8 @@ def _old_nodes(pair: str, nodes: Sequence[MigrationEvidence]) -> tuple[Migration
     for node in nodes:
         if not PROFILES[node.ha].replicates:
             raise InputError(
-                f"{node.host} is {node.ha}, not pure: migrate empties pure pairs only. Name the old group or pair "
-                "with -e activemq_target"
+                f"activemq_ha of {node.host} is {node.ha}, not pure, but the playbook migrate empties only pure "
+                "pairs: name the old group or pair with -e activemq_target"
             )
     master = next((node for node in nodes if node.role == "master"), None)
     if master is None:
@@ -333,12 +334,15 @@ def decide_migration(request: Request) -> Decision:
     target, brokers = request.target, request.brokers
     if not target["name"]:
         raise InputError(
-            "activemq_target is not set, and migrate empties only pairs that it names: set the old group or pair with "
-            "-e activemq_target=OLD_GROUP"
+            "activemq_target is not set, but the playbook migrate empties only the pairs that activemq_target names: "
+            "set the old group or pair with -e activemq_target=OLD_GROUP"
         )
     others = draining_hosts(brokers, target["pairs"])
     if lost := sorted(set(others) - set(request.options.get("reach") or others)):
-        raise InputError(f"--limit excludes {', '.join(lost)}, which drain {target['name']}: run without --limit")
+        raise InputError(
+            f"--limit excludes {', '.join(lost)}, to which the messages of {target['name']} are moved: run without "
+            "--limit"
+        )
     return {"target": {**target, "hosts": [*target["hosts"], *sorted(set(others) - set(target["hosts"]))]}}
 
 

@@ -122,7 +122,7 @@ def next_resync_step(
         master, slave = pairs[name]
         step = _next(name, master, slave, winner, restart_older)
         if step.act == "wait" and waited > _PATIENCE:
-            raise ResyncRefused(f"{step.say}: this did not happen within {waited:g} s. Check the logs of both nodes")
+            raise ResyncRefused(f"{step.say}, although {waited:g} s have passed. Check the logs of both nodes")
         if step.act != "done":
             return step
         summaries.append(step.say)
@@ -249,7 +249,7 @@ def decide_resync(request: Request) -> Decision:
             )
     # The playbook restart has restarted the others before.
     if pure and others and not options["restart"] and not request.progress.acted_hosts():
-        request.warn(f"{', '.join(others)}: not in a pure pair, so a resync is not possible")
+        request.warn(f"the resync skips {', '.join(others)}, because only pure pairs require a resync")
     older = float(options["looked_at"]) - target["since_epoch"]
     step = next_resync_step(
         pure,

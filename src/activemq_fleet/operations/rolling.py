@@ -194,7 +194,10 @@ def decide_switchover(request: Request) -> Decision:
     """Decide the next step of a switchover. Raises InputError if the target is a host, not a pair."""
     if request.target["kind"] == "host":
         # An operator who names a host may mean that this host becomes active, but the preferred master would.
-        raise InputError("activemq_target is a host: name the PAIR, and the host with -e activemq_to=HOST")
+        raise InputError(
+            f"activemq_target is the host {request.target['name']}, but a switchover applies to a pair: set "
+            "activemq_target to the pair, and name the host that is to become active with -e activemq_to=HOST"
+        )
     nodes, run = nodes_and_run(request, "switch")
     return request.step(next_switchover(nodes, request.target["to"], run))
 

@@ -87,7 +87,7 @@ def next_site_step(nodes: Sequence[Node], run: OperationRun, unseen: Mapping[str
             continue
         act, node = acts[0]
         if node.host in run.acted:
-            raise run.refusal(f"{node.host}: {act} was done in this run but had no effect: check its log")
+            raise run.refusal(f"{node.host}: {act} was done in this run but had no effect: check the log of the broker")
         ends_service = act == "restart" and node.is_serving
         if ends_service and (waiting := _wait_for_standby(node, pair, run, unseen or {})):
             return waiting
@@ -118,7 +118,10 @@ def _wait_for_standby(
             return _wait(text, peer, run)
         raise run.refusal(text)
     if node.host in unseen:
-        raise run.refusal(f"{node.host} is active and is not restarted, because {unseen[node.host]} was not reached")
+        raise run.refusal(
+            f"{node.host} is active and is not restarted, because {unseen[node.host]} was not reached and may be "
+            "unable to take over: correct the connection to that host or omit --limit, and run the playbook again"
+        )
     return None
 
 

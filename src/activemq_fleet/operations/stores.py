@@ -48,7 +48,7 @@ def stores_to_mark(stores: Iterable[ObservedSharedStore], sizes: Mapping[str, in
         pairs[store.pair].append(store)
     problems = [text for pair, seen in pairs.items() if (text := _problem(pair, seen, sizes[pair]))]
     if problems:
-        raise RefusalError("no broker is started, because of a shared store:", problems)
+        raise RefusalError("no broker is started, because a shared store cannot be used:", problems)
     return {pair: tuple(store.host for store in seen) for pair, seen in pairs.items() if seen[0].marked is None}
 
 

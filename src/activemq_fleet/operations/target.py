@@ -114,9 +114,9 @@ def _check_reach(pairs: Mapping[str, Sequence[str]], reach: Collection[str], nam
         return
     cut = next((pair for pair, nodes in pairs.items() if 0 < sum(host in lost for host in nodes) < len(nodes)), None)
     what = (
-        f"--limit contains only one node of pair {cut}: it"
+        f"--limit contains only one node of pair {cut} and"
         if cut
-        else f"--limit does not fit {name or 'the whole fleet'}: it"
+        else f"--limit does not fit the target ({name or 'the whole fleet'}) and"
     )
     raise InputError(
         f"{what} leaves out {', '.join(lost)}; nothing was changed. "

@@ -122,7 +122,7 @@ def compute_component(component: str, hosts: Sequence[ComponentHost], context: P
     try:
         for host, following in pairwise(hosts):
             if host.host == following.host:
-                raise InputError(f"{host.host}: --hosts has it twice: leave one of its records")
+                raise InputError(f"{host.host}: --hosts contains two records of this host: remove one of them")
         brokers = sum(host.broker for host in hosts)
         if brokers > context.largest:
             _list_brokers_only(hosts, brokers, context, computed)

@@ -57,13 +57,14 @@ def read_record(text: str, *, cells: bool = False) -> HostRecord:
     if not isinstance(host, str):
         known = ", ".join(sorted(map(str, fields)))[:_MOST_SHOWN] or "nothing"
         raise InputError(
-            f"{ERRORS_WITHOUT_HOST[1]} has no host: rename the key or column of the host to host (it has {known})"
+            f"{ERRORS_WITHOUT_HOST[1]} has no host: rename the key or column with the host name to 'host'; "
+            f"the record has {known}"
         )
     variables: Any = next((fields[key] for key in VARIABLES_KEYS if fields.get(key) is not None), {})
     if isinstance(variables, str):
         variables = _parse_variables(host, variables)
     if not isinstance(variables, dict):
-        raise InputError(f"{host}: its variables are not an object of names and values")
+        raise InputError(f'{host}: the variables of this host are not a JSON object such as {{"NAME": VALUE}}')
     variables = {**variables, **{name: value for name, value in fields.items() if name.startswith(PREFIX)}}
     if cells:
         variables = {name: _parse_cell(host, name, value) for name, value in variables.items()}
@@ -95,7 +96,9 @@ def listed_hosts(text: str) -> list[tuple[str, str, list[str], int]]:
         listing = json.loads(text)
         variables = {**listing["_meta"]["hostvars"]} if listing else {}
     except (ValueError, RecursionError, KeyError, TypeError) as error:
-        raise InputError(f"is not what ansible-inventory --list prints ({type(error).__name__}: {error})") from None
+        raise InputError(
+            f"the text is not the output of ansible-inventory --list ({type(error).__name__}: {error})"
+        ) from None
     roles: dict[str, dict[str, int]] = {}
     for role in ROLE_GROUPS:
         for name in _descendants(role, listing):
@@ -163,7 +166,10 @@ def _json_form_of(value: object) -> Any:
         return sorted(value)
     if isinstance(value, tuple):
         return list(value)
-    raise InputError(f"a variable holds {type(value).__name__}, which JSON cannot represent")
+    raise InputError(
+        f"a variable of a host contains a Python {type(value).__name__}, which JSON cannot represent: use a text, "
+        "number, list or mapping"
+    )
 
 
 def _decoded_value(value: Any) -> Any:
@@ -182,9 +188,9 @@ def _parse_variables(host: str, text: str) -> dict[str, Any]:
     try:
         variables = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{host}: its variables are not JSON: {error}") from None
+        raise InputError(f"{host}: the variables of this host are not JSON: {error}") from None
     if not isinstance(variables, dict):
-        raise InputError(f"{host}: its variables are not an object of names and values")
+        raise InputError(f'{host}: the variables of this host are not a JSON object such as {{"NAME": VALUE}}')
     return variables
 
 
@@ -195,7 +201,7 @@ def _parse_cell(host: str, name: str, value: Any) -> Any:
     try:
         return json.loads(value)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{host}: {name} is not JSON: {error}") from None
+        raise InputError(f"{host}: the value of {name} begins like JSON, but is not JSON: {error}") from None
 
 
 def _parse_groups(host: str, listed: Any) -> tuple[str, ...]:
@@ -205,7 +211,7 @@ def _parse_groups(host: str, listed: Any) -> tuple[str, ...]:
     if isinstance(groups, str):
         groups = _parse_cell(host, "groups", groups)
     if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
-        raise InputError(f"{host}: groups is not a list of names")
+        raise InputError(f"{host}: 'groups' of this host is not a list of group names")
     return tuple(groups)
 
 

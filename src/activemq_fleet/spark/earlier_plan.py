@@ -26,7 +26,10 @@ def earlier_output_of(spark: SparkSession, out: str, since: str | None) -> str |
         read(spark, since or out, "components")
     except (InputError, OSError):
         if since:
-            raise InputError(f"--since {since}: is no output of plan") from None
+            raise InputError(
+                f"--since {since}: the directory contains no result of `activemq-fleet plan`: name the output "
+                "directory of an earlier run"
+            ) from None
         return None
     return since or out
 

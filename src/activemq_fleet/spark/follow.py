@@ -151,8 +151,8 @@ def _local_directory(logs: str) -> Path:
     root = local_path(logs)
     if root is None:
         raise InputError(
-            f"{logs}: --follow reads files that grow, on local or mounted paths alone; "
-            "leave --follow out, and run the audit whenever there is more"
+            f"{logs}: --follow supports only directories on local or mounted file systems: omit --follow, and run the "
+            "audit again when there are new logs"
         )
     if not root.is_dir():
         raise InputError(f"{logs}: there is no such directory")

@@ -53,13 +53,16 @@ def _check_entry(entry: os.DirEntry[str], root: str, is_below_link: bool) -> Non
             raise _outside_link_error(entry.path, real)
         if is_below_link and _is_directory(entry):
             name = printable(entry.path)
-            raise InputError(f"{name} is a link to a directory below another such link: put the directory itself there")
+            raise InputError(
+                f"{name} is a symbolic link to a directory and is below another such link, which is not supported: "
+                "replace the lower link with a copy of its directory"
+            )
     try:
         special = _special_file_kind(entry.stat().st_mode)
     except OSError:
         return  # it was removed meanwhile, or is a link to nothing
     if special:
-        raise InputError(f"{printable(entry.path)} is {special}: remove it")
+        raise InputError(f"{printable(entry.path)} is {special}, not a regular file: remove it")
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:

@@ -44,9 +44,13 @@ def check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
     except ValueError:
         manifest = None
     if not isinstance(manifest, dict) or manifest.get("made_by") != _MADE_BY:
-        raise InputError(f"{out}: its {MANIFEST} is not one of {_MADE_BY}; choose another directory")
+        raise InputError(
+            f"{out}: the file {MANIFEST} in this directory is not from {_MADE_BY}; choose another directory"
+        )
     if manifest.get("kind") != kind:
-        raise InputError(f"{out}: holds what `{manifest.get('kind')}` wrote, not `{kind}`; choose another directory")
+        raise InputError(
+            f"{out}: the directory holds what `{manifest.get('kind')}` wrote, not `{kind}`; choose another directory"
+        )
     return manifest
 
 
@@ -68,7 +72,9 @@ class HadoopTarget:
             return
         text = _newest_manifest(self._spark, self.out)
         if text is None:
-            raise InputError(f"{self.out}: is not empty and was not written by {kind}; choose another path")
+            raise InputError(
+                f"{self.out}: the directory is not empty and was not written by `{kind}`; choose another path"
+            )
         self._earlier = check_manifest(self.out, kind, text)
 
     def prepare(self) -> None:
@@ -118,10 +124,10 @@ def listed_files(spark: SparkSession, out: str, name: str) -> list[str]:
     text = _newest_manifest(spark, out)
     if text is None:
         raise InputError(f"{out}: the directory has no {MANIFEST}, so no complete run wrote it: run the command again")
-    files: list[str] = json.loads(text).get("files", {}).get(name, [])
-    if not files:
-        raise InputError(f"{out}: the directory has no dataset {name}")
-    return files
+    datasets: dict[str, list[str]] = json.loads(text).get("files", {})
+    if not datasets.get(name):
+        raise InputError(f"{out}: the directory has no dataset {name}; it has {', '.join(sorted(datasets)) or 'none'}")
+    return datasets[name]
 
 
 def _newest_manifest(spark: SparkSession, out: str) -> str | None:

@@ -122,7 +122,9 @@ def _required_distributions() -> dict[str, Distribution]:
         try:
             installed = distribution(name)
         except PackageNotFoundError:
-            raise InputError(f"{name} is not installed here: {install_hint('pipeline')}") from None
+            raise InputError(
+                f"the Python package {name} is not installed in this environment: {install_hint('pipeline')}"
+            ) from None
         distributions[_normalized_name(name)] = installed
         wanted += [required for text in installed.requires or () for required in _required_by(text, extras)]
     return distributions

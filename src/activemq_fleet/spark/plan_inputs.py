@@ -73,7 +73,10 @@ def read_hosts(spark: SparkSession, path: str, form: str = "auto") -> HostRecord
     else:
         frame = spark.read.csv(where, header=True, multiLine=True, escape='"')
     if not set(frame.columns) & set(HOST_KEYS):
-        raise InputError(f"{path}: has no column host; it has {', '.join(frame.columns[:10]) or 'none at all'}")
+        raise InputError(
+            f"{path}: the table has no column host: rename the column with the host names; the table has "
+            f"{', '.join(frame.columns[:10]) or 'no columns'}"
+        )
     return HostRecords(
         frame.select(sf.to_json(sf.struct(*(_quoted_column(name) for name in frame.columns))).alias("text")), "table"
     )
@@ -91,7 +94,7 @@ def _detect_form(spark: SparkSession, where: str, path: str) -> str:
             return form
     lines = [row["value"] for row in spark.read.text(where).limit(1).collect()]
     if not lines:
-        raise InputError(f"{path}: is empty; it must hold hosts and their variables")
+        raise InputError(f"{path}: the file is empty; it must contain hosts and their variables")
     if lines[0].startswith("PAR1"):
         return "parquet"
     return "lines" if _is_host_record(lines[0]) else "ansible"

@@ -23,7 +23,9 @@ def check_workers(spark: SparkSession) -> None:
         if row["missing"]:
             raise SparkProblem(f"{row['python']} on the workers has no module {row['missing']}: {PACK}")
         if row["fleet"] != __version__:
-            raise SparkProblem(f"the workers have activemq-fleet {row['fleet']}, this is {__version__}: {PACK}")
+            raise SparkProblem(
+                f"the Spark workers have activemq-fleet {row['fleet']}, but this machine has {__version__}: {PACK}"
+            )
 
 
 def _module_probe(needed: tuple[str, ...]) -> Callable[[Iterator[Any]], Iterator[Any]]:

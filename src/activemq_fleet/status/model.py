@@ -230,7 +230,9 @@ def read_states(text: str, name: str) -> tuple[dict[str, str], tuple[Finding, ..
         findings = tuple(map(_finding, status["findings"]))
         return {str(row["host"]): str(row["state"]) for row in rows}, findings
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise InputError(f"{name} is no status: write one with activemq-fleet status --format json") from None
+        raise InputError(
+            f"{name} is no status that this version can read: write one with `activemq-fleet status --format json`"
+        ) from None
 
 
 def _finding(finding: Mapping[str, Any]) -> Finding:

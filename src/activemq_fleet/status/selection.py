@@ -24,8 +24,10 @@ def select_hosts(fleet: Fleet, name: str = "") -> tuple[str, ...]:
     if brokers:
         return tuple(sorted(broker.host for broker in brokers))
     hosts = sorted(host for host in every if name in (host, host.partition(".")[0]))
-    if len(hosts) != 1:
-        raise InputError(f"{name} {'names ' + str(len(hosts)) + ' hosts' if hosts else 'is no host, pair or group'}")
+    if not hosts:
+        raise InputError(f"{name} is no host, pair or group of the inventory")
+    if len(hosts) > 1:
+        raise InputError(f"{name} matches {len(hosts)} hosts: name one of {', '.join(hosts)}")
     return tuple(hosts)
 
 

@@ -79,7 +79,7 @@ def test_a_pair_that_was_never_active_is_unserved_as_long_as_it_was_looked_at() 
     ],
 )
 def test_another_text_is_refused_in_one_line(text: str) -> None:
-    with pytest.raises(InputError, match="FILE: no answer of Prometheus to a range query"):
+    with pytest.raises(InputError, match="FILE is not the JSON answer of Prometheus to a range query"):
         read_scrapes(text, "FILE")
 
 

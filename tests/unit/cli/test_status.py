@@ -57,7 +57,10 @@ def test_a_lab_is_named_by_its_directory_alone(tmp_path: Path, capsys: pytest.Ca
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("", "--format nagios reports on a single host: name one HOST"), ("nobody", "nobody is no host, pair or group")],
+    [
+        ("", "--format nagios reports on a single host: name one HOST"),
+        ("nobody", "nobody is no host, pair or group of the inventory"),
+    ],
 )
 def test_for_nagios_wrong_usage_is_unknown_and_not_critical(
     inventory: Path, capsys: pytest.CaptureFixture[str], name: str, said: str

@@ -25,7 +25,10 @@ def error_of(line: str) -> InputError:
     [
         ('{"host": "b", ', "line 3 is not JSON: Expecting property name enclosed in double quotes at column 15"),
         ('["b"]', "line 3 is not a JSON object with host and variables"),
-        ('{"name": "b"}', "line 3 has no host: rename the key or column of the host to host (it has name)"),
+        (
+            '{"name": "b"}',
+            "line 3 has no host: rename the key or column with the host name to 'host'; the record has name",
+        ),
         ("[" * 100_000, "line 3 is not JSON: maximum recursion depth exceeded"),
     ],
 )
@@ -53,7 +56,7 @@ def test_files_of_a_directory_are_looked_through_as_spark_reads_them(tmp_path: P
 
 
 def test_what_names_a_host_or_lies_elsewhere_stays_as_it_is(tmp_path: Path) -> None:
-    told, nameless = InputError("a-mq01-a: its variables are not JSON"), error_of("x")
+    told, nameless = InputError("a-mq01-a: the variables of this host are not JSON"), error_of("x")
 
     assert with_line_number(tmp_path, told) is told
     assert with_line_number(None, nameless) is nameless

@@ -52,10 +52,10 @@ def test_cells_of_a_table_hold_lists_as_json_and_all_else_as_text() -> None:
     [
         ("{", "is not JSON"),
         ("[]", "is not a JSON object"),
-        ('{"name": "x"}', r"has no host: rename the key or column of the host to host \(it has name\)"),
-        ('{"host": "h", "variables": 3}', "h: its variables are not an object"),
-        ('{"host": "h", "variables": "3"}', "h: its variables are not an object"),
-        ('{"host": "h", "groups": 3}', "h: groups is not a list"),
+        ('{"name": "x"}', r"has no host: rename the key or column with the host name to 'host'; the record has name"),
+        ('{"host": "h", "variables": 3}', "h: the variables of this host are not a JSON object"),
+        ('{"host": "h", "variables": "3"}', "h: the variables of this host are not a JSON object"),
+        ('{"host": "h", "groups": 3}', "h: 'groups' of this host is not a list"),
     ],
 )
 def test_what_is_no_record_is_told_in_one_line(text: str, message: str) -> None:
@@ -100,5 +100,5 @@ def test_hosts_of_listing_have_roles_of_their_groups_and_child_groups() -> None:
 
 @pytest.mark.parametrize("text", ["{", "[1]", "3", '{"all": {}}', '{"_meta": {"hostvars": 3}}'])
 def test_what_ansible_inventory_does_not_print_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="is not what ansible-inventory --list prints"):
+    with pytest.raises(InputError, match="is not the output of ansible-inventory --list"):
         listed_hosts(text)

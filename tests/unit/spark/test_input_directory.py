@@ -59,7 +59,7 @@ def test_a_directory_beside_whose_name_begins_alike_is_outside(logs: Path) -> No
 
 def test_planted_fifos_sockets_and_devices_are_refused(logs: Path) -> None:
     os.mkfifo(logs / "mq01a/activemq.log.1")
-    with pytest.raises(InputError, match=r"activemq.log.1 is a FIFO: remove it"):
+    with pytest.raises(InputError, match=r"activemq.log.1 is a FIFO, not a regular file: remove it"):
         refuse_outside_links(str(logs))
     (logs / "mq01a/activemq.log.1").unlink()
     with socket.socket(socket.AF_UNIX) as server:

@@ -41,7 +41,7 @@ def test_what_is_given_up_leaves_the_earlier_one(tmp_path: Path) -> None:
 
 def test_a_second_run_at_the_same_time_is_refused(tmp_path: Path) -> None:
     first = _written(tmp_path / "out", "first")
-    with pytest.raises(InputError, match="another run is writing it"):
+    with pytest.raises(InputError, match="another run is writing this directory"):
         LocalTarget(tmp_path / "out").prepare()
     _commit(first)
     assert (tmp_path / "out" / "audit.json").read_text() == "first"
@@ -58,7 +58,7 @@ def test_what_a_killed_run_left_is_cleared(tmp_path: Path) -> None:
 def test_what_nobody_of_us_wrote_is_refused(tmp_path: Path, name: str) -> None:
     _commit(_written(tmp_path / "out", "first"))
     (tmp_path / "out" / name).mkdir()
-    with pytest.raises(InputError, match=f"holds {name}, which audit did not write"):
+    with pytest.raises(InputError, match=f"contains {name}, which `audit` did not write"):
         LocalTarget(tmp_path / "out").check_replaceable("audit")
 
 
