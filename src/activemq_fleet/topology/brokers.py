@@ -206,7 +206,7 @@ def _check_ports(member: Member, listening: Listening) -> Iterator[Finding]:
             yield _unsupported_finding(
                 member,
                 f"{variable} sets {name}, but release {member.release.text} has no such attribute",
-                "remove it",
+                f"remove {name} from {variable}",
             )
     for name, port in listening.ports.items():
         if port > _MOST_PORT:
@@ -345,7 +345,7 @@ def _check_ttl(member: Member) -> Iterator[Finding]:
                 member,
                 f"{name} is unlimited, or has a limit for consumers and one for messages, but release "
                 f"{member.release.text} supports neither (5.9 and later do)",
-                "set it to a number from 1 on",
+                f"set {name} to a single number from 1 on",
             )
 
 
@@ -355,7 +355,7 @@ def _check_elements(member: Member) -> Iterator[Finding]:
             member,
             f"{key}: release {member.release.text} does not support {name} ({releases} do), so the rendered files "
             "omit it",
-            "remove it, or use a release that supports it",
+            f"remove the setting, or use a release that supports {name}",
         )
 
 
