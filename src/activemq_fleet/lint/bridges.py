@@ -130,7 +130,7 @@ def failover_in_random_order(link: Element) -> Iterator[Problem]:
 
     Why: every second attempt starts with the standby, whose ports are closed; the bridge recovers later, and the log
         contains irrelevant refused connections.
-    Fix: add randomize=false, with the preferred master first; masterslave: does so automatically.
+    Fix: add randomize=false, with the preferred master first; masterslave: always keeps this order.
     Source: FailoverTransport
 
     Fires on 5.18.3::

@@ -233,7 +233,7 @@ def _limits_of_destinations(broker: Element) -> dict[tuple[str, str], int]:
 
 @rule("C016", "warning", each="broker", releases="5.4.0")
 def inactive_destinations_never_removed(broker: Element) -> Iterator[Problem]:
-    """A destination policy sets gcInactiveDestinations, but the broker no schedulePeriodForDestinationPurge.
+    """A destination policy sets gcInactiveDestinations, but <broker> has no schedulePeriodForDestinationPurge.
 
     Why: the policy only marks empty destinations; the broker removes them every schedulePeriodForDestinationPurge
         milliseconds, and never if that is 0, the default.

@@ -217,7 +217,7 @@ def link_to_one_node_of_a_pair(view: FleetView) -> Iterator[Problem]:
     Why: when the other node takes over, the bridge does not connect to it and stays down until the first node is
         back.
     Fix: name both nodes, preferred master first: masterslave:(tcp://a:61616,tcp://b:61616) from 5.6 on; or use
-        activemq_links, which does so.
+        activemq_links, which lists both nodes.
     Cannot see: the URIs of clients; agents of the fleet get both nodes. A pure slave without connectors need not be
         named.
     Source: FailoverTransport; pure-master-slave page

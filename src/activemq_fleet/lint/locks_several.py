@@ -49,9 +49,9 @@ def store_that_is_opened_twice(several: Element) -> Iterator[Problem]:
 def shared_stores_without_one_lock(several: Element) -> Iterator[Problem]:
     """The nodes of a pair share an mKahaDB on 5.12 or older.
 
-    Why: before 5.9 only the stores inside it have locks, and a new broker with perDestination has none, so that both
-        nodes become active. From 5.9 to 5.12 a node that loses the lock does not stop: keepLockAlive ends in a
-        NullPointerException.
+    Why: before 5.9 only the stores inside the mKahaDB have locks, and a new broker with perDestination has none, so
+        that both nodes become active. From 5.9 to 5.12 a node that loses the lock does not stop: keepLockAlive ends in
+        a NullPointerException.
     Fix: use 5.13 or later, or one kahaDB: remove by_destination from activemq_kahadb.
     Cannot see: whether another broker uses the directory, see L003.
     Source: MultiKahaDBPersistenceAdapter and LockableServiceSupport of the release tags; AMQ-6033

@@ -190,8 +190,8 @@ def exclusion_of_what_is_listed(document: Document) -> Iterator[Problem]:
     """excludedDestinations match destinations that staticallyIncludedDestinations lists.
 
     Why: excludedDestinations does not restrict static includes. Before 5.14 excluded messages are forwarded. From
-        5.14 on the bridge drops an identical static include with one INFO line; with a wider one it consumes the
-        excluded messages and neither forwards nor acknowledges them.
+        5.14 on the bridge drops an identical static include with one INFO line; with a wider static include it
+        consumes the excluded messages and neither forwards nor acknowledges them.
     Fix: list exactly the destinations to be forwarded in staticallyIncludedDestinations.
     Source: measured on 5.11.4 and 5.18.3; DemandForwardingBridgeSupport
 

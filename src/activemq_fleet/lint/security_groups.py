@@ -84,7 +84,7 @@ def no_account_may_connect(document: Document) -> Iterator[Problem]:
     Why: the broker sends an advisory for each client that connects, in the name of the client. If the client may not
         create the topic, the broker rejects the connection: "not authorized to create:
         topic://ActiveMQ.Advisory.Connection". Where other accounts have the right, it is a warning: the broker accepts
-        the client once another one has created the topic, and rejects its first consumer of each destination.
+        the client once another client has created the topic, and rejects its first consumer of each destination.
     Fix: write <authorizationEntry topic="ActiveMQ.Advisory.&gt;" read="*" write="*" admin="*"/>, before 5.9 with the
         groups of all accounts.
     Cannot see: groups of other login modules (LDAP, a custom plugin). The rule is silent then, and for JAAS it reads

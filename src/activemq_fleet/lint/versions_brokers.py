@@ -85,9 +85,9 @@ def file_without_a_broker(document: Document) -> Iterator[Problem]:
 
 @rule("V042", "info")
 def imported_file_that_was_not_checked(document: Document) -> Iterator[Problem]:
-    """The file imports another one that is not next to it, and that was not checked.
+    """The file imports a file that is not next to it and was not checked.
 
-    Why: the broker reads both as one configuration. A mistake in the imported file stops it as well.
+    Why: the broker reads both as one configuration. A mistake in the imported file stops the broker as well.
     Fix: put the imported file where the import refers to, and check again.
     Source: Spring's <import>, which reads the resource before the broker starts
 

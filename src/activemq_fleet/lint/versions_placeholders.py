@@ -84,7 +84,7 @@ def log_query_bean_of_releases_before_5_17(bean: Element) -> Iterator[Problem]:
     """The file has the logQuery bean, whose class was removed after 5.16.
 
     Why: the class of the bean is in this release but not from 5.17.0 on, where a broker with the bean does not start
-        (V013). No other element uses it.
+        (V013). No other element uses the bean.
     Fix: delete the bean now, so that the upgrade does not fail.
     Source: the default activemq.xml of 5.9 to 5.16; pom.xml of 5.17.0
 

@@ -43,7 +43,7 @@ def reload_that_never_happens(document: Document) -> Iterator[Problem]:
 
 @rule("V032", "warning", releases="5.9.0 !5.19.8 6.0.0 !6.2.7")
 def reload_that_keeps_the_old_link(document: Document) -> Iterator[Problem]:
-    """A link with placeholders that the runtimeConfigurationPlugin cannot remove or change.
+    """The runtimeConfigurationPlugin cannot remove or change a link whose attributes have placeholders.
 
     Why: the plugin searches for the running link by its attributes, and compares the text ${name} with the value of the
         running link. It never finds a link with placeholders. A removed link keeps running, and a changed link runs in
