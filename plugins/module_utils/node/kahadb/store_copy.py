@@ -91,8 +91,8 @@ def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -
         with open_directory(path) as parent:
             if parent.exists(name) and stat.S_ISLNK(parent.status(name).st_mode):
                 return (
-                    f"{store} is a link, but resync replaces a store by a rename: set activemq_store_directory "
-                    "to the target of the link"
+                    f"{store} is a symbolic link, but resync replaces a store by a rename: set "
+                    "activemq_store_directory to the target of the link"
                 )
             if _is_mount_point(parent, name):
                 return (

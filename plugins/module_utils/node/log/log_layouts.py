@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Any
 
+from ..text_lines import split_lines
+
 _DATE = (
     r"(?:(?:19[7-9]\d|20\d\d)-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])"
     r"|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8]))"
@@ -147,11 +149,11 @@ class LineRewriter:
         yield _default_line(
             time,
             _OTHER_LEVELS.get(level, level),
-            "\\n".join(message.splitlines()),
+            "\\n".join(split_lines(message)),
             str(_value(fields, _LOGGERS)),
             str(_value(fields, _THREADS, _NO_THREAD)),
         )
-        frames = stack.splitlines() if isinstance(stack, str) else _causes(fields.get("thrown"))
+        frames = split_lines(stack) if isinstance(stack, str) else _causes(fields.get("thrown"))
         self._time_of_object = time
         yield from (f" {frame}" if _START.match(frame) else frame for frame in frames)
 
@@ -190,7 +192,7 @@ def _causes(thrown: Any) -> Iterator[str]:
     prefix = ""
     while isinstance(thrown, dict):
         text = f"{thrown.get('name', '')}: {thrown.get('message', '')}"
-        yield prefix + "\\n".join(text.splitlines())
+        yield prefix + "\\n".join(split_lines(text))
         prefix, thrown = "Caused by: ", thrown.get("cause")
 
 
