@@ -64,10 +64,10 @@ def test_more_than_is_held_in_memory_is_refused(
     monkeypatch.setattr(messages, limit, 100)
     monkeypatch.setattr(remaining_messages, "MAX_RECORDS", 100)
     write(tmp_path, *records)
-    with pytest.raises(NodeError, match="its store journal has more than 100 "):
+    with pytest.raises(NodeError, match="journal has more than 100 "):
         messages.read_store_contents(str(tmp_path))
     if limit == "MAX_LIVE":
-        with pytest.raises(NodeError, match="its store journal has more than 100 "):
+        with pytest.raises(NodeError, match="journal has more than 100 "):
             remaining_messages.count_remaining(str(tmp_path))
 
 

@@ -55,7 +55,7 @@ def test_one_that_nobody_listens_on_does_not(tmp_path: Path) -> None:
             TinyBroker(code=None),
             "accepts connections, but sends no CONNACK in 3 s: it hangs, or the port does not use MQTT",
         ),
-        (TinyBroker(grants=lambda _: False), "its ACL must allow this user to read and write it"),
+        (TinyBroker(grants=lambda _: False), "its ACL must allow this user to read and write this topic"),
         (TinyBroker(delivers=False), "does not deliver it in 3 s: check its ACL and store"),
     ],
     ids=["denied", "unavailable", "hung", "no right to read", "no right to write"],
@@ -103,7 +103,9 @@ class TestMemory:
         refuse_short_memory(make_config(tmp_path))
 
     def test_less_than_copies_may_take_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(ConfigError, match=r"dedupe.days: 1 is too short: .* = 519300 s .*: set at least 6\.01"):
+        with pytest.raises(
+            ConfigError, match=r"dedupe.days: 1 is too short: .* up to 519300 s .*: set dedupe.days to at least 6\.01"
+        ):
             refuse_short_memory(make_config(tmp_path, dedupe_days=1))
 
     def test_exactly_enough_is_enough(self, tmp_path: Path) -> None:

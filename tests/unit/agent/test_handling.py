@@ -332,7 +332,7 @@ class TestPrograms:
     def test_neither_may_its_directory_be_open(self, rig: Rig) -> None:
         rig.program("E", "true")
         rig.programs.chmod(0o777)
-        with pytest.raises(AgentError, match=r"handlers\.d: can be written by others"):
+        with pytest.raises(AgentError, match=r"handlers\.d: is in the path of a handler, but other users can write"):
             find_program(rig.programs, "E")
 
     def test_nor_may_it_be_somebody_elses(self, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,7 +350,7 @@ class TestPrograms:
         rig.start(handler_attempts=2)
         rig.wait_empty()
         assert rig.journal("handled") == []
-        assert "can be written by others" in rig.journal("quarantined")[0]["reason"]
+        assert "is in the path of a handler, but other users can write" in rig.journal("quarantined")[0]["reason"]
 
     def test_what_systemd_means_for_the_agent_is_not_handed_on(
         self, rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -381,7 +381,9 @@ class TestAnotherAccount:
         write_program(directory / "E")
         if mode != 0o775:
             as_nobody(lambda: (open_to_all / "planted").write_text("it can be written"))
-        with pytest.raises(AgentError, match=f"{open_to_all.name}: can be written by others"):
+        with pytest.raises(
+            AgentError, match=f"{open_to_all.name}: is in the path of a handler, but other users can write"
+        ):
             find_program(directory, "E")
         assert str(open_to_all) in str(handler_problems(directory))
 
@@ -399,12 +401,12 @@ class TestAnotherAccount:
         (guarded / "handlers.d").mkdir()
         write_program(guarded / "theirs" / "E")
         (guarded / "handlers.d" / "E").symlink_to("../theirs/E")
-        with pytest.raises(AgentError, match="theirs: belongs to neither root nor"):
+        with pytest.raises(AgentError, match="theirs: is in the path of a handler, but belongs to neither root nor"):
             find_program(guarded / "handlers.d", "E")
 
     def test_below_tmp_nothing_is_run(self, tmp_path: Path) -> None:
         write_program(tmp_path / "E")
-        with pytest.raises(AgentError, match="can be written by others"):
+        with pytest.raises(AgentError, match="is in the path of a handler, but other users can write"):
             find_program(tmp_path, "E")
 
     def test_what_links_of_root_lead_to_is_run(self, guarded: Path) -> None:
@@ -415,9 +417,9 @@ class TestAnotherAccount:
         assert find_program(guarded / "handlers.d", "E") == guarded / "real" / "hello.sh"
         assert handler_problems(guarded / "handlers.d") == []
 
-    def test_a_circle_of_links_is_an_error(self, guarded: Path) -> None:
+    def test_a_loop_of_links_is_an_error(self, guarded: Path) -> None:
         (guarded / "E").symlink_to("E")
-        with pytest.raises(AgentError, match="circle"):
+        with pytest.raises(AgentError, match="loop of links"):
             find_program(guarded, "E")
 
 

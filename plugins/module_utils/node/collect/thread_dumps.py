@@ -46,8 +46,7 @@ def take_thread_dumps(process: Process, count: int = COUNT, pause: float = PAUSE
     if process.state == "T":
         dumps.notes.append(
             f"no thread dump: process {process.pid} was stopped by a signal, and handles SIGQUIT only after SIGCONT. "
-            "Send "
-            "SIGCONT to continue this broker, or SIGKILL to make its standby take over"
+            "Send SIGCONT to continue this broker, or SIGKILL to make its standby take over"
         )
         return dumps
     if not catches_quit(process.pid):
