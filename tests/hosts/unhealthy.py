@@ -176,7 +176,7 @@ def nearly_full(pair: Pair) -> Iterator[Found]:
     resize(pair.share, NEARLY_FULL)
     try:
         says = tuple(f"{host.name}: {STORE} has " for host in (pair.active, pair.standby))
-        yield Found((*says, "MiB of free space, less than 256 MiB: free disk space"))
+        yield Found((*says, "MiB of free space, less than 256 MiB, so the broker may not start again: free disk space"))
     finally:
         resize(pair.share, WHOLE)
 

@@ -144,7 +144,9 @@ def _runs(node: Node, settle: float) -> Iterator[PairProblem]:
 def _is_ours(node: Node, _settle: float) -> Iterator[PairProblem]:
     if node.service != "systemd":
         yield PairProblem(
-            node.host, f"activemq_service is {node.service}: playbooks can restart only brokers that systemd runs"
+            node.host,
+            f"activemq_service is {node.service}: playbooks can restart only brokers that systemd runs. Restart this "
+            "broker with the program that started it, or set activemq_service to systemd",
         )
         return
     unit = node.unit or {}
@@ -192,9 +194,8 @@ def _room(node: Node, _settle: float) -> Iterator[PairProblem]:
         if free < MIN_FREE_BYTES:
             yield PairProblem(
                 node.host,
-                f"{directory} has {free >> 20} MiB of free space, less than {MIN_FREE_BYTES >> 20} MiB: free disk "
-                "space, "
-                "otherwise the broker may not start again",
+                f"{directory} has {free >> 20} MiB of free space, less than {MIN_FREE_BYTES >> 20} MiB, so "
+                "the broker may not start again: free disk space",
             )
 
 
@@ -212,8 +213,8 @@ def _store(node: Node, settle: float) -> Iterator[PairProblem]:
     elif node.store_marker is None:
         yield PairProblem(
             node.host,
-            f"{node.store} has no marker, so the service unit would not start again: check that the share is mounted, "
-            "then run the playbook site",
+            f"the store {node.store} has no marker, so the service unit would not start again: check that the share is "
+            "mounted, then run the playbook site",
         )
     elif node.pair not in node.store_marker:
         named = (node.store_marker or ("nobody",))[0]
@@ -263,9 +264,9 @@ def _serves_from_an_old_generation(active: Sequence[Node]) -> Iterator[PairProbl
         if node.host not in writers:
             yield PairProblem(
                 node.host,
-                f"the broker serves from generation {node.generation}, which is no longer in force: its guard kills "
-                "it at its "
-                f"next check; if it does not, run systemctl kill --signal=KILL {node.unit_name}",
+                f"the broker serves from generation {node.generation}, which is no longer in force: the guard kills "
+                "the broker at its next check. If the guard does not kill it, run "
+                f"systemctl kill --signal=KILL {node.unit_name}",
                 HUNG,
             )
 

@@ -39,7 +39,7 @@ def java_home() -> Path:
         if feature >= _JAVA:
             return candidate.resolve().parents[1]
         problems.append(f"{candidate} is Java {feature}")
-    reasons = "; ".join(problems) or "there is none on the PATH, and JAVA_HOME is not set"
+    reasons = "; ".join(problems) or "no java is on the PATH, and JAVA_HOME is not set"
     raise SparkProblem(f"Spark needs Java {_JAVA} or newer: {reasons}. Install one (Debian: {_INSTALL})")
 
 
@@ -48,7 +48,9 @@ def check_archives(archives: Iterable[str]) -> None:
     for archive in archives:
         file = local_path(archive.rpartition("#")[0])
         if file is not None and not file.is_file():
-            raise SparkProblem(f"--archives {archive}: there is no such file; `activemq-fleet pack -o FILE` makes it")
+            raise SparkProblem(
+                f"--archives {archive}: the archive does not exist: create it with `activemq-fleet pack -o FILE`"
+            )
 
 
 def check_reachable(url: str) -> None:

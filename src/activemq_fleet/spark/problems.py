@@ -34,7 +34,7 @@ _KNOWN: tuple[tuple[str, Line], ...] = (
     (r"^activemq_fleet\.errors\.\w+: (.+)$", lambda m: m[1]),
     (
         r"PYTHON_VERSION_MISMATCH\D*(\S+).*?driver\D*(\S+)",
-        lambda m: f"the workers run Python {m[1]}, this is {m[2].rstrip('.,')}: {PACK}",
+        lambda m: f"the Spark workers run Python {m[1]}, but this machine runs {m[2].rstrip('.,')}: {PACK}",
     ),
     (
         r"Cannot run program \"([^\"]+)\"",

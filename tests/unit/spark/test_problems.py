@@ -36,7 +36,7 @@ class PySparkTypeError(PySparkException):
                 "pyspark.errors.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different version: "
                 "3.12 than that in driver: 3.11, PySpark cannot run with different minor versions."
             ),
-            "the workers run Python 3.12, this is 3.11",
+            "the Spark workers run Python 3.12, but this machine runs 3.11",
         ),
         (_WORKER.format("activemq_fleet.errors.InputError: host a: no such thing"), "host a: no such thing"),
         ('java.io.IOException: Cannot run program "./e/bin/python": error=2', "cannot run Python as ./e/bin/python"),
