@@ -322,7 +322,8 @@ class TestPrograms:
         assert find_program(None, "E") is None
 
     @pytest.mark.parametrize(
-        ("mode", "said"), [(0o757, "other users can write to it"), (0o775, "written by others"), (0o644, "chmod \\+x")]
+        ("mode", "said"),
+        [(0o757, "other users can write to it"), (0o775, "other users can write to it"), (0o644, "chmod \\+x")],
     )
     def test_one_that_may_not_be_run_is_an_error(self, rig: Rig, mode: int, said: str) -> None:
         rig.program("E", "true", mode)
