@@ -49,7 +49,10 @@ def jars_for(release: Release, *, progress: Progress = log_progress) -> Path:
     try:
         return ensure_cached(f"jars/{release}-{version}", make, progress=progress)
     except ArtifactError as error:
-        raise ArtifactError(f"the jars of ActiveMQ {release} are not available: {error}") from None
+        raise ArtifactError(
+            f"the jars of ActiveMQ {release} are not available: {error}. If the Maven repository does not have "
+            "this release, run the lab with another one: add -e activemq_release=RELEASE"
+        ) from None
 
 
 def distribution_for(release: Release, *, progress: Progress = log_progress) -> Path | None:

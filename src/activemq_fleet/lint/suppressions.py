@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from xml.parsers import expat
 
 from activemq_fleet.errors import shorten_list
@@ -24,7 +25,6 @@ from activemq_fleet.schema import UnreadableError, text_of
 UNUSABLE, UNUSED = "X001", "X002"
 _MARK = "activemq-fleet:"
 _INSTRUCTION = re.compile(r"\s*activemq-fleet:\s*disable=(?P<rules>\S*)(?P<reason>.*)", re.DOTALL)
-_FORM = "write <!-- activemq-fleet: disable=N019 REASON -->, with commas between several rules"
 _END = 1 << 31
 
 
@@ -78,7 +78,7 @@ def apply_suppressions(
             reason = _reason_unusable(comment, rules)
             if reason:
                 message = f"the comment {reason}, so it suppresses nothing"
-                problems.append(_finding(UNUSABLE, path, comment.line, message, _FORM))
+                problems.append(_finding(UNUSABLE, path, comment.line, message, _corrected(comment, rules)))
                 continue
             problems += (
                 _unused_finding(rule, comment, path, of_file)
@@ -97,6 +97,13 @@ def _reason_unusable(comment: Suppression, known: frozenset[str]) -> str:
     if unknown := [rule for rule in comment.rules if rule not in known]:
         return f"names {unknown[0]}, and no rule has that id"
     return "" if comment.reason else f"disables {', '.join(comment.rules)} without a reason"
+
+
+def _corrected(comment: Suppression, known: frozenset[str]) -> str:
+    """Return how to write a comment that cannot suppress anything: with its own rules, or those of similar ids."""
+    similar = (rule if rule in known else next(iter(get_close_matches(rule, known, 1)), "") for rule in comment.rules)
+    rules = ",".join(filter(None, similar)) or "RULE"
+    return f"write <!-- activemq-fleet: disable={rules} {comment.reason or 'REASON'} -->"
 
 
 def _has_run(rule: str, findings: Sequence[Finding], contents: Mapping[str, bytes], path: str) -> bool:

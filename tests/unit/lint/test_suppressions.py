@@ -69,19 +69,22 @@ def test_comment_before_the_root_holds_for_the_whole_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("comment", "reason"),
+    ("comment", "reason", "corrected"),
     [
-        ("disable=N001", "disables N001 without a reason"),
-        ("disable=N001 ", "disables N001 without a reason"),
-        ("disable= because", "names no rule after disable="),
-        ("disable N001 because", "names no rule after disable="),
-        ("disable=N999 because", "names N999, and no rule has that id"),
+        ("disable=N001", "disables N001 without a reason", "disable=N001 REASON"),
+        ("disable=N001 ", "disables N001 without a reason", "disable=N001 REASON"),
+        ("disable= because", "names no rule after disable=", "disable=RULE because"),
+        ("disable N001 because", "names no rule after disable=", "disable=RULE"),
+        ("disable=N0019 because", "names N0019, and no rule has that id", "disable=N019 because"),
     ],
 )
-def test_comment_that_cannot_be_used_is_reported_and_suppresses_nothing(comment: str, reason: str) -> None:
+def test_comment_that_cannot_be_used_is_reported_and_suppresses_nothing(
+    comment: str, reason: str, corrected: str
+) -> None:
     findings = findings_of(f"<!-- activemq-fleet: {comment} -->\n{NAMELESS}")
     assert [(f.rule, f.severity, f.waived) for f in findings] == [("N001", "error", None), ("X001", "warning", None)]
     assert reason in findings[1].message
+    assert corrected in findings[1].fix
     assert findings[1].line == findings[0].line - 1  # type: ignore[operator]
 
 
