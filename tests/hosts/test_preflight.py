@@ -91,7 +91,7 @@ def test_ports_of_running_brokers_are_no_fault_and_their_ids_stay(controller: Co
     output = ended(controller.play("site", *words()))
     assert output.count("changed=0 ") == 2
     output = refusal(controller, activemq_uid=976)
-    assert "the account activemq has uid 977, but activemq_uid is 976, and its processes run (" in output
+    assert "the account activemq has uid 977, but activemq_uid is 976: the playbook cannot change the id" in output
     assert "usermod -u 976 activemq" in output
 
 
