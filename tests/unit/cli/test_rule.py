@@ -67,4 +67,4 @@ def test_unknown_id_gets_a_suggestion(text: str, reason: str, capsys: pytest.Cap
     assert main(["rule", text]) == 2
     error = capsys.readouterr().err
     assert reason in error
-    assert error.endswith("`activemq-fleet rule` lists all\n")
+    assert error.endswith("`activemq-fleet rule` lists all rules\n")
