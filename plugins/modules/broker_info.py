@@ -123,8 +123,13 @@ log:
   type: dict
   returned: always
 connectors:
-  description: The answer of each connector, by its name. Empty without a process.
+  description: The answer of each connector in words, by its name. Empty without a process.
   type: dict
+  returned: always
+answering_connectors:
+  description: The names of the connectors that answered in their protocol.
+  type: list
+  elements: str
   returned: always
 settled:
   description: >-

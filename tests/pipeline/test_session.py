@@ -147,7 +147,7 @@ def test_another_python_on_the_workers_is_one_line(tmp_path: Path) -> None:
     code, _, err = _ended(_start(tmp_path / "out", PYSPARK_PYTHON=other))
     assert code == 2
     (line,) = err.splitlines()
-    assert "the workers run Python 3." in line
+    assert "the Spark workers run Python 3." in line
     assert "activemq-fleet pack" in line
 
 

@@ -130,7 +130,7 @@ def test_two_nodes_share_the_store_of_which_the_operator_says_so(tmp_path: Path)
     documents = read_sources([str(tmp_path)], ["5.18.3"], Naming())
 
     adoption = adopt(documents, Naming(), shared=["o-mq1"])
-    assert any("write o-mq1 into the file .activemq-fleet-pair in it" in note for note in adoption.notes)
+    assert any("write o-mq1 into its file .activemq-fleet-pair" in note for note in adoption.notes)
     found = adoption.fleet
     assert [broker.settings.ha for broker in found.brokers] == ["shared-file", "shared-file", "none"]
     for other in ("o-mq2", "o-mq3"):

@@ -51,7 +51,7 @@ SENTENCES = [
     (REPOSITORY / "playbooks/check.yml", "Show what was checked", "1 broker and 1 agent: no errors"),
     (REPOSITORY / "playbooks/collect.yml", "Show what was collected", "DIR: 1 of 1 host"),
     (REPOSITORY / "playbooks/plays/target.yml", "Show how to continue an interrupted run", ": 1 broker. If"),
-    (REPOSITORY / "roles/broker/tasks/begin_drill.yml", "Show the order of the faults", "1 fault, seed 7"),
+    (REPOSITORY / "roles/broker/tasks/begin_drill.yml", "Show the order of the faults", "injects 1 fault in"),
 ]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.operations.recency import ResyncRefused
+from activemq_fleet.node.state.evidence import BrokerEvidence
+from activemq_fleet.operations.recency import NodeStore, ResyncRefused
 from activemq_fleet.operations.resync import PureNode, ResyncStep, next_resync_step
 from tests.unit.pure_pairs import MASTER, SERVED, SLAVE, master, node, run, slave
 
@@ -158,3 +159,11 @@ def test_an_empty_store_is_not_chosen_over_one_that_holds_messages() -> None:
     ):
         step(*stopped, chosen=MASTER)
     assert act(*stopped, chosen=SLAVE) == ("copy", (SLAVE, MASTER))
+
+
+@pytest.mark.parametrize(("answering", "listening"), [((), False), (("openwire",), False), (("replication",), True)])
+def test_master_listens_when_its_replication_connector_answers(answering: tuple[str, ...], listening: bool) -> None:
+    broker = BrokerEvidence(state="starting", log={"phase": "waiting"}, answering_connectors=answering)
+    contents = {"obstacle": "", "free": 1 << 40, "locked": False, "unfinished": False}
+    node = PureNode.of(NodeStore(host=MASTER, role="master"), broker, contents)
+    assert node.listening is listening

@@ -193,7 +193,7 @@ def _put_behind_a_link(store: str) -> None:
             "mount point",
         ),
         (lambda store, patch: patch.setattr(store_copy, "_SPARE", 1 << 60), "MiB free, but the copy requires"),
-        (lambda store, _: _put_behind_a_link(store), "is a link"),
+        (lambda store, _: _put_behind_a_link(store), "is a symbolic link"),
     ],
 )
 def test_a_store_that_cannot_be_replaced_is_told_beforehand(

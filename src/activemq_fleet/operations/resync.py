@@ -64,7 +64,7 @@ class PureNode:
             unit=(broker.unit or {}).get("ActiveState", ""),
             phase=str(broker.log["phase"]),
             returned=broker.message_returned,
-            listening=broker.connectors.get("replication", "").startswith("greets"),
+            listening="replication" in broker.answering_connectors,
             age=broker.age,
             restart_required=broker.restart_required,
             locked=contents["locked"],

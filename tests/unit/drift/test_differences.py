@@ -109,5 +109,7 @@ def test_a_file_too_large_to_be_collected_is_there_and_not_compared() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"a":', b"\xff"])
 def test_a_damaged_record_names_its_host(content: bytes) -> None:
-    with pytest.raises(InputError, match=r"^h: configuration/\.fleet-manifest\.json cannot be read"):
+    with pytest.raises(
+        InputError, match=r"^h: the collected file configuration/\.fleet-manifest\.json is not a JSON object"
+    ):
         list(collected_file("h/configuration/.fleet-manifest.json", content))

@@ -160,6 +160,7 @@ def _gather_now(
         "unit": systemd_properties,
         "log": {"phase": phase.name, "message": printable(phase.message), "time": _local_time(phase)},
         "connectors": {key: printable(answer.detail) for key, answer in evidence.answers.items()},
+        "answering_connectors": [key for key, answer in evidence.answers.items() if answer.answered],
         "message_returned": True in returned if returned else None,
         "error": printable(error),
         "data": layout.data,

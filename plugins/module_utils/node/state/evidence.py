@@ -112,6 +112,7 @@ class BrokerEvidence:
     free: Mapping[str, int] | None = None
     log: Mapping[str, Any] = field(default_factory=dict)
     connectors: Mapping[str, str] = field(default_factory=dict)
+    answering_connectors: tuple[str, ...] = ()
     message_returned: bool | None = None
     persistence: Mapping[str, Any] = field(default_factory=dict)
 
