@@ -75,7 +75,7 @@ def test_lab_of_max_uncommitted_network_does_not_come_up(lab_of: LabOf, tmp_path
     assert NULL_TRANSACTION in str(refusal.value)
     details = {protocol: answer.detail for protocol, answer in answers.items() if answer}
     assert NULL_TRANSACTION in details["stomp"]
-    assert "and then says nothing" in details["mqtt"]
+    assert "and then sends no data" in details["mqtt"]
     assert [(answer.answered, answer.returned) for answer in answers.values() if answer] == [(False, False)] * 2
 
 
