@@ -128,7 +128,7 @@ connectors:
   returned: always
 answering_connectors:
   description: The names of the connectors that answered in their protocol.
-  version_added: 0.1.0
+  version_added: 0.2.0
   type: list
   elements: str
   returned: always
