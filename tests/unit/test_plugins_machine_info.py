@@ -206,11 +206,11 @@ def test_failure_of_java_names_its_reason(tmp_path: Path) -> None:
 
 
 def test_account_facts_name_ids_processes_and_other_holders() -> None:
-    own = pwd.getpwuid(os.getuid())
-    shown = machine.account_facts(own.pw_name, 0, 0)
-    assert (shown["account_exists"], shown["account_uid"]) == (True, own.pw_uid)
-    missing = machine.account_facts("no-such-account", own.pw_uid, own.pw_gid)
+    account = pwd.getpwuid(os.getuid())
+    shown = machine.account_facts(account.pw_name, 0, 0)
+    assert (shown["account_exists"], shown["account_uid"]) == (True, account.pw_uid)
+    missing = machine.account_facts("no-such-account", account.pw_uid, account.pw_gid)
     assert (missing["account_exists"], missing["account_uid"], missing["account_gid"]) == (False, None, None)
-    assert missing["uid_holder"] == own.pw_name
+    assert missing["uid_holder"] == account.pw_name
     assert missing["account_processes"] == []
     assert machine.account_facts("no-such-account", None, None)["uid_holder"] is None

@@ -14,7 +14,7 @@ import shutil
 import socket
 import struct
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,39 +141,27 @@ def _is_socket_of_broker(used: ListeningSocket, pids: Sequence[int], broker: Pro
 
 def account_facts(user: str, uid: int | None, gid: int | None) -> dict[str, Any]:
     """Return the ids of the account ``user`` and of its group, its processes, and which other names have the ids."""
-    try:
-        account_uid: int | None = pwd.getpwnam(user).pw_uid
-    except KeyError:
-        account_uid = None
-    try:
-        account_gid: int | None = grp.getgrnam(user).gr_gid
-    except KeyError:
-        account_gid = None
+    account, group = _entry(pwd.getpwnam, user), _entry(grp.getgrnam, user)
+    account_uid = account.pw_uid if account else None
+    holders = (_entry(pwd.getpwuid, uid), _entry(grp.getgrgid, gid))
+    uid_holder, gid_holder = (entry[0] if entry and entry[0] != user else None for entry in holders)
     processes = [pid for pid in process_ids() if account_of(pid) == account_uid] if account_uid else []
     return {
-        "account_exists": account_uid is not None,
+        "account_exists": account is not None,
         "account_uid": account_uid,
-        "account_gid": account_gid,
+        "account_gid": group.gr_gid if group else None,
         "account_processes": processes[:_SHOWN_PROCESSES],
-        "uid_holder": _other_account_with(user, uid),
-        "gid_holder": _other_group_with(user, gid),
+        "uid_holder": uid_holder,
+        "gid_holder": gid_holder,
     }
 
 
-def _other_account_with(user: str, uid: int | None) -> str | None:
+def _entry(find: Callable[[Any], Any], key: str | int | None) -> Any:
+    """Return the entry of an account or a group, whose first field is its name; None without a key or an entry."""
     try:
-        name = pwd.getpwuid(uid).pw_name if uid is not None else user
+        return None if key is None else find(key)
     except KeyError:
         return None
-    return None if name == user else name
-
-
-def _other_group_with(group: str, gid: int | None) -> str | None:
-    try:
-        name = grp.getgrgid(gid).gr_name if gid is not None else group
-    except KeyError:
-        return None
-    return None if name == group else name
 
 
 def _account_name(pid: int) -> str | None:
