@@ -49,9 +49,30 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "Mapping[str, str]": _maps_to(_is_text),
     "Mapping[str, int]": _maps_to(_is_whole_number),
     "Mapping[str, Any]": _maps_to(lambda _unused: True),
-    "tuple[TakenPort, ...]": _are(lambda value: isinstance(value, (Mapping, TakenPort))),
+    "tuple[TakenPort, ...]": _are(lambda value: isinstance(value, Mapping)),
 }
 """The check of a field's values, by the annotation of the field without ``| None``."""
+
+
+@dataclass(frozen=True)
+class TakenPort:
+    """A TCP port that a broker needs and another process has, and that process, None where it is not visible."""
+
+    port: int
+    address: str = ""
+    pid: int | None = None
+    program: str | None = None
+
+    @property
+    def holder(self) -> str:
+        """The process in words: its program and pid, or "another process"."""
+        if self.pid is None:
+            return "another process"
+        return f"{self.program or 'a process'}, pid {self.pid}"
+
+
+_MEMBERS: Mapping[str, type[Any]] = {"tuple[TakenPort, ...]": TakenPort}
+"""The dataclass of a field's members, by the annotation of the field, where they are returned as mappings."""
 
 
 def _typed(kind: type[_Observed], returned: Mapping[str, Any]) -> _Observed:
@@ -67,8 +88,8 @@ def _typed(kind: type[_Observed], returned: Mapping[str, Any]) -> _Observed:
         annotation = str(known.type).removesuffix(" | None")
         if not _CHECKS[annotation](observed):
             raise NodeError(f"{known.name} must be of the type {annotation}, not {str(observed)[:100]!r}")
-        if annotation == "tuple[TakenPort, ...]":
-            observed = [port if isinstance(port, TakenPort) else _typed(TakenPort, port) for port in observed]
+        if annotation in _MEMBERS:
+            observed = [_typed(_MEMBERS[annotation], member) for member in observed]
         typed[known.name] = tuple(observed) if isinstance(observed, list) else observed
     try:
         return kind(**typed)
@@ -120,23 +141,6 @@ class BrokerEvidence:
     def of(cls, returned: Mapping[str, Any]) -> BrokerEvidence:
         """Return the evidence in the result of ``broker_info``. Raises NodeError."""
         return _typed(cls, returned)
-
-
-@dataclass(frozen=True)
-class TakenPort:
-    """A TCP port that a broker needs and another process has, and that process, None where it is not visible."""
-
-    port: int
-    address: str = ""
-    pid: int | None = None
-    program: str | None = None
-
-    @property
-    def holder(self) -> str:
-        """The process in words: its program and pid, or "another process"."""
-        if self.pid is None:
-            return "another process"
-        return f"{self.program or 'a process'}, pid {self.pid}"
 
 
 @dataclass(frozen=True)
