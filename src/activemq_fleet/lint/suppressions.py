@@ -73,7 +73,10 @@ def apply_suppressions(
     rules = frozenset(known)
     problems: list[Finding] = []
     for path, comments in suppressions.items():
+        if not comments:
+            continue
         of_file = [finding for finding in result if finding.file == path]
+        was_checked = _is_readable(contents[path]) and not any(finding.rule == KIND_RULE for finding in of_file)
         for comment in comments:
             reason = _reason_unusable(comment, rules)
             if reason:
@@ -85,7 +88,7 @@ def apply_suppressions(
                 for rule in comment.rules
                 if (path, comment.line, rule) not in used
                 and selection.includes(rule)
-                and _has_run(rule, of_file, contents, path)
+                and _has_run(rule, of_file, was_checked=was_checked, is_alone=len(contents) == 1)
             )
     return (*result, *(problem for problem in problems if selection.includes(problem.rule)))
 
@@ -106,13 +109,14 @@ def _corrected(comment: Suppression, known: frozenset[str]) -> str:
     return f"write <!-- activemq-fleet: disable={rules} {comment.reason or 'REASON'} -->"
 
 
-def _has_run(rule: str, findings: Sequence[Finding], contents: Mapping[str, bytes], path: str) -> bool:
-    """Return whether a rule has checked a file; ``findings`` are those of the file."""
+def _has_run(rule: str, findings: Sequence[Finding], *, was_checked: bool, is_alone: bool) -> bool:
+    """Return whether a rule has checked a file; ``findings`` are those of the file.
+
+    ``was_checked``: the rules for files have checked it. ``is_alone``: it was not compared with another file.
+    """
     if any(finding.rule == rule for finding in findings):
         return True
-    if rule == DUPLEX_RULE and len(contents) == 1:
-        return False
-    return _is_readable(contents[path]) and not any(finding.rule == KIND_RULE for finding in findings)
+    return was_checked and not (rule == DUPLEX_RULE and is_alone)
 
 
 def _is_readable(content: bytes) -> bool:
