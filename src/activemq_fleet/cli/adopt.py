@@ -14,7 +14,7 @@ from activemq_fleet import InputError
 from activemq_fleet.atomic_files import paths_in, write_tree
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option, output_option
-from activemq_fleet.cli.printing import check_command, counted, echo, shorten_list, warn
+from activemq_fleet.cli.printing import command_line, counted, echo, shorten_list, warn
 from activemq_fleet.naming import DEFAULT_PATTERN
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def command(
     write_tree(output, adopted.files, check_target=check_inventory)
     if form == "json":
         echo(json.dumps([asdict(difference) for difference in adopted.differences], indent=2))
-        for line in (*_to_do(output, adopted), *_files_read(adopted), f"Next: {check_command(output)}"):
+        for line in (*_to_do(output, adopted), *_files_read(adopted), f"Next: {command_line('check', output)}"):
             echo(line, err=True)
     else:
         echo("\n".join(_as_text(output, adopted)))
@@ -165,7 +165,7 @@ def _as_text(output: Path, adopted: Adoption) -> Iterator[str]:
         yield "" if changes or limits else "The rendered files keep everything that the original files contain."
         yield from _additions_as_text(additions, number)
     yield from _files_read(adopted)
-    yield f"Next: {check_command(output)}"
+    yield f"Next: {command_line('check', output)}"
 
 
 def _replaced_limits(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +32,7 @@ from activemq_fleet.cli.fleet_checks import print_warnings, schema_of
 from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.formats.report import INPUT_ERROR
 from activemq_fleet.cli.options import InventoryOptions
-from activemq_fleet.cli.printing import counted, echo_to_stderr, shorten_list, warn
+from activemq_fleet.cli.printing import command_line, counted, echo_to_stderr, shorten_list, warn
 from activemq_fleet.cli.terminal import print_long
 from activemq_fleet.lint.file_kinds import KIND_RULE, NO_BROKER_RULE, foreign_kind
 from activemq_fleet.validation import suppress_by_comments
@@ -169,12 +168,9 @@ def report_on_fleet(inventory: InventoryOptions, select: Sequence[str], ignore: 
     fleet, positions = inventory.load_fleet_and_positions()
     if fleet.unread:
         verb = "is" if len(fleet.unread) == 1 else "are"
-        command = shlex.join(
-            ["activemq-fleet", "names", *(word for path in inventory.sources for word in ("-i", path))]
-        )
         unread = (
             f"{counted(len(fleet.unread), 'host')} {verb} not read as {'a broker' if verb == 'is' else 'brokers'}: "
-            f"{shorten_list(fleet.unread)} ({command} shows why)"
+            f"{shorten_list(fleet.unread)} ({command_line('names', *inventory.sources)} shows why)"
         )
         fleet = replace(fleet, warnings=(*fleet.warnings, unread))
     print_warnings(fleet)

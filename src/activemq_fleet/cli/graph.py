@@ -9,21 +9,13 @@ import click
 
 from activemq_fleet import InputError
 from activemq_fleet.cli.activity import ACTIVITY
-from activemq_fleet.cli.options import InventoryOptions, inventory_options
+from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
 from activemq_fleet.cli.printing import counted, echo
 
 
 @click.command("graph")
 @inventory_options()
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    default="fleet.svg",
-    show_default=True,
-    type=click.Path(path_type=Path),
-    help="FILE.svg, or FILE.mmd for Mermaid.",
-)
+@output_option("FILE", "FILE.svg, or FILE.mmd for Mermaid.", click.Path(path_type=Path), "fleet.svg")
 @click.option(
     "--status",
     "status",

@@ -10,7 +10,8 @@ import click
 from activemq_fleet import InputError
 from activemq_fleet.atomic_files import paths_in, write_tree
 from activemq_fleet.cli.completion_values import complete_releases
-from activemq_fleet.cli.printing import check_command, counted, echo, warn
+from activemq_fleet.cli.options import output_option
+from activemq_fleet.cli.printing import command_line, counted, echo, warn
 
 
 @click.command("init")
@@ -22,15 +23,7 @@ from activemq_fleet.cli.printing import check_command, counted, echo, warn
     shell_complete=complete_releases,
     help="The release to run, such as 5.18.3.",
 )
-@click.option(
-    "-o",
-    "--output",
-    metavar="DIR",
-    default="inventory",
-    show_default=True,
-    type=click.Path(path_type=Path),
-    help="Directory to write. It must not exist, or be empty.",
-)
+@output_option("DIR", "Directory to write. It must not exist, or be empty.", click.Path(path_type=Path), "inventory")
 @click.option(
     "--archive",
     metavar="FILE",
@@ -61,7 +54,7 @@ def command(hosts: tuple[str, ...], release: str, output: Path, archive: Path | 
         f"To change a line, set activemq_pair and activemq_node of its hosts in {output / 'hosts.yml'}, or remove "
         f"{output} and run init with HOST,HOST for each pair."
     )
-    echo(f"{output}: {counted(len(inventory.files), 'file')}. Next: {check_command(output)}")
+    echo(f"{output}: {counted(len(inventory.files), 'file')}. Next: {command_line('check', output)}")
     return 0
 
 

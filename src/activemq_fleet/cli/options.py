@@ -54,9 +54,11 @@ def format_option(*formats: str, help: str | None = None) -> Decorator:
     return click.option("--format", "form", type=choice, default="text", show_default=True, help=help)
 
 
-def output_option(metavar: str, help: str, type: click.Path | None = None) -> Decorator:
-    """Return the required command-line option ``-o``, whose value a command gets as ``output``."""
-    return click.option("-o", "--output", metavar=metavar, required=True, type=type, help=help)
+def output_option(metavar: str, help: str, type: click.Path | None = None, default: str | None = None) -> Decorator:
+    """Return the command-line option ``-o``, whose value a command gets as ``output``; required without a default."""
+    # click takes an explicit default of None for a value of the option.
+    presence = {"required": True} if default is None else {"default": default, "show_default": True}
+    return click.option("-o", "--output", metavar=metavar, type=type, help=help, **presence)
 
 
 @dataclass(frozen=True, slots=True)

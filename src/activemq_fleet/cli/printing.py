@@ -16,7 +16,7 @@ from activemq_fleet.node.text_lines import split_lines
 
 __all__ = [
     "aligned",
-    "check_command",
+    "command_line",
     "counted",
     "echo",
     "echo_to_stderr",
@@ -46,9 +46,10 @@ def warn(text: str) -> None:
     echo_to_stderr(f"warning: {' '.join(text.split())}")
 
 
-def check_command(inventory: Path) -> str:
-    """Return the command line that checks an inventory."""
-    return shlex.join(["activemq-fleet", "check", "-i", str(inventory)])
+def command_line(name: str, *inventories: str | Path) -> str:
+    """Return the command line that runs a command of activemq-fleet with inventories."""
+    options = (word for inventory in inventories for word in ("-i", str(inventory)))
+    return shlex.join(["activemq-fleet", name, *options])
 
 
 def table_text(
