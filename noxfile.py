@@ -51,12 +51,10 @@ os.environ["PATH"] = os.pathsep.join(
 )
 def controller(session: nox.Session, core: str) -> None:
     """Use the collection with an ansible-core: plugins, documentation, playbooks, the check of an example."""
-    record = begin(session, "controller", core)
-    install_library(session, core)
+    record = begin_with_library(session, "controller", core)
     session.install(
         "--constraint", str(constraints(session)), "pytest", "pytest-timeout", "hypothesis", "psutil", "packaging"
     )
-    record["ansible_core"] = installed(session, "ansible-core")
     variables = {"ANSIBLE_HOME": str(ROOT / ".ansible"), "PYTHONPATH": "src:agent/src"}
     session.run("python", "-m", "pytest", "-q", *paths_of(PLUGIN_TESTS), env=variables)
     session.run("python", "-m", "scripts.check_documentation", env=variables, silent=True)
@@ -96,9 +94,7 @@ def refused(session: nox.Session, core: str) -> None:
 @nox.parametrize("python,core", [nox.param(pythons[0], core, id=core) for core, pythons in CORES.items()])
 def modules(session: nox.Session, core: str) -> None:
     """Run a module on this machine as a host of each Python, by way of an ansible-core."""
-    record = begin(session, "modules", core)
-    install_library(session, core)
-    record["ansible_core"] = installed(session, "ansible-core")
+    record = begin_with_library(session, "modules", core)
     empty = session.create_tmp()
     hosts = []
     for version in HOSTS:
@@ -120,9 +116,7 @@ def modules(session: nox.Session, core: str) -> None:
 @nox.parametrize("python,core", [nox.param(pythons[0], core, id=core) for core, pythons in CORES.items()])
 def site(session: nox.Session, core: str) -> None:
     """Install a pair of a lab with the playbook `site`, start it, and run `site` again, which must change nothing."""
-    record = begin(session, "site", core)
-    install_library(session, core)
-    record["ansible_core"] = installed(session, "ansible-core")
+    record = begin_with_library(session, "site", core)
     lab = Path(session.create_tmp()) / "lab"
     options = ("--inventory", PAIR, "--dir", str(lab))
     session.run("activemq-fleet", "lab", "prepare", *options, silent=True)
@@ -196,6 +190,13 @@ def begin(session: nox.Session, kind: str, core: str) -> dict[str, str]:
     record = {"kind": kind, "core": core, "python": python, "result": "failed"}
     write(session, record)
     return record
+
+
+def begin_with_library(session: nox.Session, kind: str, core: str) -> dict[str, str]:
+    """Begin a session, install the checkout with an ansible-core, and return the record with its complete version."""
+    record = begin(session, kind, core)
+    install_library(session, core)
+    return record | {"ansible_core": installed(session, "ansible-core")}
 
 
 def finish(session: nox.Session, record: dict[str, str]) -> None:

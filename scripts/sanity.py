@@ -85,10 +85,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             results.append(run_core(core, collection, pythons, options.test))
             if not options.test:
                 # At once: a run takes long, and an interrupted one keeps the results of the lines before.
-                write_records(results, pythons, RESULTS)
+                write_records(results[-1:], pythons, RESULTS)
         if not options.test:
-            results += [lint_documentation(collection, pythons), prepare_execution_environment(collection, pythons)]
-            write_records(results, pythons, RESULTS)
+            of_tools = [lint_documentation(collection, pythons), prepare_execution_environment(collection, pythons)]
+            write_records(of_tools, pythons, RESULTS)
+            results += of_tools
     print(f"\n{'ansible-core':<14} {'Python':<8} result")
     for result in results:
         outcome = "passed" if result.passed else f"failed {result.problem}".rstrip()
@@ -102,16 +103,15 @@ def write_records(results: Iterable[SanityResult], pythons: Iterable[str], direc
     for result in results:
         if result.python == "-":
             continue
-        record = {
-            "kind": "sanity" if result.core in CORES else "sanity tool",
-            "core": result.core if result.core in CORES else "",
-            "tool": "ansible-test" if result.core in CORES else result.core,
+        record = {"kind": "sanity tool", "core": "", "tool": result.core}
+        if result.core in CORES:
+            tested = ", ".join(pythons)
+            record = {"kind": "sanity", "core": result.core, "tool": "ansible-test", "tested": tested}
+        record |= {
             "version": result.version,
             "python": result.python,
             "result": "passed" if result.passed else "failed",
         }
-        if result.core in CORES:
-            record["tested"] = ", ".join(pythons)
         (directory / f"sanity-{result.core}.json").write_text(json.dumps(record, sort_keys=True) + "\n")
 
 
