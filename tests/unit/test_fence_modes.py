@@ -104,7 +104,7 @@ def test_store_without_fence_keeps_contents_and_guards_may_return(store: Path, n
         unfence(str(store))
     guard.terminate()
     guard.wait(60)
-    assert any("now is a store without a fence, with the files of generation 2" in said for said in unfence(str(store)))
+    assert any("now is a store without a fence, with the files of generation 2" in line for line in unfence(str(store)))
     assert (store / "db-1.log").read_bytes() == JOURNAL
     assert not (store / "lock").exists()
     assert unfence(str(store)) == [f"the store {store} has no fence, so nothing was changed"]

@@ -40,9 +40,9 @@ def test_t002_a_pair_without_its_other_node() -> None:
 @pytest.mark.parametrize("other", ["oders-mq01-b", "ordersmq01-b.example.com", "orders-mq01-c"])
 def test_t002_names_a_host_that_is_similar_to_the_missing_node(other: str) -> None:
     inventory = hosts("orders-mq01", nodes="a")
-    found = build_fleet(inventory | {other: next(iter(inventory.values()))})
+    built_fleet = build_fleet(inventory | {other: next(iter(inventory.values()))})
 
-    fixes = [finding.fix for finding in found.findings if finding.host == "orders-mq01-a.example.com"]
+    fixes = [finding.fix for finding in built_fleet.findings if finding.host == "orders-mq01-a.example.com"]
     assert f"add orders-mq01-b.example.com ({other} has a similar name: rename it if it is this node)" in fixes[0]
 
 

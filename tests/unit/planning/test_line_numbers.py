@@ -56,8 +56,8 @@ def test_files_of_a_directory_are_looked_through_as_spark_reads_them(tmp_path: P
 
 
 def test_what_names_a_host_or_lies_elsewhere_stays_as_it_is(tmp_path: Path) -> None:
-    told, nameless = InputError("a-mq01-a: the variables of this host are not JSON"), error_of("x")
+    about_host, nameless = InputError("a-mq01-a: the variables of this host are not JSON"), error_of("x")
 
-    assert with_line_number(tmp_path, told) is told
+    assert with_line_number(tmp_path, about_host) is about_host
     assert with_line_number(None, nameless) is nameless
     assert with_line_number(tmp_path, nameless) is nameless  # whoever changed the file meanwhile

@@ -223,12 +223,12 @@ def test_requirements_of_release_pin_wheels_and_every_package(tmp_path: Path) ->
     for path, pins in zip(paths, ("run.txt", "pipeline.txt"), strict=True):
         text = path.read_text().replace("\\\n", " ")
         lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
-        found = {words[0]: {word.removeprefix("--hash=sha256:") for word in words[1:]} for words in lines}
-        wheels = {name: hashes for name, hashes in found.items() if name.startswith("./")}
+        hashes_by_name = {words[0]: {word.removeprefix("--hash=sha256:") for word in words[1:]} for words in lines}
+        wheels = {name: hashes for name, hashes in hashes_by_name.items() if name.startswith("./")}
         assert {name[2:].partition("[")[0]: hashes for name, hashes in wheels.items()} == {
             file: {hashlib.sha256(text.encode()).hexdigest()} for file, text in contents.items()
         }
-        assert {name: hashes for name, hashes in found.items() if name not in wheels} == hashes_of(pins)
+        assert {name: hashes for name, hashes in hashes_by_name.items() if name not in wheels} == hashes_of(pins)
 
 
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])

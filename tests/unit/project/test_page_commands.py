@@ -75,7 +75,7 @@ def test_no_command_is_written_as_text() -> None:
         if found
     ]
     indented = [
-        f"{page}: {found[0]}" for page, text in documentation_pages().items() for found in _INDENTED.finditer(text)
+        f"{page}: {match[0]}" for page, text in documentation_pages().items() for match in _INDENTED.finditer(text)
     ]
 
     assert commands == []
