@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,6 +13,7 @@ from activemq_agent.config import KEYS, Config, Tls
 from activemq_agent.config_values import Password
 from activemq_agent.connecting import Policy
 from activemq_agent.ini import Ini, read_ini
+from activemq_agent.similar_names import similar_name
 
 CREDENTIALS = "CREDENTIALS_DIRECTORY"
 """Variable of systemd's LoadCredential=; the credential is named ``mb.password``."""
@@ -104,8 +104,8 @@ def _dependency_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _suggestion(key: str) -> str:
-    near = difflib.get_close_matches(key.replace("_", ".").replace("-", "."), _BY_NAME, n=1, cutoff=0.7)
-    return f": did you mean {near[0]}?" if near else ": the keys are in the agent's manual"
+    near = similar_name(key.replace("_", ".").replace("-", "."), _BY_NAME)
+    return f": did you mean {near}?" if near else ": the keys are in the agent's manual"
 
 
 def _parse_values(path: Path, texts: Mapping[str, str]) -> tuple[dict[str, Any], list[tuple[str, str]]]:

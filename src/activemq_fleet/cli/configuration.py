@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Any
 
 from activemq_fleet import InputError
 from activemq_fleet.cli.printing import split_lines
+from activemq_fleet.similar_names import similar_name
 
 FILE = "activemq-fleet.toml"
 _PYPROJECT, _TABLE = "pyproject.toml", "activemq-fleet"
@@ -61,8 +61,8 @@ def read_configuration(path: Path) -> CheckConfiguration:
         raise InputError(f"{path}: the file has no table [tool.{_TABLE}]")
     for key in table:
         if key not in _KEYS:
-            near = difflib.get_close_matches(key, _KEYS, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"the settings are {', '.join(_KEYS)}"
+            near = similar_name(key, _KEYS)
+            hint = f"did you mean {near}?" if near else f"the settings are {', '.join(_KEYS)}"
             raise InputError(f"{position_of_setting(path, key)}: {key} is not a setting: {hint}")
         if not _has_its_form(key, table[key]):
             raise InputError(f"{position_of_setting(path, key)}: {key} must be {_FORMS[key]}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 
 import click
@@ -11,6 +10,7 @@ from activemq_fleet import InputError
 from activemq_fleet.cli.completion_values import complete_topics
 from activemq_fleet.cli.printing import aligned
 from activemq_fleet.cli.terminal import is_terminal, print_long, text_of
+from activemq_fleet.similar_names import similar_name
 
 
 @click.command("help")
@@ -70,14 +70,14 @@ def _command_names(root: click.Context) -> list[str]:
 
 
 def _unknown_topic(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
+    near = similar_name(name, known)
+    hint = f"did you mean {near}? " if near else ""
     return f"no command or topic has the name {name}: {hint}`activemq-fleet help` lists all"
 
 
 def _near_section(section: Sequence[str], names: Sequence[str]) -> str:
-    near = difflib.get_close_matches(" ".join(section), names, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"it has {', '.join(names)}"
+    near = similar_name(" ".join(section), names)
+    return f"did you mean {near!r}?" if near else f"it has {', '.join(names)}"
 
 
 def _topic_lines() -> Iterator[str]:

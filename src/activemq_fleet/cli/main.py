@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import gc
 import importlib
 import locale
@@ -17,6 +16,7 @@ from activemq_fleet import __version__
 from activemq_fleet.cli.completion import COMPLETE_VARIABLE, complete_line
 from activemq_fleet.cli.error_lines import PROGRAM, run
 from activemq_fleet.cli.terminal import add_output_options, color_of_environment
+from activemq_fleet.similar_names import similar_name
 
 _UTF8_LOCALE = "C.UTF-8"
 
@@ -55,8 +55,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            near = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            near = similar_name(name, COMMANDS)
+            hint = f"; did you mean {near}?" if near else ""
             ctx.fail(f"No such command '{name}'{hint}")
         return super().resolve_command(ctx, args)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import echo, printable_json
 from activemq_fleet.cli.terminal import print_long, wrapped
 from activemq_fleet.documentation import page_reference, with_page_references
+from activemq_fleet.similar_names import similar_names
 
 if TYPE_CHECKING:
     from activemq_fleet.validation import DescribedRule
@@ -60,7 +60,7 @@ def _matching_ids(text: str, known: Sequence[str]) -> list[str]:
     family = [rule for rule in known if name and rule.startswith(name)]
     if family:
         return family
-    near = difflib.get_close_matches(name, known, n=len(known), cutoff=0.6)
+    near = similar_names(name, known)
     # Of ids as near as others the one with the most characters in their places is the likely one.
     likely = max(near, key=lambda rule: sum(map(str.__eq__, rule, name)), default=None)
     hint = f"did you mean {likely}? " if likely else ""

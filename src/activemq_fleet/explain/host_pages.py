@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 
 from activemq_fleet.errors import InputError
@@ -22,6 +21,7 @@ from activemq_fleet.render import render_documents
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes import Routes, routes_of
 from activemq_fleet.schema import XmlDocument
+from activemq_fleet.similar_names import similar_name
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.validation import with_lint_findings
 
@@ -123,9 +123,9 @@ def inventory_name_of(fleet: Fleet, name: str) -> str:
     if short:
         raise InputError(f"{name} matches {len(short)} hosts: name one of {', '.join(sorted(short))}")
     labels = {host.partition(".")[0]: host for host in hosts} | {host: host for host in hosts}
-    near = difflib.get_close_matches(name, labels, n=1)
+    near = similar_name(name, labels)
     hint = (
-        f"did you mean {labels[near[0]]}?"
+        f"did you mean {labels[near]}?"
         if near
         else f"use a host such as {next(iter(hosts))}"
         if hosts

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from xml.parsers import expat
 
 from activemq_fleet.errors import shorten_list
@@ -21,6 +20,7 @@ from activemq_fleet.lint.files import readable_document
 from activemq_fleet.lint.selection import EVERY_RULE, Selection
 from activemq_fleet.lint.versions_placeholders import template_mark
 from activemq_fleet.schema import UnreadableError, text_of
+from activemq_fleet.similar_names import similar_name
 
 UNUSABLE, UNUSED = "X001", "X002"
 _MARK = "activemq-fleet:"
@@ -104,7 +104,7 @@ def _reason_unusable(comment: Suppression, known: frozenset[str]) -> str:
 
 def _corrected(comment: Suppression, known: frozenset[str]) -> str:
     """Return how to write a comment that cannot suppress anything: with its own rules, or those of similar ids."""
-    similar = (rule if rule in known else next(iter(get_close_matches(rule, known, 1)), "") for rule in comment.rules)
+    similar = (rule if rule in known else similar_name(rule, known) or "" for rule in comment.rules)
     rules = ",".join(filter(None, similar)) or "RULE"
     return f"write <!-- activemq-fleet: disable={rules} {comment.reason or 'REASON'} -->"
 

@@ -9,12 +9,12 @@ first letter. The options of connections were measured, each on a separate link,
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from functools import cache
 
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import meant_name, words_of
+from activemq_fleet.similar_names import similar_name
 
 _Since = Mapping[str, str]
 
@@ -182,8 +182,7 @@ def nearest_option(name: str, known: frozenset[str]) -> str | None:
     for prefix in ("wireFormat.", "transport."):
         if f"{prefix}{name}".lower() in folded:
             return folded[f"{prefix}{name}".lower()]
-    close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.8)
-    return folded[close[0]] if close else None
+    return similar_name(name, known, certain=True)
 
 
 def meant_option(name: str, known: frozenset[str]) -> str | None:

@@ -6,7 +6,6 @@ of a pair would hide the state of the other node.
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,6 +14,7 @@ from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations.requests import Decision, Request, operation
+from activemq_fleet.similar_names import similar_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,8 @@ def _label(host: str) -> str:
 
 
 def _near(name: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(name, sorted(known), n=1)
-    return f": did you mean {near[0]}?" if near else f": there are, for example, {', '.join(sorted(known)[:4])}"
+    near = similar_name(name, known)
+    return f": did you mean {near}?" if near else f": there are, for example, {', '.join(sorted(known)[:4])}"
 
 
 def read_run_start(text: object, now: float) -> dict[str, Any]:

@@ -7,7 +7,6 @@ machine, and groups with a virtual address.
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -247,8 +246,7 @@ def _outside_facts_by_component(
     group_of = {broker.host: broker.group or "" for broker in brokers} if unknown else {}
     known = sorted({name for broker in brokers for name in (broker.group or "", broker.pair or "")}) if unknown else []
     for host, variable, name in unknown:
-        near = difflib.get_close_matches(name, known, n=1)
-        finding = unknown_end(host, variable, name, near[0] if near else "", known)
+        finding = unknown_end(host, variable, name, known)
         rest[joined.get(group_of[host], group_of[host])].findings.append(finding)
     for store, unit, groups in _stores_of_several_units(brokers):
         for group in groups:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Any, Literal
 
@@ -13,12 +12,12 @@ from activemq_fleet.errors import ReleaseError
 from activemq_fleet.releases._data import Advisory, ReleaseData, load_release_data, load_schema_spans
 from activemq_fleet.releases._schemas import LocalSchemas, local_schemas
 from activemq_fleet.releases._spans import Version, VersionSpan, parse_version
+from activemq_fleet.similar_names import similar_names
 
 _RELEASE = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,4})", re.ASCII)
 _LINE = re.compile(r"(\d{1,3})(?:\.(\d{1,3}))?", re.ASCII)
 _NEWER_LINES = 2
 """How many minor lines after the newest known line of a major version are accepted; one that is further is an error."""
-_SIMILAR = 0.8  # of difflib: one wrong digit in a number such as 5.18.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -383,5 +382,5 @@ def _refusal(text: str, data: ReleaseData) -> str:
 def _similar_release(text: str, data: ReleaseData) -> str | None:
     """Return the known release that is most similar to a text, one with the same digits first; None without one."""
     known = [f"{line}.{patch}" for line in reversed([*data.lines]) for patch in range(data.lines[line].last_patch + 1)]
-    similar = get_close_matches(text, known, n=len(known), cutoff=_SIMILAR)
+    similar = similar_names(text, known, certain=True)
     return next((release for release in similar if sorted(release) == sorted(text)), next(iter(similar), None))

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import islice
 from typing import cast
 
@@ -19,6 +18,7 @@ from activemq_fleet.schema._model import Model
 from activemq_fleet.schema._positions import Positions
 from activemq_fleet.schema._similar_names import meant_name
 from activemq_fleet.schema._spring import STUBS
+from activemq_fleet.similar_names import similar_name
 
 _ATTRIBUTE = re.compile(r"attribute '([^']+)'")
 _FEW = 6
@@ -260,11 +260,9 @@ def _prefixed(element: etree._Element) -> str:
 
 
 def _suggestion(name: str, known: list[str], form: str, *, few: int = _FEW) -> str:
-    # Without regard to case: networkTll is as near to networkTTL as networkTtl is.
-    names = {other.lower(): other for other in known}
-    close = get_close_matches(name.lower(), names, n=1, cutoff=0.82)
-    if close:
-        return f"; did you mean {form.format(names[close[0]])}?"
+    similar = similar_name(name, known, certain=True)
+    if similar:
+        return f"; did you mean {form.format(similar)}?"
     if len(known) <= few:
         return f"; it takes {', '.join(form.format(other) for other in known)}"
     return ""

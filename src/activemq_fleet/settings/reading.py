@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -14,6 +13,7 @@ from pydantic_core import ErrorDetails
 from activemq_fleet.errors import SettingsError, text_required
 from activemq_fleet.settings.broker import NOT_SETTINGS, PREFIX, USERS_OWN, Settings
 from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.similar_names import similar_name, similar_names
 
 KNOWN = frozenset(PREFIX + name for name in Settings.model_fields) | NOT_SETTINGS
 
@@ -54,14 +54,15 @@ def meant_variable(name: str) -> str | None:
 
     ``read_settings`` ignores such variables: ``active_mq_fence`` is almost ``activemq_fence``.
     """
-    if name.startswith((PREFIX, "_")):  # roles begin the names of their internal variables with _
+    # Roles begin the names of their internal variables with _, and a name such as activemqs is too short for a prefix.
+    if name.startswith((PREFIX, "_")) or len(name) <= len(PREFIX):
         return None
-    return next(iter(difflib.get_close_matches(name.lower(), KNOWN, n=1, cutoff=_ALMOST)), None)
+    return similar_name(name, KNOWN, certain=True)
 
 
 def _unknown_variable_problem(host: str, name: str) -> str:
-    near = difflib.get_close_matches(name, KNOWN, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"variables with other purposes may begin with {USERS_OWN}"
+    near = similar_name(name, KNOWN)
+    hint = f"did you mean {near}?" if near else f"variables with other purposes may begin with {USERS_OWN}"
     return f"{host}: {name} is not a variable of activemq.fleet: {hint}"
 
 
@@ -70,7 +71,7 @@ def _similar_variable(name: str, detail: ErrorDetails) -> str | None:
     value = detail["input"]
     if not (isinstance(value, list | dict) or detail["type"] in _COLLECTION_EXPECTED):
         return None
-    similar = difflib.get_close_matches(name, Settings.model_fields.keys() - {name}, n=3, cutoff=_SIMILAR)
+    similar = similar_names(name, Settings.model_fields.keys() - {name}, certain=True)
     return next((other for other in similar if _accepts(other, value)), None)
 
 
@@ -109,9 +110,9 @@ def _key_hint(location: tuple[int | str, ...]) -> str:
     for part in outer:
         models = {nested_model for model in models for nested_model in _models_of(_fields(model).get(part))} or models
     keys = sorted({str(name) for model in models for name in _fields(model)})
-    near = difflib.get_close_matches(str(key), keys, n=1)
+    near = similar_name(str(key), keys)
     if near:
-        return f"did you mean {near[0]}?"
+        return f"did you mean {near}?"
     few = len(keys) <= _MOST_KEYS_LISTED
     return f"known are {', '.join(keys)}" if few else "ansible-doc -t role activemq.fleet.broker lists all"
 
@@ -128,8 +129,6 @@ def _models_of(annotation: object) -> set[type[BaseModel]]:
 
 
 _MOST_KEYS_LISTED = 20
-_ALMOST = 0.9  # of difflib: one or two letters of a name such as activemq_fence
-_SIMILAR = 0.8  # of difflib: user and users, link and links
 _COLLECTION_EXPECTED = frozenset({"dict_type", "list_type", "model_type", "tuple_type", "mapping_type"})
 # What pydantic adds about its internals.
 _DETAIL = re.compile(r", unable| or instance of |(?<=datetime), ")

@@ -7,7 +7,6 @@ both nodes of a pair carry the same links whichever is active.
 
 from __future__ import annotations
 
-import difflib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from activemq_fleet import uris
 from activemq_fleet.addresses import Address, parse_url
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.settings.network import LinkSettings, SplitTtl
+from activemq_fleet.similar_names import similar_name
 from activemq_fleet.topology.model.broker import Broker, Link, LinkKind, dialling_order
 from activemq_fleet.topology.model.fleet import MOST_LISTED, Unit, WholeInventory
 
@@ -137,9 +137,8 @@ def plan_network(brokers: Sequence[Broker], rest: WholeInventory | None) -> tupl
         for key, name in unknown.items():
             if name is not None and rest is None:
                 known = [*by_group, *by_pair]
-                near = difflib.get_close_matches(name, known, n=1)
                 variable = f"activemq_links[{position}].{key}"
-                findings.append(unknown_end(host, variable, name, near[0] if near else "", sorted(known)))
+                findings.append(unknown_end(host, variable, name, sorted(known)))
     return PlannedNetwork.of(units, plans), findings
 
 
@@ -160,11 +159,12 @@ def _known_end_finding(host: str, position: int, name: str) -> Finding:
     return error("T007", host, message, "remove addresses, or set to to a name outside of the inventory")
 
 
-def unknown_end(host: str, variable: str, name: str, near: str, known: Sequence[str]) -> Finding:
+def unknown_end(host: str, variable: str, name: str, known: Sequence[str]) -> Finding:
     """Return the T007 finding for a link whose ``from`` or ``to`` is no group or pair of the inventory.
 
-    ``near`` is the name that was probably meant, empty where there is none; ``known`` are the first groups and pairs.
+    ``known`` are the groups and pairs.
     """
+    near = similar_name(name, known)
     fix = f"did you mean {near}?" if near else f"set it to a group or pair: {', '.join(known[:MOST_LISTED])}"
     return error("T007", host, f"{variable} is {name!r}, but the inventory has no group or pair of this name", fix)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from operator import attrgetter
 from typing import Any
 
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.node.config.probe_account import PROBE_USER
 from activemq_fleet.settings.encrypted import may_equal
+from activemq_fleet.similar_names import similar_name
 from activemq_fleet.topology import name_problems
 from activemq_fleet.topology.links import PlannedNetwork
 from activemq_fleet.topology.metrics_problems import agent_metrics_findings, metrics_findings
@@ -117,9 +117,6 @@ _CREDENTIALS: tuple[tuple[str, _Question, str], ...] = (
         "a bridge logs in to both brokers with the same account",
     ),
 )
-
-
-_SIMILAR = 0.85  # of difflib: one or two letters of a name such as mq-hamburg-2
 
 
 def topology_findings(
@@ -235,8 +232,8 @@ def _similar_host_hint(expected: str, names: Sequence[str]) -> str:
     label = expected.partition(".")[0]
     by_label = {name.partition(".")[0]: name for name in names}
     same_digits = [other for other in by_label if _digits_in(other) == _digits_in(label)]
-    similar = get_close_matches(label, same_digits, n=1, cutoff=_SIMILAR)
-    return f" ({by_label[similar[0]]} has a similar name: rename it if it is this node)" if similar else ""
+    similar = similar_name(label, same_digits, certain=True)
+    return f" ({by_label[similar]} has a similar name: rename it if it is this node)" if similar else ""
 
 
 def _digits_in(name: str) -> list[str]:

@@ -1,0 +1,1 @@
+../../../src/activemq_fleet/similar_names.py

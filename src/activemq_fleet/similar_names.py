@@ -1,0 +1,37 @@
+"""Find the names that a misspelt name may mean; the agent's distribution links this file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+
+_POSSIBLE = 0.6
+"""The least ratio of difflib for a hint in an error that is reported anyway."""
+_CERTAIN = 0.8
+"""The least ratio where only the similarity is evidence of a mistake, such as one wrong digit of 5.18.3."""
+_MOST_MISSING = 2
+"""How many letters such a name may have too many or too few."""
+
+
+def similar_names(name: str, known: Iterable[str], *, certain: bool = False) -> list[str]:
+    """Return the known names that a misspelt name may mean, the most similar first, without regard to case.
+
+    ``certain`` returns only those that differ in a letter or two. Equally similar names are in reverse alphabetical
+    order, so that 5.18.3 precedes 5.11.3.
+    """
+    matcher = SequenceMatcher()
+    matcher.set_seq2(name.lower())  # the matcher keeps its index of the second text
+    least = _CERTAIN if certain else _POSSIBLE
+    ratios: list[tuple[float, str]] = []
+    for candidate in set(known):
+        if certain and abs(len(candidate) - len(name)) > _MOST_MISSING:
+            continue
+        matcher.set_seq1(candidate.lower())
+        if min(matcher.real_quick_ratio(), matcher.quick_ratio()) >= least and matcher.ratio() >= least:
+            ratios.append((matcher.ratio(), candidate))
+    return [candidate for _, candidate in sorted(ratios, reverse=True)]
+
+
+def similar_name(name: str, known: Iterable[str], *, certain: bool = False) -> str | None:
+    """Return the known name that a misspelt name most probably means; None without a similar one."""
+    return next(iter(similar_names(name, known, certain=certain)), None)

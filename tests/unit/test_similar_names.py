@@ -1,0 +1,51 @@
+"""One function finds the name that a misspelt name means."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.similar_names import similar_name, similar_names
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "expected"),
+    [
+        ("activemq_paar", ["activemq_pair", "activemq_parity"], "activemq_pair"),
+        ("networkTll", ["networkTTL", "networkTtx"], "networkTTL"),
+        ("5.118.3", ["5.11.3", "5.18.3"], "5.18.3"),
+        ("chekc", ["check", "render"], "check"),
+        ("xyz", ["check", "render"], None),
+    ],
+)
+def test_misspelt_name_has_most_similar_known_name(name: str, known: list[str], expected: str | None) -> None:
+    assert similar_name(name, known) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "expected"),
+    [
+        ("mq-hambrug-2", "mq-hamburg-2", ["mq-hamburg-2"]),
+        ("5.19.3", "5.18.3", ["5.18.3"]),
+        ("activemq", "activemq_ha", []),
+        ("orders", "others", []),
+    ],
+)
+def test_certain_name_differs_in_a_letter_or_two(name: str, known: str, expected: list[str]) -> None:
+    assert similar_names(name, [known], certain=True) == expected
+
+
+def test_no_other_file_searches_for_similar_names() -> None:
+    searching = {
+        str(path.relative_to(ROOT))
+        for root in ("src", "plugins", "agent", "scripts")
+        for path in (ROOT / root).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if (isinstance(node, ast.Attribute) and node.attr in {"get_close_matches", "SequenceMatcher"})
+        or (isinstance(node, ast.alias) and node.name in {"get_close_matches", "SequenceMatcher"})
+    }
+    assert searching == {"src/activemq_fleet/similar_names.py", "agent/src/activemq_agent/similar_names.py"}
