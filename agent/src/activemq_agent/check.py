@@ -108,10 +108,13 @@ class _Attempt:
         what = "answer in {:g} s: check its process and the network"
         if self._broker.tls:
             what = "answer the TLS handshake in {:g} s: the broker hangs, or the port does not use TLS"
-        wait_for_event(self._events, TransportUp, began + limit, f"it does not {what.format(limit)}")
+        wait_for_event(self._events, TransportUp, began + limit, f"the broker does not {what.format(limit)}")
         self._steps.append(("TLS" if self._broker.tls else "TCP", time.monotonic() - began))
         began = time.monotonic()
-        silent = f"it accepts connections, but sends no CONNACK in {limit:g} s: it hangs, or the port does not use MQTT"
+        silent = (
+            f"the broker accepts connections, but sends no CONNACK in {limit:g} s: the broker hangs, or the port does "
+            "not use MQTT"
+        )
         answer = wait_for_event(self._events, Connack, began + limit, silent)
         if answer.refused is not None:
             hint = ": check mb.username and mb.password" if answer.bad_credentials else ""
@@ -121,14 +124,18 @@ class _Attempt:
     def _round_trip(self, session: Session) -> None:
         began, limit = time.monotonic(), self._config.policy.canary_timeout
         session.subscribe(self._topic, 0)
-        if wait_for_event(self._events, Suback, began + limit, f"it does not answer SUBSCRIBE in {limit:g} s").refused:
+        slow = f"the broker does not answer SUBSCRIBE in {limit:g} s: check its log"
+        if wait_for_event(self._events, Suback, began + limit, slow).refused:
             raise AgentError(
-                f"it rejects the subscription to {self._topic}: its ACL must allow this user to read and write this "
-                "topic"
+                f"the broker {self._broker.name} rejects the subscription to {self._topic}: let "
+                f"{self._config.login} read and write this topic in the broker's ACL"
             )
         body = uuid.uuid4().hex.encode()
         session.publish(self._topic, body)
-        lost = f"it accepts a message on {self._topic}, but does not deliver it in {limit:g} s: check its ACL and store"
+        lost = (
+            f"the broker accepts a message on {self._topic}, but does not deliver it in {limit:g} s: check the "
+            "broker's ACL and store"
+        )
         while wait_for_event(self._events, Message, began + limit, lost).payload != body:
             pass
         self._steps.append(("round trip", time.monotonic() - began))
@@ -138,7 +145,7 @@ class _Attempt:
         kept_silent = bool(self._steps) and not any(name == "CONNACK" for name, _ in self._steps)
         is_plain = not self._broker.tls and "rejected the login" not in problem
         if kept_silent and is_plain and speaks_tls(self._broker.address, 2.0):
-            return f"it uses TLS: write ssl://{self._broker} in mb.urls"
+            return f"the port uses TLS: write ssl://{self._broker} in mb.urls"
         return problem
 
 

@@ -100,6 +100,11 @@ class Config:
             object.__setattr__(self, "socket", self.state_directory / "agent.sock")
 
     @property
+    def login(self) -> str:
+        """The account with which the agent connects to brokers, as messages name it."""
+        return f"the user {self.username!r}" if self.username else "clients without a user name"
+
+    @property
     def limits(self) -> Limits:
         """Return the limits of the store (rows, bytes, seconds) that follow from the configuration."""
         shared = {limit.name for limit in dataclasses.fields(Limits)} & {key.name for key in dataclasses.fields(self)}

@@ -84,22 +84,22 @@ def _key_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield (key, reason) for keys that are not known, and for values on several lines that are no lists."""
     for key, text in texts.items():
         if key not in _BY_NAME:
-            yield key, f"is not a key of agent.conf{_suggestion(key)}"
+            yield key, f"agent.conf has no key {key!r}{_suggestion(key)}"
         elif "\n" in text and key not in _LISTS:
-            yield key, "has several lines: write the value on one line"
+            yield key, "the value has several lines: write it on one line"
 
 
 def _dependency_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield (key, reason) for keys that have no effect without another one."""
     for key, needed in _NEEDED.items():
         if key in texts and needed not in texts:
-            yield key, f"has no effect without {needed}: set {needed}"
+            yield key, f"the key {key} has no effect without {needed}: set {needed}"
     if "mb.password" in texts and "mb.password.file" in texts:
-        yield "mb.password.file", "is set in addition to mb.password: remove one of them"
+        yield "mb.password.file", "the keys mb.password and mb.password.file are both set: remove one of them"
     if "ssl://" not in texts.get("mb.urls", "").lower():
         for key in ("tls.ca", "tls.certificate", "tls.key", "tls.certificate.names"):
             if key in texts:
-                yield key, "has no effect: no entry of mb.urls begins with ssl://"
+                yield key, f"the key {key} has no effect, because no entry of mb.urls begins with ssl://"
                 return
 
 
@@ -123,7 +123,7 @@ def _parse_values(path: Path, texts: Mapping[str, str]) -> tuple[dict[str, Any],
         else:
             values[key] = path.absolute().parent / setting if isinstance(setting, Path) else setting
     if "mb.urls" not in texts:
-        problems.append(("mb.urls", "is missing: list the brokers, mb.urls = host:1883,host:1883"))
+        problems.append(("mb.urls", "the key mb.urls is missing: list the brokers, mb.urls = host:1883,host:1883"))
     return values, problems
 
 
@@ -163,9 +163,9 @@ def read_password(path: Path) -> Password:
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError:
-        raise ValueError(f"{path}: is not UTF-8 text") from None
+        raise ValueError(f"{path}: the password file is not UTF-8 text") from None
     if not text or "\n" in text or "\0" in text or len(text.encode()) > _LARGEST_PASSWORD:
-        raise ValueError(f"{path}: must hold the password on one line, and nothing else")
+        raise ValueError(f"{path}: the password file must contain the password on one line, and nothing else")
     return Password(text)
 
 
@@ -180,8 +180,8 @@ def _policy_problems(policy: Policy) -> Iterator[tuple[str, str]]:
     if policy.fast_pause[0] > policy.fast_pause[1]:
         yield "connecting.fast.pause", "the first number must not be above the second: write the shortest pause first"
     if policy.base > policy.cap:
-        yield "connecting.base", "must not be above connecting.cap"
+        yield "connecting.base", "the value must not be above connecting.cap"
     if policy.steady > 1:
-        yield "connecting.steady", "must be at most 1"
+        yield "connecting.steady", f"the value {policy.steady} must be at most 1"
     if policy.canary_timeout > policy.canary_interval:
-        yield "connecting.canary.timeout", "must not be above connecting.canary.interval"
+        yield "connecting.canary.timeout", "the value must not be above connecting.canary.interval"

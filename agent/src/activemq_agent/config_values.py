@@ -60,14 +60,14 @@ def _words(text: str) -> tuple[str, ...]:
 def _refuse_twice(values: tuple[Any, ...]) -> None:
     again = next((value for number, value in enumerate(values) if value in values[:number]), None)
     if again is not None:
-        raise ValueError(f"names {again} twice")
+        raise ValueError(f"the list contains {again} twice: remove one of them")
 
 
 def parse_brokers(text: str) -> tuple[Endpoint, ...]:
     """Return the brokers of a comma-separated list of ``host:port`` and ``ssl://host:port``, at least one."""
     brokers = tuple(Endpoint(*address, tls) for address, tls in map(parse_url, _words(text)))
     if not brokers:
-        raise ValueError("is empty: list the brokers, such as host1:1883,host2:1883")
+        raise ValueError("the list of brokers is empty: set it, such as mb.urls = host1:1883,host2:1883")
     _refuse_twice(brokers)
     return brokers
 
@@ -81,7 +81,7 @@ def parse_certificate_names(text: str) -> tuple[CertificateName, ...]:
     """Return the certificate names of a comma-separated list of ``HOST=NAME``."""
     pairs = [entry.partition("=") for entry in _words(text)]
     if not all(host and name for host, _, name in pairs):
-        raise ValueError("must be HOST=NAME,HOST=NAME")
+        raise ValueError(f"the value {text!r} must be a list HOST=NAME,HOST=NAME of names in certificates")
     return tuple(CertificateName(host, name) for host, _, name in pairs)
 
 
@@ -108,7 +108,7 @@ def parse_topic_filters(text: str) -> tuple[str, ...]:
 def parse_name(text: str) -> str:
     """Return ``text`` if it can be a client id or an agent's name. Raises ValueError with the reason if it cannot."""
     if len(text) > 200:
-        raise ValueError("must have at most 200 characters")
+        raise ValueError(f"the name {text[:40]!r}... has {len(text)} characters, but must have at most 200")
     if not text.isprintable() or not text.isascii() or any(c in text for c in " /+#\"'"):
         raise ValueError(f"{text!r} is not a valid name: use only ASCII letters, digits and . _ : -")
     return text
@@ -121,7 +121,7 @@ def parse_boolean(text: str) -> bool:
         return True
     if word in ("false", "f", "no", "n", "off", "0"):
         return False
-    raise ValueError("must be true or false")
+    raise ValueError(f"the value {text!r} must be true or false")
 
 
 def choice_parser(*words: str) -> Callable[[str], str]:
@@ -130,7 +130,7 @@ def choice_parser(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in words:
             *others, last = map(repr, words)
-            raise ValueError(f"must be {', '.join(others)} or {last}")
+            raise ValueError(f"the value {text!r} must be {', '.join(others)} or {last}")
         return text
 
     return parse
@@ -142,15 +142,15 @@ def _finite(text: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError("must be a number")
+        raise ValueError(f"the value {text!r} must be a number")
     return number
 
 
 def _integer(text: str) -> int:
     if not re.fullmatch(r"[+-]?[0-9]+(_[0-9]+)*(\.0+)?", text):
-        raise ValueError("must be a whole number")
+        raise ValueError(f"the value {text!r} must be a whole number")
     if len(text) > 100:
-        raise ValueError("is too large")
+        raise ValueError(f"the number {text[:40]}... has more than 100 digits")
     return int(text.partition(".")[0])
 
 
@@ -160,7 +160,7 @@ def number_parser(most: int, *, above: int | None = None) -> Callable[[str], flo
     def parse(text: str) -> float:
         number = _finite(text)
         if above is not None and number <= above:
-            raise ValueError(f"must be above {above}")
+            raise ValueError(f"the value {text!r} must be above {above}")
         return _in_range(number, 0, most)
 
     return parse
@@ -173,9 +173,9 @@ def integer_parser(least: int, most: int) -> Callable[[str], int]:
 
 def _in_range(number: Number, least: int, most: int) -> Number:
     if number < least:
-        raise ValueError(f"must be at least {least}")
+        raise ValueError(f"the value {number} must be at least {least}")
     if number > most:
-        raise ValueError(f"must be at most {most}")
+        raise ValueError(f"the value {number} must be at most {most}")
     return number
 
 
@@ -190,12 +190,15 @@ def duration_parser(like: Any) -> Callable[[str], Any]:
             try:
                 shortest, longest = map(_finite, _words(text))
             except ValueError:
-                raise ValueError("must be two numbers of seconds: the shortest pause and the longest pause") from None
+                raise ValueError(
+                    f"the value {text!r} must be two numbers of seconds: the shortest and the longest pause between "
+                    "two attempts to connect, such as 0.5,5"
+                ) from None
             duration: Any = shortest, longest
         else:
             duration = _integer(text) if isinstance(like, int) else _finite(text)
         if not all(0 < seconds <= 86_400 for seconds in (duration if isinstance(duration, tuple) else (duration,))):
-            raise ValueError("must be above 0 and at most 86400")
+            raise ValueError(f"the value {text!r} must be above 0 s and at most 86400 s")
         return duration
 
     return parse

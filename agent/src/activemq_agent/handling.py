@@ -284,7 +284,9 @@ class Worker:
                 raise
             except AgentError as error:
                 if event.statements:
-                    raise _Failure(f"the SQL statements of the handlers had no effect: {error}") from error
+                    raise _Failure(
+                        f"the agent rolled back the SQL statements of the handlers for event {_id(message)}: {error}"
+                    ) from error
                 self._all.log.error("a handled message cannot be recorded", event_id=_id(message), reason=str(error))
                 if self._all.stop.wait(IDLE):
                     raise

@@ -45,7 +45,7 @@ def read_ini(path: Path) -> Ini:
         raise ConfigError(f"{path}: {error.strerror}: set the path of the configuration with --config") from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise ConfigError(f"{path}:{line}: is not UTF-8 text") from error
+        raise ConfigError(f"{path}:{line}: the line is not UTF-8 text") from error
     return parse_ini(text)
 
 
@@ -61,7 +61,7 @@ def parse_ini(text: str) -> Ini:
     except configparser.MissingSectionHeaderError as error:
         return Ini({}, {}, ((error.lineno, f"the first line must be [{SECTION}]"),))
     except configparser.ParsingError as error:
-        problems = [(number, "is neither 'key = value' nor a comment") for number, _ in error.errors]
+        problems = [(number, "the line is neither 'key = value' nor a comment") for number, _ in error.errors]
     lines: dict[str, int] = {}
     sections = {SECTION}
     for number, section, key in _headings(text):
@@ -71,7 +71,7 @@ def parse_ini(text: str) -> Ini:
             sections.add(section)
         if key and section == SECTION:
             if key in lines:
-                problems.append((number, f"{key}: is set again, after line {lines[key]}: remove one of them"))
+                problems.append((number, f"{key}: the key is set again, after line {lines[key]}: remove one of them"))
             lines.setdefault(key, number)
     if not parser.has_section(SECTION):
         return Ini({}, {}, (*sorted([*problems, (0, f"section [{SECTION}] is missing")]),))

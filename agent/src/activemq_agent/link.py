@@ -120,6 +120,7 @@ class AgentConnection:
         self._machine = Machine(len(config.urls), config.policy, draw, numbers)
         self._open_session = options.get("open_session") or _sessions(config, role)
         self._canary_topic = canary_topic("", f"{config.agent}-{role}")
+        self._login = config.login
         # Of a durable session, QoS 1 would make it a durable subscription, which outlives the agent.
         self._canary_qos = 0 if role == "subscriber" else 1
         self._store = store
@@ -237,7 +238,7 @@ class AgentConnection:
             self.acknowledge(item)
             number = self._canaries.get(item.payload) if len(item.payload) <= LARGEST_CANARY else None
             if number is None:
-                self.dropped.note("not a canary of this agent", topic=item.topic)
+                self.dropped.note("test message (canary) of another sender", topic=item.topic)
                 return True
             self._came_back, self._fruitless = True, 0
             self._canary_came_back(number)
@@ -251,7 +252,7 @@ class AgentConnection:
                     "the broker refused the subscription to the agent's test topic",
                     topic=self._canary_topic,
                     broker=self.broker,
-                    hint="the broker's ACL must let this user read and write the topic",
+                    hint=f"let {self._login} read and write {self._canary_topic} in the broker's ACL",
                 )
             return True
         number_sent = self._sent.pop(item.mid, None)

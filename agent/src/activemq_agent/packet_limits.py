@@ -130,7 +130,9 @@ class PacketFilter:
         self._check_kind(kind)
         if len(self._header) == 1 or self._header[-1] & 128:
             if len(self._header) >= _LONGEST_HEADER:
-                raise ViolationError("sent a packet whose length has more than 4 bytes")
+                raise ViolationError(
+                    "the broker sent a packet whose length field has more than 4 bytes: check that the port uses MQTT"
+                )
             return
         length = sum((digit & 127) << 7 * place for place, digit in enumerate(self._header[1:]))
         if kind == PUBLISH and length > self._limit:
@@ -139,18 +141,24 @@ class PacketFilter:
         else:
             shortest, longest = _LENGTHS.get(kind, (_SHORTEST_PUBLISH, self._limit))
             if not shortest <= length <= longest:
-                raise ViolationError("sent a packet with a length that is invalid for its type")
+                raise ViolationError(
+                    f"the broker sent an MQTT packet of type {kind >> 4} with {length} bytes, which is invalid for "
+                    "this type"
+                )
             self._ready, self._body = self._header, length
         self._connected = True
         self._header = bytearray()
 
     def _check_kind(self, kind: int) -> None:
         if kind != PUBLISH and kind not in _LENGTHS:
-            raise ViolationError("sent a packet of a type that no broker sends to an agent")
+            raise ViolationError(
+                f"the broker sent an MQTT packet of type {kind >> 4}, which brokers do not send to this client"
+            )
         if kind == PUBLISH and self._header[0] & 0b0100:
-            raise ViolationError("sent a message of QoS 2, which the agent did not request")
+            raise ViolationError("the broker sent a message of QoS 2, but the agent subscribes with QoS 1 at most")
         if (kind == CONNACK) == self._connected:
-            raise ViolationError("sent a second CONNACK" if self._connected else "sent a packet before its CONNACK")
+            what = "a second CONNACK" if self._connected else "an MQTT packet before CONNACK"
+            raise ViolationError(f"the broker sent {what}")
 
 
 class BoundedClient(Client):
@@ -194,5 +202,6 @@ class BoundedClient(Client):
         try:
             return super()._packet_handle()
         except Exception as error:  # noqa: BLE001 -- a broker may send any bytes
-            self.violation = str(error) if isinstance(error, ViolationError) else "sent a packet that cannot be read"
+            is_violation = isinstance(error, ViolationError)
+            self.violation = str(error) if is_violation else "the broker sent an MQTT packet that cannot be read"
             return MQTTErrorCode.MQTT_ERR_PROTOCOL

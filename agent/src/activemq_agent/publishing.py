@@ -185,7 +185,7 @@ class Publisher:
             case Suback():
                 prefix = self._subscribing.pop(event.mid, None)
                 if prefix is not None and event.refused:
-                    self._give_up_on(prefix, "the broker refuses the subscription to its canary")
+                    self._give_up_on(prefix, "the broker refuses the subscription to the agent's test topic")
             case Up():
                 self._wait_recorded()  # what is acknowledged must be gone before the outbox is read again
                 self._reset()
@@ -214,10 +214,10 @@ class Publisher:
         name = self._prefix_of_canary.get(message.topic)
         prefix = self._prefixes.get(name) if name is not None else None
         if name is None or prefix is None:
-            self.link.dropped.note("not subscribed", topic=message.topic)
+            self.link.dropped.note("topic without subscription", topic=message.topic)
             return
         if len(message.payload) > LARGEST_CANARY or message.payload != prefix.canary:
-            self.link.dropped.note("not a canary of this agent", topic=message.topic)
+            self.link.dropped.note("test message (canary) of another sender", topic=message.topic)
             return
         if prefix.state == "unproved":
             self._record(force=True)
@@ -229,11 +229,14 @@ class Publisher:
         if prefix is None or prefix.state != "asked":
             return
         self._log.warning(
-            "the agent cannot confirm the delivery of events below a topic prefix",
+            f"the agent cannot confirm the delivery of events below the topic {name!r}",
             prefix=name,
             broker=self.link.broker,
             reason=reason,
-            hint="the broker's ACL must let this user write the events and read and write the test topic",
+            hint=(
+                f"let {self._config.login} write the topics below {name!r}, and read and write "
+                f"{canary_topic(name, self._config.agent)}, in the broker's ACL"
+            ),
         )
         self._decide(prefix, "unproved")
 
@@ -290,7 +293,7 @@ class Publisher:
         self._asked_at = now
         for name, prefix in list(self._prefixes.items()):
             if prefix.state == "asked" and now - prefix.asked_at >= ANSWER:
-                self._give_up_on(name, f"its canary did not return within {ANSWER:g} s")
+                self._give_up_on(name, f"the agent's test message did not return within {ANSWER:g} s")
             elif prefix.state == "unproved" and now - prefix.asked_at >= ASK_AGAIN:
                 prefix.asked_at = now
                 self._send_canary(name)

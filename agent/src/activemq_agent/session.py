@@ -166,7 +166,7 @@ class Session:
     def _on_socket_open(self, _client: Any, _data: Any, opened: socket.socket) -> None:
         if self._closed:
             opened.close()
-            raise AgentError("the agent canceled this connection attempt")
+            raise AgentError("the agent canceled the connection before it was open")
 
     def _on_connect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         self._answered = True
@@ -175,10 +175,10 @@ class Session:
 
     def _on_disconnect(self, client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         if client.violation is not None:
-            self._over(f"the broker {client.violation}", hostile=True)
+            self._over(client.violation, hostile=True)
             return
         silent = reason.value == _KEEPALIVE_TIMEOUT
-        text = f"no answer for {2 * self._keepalive} s" if silent else "the connection was closed"
+        text = f"the broker sent nothing for {2 * self._keepalive} s" if silent else "the connection was closed"
         if not (silent or self._answered):
             hint = "check its log" if self._broker.tls else "if this is its TLS port, write ssl:// in mb.urls"
             text = f"{self._broker.name} closed the connection without an answer to CONNECT: {hint}"
@@ -186,7 +186,7 @@ class Session:
 
     def _on_subscribe(self, _client: Any, _data: Any, mid: int, reasons: Any, _properties: Any) -> None:
         if self._unanswered_subscribes <= 0:
-            raise ViolationError("sent a SUBACK that the agent did not request")
+            raise ViolationError("the broker sent a SUBACK that the agent did not request")
         self._unanswered_subscribes -= 1
         self._put(Suback(self._conn, mid, any(reason.is_failure for reason in reasons)))
 

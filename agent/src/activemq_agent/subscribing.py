@@ -168,7 +168,7 @@ class Subscriber:
                     "the broker refused the subscription to a topic",
                     topic=topic_filter,
                     broker=broker,
-                    hint="the broker's ACL must let this user read the topic",
+                    hint=f"let {self._config.login} read {topic_filter} in the broker's ACL",
                 )
             self.refused[topic_filter] = broker or ""
             self._ask_at = self._clock() + ASK_AGAIN
@@ -193,7 +193,7 @@ class Subscriber:
         name = lane_of(message.topic, self._config.topics)
         if name not in self._config.topics:
             # Not acknowledged, so that a subscription that is no longer configured keeps its messages at the broker.
-            self.link.dropped.note("not subscribed", topic=message.topic)
+            self.link.dropped.note("topic without subscription", topic=message.topic)
             return
         lane = self._lanes.setdefault(name, _Lane())
         if lane.has_left or (lane.full and lane.size >= WAITING_BYTES // len(self._config.topics)):
@@ -208,7 +208,7 @@ class Subscriber:
     def _barrier_arrived(self, message: Message) -> None:
         event_id = event_id_in(message.payload) if len(message.payload) <= LARGEST_BARRIER else None
         if event_id is None or not is_barrier_of(message.topic, event_id.rsplit(":", 2)[0]):
-            self.link.dropped.note("a barrier from another sender", topic=message.topic)
+            self.link.dropped.note("barrier (test message) of another sender", topic=message.topic)
             self.link.acknowledge(message)
             return
         noted = self._store.note_later(
@@ -245,7 +245,7 @@ class Subscriber:
             if not lane.full:
                 reason = "the disk refuses writes" if receipt is None else "the limit of the inbox is reached"
                 self._log.warning(
-                    "the agent accepts no messages of a topic filter, so they stay at the broker",
+                    f"the agent cannot store messages for {name}, so it leaves them at the broker and tries again",
                     topic=name,
                     reason=reason,
                 )

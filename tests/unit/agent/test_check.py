@@ -53,10 +53,10 @@ def test_one_that_nobody_listens_on_does_not(tmp_path: Path) -> None:
         (TinyBroker(code=3), "rejected the login: Server unavailable"),
         (
             TinyBroker(code=None),
-            "accepts connections, but sends no CONNACK in 3 s: it hangs, or the port does not use MQTT",
+            "accepts connections, but sends no CONNACK in 3 s: the broker hangs, or the port does not use MQTT",
         ),
-        (TinyBroker(grants=lambda _: False), "its ACL must allow this user to read and write this topic"),
-        (TinyBroker(delivers=False), "does not deliver it in 3 s: check its ACL and store"),
+        (TinyBroker(grants=lambda _: False), "read and write this topic in the broker's ACL"),
+        (TinyBroker(delivers=False), "does not deliver it in 3 s: check the broker's ACL and store"),
     ],
     ids=["denied", "unavailable", "hung", "no right to read", "no right to write"],
 )
@@ -89,13 +89,13 @@ class TestTls:
         with TinyBroker() as broker:
             line = try_one(tmp_path, broker.port, tls=True, ca=authority.ca, policy=QUICK)
         assert line.endswith(
-            "it does not answer the TLS handshake in 3 s: the broker hangs, or the port does not use TLS"
+            "the broker does not answer the TLS handshake in 3 s: the broker hangs, or the port does not use TLS"
         )
 
     def test_a_plain_entry_for_a_tls_port_is_told_what_to_write(self, tmp_path: Path) -> None:
         with TinyBroker(tls=serving(Authority(tmp_path).certificate("127.0.0.1"))) as broker:
             line = try_one(tmp_path, broker.port)
-        assert line.endswith(f"does not serve: it uses TLS: write ssl://127.0.0.1:{broker.port} in mb.urls")
+        assert line.endswith(f"does not serve: the port uses TLS: write ssl://127.0.0.1:{broker.port} in mb.urls")
 
 
 class TestMemory:

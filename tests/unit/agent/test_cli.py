@@ -109,7 +109,7 @@ def test_problems_of_the_configuration_are_a_line_each(
     assert run(config, "run") == 2
     assert capsys.readouterr().err.splitlines() == [
         f"activemq-agent: error: {config}:2: mb.urls: 'a:0': the port must be a number from 1 to 65535",
-        f"activemq-agent: error: {config}:3: mb.user: is not a key of agent.conf: did you mean mb.username?",
+        f"activemq-agent: error: {config}:3: mb.user: agent.conf has no key 'mb.user': did you mean mb.username?",
     ]
 
 

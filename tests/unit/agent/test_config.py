@@ -87,55 +87,69 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         "connecting.cap = -1",
     ) == (
         "agent.conf:2: mb.urls: 'tcp://b:1883': write host:port, or ssl://host:port for TLS; tcp:// is not supported",
-        "agent.conf:3: mb.publisher.timeout: must be a number",
-        "agent.conf:4: mb.publisher.window: must be at least 1",
+        "agent.conf:3: mb.publisher.timeout: the value 'soon' must be a number",
+        "agent.conf:4: mb.publisher.window: the value 0 must be at least 1",
         "agent.conf:5: topics: 'a/#/b' is not a topic filter: # is permitted only as the complete last level",
         "agent.conf:6: client.id: 'my agent' is not a valid name: use only ASCII letters, digits and . _ : -",
-        "agent.conf:7: publisher.envelope: must be true or false",
-        "agent.conf:8: ready.when: must be 'outbox' or 'subscription'",
-        "agent.conf:9: connecting.cap: must be above 0 and at most 86400",
+        "agent.conf:7: publisher.envelope: the value 'maybe' must be true or false",
+        "agent.conf:8: ready.when: the value 'now' must be 'outbox' or 'subscription'",
+        "agent.conf:9: connecting.cap: the value '-1' must be above 0 s and at most 86400 s",
     )
 
 
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("mb.user = x", "mb.user: is not a key of agent.conf: did you mean mb.username?"),
-        ("mb_password_file = x", "mb_password_file: is not a key of agent.conf: did you mean mb.password.file?"),
-        ("zzz = 1", "zzz: is not a key of agent.conf: the keys are in the agent's manual"),
-        ("mb.urls = b:1", "mb.urls: is set again, after line 2: remove one of them"),
-        ("just words", "is neither 'key = value' nor a comment"),
-        ("tls.key = x", "tls.key: has no effect without tls.certificate: set tls.certificate"),
-        ("tls.ca = x", "tls.ca: has no effect: no entry of mb.urls begins with ssl://"),
-        ("mb.password = x", "mb.password: has no effect without mb.username: set mb.username"),
-        ("mb.publisher.timeout = nan", "mb.publisher.timeout: must be a number"),
-        ("mb.publisher.timeout = inf", "mb.publisher.timeout: must be a number"),
-        ("mb.publisher.timeout = 0", "mb.publisher.timeout: must be above 0"),
-        ("mb.publisher.timeout = 31536001", "mb.publisher.timeout: must be at most 31536000"),
-        ("drain.seconds = -1", "drain.seconds: must be at least 0"),
-        ("mb.publisher.window = 10001", "mb.publisher.window: must be at most 10000"),
-        (f"outbox.rows = {'9' * 5000}", "outbox.rows: is too large"),
-        ("log.level = loud", "log.level: must be 'debug', 'info', 'warning' or 'error'"),
-        (f"client.id = {'x' * 201}", "client.id: must have at most 200 characters"),
-        ("tls.certificate.names = a", "tls.certificate.names: has no effect: no entry of mb.urls begins with ssl://"),
+        ("mb.user = x", "mb.user: agent.conf has no key 'mb.user': did you mean mb.username?"),
+        (
+            "mb_password_file = x",
+            "mb_password_file: agent.conf has no key 'mb_password_file': did you mean mb.password.file?",
+        ),
+        ("zzz = 1", "zzz: agent.conf has no key 'zzz': the keys are in the agent's manual"),
+        ("mb.urls = b:1", "mb.urls: the key is set again, after line 2: remove one of them"),
+        ("just words", "the line is neither 'key = value' nor a comment"),
+        ("tls.key = x", "tls.key: the key tls.key has no effect without tls.certificate: set tls.certificate"),
+        ("tls.ca = x", "tls.ca: the key tls.ca has no effect, because no entry of mb.urls begins with ssl://"),
+        ("mb.password = x", "mb.password: the key mb.password has no effect without mb.username: set mb.username"),
+        ("mb.publisher.timeout = nan", "mb.publisher.timeout: the value 'nan' must be a number"),
+        ("mb.publisher.timeout = inf", "mb.publisher.timeout: the value 'inf' must be a number"),
+        ("mb.publisher.timeout = 0", "mb.publisher.timeout: the value '0' must be above 0"),
+        ("mb.publisher.timeout = 31536001", "mb.publisher.timeout: the value 31536001.0 must be at most 31536000"),
+        ("drain.seconds = -1", "drain.seconds: the value -1.0 must be at least 0"),
+        ("mb.publisher.window = 10001", "mb.publisher.window: the value 10001 must be at most 10000"),
+        (f"outbox.rows = {'9' * 5000}", f"outbox.rows: the number {'9' * 40}... has more than 100 digits"),
+        ("log.level = loud", "log.level: the value 'loud' must be 'debug', 'info', 'warning' or 'error'"),
+        (
+            f"client.id = {'x' * 201}",
+            f"client.id: the name '{'x' * 40}'... has 201 characters, but must have at most 200",
+        ),
+        (
+            "tls.certificate.names = a",
+            "tls.certificate.names: the key tls.certificate.names has no effect, because no entry of mb.urls begins "
+            "with ssl://",
+        ),
         ("metrics.address = x", "metrics.address: 'x' is not host:port (an IPv6 address needs brackets, [::1]:1883)"),
-        ("connecting.keepalive = 1.5", "connecting.keepalive: must be a whole number"),
-        ("connecting.fast.pause = 0,1", "connecting.fast.pause: must be above 0 and at most 86400"),
-        ("connecting.base = 31", "connecting.base: must not be above connecting.cap"),
-        ("connecting.steady = 1.5", "connecting.steady: must be at most 1"),
-        ("connecting.canary.timeout = 16", "connecting.canary.timeout: must not be above connecting.canary.interval"),
-        ("mb.publisher.window = 1.5", "mb.publisher.window: must be a whole number"),
+        ("connecting.keepalive = 1.5", "connecting.keepalive: the value '1.5' must be a whole number"),
+        ("connecting.fast.pause = 0,1", "connecting.fast.pause: the value '0,1' must be above 0 s and at most 86400 s"),
+        ("connecting.base = 31", "connecting.base: the value must not be above connecting.cap"),
+        ("connecting.steady = 1.5", "connecting.steady: the value 1.5 must be at most 1"),
+        (
+            "connecting.canary.timeout = 16",
+            "connecting.canary.timeout: the value must not be above connecting.canary.interval",
+        ),
+        ("mb.publisher.window = 1.5", "mb.publisher.window: the value '1.5' must be a whole number"),
         (
             "connecting.fast.pause = 1",
-            "connecting.fast.pause: must be two numbers of seconds: the shortest pause and the longest pause",
+            "connecting.fast.pause: the value '1' must be two numbers of seconds: the shortest and the longest pause "
+            "between two attempts to connect, such as 0.5,5",
         ),
         (
             "connecting.fast.pause = 2,1",
             "connecting.fast.pause: the first number must not be above the second: write the shortest pause first",
         ),
-        ("connecting.cap = 0", "connecting.cap: must be above 0 and at most 86400"),
-        ("topics = a,a", "topics: names a twice"),
-        ("client.id = x\n y", "client.id: has several lines: write the value on one line"),
+        ("connecting.cap = 0", "connecting.cap: the value '0' must be above 0 s and at most 86400 s"),
+        ("topics = a,a", "topics: the list contains a twice: remove one of them"),
+        ("client.id = x\n y", "client.id: the value has several lines: write it on one line"),
         ("[other]", "section [other] is not known: all keys are in [agent]"),
     ],
 )
@@ -148,9 +162,15 @@ def test_a_mistake_is_named_with_line_and_key(tmp_path: Path, line: str, problem
     [
         (b"mb.urls = a:1\n", "agent.conf:1: the first line must be [agent]"),
         (b"", "agent.conf: section [agent] is missing"),
-        (b"[agent]\n", "agent.conf: mb.urls: is missing: list the brokers, mb.urls = host:1883,host:1883"),
-        (b"[agent]\nmb.urls =\n", "agent.conf:2: mb.urls: is empty: list the brokers, such as host1:1883,host2:1883"),
-        (b"[agent]\nmb.urls = \xff\n", "agent.conf:2: is not UTF-8 text"),
+        (
+            b"[agent]\n",
+            "agent.conf: mb.urls: the key mb.urls is missing: list the brokers, mb.urls = host:1883,host:1883",
+        ),
+        (
+            b"[agent]\nmb.urls =\n",
+            "agent.conf:2: mb.urls: the list of brokers is empty: set it, such as mb.urls = host1:1883,host2:1883",
+        ),
+        (b"[agent]\nmb.urls = \xff\n", "agent.conf:2: the line is not UTF-8 text"),
     ],
 )
 def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
@@ -200,7 +220,7 @@ class TestPasswords:
         (tmp_path / "pw").write_text(content)
         (tmp_path / "pw").chmod(0o600)
         (line,) = problems(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
-        assert line.endswith("pw: must hold the password on one line, and nothing else")
+        assert line.endswith("pw: the password file must contain the password on one line, and nothing else")
 
     def test_a_missing_file_is_named(self, tmp_path: Path) -> None:
         (line,) = problems(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
@@ -217,7 +237,10 @@ class TestPasswords:
         found = problems(
             tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password = x", "mb.password.file = pw", mode=0o600
         )
-        assert found == ("agent.conf:5: mb.password.file: is set in addition to mb.password: remove one of them",)
+        assert found == (
+            "agent.conf:5: mb.password.file: the keys mb.password and mb.password.file are both set: "
+            "remove one of them",
+        )
 
     def test_the_password_is_in_no_representation(self, tmp_path: Path) -> None:
         config = read(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password = hidden", mode=0o600)

@@ -51,7 +51,7 @@ def test_a_canary_number_of_five_thousand_digits_does_not_kill_the_agent(
         head = payload.rpartition(b":")[0]
         for number in (b"9" * 5000, "\u00b2".encode(), "\u0661".encode() * 30, b"-1", b""):
             broker.send(topic, head + b":" + number, qos)
-        wait_until(lambda: dropped(agent, role).get("not a canary of this agent") == 5)
+        wait_until(lambda: dropped(agent, role).get("test message (canary) of another sender") == 5)
         assert_works(agent, broker, "After")
 
 
@@ -71,7 +71,7 @@ def test_forged_barriers_are_dropped_and_real_ones_of_both_forms_are_taken(runni
             broker.send("a/__barrier__/other_example", payload)
         broker.send("a/__barrier__/mallory", real)
         broker.send("a/__barrier__", b" " * (1 << 19) + real)
-        wait_until(lambda: dropped(agent, "subscriber").get("a barrier from another sender") == 8)
+        wait_until(lambda: dropped(agent, "subscriber").get("barrier (test message) of another sender") == 8)
         broker.send("a/__barrier__/other_example", real)
         broker.send("a/__barrier__", real)
         assert_works(agent, broker, "After")
