@@ -52,7 +52,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import filt
 def jndi_properties(brokers: Any, group: str, scheme: str = "tcp") -> str:
     with filter_errors("jndi_properties", brokers):
         if not isinstance(group, str) or not group.isprintable():
-            raise ValueError("the argument group must be one line of text")
+            raise ValueError(f"the value {group!r} of the argument 'group' must be one line of text")
         uri = library("uris").failover(library("endpoints").endpoints(brokers, "openwire"), scheme=scheme)
         return str(library("render.engine").render_template("agent/jndi.properties.j2", group=group, uri=uri).decode())
 

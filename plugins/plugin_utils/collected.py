@@ -89,7 +89,10 @@ def unpack_evidence(archive: str, facts: Mapping[str, Any], place: str, target: 
 def _unpack(archive: str, tree: str, limit: int) -> None:
     for file in read_host_archive(archive, limit):
         if file.name == HOST:
-            raise ValueError(f"the archive contains {HOST}, which the module collect never adds")
+            raise ValueError(
+                f"the host's archive contains {HOST}, which the module collect never adds: check which program on the "
+                "host changed it"
+            )
         path = os.path.join(tree, *file.name.split("/"))
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:

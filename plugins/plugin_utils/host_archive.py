@@ -53,7 +53,7 @@ def read_host_archive(path: str, limit: int) -> Iterator[ArchivedFile]:
                 raise ValueError(f"{name!r} is not a regular file")
             count += 1
             if count > MOST_FILES:
-                raise ValueError(f"the archive contains more than {MOST_FILES} files")
+                raise ValueError(f"the host's archive contains more than {MOST_FILES} files")
             content = _Content(source, header.size)
             yield ArchivedFile(_checked_name(name), header.size, _checked_time(name, mtime), content)
             for _unused in content:
@@ -72,13 +72,13 @@ class _Bounded:
         """Return ``size`` bytes. Raises ValueError at the end of the data, for damaged data, and beyond the limit."""
         self._rest -= size
         if self._rest < 0:
-            raise ValueError(f"the archive contains more than {self._limit} bytes")
+            raise ValueError(f"the host's archive contains more than {self._limit} bytes")
         try:
             content = self._stream.read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(str(error)) from None
         if len(content) < size:
-            raise ValueError("the archive is truncated")
+            raise ValueError("the host's archive is truncated")
         return content
 
 
@@ -88,7 +88,7 @@ class _Content:
     def __init__(self, source: _Bounded, size: int) -> None:
         self._source, self._rest = source, size
         if size < 0:
-            raise ValueError("a file has a negative size")
+            raise ValueError("a file in the host's archive has a negative size")
 
     def __iter__(self) -> Iterator[bytes]:
         return self
@@ -104,7 +104,7 @@ class _Content:
 def _extended_header(source: _Bounded, size: int) -> dict[str, str]:
     """Return the records of a PAX header: each is ``LENGTH KEY=VALUE`` and a line end."""
     if not 0 <= size <= LONGEST_HEADER:
-        raise ValueError(f"a header of the archive has {size} bytes, but at most {LONGEST_HEADER} are permitted")
+        raise ValueError(f"a header of the host's archive has {size} bytes, but at most {LONGEST_HEADER} are permitted")
     content = source.read(size + -size % _BLOCK)[:size]
     records: dict[str, str] = {}
     while content:
@@ -112,7 +112,7 @@ def _extended_header(source: _Bounded, size: int) -> dict[str, str]:
         length = int(digits) if digits.isdigit() and len(digits) < 6 else 0
         key, is_record, text = content[len(digits) + 1 : length].partition(b"=")
         if not rest or not is_record or not text.endswith(b"\n"):
-            raise ValueError("a header of the archive is damaged")
+            raise ValueError("a header of the host's archive is damaged")
         records[key.decode("utf-8", "surrogateescape")] = text[:-1].decode("utf-8", "surrogateescape")
         content = content[length:]
     return records
@@ -121,7 +121,9 @@ def _extended_header(source: _Bounded, size: int) -> dict[str, str]:
 def _checked_name(name: str) -> str:
     parts = name.split("/")
     if len(name) > _LONGEST_NAME or len(parts) > _DEEPEST:
-        raise ValueError(f"the name {name[:60]!r} is longer than any that the module collect writes")
+        raise ValueError(
+            f"the file name {name[:60]!r}... in the host's archive is longer than any that the module collect writes"
+        )
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise ValueError(f"{name!r} is not a path below the directory of the host")
     return name

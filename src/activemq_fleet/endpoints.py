@@ -19,7 +19,10 @@ def endpoints(items: Any, connector: str) -> tuple[Address, ...]:
     if isinstance(items, str):
         items = [item for item in items.split(",") if item.strip()]
     if isinstance(items, Mapping) or not isinstance(items, Iterable):
-        raise ValueError("the input is not a list of addresses or brokers")
+        raise ValueError(
+            f"the brokers must be a list of addresses (host:port) or of brokers from fleet.json, not the "
+            f"{type(items).__name__} {str(items)[:60]!r}"
+        )
     addresses = []
     for position, item in enumerate(items):
         try:
@@ -27,7 +30,7 @@ def endpoints(items: Any, connector: str) -> tuple[Address, ...]:
         except ValueError as error:
             raise ValueError(f"item {position}: {error}") from None
     if not addresses:
-        raise ValueError("the list of brokers is empty")
+        raise ValueError("the list of brokers is empty: give an address (host:port), or a broker of fleet.json")
     return tuple(addresses)
 
 
@@ -37,10 +40,15 @@ def _endpoint(item: Any, connector: str) -> Address:
         has_port = "]:" in text if text.startswith("[") else text.count(":") == 1
         return parse(text) if has_port else (check_host(text), PROTOCOLS[connector].port)
     if not isinstance(item, Mapping):
-        raise ValueError("the value is neither an address nor a broker (a mapping with address and ports)")
+        raise ValueError(
+            f"the broker {str(item)[:60]!r} must be an address (host:port), or a mapping with keys address and ports"
+        )
     address, ports = item.get("address"), item.get("ports")
     if not isinstance(address, str) or not isinstance(ports, Mapping):
-        raise ValueError("the mapping describes no broker: it needs the keys address and ports, as in fleet.json")
+        raise ValueError(
+            f"the broker {str(dict(item))[:60]!r} must have the keys address (text) and ports (a mapping), as in "
+            "fleet.json"
+        )
     if not isinstance(ports.get(connector), int):
         raise ValueError(
             f"broker {address} has no connector {connector}; its connectors: {', '.join(map(str, ports)) or 'none'}"

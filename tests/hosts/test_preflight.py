@@ -68,7 +68,7 @@ def test_hosts_that_are_not_ready_are_refused_before_the_first_change(controller
         finally:
             active.run("mv", "/usr/bin/java.away", "/usr/bin/java")
     assert f"port 61616 (openwire) is in use by python3, pid {first}" in output
-    assert f"port 61613 (stomp) is in use by python3, pid {second}: stop this process, or change" in output
+    assert f"port 61613 (stomp) is in use by python3, pid {second}: stop the process that uses port 61613" in output
     assert "there is no Java at /usr/bin/java; ActiveMQ 5.18.3 requires 11 or later" in output
 
 

@@ -156,7 +156,9 @@ def test_an_archive_with_a_long_header_is_refused_before_it_is_read(tmp_path: Pa
 
     tracemalloc.start()
     try:
-        with pytest.raises(AnsibleActionFail, match="cannot be unpacked: a header of the archive has 157286400 bytes"):
+        with pytest.raises(
+            AnsibleActionFail, match="cannot be unpacked: a header of the host's archive has 157286400 bytes"
+        ):
             land(tmp_path, archive_path)
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:

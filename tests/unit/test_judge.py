@@ -36,7 +36,7 @@ HOLDS_BACK = ProbeAnswer(False, False, "answers CONNECTED over STOMP and then se
 FAILS = ProbeAnswer(False, False, "answers SEND over STOMP with an error: wrong", greeted=True, failed=True)
 LACKS_RIGHT = ProbeAnswer(True, None, "answers over STOMP and rejects the probe: not authorized", greeted=True)
 GREETS = ProbeAnswer(True, None, "sends an OpenWire greeting", greeted=True)
-CLOSES = ProbeAnswer(False, None, "ConnectionResetError: the peer closed the connection", failed=True)
+CLOSES = ProbeAnswer(False, None, "ConnectionResetError: the server closed the connection", failed=True)
 FOREIGN = ProbeAnswer(False, None, "the account with uid 1234 answers at 127.0.0.1:1883, so no login was sent")
 PHASES = ("begin", "waiting", "starting", "attached", "started", "stopping", "stopped", "failed", "unknown")
 

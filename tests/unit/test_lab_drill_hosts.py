@@ -51,7 +51,7 @@ def test_a_group_that_nobody_has_opened_is_refused_before_anything_is_written(tm
     ("variables", "options", "said"),
     [
         ({"service": "none"}, {}, "the playbook could not start it again"),
-        ({"ha": "pure", "release": "5.5.1"}, {}, "drill them in the lab"),
+        ({"ha": "pure", "release": "5.5.1"}, {}, "test them in the lab"),
         ({}, {"what": "burn"}, "must be one of kill, crash, pause, stop, not 'burn'"),
         ({}, {"kills": "many"}, "must be numbers"),
         ({}, {"kills": 5000}, "must be 1 to 1000"),

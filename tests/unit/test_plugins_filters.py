@@ -125,11 +125,11 @@ def test_the_tests_go_by_the_preferred_role(name: str, master: bool, slave: bool
     ("kind", "name", "arguments", "message"),
     [
         ("filter", "identity", ("web01",), "does not match activemq_naming_pattern"),
-        ("filter", "identity", (3,), "requires a host name, not int"),
+        ("filter", "identity", (3,), "the input must be a host name, not int"),
         ("filter", "identity", (A, "("), "is not a regular expression"),
         ("filter", "mb_urls", ([],), "the list of brokers is empty"),
-        ("filter", "mb_urls", (7,), "the input is not a list of addresses or brokers"),
-        ("filter", "mb_urls", ({"address": A},), "the input is not a list of addresses or brokers"),
+        ("filter", "mb_urls", (7,), "the brokers must be a list of addresses"),
+        ("filter", "mb_urls", ({"address": A},), "the brokers must be a list of addresses"),
         ("filter", "mb_urls", (["a_b"],), "item 0: 'a_b' has an underscore"),
         ("filter", "mb_urls", ([A, "b:99999"],), "item 1: 'b:99999': the port must be a number"),
         (
@@ -138,13 +138,13 @@ def test_the_tests_go_by_the_preferred_role(name: str, master: bool, slave: bool
             ([{"address": A, "ports": {"openwire": 61616}}],),
             "has no connector mqtt; its connectors: openwire",
         ),
-        ("filter", "mb_urls", ([3],), "item 0: the value is neither an address nor a broker"),
+        ("filter", "mb_urls", ([3],), "item 0: the broker '3' must be an address (host:port)"),
         ("filter", "failover_uri", (["vm://x"],), "item 0: "),
         ("filter", "bridge_uri", ([A], "4.1"), "4.1"),
         ("filter", "bridge_uri", ([A], "5.5.1", "masterslave"), "has no masterslave:"),
         ("filter", "bridge_uri", ([A], "6.3.1", "vm"), "'vm' is not a kind of bridge"),
-        ("filter", "jndi_properties", ([A], "orders\nevil=1"), "the argument group must be one line of text"),
-        ("test", "master", (None,), "requires a host name, not NoneType"),
+        ("filter", "jndi_properties", ([A], "orders\nevil=1"), "of the argument 'group' must be one line of text"),
+        ("test", "master", (None,), "the input must be a host name, not NoneType"),
     ],
 )
 def test_bad_input_is_one_line_that_names_the_plugin_and_the_input(

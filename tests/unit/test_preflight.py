@@ -96,7 +96,8 @@ def test_port_in_use_is_refused_with_process_and_variable() -> None:
     facts = {A: MachineFacts(), B: MachineFacts.of({"taken_ports": [PYTHON]})}
     connectors = [{"name": "stomp", "scheme": "stomp+nio", "port": 61613}]
     assert lines(facts, connectors=connectors) == [
-        f"V062 {B}: port 61613 (stomp) is in use by python3, pid 402: stop this process, or change activemq_connectors"
+        f"V062 {B}: port 61613 (stomp) is in use by python3, pid 402: stop the process that uses port 61613, "
+        "or change activemq_connectors"
     ]
     assert lines(facts, connectors=connectors, service="none") == []
 
@@ -104,8 +105,8 @@ def test_port_in_use_is_refused_with_process_and_variable() -> None:
 def test_holder_of_port_is_another_process_where_it_is_not_visible() -> None:
     facts = {A: MachineFacts.of({"taken_ports": [{"port": 8161, "pid": None, "program": None}]})}
     assert lines(facts) == [
-        f"V062 {A}: port 8161 (console) is in use by another process: stop this process, or change "
-        "activemq_console_port"
+        f"V062 {A}: port 8161 (console) is in use by another process: stop the process that uses port "
+        "8161, or change activemq_console_port"
     ]
 
 

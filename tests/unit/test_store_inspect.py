@@ -54,10 +54,10 @@ def test_a_wrong_checksum_names_the_messages_that_wait(tmp_path: Path) -> None:
     assert inspection.batches == inspection.checked_batches == 3
     (damage,) = inspection.damages
     assert damage.messages == (("queue://work", "m4"),)
-    assert damage.reason == "the checksum of these records does not match"
+    assert damage.reason == "the journal records do not match their checksum"
     code, text = shown(tmp_path)
     assert code == 1
-    assert f"db-1.log, byte {damage.start} to {damage.stop}: the checksum of these records does not match\n" in text
+    assert f"db-1.log, byte {damage.start} to {damage.stop}: the journal records do not match their checksum\n" in text
     assert "    lost: queue://work  m4\n" in text
 
 
@@ -78,7 +78,7 @@ def test_a_message_that_a_later_record_holds_whole_is_not_lost(tmp_path: Path) -
     ("broken", "reason"),
     [
         (b"WRITE BATCH", "these bytes are not records"),
-        (b"\x00\x00\x00\x21\x01\x01", "the length of a record is not valid"),
+        (b"\x00\x00\x00\x21\x01\x01", "has the invalid length -16777183"),
     ],
 )
 def test_what_cannot_be_read_is_told_by_file_and_offset(tmp_path: Path, broken: bytes, reason: str) -> None:
@@ -86,7 +86,8 @@ def test_what_cannot_be_read_is_told_by_file_and_offset(tmp_path: Path, broken: 
     assert path.read_bytes().count(broken) == 3
     at = flip(path, broken, 1)
     (damage,) = inspect_store(str(tmp_path)).damages
-    assert (damage.file, damage.reason, damage.is_known) == ("db-1.log", reason, False)
+    assert (damage.file, damage.is_known) == ("db-1.log", False)
+    assert reason in damage.reason
     assert damage.start <= at < damage.stop
     assert f"its content cannot be read: {damage.stop - damage.start} bytes" in shown(tmp_path)[1]
 

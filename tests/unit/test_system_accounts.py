@@ -128,7 +128,8 @@ def children() -> set[str]:
 def test_a_child_that_the_account_signals_is_told_and_reaped(number: signal.Signals) -> None:
     before = children()
     with pytest.raises(
-        AccountError, match=r"process that ran as account 61616 returned no result: it was (terminated|stopped)"
+        AccountError,
+        match=r"process that ran as account 61616 returned no result: the process was (terminated|stopped)",
     ):
         run_as(ACCOUNT, lambda: os.kill(os.getpid(), number))
     assert children() <= before
@@ -136,7 +137,7 @@ def test_a_child_that_the_account_signals_is_told_and_reaped(number: signal.Sign
 
 @needs_root
 def test_a_child_that_takes_too_long_is_ended() -> None:
-    with pytest.raises(AccountError, match=r"it did not finish within 0\.2 s"):
+    with pytest.raises(AccountError, match=r"the process did not finish within 0\.2 s"):
         run_as(ACCOUNT, time.sleep, 60, patience=0.2)
 
 

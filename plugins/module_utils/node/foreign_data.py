@@ -22,7 +22,7 @@ def parse_json(text: str | bytes) -> Any:
     try:
         return json.loads(text, parse_int=_integer, parse_float=_number, parse_constant=_refuse_constant)
     except RecursionError:
-        raise ValueError("the JSON text is nested too deeply") from None
+        raise ValueError("the JSON text is nested too deeply to be read") from None
 
 
 def inflate_text(text: str, limit: int) -> bytes:
@@ -36,7 +36,7 @@ def inflate_text(text: str, limit: int) -> bytes:
     except zlib.error as error:
         raise ValueError(str(error)) from None
     if len(content) > limit:
-        raise ValueError(f"the data has more than {limit} bytes")
+        raise ValueError(f"the decompressed data has more than {limit} bytes, the most that is permitted")
     if not stream.eof:
         raise ValueError("the data is truncated")
     return content
@@ -44,16 +44,16 @@ def inflate_text(text: str, limit: int) -> bytes:
 
 def _integer(digits: str) -> int:
     if len(digits) > _DIGITS:
-        raise ValueError(f"the JSON text has a number of {len(digits)} digits")
+        raise ValueError(f"the JSON text has a number of {len(digits)} digits, but at most {_DIGITS} are permitted")
     return int(digits)
 
 
 def _number(digits: str) -> float:
     number = float(digits)
     if number in (float("inf"), float("-inf")):
-        raise ValueError("the JSON text has a number that is too large")
+        raise ValueError(f"the JSON text has the number {digits[:40]}, which is too large")
     return number
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"the JSON text has {name}, which is not a number")
+    raise ValueError(f"the JSON text has the value {name}, which JSON does not permit: write a number")

@@ -213,8 +213,8 @@ def _propose_instances(proposal: Proposal) -> None:
         if chosen:
             proposal.note(
                 dict.fromkeys(chosen),
-                f"several brokers have the address {address}: adopt chose activemq_instance, and activemq_console_port "
-                "where the ports differ unevenly; set the values that the hosts use",
+                f"several brokers have the address {address}: adopt invented activemq_instance or "
+                "activemq_console_port for these hosts: correct them to what the hosts use",
             )
 
 

@@ -132,8 +132,9 @@ def _note_key_stores(proposal: Proposal, document: AdoptedDocument) -> None:
     if relative_paths := [path for path in paths if path and not path.removeprefix("file:").startswith("/")]:
         proposal.note(
             [document.host],
-            f"sslContext names {' and '.join(relative_paths)}, which a new installation does not have, or has with the "
-            "public example keys of the release: set absolute paths in activemq_tls or in the fragment",
+            f"sslContext uses {' and '.join(relative_paths)} inside the installation: a new installation does not have "
+            "these key stores, or has them with ActiveMQ's public example keys. Set absolute paths in activemq_tls or "
+            "in the XML file that activemq_xml_fragments names",
             is_urgent=True,
         )
 

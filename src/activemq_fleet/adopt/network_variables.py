@@ -154,7 +154,8 @@ class _Network:
             self.names_outside.add(name)
         self.proposal.note(
             [document.host],
-            f"bridge {bridge.name} {why}: activemq_links defines it as a link with an address in place of a host",
+            f"bridge {bridge.name} {why}, so its link in activemq_links has an address as its target: no action is "
+            "necessary",
         )
         return self.outside[bridge.addresses]
 

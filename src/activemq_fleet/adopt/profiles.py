@@ -185,8 +185,9 @@ def _propose_store(proposal: Proposal, document: AdoptedDocument) -> None:
         proposal.set(document.host, "fence", "guard")
         proposal.note(
             [document.host],
-            "a guard starts the broker: set activemq_store_directory to the path after --store in its systemd unit, "
-            f"unless that is /srv/activemq/{document.identity.pair}",
+            f"the guard (activemq_fence: guard) starts the broker of {document.host}: set activemq_store_directory to "
+            "the path after --store in the broker's systemd unit, unless that path is "
+            f"/srv/activemq/{document.identity.pair}",
             is_urgent=True,
         )
     else:

@@ -36,7 +36,10 @@ def copy(coordinate: str, directory: Path) -> Path:
     _maven(f"{_PLUGIN}:copy", {"artifact": coordinate, "outputDirectory": str(directory)}, at=directory)
     files = [path for path in directory.iterdir() if path.is_file()]
     if len(files) != 1:
-        raise ArtifactError(f"Maven copied {len(files)} files for {coordinate} instead of one")
+        raise ArtifactError(
+            f"Maven copied {len(files)} files to {directory} for {coordinate}, but must copy one: check Maven's "
+            "settings, and run the command again"
+        )
     return files[0]
 
 

@@ -51,8 +51,8 @@ def command(hosts: tuple[str, ...], release: str, output: Path, archive: Path | 
     for reading in inventory.readings:
         echo(reading)
     echo(
-        f"To change a line, set activemq_pair and activemq_node of its hosts in {output / 'hosts.yml'}, or remove "
-        f"{output} and run init with HOST,HOST for each pair."
+        f"To change the pair or node of a host above, set activemq_pair and activemq_node of the host in "
+        f"{output / 'hosts.yml'}, or remove {output} and run init with HOST,HOST for each pair."
     )
     echo(f"{output}: {counted(len(inventory.files), 'file')}. Next: {command_line('check', output)}")
     return 0

@@ -33,6 +33,7 @@ def command(output: Path, python_prefix: str | None) -> int:
         packed = pack_environment(output, python_prefix)
     echo(
         f"{packed.archive}: {len(packed.distributions)} packages, {packed.megabytes:.0f} MB; "
-        f"every executor needs {packed.python}; set --python-prefix if its Python has another prefix"
+        f"every Spark executor must have {packed.python}. If the executors have Python below a different directory, "
+        "run the command again with --python-prefix DIR"
     )
     return 0

@@ -15,7 +15,7 @@ import click
 from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option
-from activemq_fleet.cli.printing import echo, printable
+from activemq_fleet.cli.printing import counted, echo, printable
 
 if TYPE_CHECKING:
     from activemq_fleet.addresses import Address
@@ -89,7 +89,7 @@ def behind_command(directory: Path, form: str) -> None:
         more = "".join(f"  {printable(row[key])}" for key in ("event", "transaction") if key in row)
         echo(f"generation {row['generation']}  {printable(row['destination'])}  {printable(row['message'])}{more}")
     if not rows:
-        echo("the store has no messages that only an old generation contains")
+        echo(_nothing_behind(directory))
 
 
 @command.command("replay", short_help="Send the messages to the pair.")
@@ -126,7 +126,7 @@ def replay_command(
 
     numbers = _run_as_owner(directory, lambda: _open_fenced(directory).kept_generations())
     if not numbers:
-        echo("the store has no messages that only an old generation contains")
+        echo(_nothing_behind(directory))
         return
     login = Login(username, _password(username, password_file))
     context = ssl.create_default_context(cafile=ca_file)
@@ -134,14 +134,19 @@ def replay_command(
     for number in numbers:
         replay = partial(_replay_generation, directory, number, addresses, login, context)
         sent, in_doubt = _run_as_owner(directory, replay, ReplayError)
-        echo(f"generation {number} of the store: {sent} messages were sent to the pair")
+        echo(f"{directory}: {counted(sent, 'message')} of generation {number} of the store were sent to the pair again")
         if in_doubt:
             echo(
-                f"generation {number} of the store is kept: {in_doubt} of its messages depend on an undecided XA "
-                "transaction"
+                f"{directory}: generation {number} of the store is kept, because {in_doubt} of its messages belong to "
+                "an XA transaction that is neither committed nor rolled back: decide the transaction in its "
+                "transaction manager, then run the command again"
             )
     for sentence in _run_as_owner(directory, partial(_remove_generations, directory), ReplayError):
         echo(sentence)
+
+
+def _nothing_behind(directory: Path) -> str:
+    return f"{directory}: no action is necessary, because no message is only in an old generation of the store"
 
 
 def _run_as_owner(directory: Path, function: Callable[[], _T], failure: type[FleetError] = InputError) -> _T:

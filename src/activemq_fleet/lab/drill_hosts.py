@@ -60,8 +60,8 @@ def begin_drill(
     fit = [pair for pair in every if not pair.profile.replicates and speaks_mqtt(pair)]
     if every and not fit:
         raise InputError(
-            "the playbook drill supports no pair of the target, because the pairs are pure or their release has no "
-            "usable MQTT connector: drill them in the lab with `activemq-fleet lab drill`"
+            "the playbook drill supports no pair that activemq_target selects, because they have activemq_ha: pure or "
+            "a release without a usable MQTT connector: test them in the lab with `activemq-fleet lab drill`"
         )
     order = schedule_faults(fleet, fit, faults, seed, what)
     plan = DrillPlan(order=order, what=what, rate=rate, seed=seed, target=str(options.get("target") or ""))

@@ -297,7 +297,8 @@ class Lab(ReadOnlyLab):
     def _prepare(self, *, metrics: bool = False) -> tuple[Substitution, ...]:
         if self._read is None:
             raise LabError(
-                f"{self._layout.directory}: this lab was opened without an inventory, so it cannot be prepared"
+                f"{self._layout.directory}: the lab cannot be started without its inventory: open it with the "
+                "inventory, or run activemq-fleet lab up -i INVENTORY"
             )
         _, substitutions = prepare(
             self._layout, self._read(), self._claims, self._progress, self._sources, self._heap, metrics=metrics

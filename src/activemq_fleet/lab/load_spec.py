@@ -138,8 +138,8 @@ def _keys_of_account(pair: Pair) -> dict[str, str]:
     connectors = [(broker, connector) for broker in nodes if (connector := broker.connector("mqtt"))]
     if any(connector.tls for _, connector in connectors):
         raise LabError(
-            f"pair {pair.name} accepts MQTT only over TLS, but no agent of the inventory has it as its home pair, so "
-            "the test load has no client certificate: add such an agent, or an MQTT connector without TLS"
+            f"pair {pair.name} accepts MQTT only over TLS, and the test load has no client certificate for it: add an "
+            f"MQTT connector without TLS, or a host in activemq_agents with activemq_agent_pair: {pair.name}"
         )
     keys = {"mb.urls": format_list([(broker.address, connector.port) for broker, connector in connectors])}
     who = credentials_of(pair.preferred_master)

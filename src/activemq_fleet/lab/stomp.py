@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from activemq_fleet.addresses import Address
+from activemq_fleet.addresses import Address, join
 from activemq_fleet.errors import LabError
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.probe.broker_connection import require_owner_of_local_listener
@@ -63,6 +63,7 @@ class StompConnection:
         caller's, as the brokers of a lab do. A load balancer may have a different account.
         """
         self._timeout = timeout
+        self._name = join(*address)
         self._receipts = 0
         self._waiting: list[Frame] = []
         self._socket = socket.create_connection(address, timeout)
@@ -152,16 +153,21 @@ class StompConnection:
         except ValueError as error:
             raise StompError(str(error)) from None
         except TimeoutError:
-            raise StompTimeout(f"the broker did not accept the STOMP frame {command} in {self._timeout:g} s") from None
+            raise StompTimeout(
+                f"the broker {self._name} did not accept the STOMP frame {command} in {self._timeout:g} s: check its "
+                f"log"
+            ) from None
 
     def _next(self, deadline: float) -> Frame:
         self._client.exchange.renew(max(0.001, deadline - time.monotonic()))
         try:
             return self._client.read_frame()
         except TimeoutError:
-            raise StompTimeout("the broker sent no STOMP frame before the timeout") from None
+            raise StompTimeout(
+                f"the broker {self._name} sent no STOMP frame before the timeout: check its log"
+            ) from None
         except ConnectionResetError:
-            raise StompError("the broker closed the connection of the STOMP client") from None
+            raise StompError(f"the broker {self._name} closed the STOMP connection: check its log") from None
 
 
 class StompPublisher:
@@ -233,6 +239,6 @@ def _expect(frame: Frame, command: str) -> Frame:
     if frame.command != command:
         raise StompError(
             f"the broker sent the STOMP frame {frame.command} instead of {command}: "
-            f"{frame.reason or 'it gave no reason'}"
+            f"{frame.reason or 'the frame contains no reason, so check the log of the broker'}"
         )
     return frame

@@ -77,7 +77,7 @@ def option_that_stops_the_bridge(document: Document) -> Iterator[Problem]:
     for node, attribute, uri in _dialled(document):
         for option in uri.options:
             if unknown := _options_unless_accepted(uri, option, document.release):
-                yield _problem(node, attribute, uri, option, "so that the link cannot connect", unknown)
+                yield _problem(node, attribute, uri, option, "so the broker cannot open the connection", unknown)
 
 
 @rule("N008", "warning")

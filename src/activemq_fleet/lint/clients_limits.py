@@ -205,7 +205,8 @@ def limit_that_stays_low(broker: Element) -> Iterator[Problem]:
     usage = _limit_element(broker, "storeUsage")
     if usage is not None and not (is_whole_of_total(usage) and broker.has("schedulePeriodForDiskUsageCheck")):
         yield usage.problem(
-            "the broker lowers this store limit when it starts on a full disk, and never raises it again"
+            "the broker lowers the limit of <storeUsage> when it starts on a full disk, and does not raise it again, "
+            "so it may store no message although the disk has space"
         )
 
 

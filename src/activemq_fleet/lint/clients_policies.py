@@ -64,7 +64,10 @@ def dead_letters_discarded(plugin: Element) -> Iterator[Problem]:
     """
     if plugin.flag("dropAll", True):
         attribute = "dropAll" if plugin.has("dropAll") else ""
-        yield plugin.problem("the broker discards every message that would go to a dead letter queue", attribute)
+        yield plugin.problem(
+            "with <discardingDLQBrokerPlugin> the broker discards every message that would go to a dead letter queue",
+            attribute,
+        )
 
 
 @rule("C042", "info", each="broker")

@@ -213,12 +213,14 @@ def multicast_mesh_with_a_long_ttl(view: FleetView) -> Iterator[Problem]:
         if links_with_long_ttl and len(bridges.multicast_groups[group]) > 2:
             link = links_with_long_ttl[0]
             pairs = len(bridges.multicast_groups[group])
-            message = f"{pairs} pairs or brokers of multicast group {group} discover each other, and forward demand"
+            message = f"{pairs} pairs or brokers of multicast group {group} discover each other"
             limit = link.connector.demand_limit
-            hops = "without limit" if limit == UNLIMITED else f"over {limit} bridges"
+            hops = "an unlimited number of bridges" if limit == UNLIMITED else f"{limit} bridges"
             is_default_ttl = link.node is None and link.broker.settings.network_ttl is None
             yield link.problem(
-                f"{message} {hops}, where 1 bridge is enough", "networkTTL", severity="info" if is_default_ttl else None
+                f"{message}, so 1 bridge is enough, but they forward subscriptions over {hops}",
+                "networkTTL",
+                severity="info" if is_default_ttl else None,
             )
 
 

@@ -138,7 +138,7 @@ def port_in_use(host: HostView) -> Iterator[Problem]:
         if listener is not None and host.broker.service == "systemd":
             yield Problem(
                 f"port {taken.port} ({listener.name}) is in use by {taken.holder}",
-                fix=f"stop this process, or change {listener.variable}",
+                fix=f"stop the process that uses port {taken.port}, or change {listener.variable}",
             )
 
 
@@ -399,7 +399,7 @@ def store_of_two_account_ids(host: HostView) -> Iterator[Problem]:
         uids = " and ".join(f"{uid} on {name}" for name, (uid, _gid) in known.items())
         yield Problem(
             f"the account {broker.user} has uid {uids}: one node cannot read what the other writes to the shared store",
-            fix="set activemq_uid and activemq_gid to the same numbers, after you "
+            fix="set activemq_uid to one number on both nodes, and activemq_gid to one number on both nodes, after you "
             f"{_change_of_ids(host, 'UID', 'GID')}",
         )
     elif known:

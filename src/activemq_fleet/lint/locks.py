@@ -183,7 +183,9 @@ def slave_that_does_not_wait(locker: Element) -> Iterator[Problem]:
     """
     if locker.flag("failIfLocked", False):
         yield locker.problem(
-            "a broker that finds the store locked by another broker stops, instead of waiting as slave", "failIfLocked"
+            'with failIfLocked="true", the broker stops if another broker has locked the store, instead of waiting as '
+            "slave",
+            "failIfLocked",
         )
 
 

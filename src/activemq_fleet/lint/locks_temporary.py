@@ -74,14 +74,16 @@ def temporary_storage_on_the_share(document: Document) -> Iterator[Problem]:
         sign = _sign_of_share(place, store) if place else None
         if place is None or sign is None:
             continue
-        harm = "a standby that starts deletes the messages in it"
+        harm = "a standby that starts deletes the messages of the active node in it"
         if place.is_defined_store:
             harm = "the files of a dead node stay in it and count against tempUsage"
         subject = "<tempDataStore>" if place.is_defined_store else place.attribute
         text = f"{subject} puts the temporary storage into {place.directory} ({sign.reason})"
         is_certain = sign.certain and sharing.certain and not place.is_defined_store
         yield place.node.problem(
-            f"{text}, which both nodes use: {harm}", place.attribute, severity=None if is_certain else "warning"
+            f"{text}, which both nodes of the pair use: {harm}",
+            place.attribute,
+            severity=None if is_certain else "warning",
         )
 
 

@@ -99,8 +99,8 @@ class _Work:
         if self.known.word_like_count:
             number = counted(self.known.word_like_count, "secret")
             self.notes.append(
-                f"{number} of this host are short or common words, so they are masked only as values of password "
-                "settings"
+                f"{number} of this host are short or common words, so the collected files mask them only where they "
+                "are the value of a password setting: check the files before you pass them on"
             )
         facts = _machine()
         process = find_broker(homes[0].base, broker.get("unit")) if broker else None
@@ -146,8 +146,8 @@ class _Work:
         directory = home.directory(running) if running else ""
         if running and os.path.isdir(directory):
             self.notes.append(
-                f"the broker runs with the configuration version {running}, not with the installed one; the directory "
-                "running contains its files"
+                f"the broker still runs with configuration version {running}, not with the installed version; the "
+                f"files of version {running} are in the directory 'running' of this collection"
             )
             tree = deployed_files.read_masked_tree(directory, self.known, self.bundle, "running/")
             deployed_files.add_tree(tree, self.bundle, "running/")

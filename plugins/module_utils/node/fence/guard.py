@@ -161,8 +161,8 @@ def accept_loss(directory: str) -> Iterator[str]:
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):
         raise FenceError(
-            f"{directory} contains no generations, so it is not a store with a fence of guards: run the same command "
-            "with the additional option --mend"
+            f"{directory} is not a store of activemq_fence: guard, because it has no directory {BARRIER}: to repair a "
+            "store without a guard, run the same command with the additional option --mend"
         )
     number = store.gather_evidence().number
     store.note_accepted_loss(number)
@@ -397,11 +397,15 @@ class Guard:
     def _claim(self, number: int) -> None:
         if self._command is not None:
             if not self._store.claim(claim_in_place(number, self._node), {"claimed": time.time()}):
-                raise FenceError(f"another guard created claim {number} of {self._store.directory} first")
+                raise FenceError(
+                    f"the guard (activemq_fence: command) of another node took over the store {self._store.directory} "
+                    f"first, as generation {number}, so this node stays standby"
+                )
             return
         if self._built is None or self._built[0].number != number:
             raise FenceError(
-                f"this guard has not created generation {number} of {self._store.directory}, so it cannot claim it"
+                f"this guard (activemq_fence: guard) has no complete copy for generation {number} of the store "
+                f"{self._store.directory}, so it cannot take over the store with it and tries again"
             )
         (claim, claim_details, risk), self._built = self._built, None
         if risk:
@@ -409,7 +413,10 @@ class Guard:
             say(f"{risk.describe()}: messages of these durable subscriptions are at risk, as {path} records")
         if not self._store.claim(claim, claim_details):
             disk.remove_tree(self._store.generation_path(claim.directory))
-            raise FenceError(f"another guard claimed generation {number} of {self._store.directory} first")
+            raise FenceError(
+                f"the guard (activemq_fence: guard) of another node took over the store {self._store.directory} "
+                f"first, as generation {number}, so this node stays standby"
+            )
         say(f"generation {number} is claimed")
         if number > 1:
             with contextlib.suppress(OSError, FenceError):

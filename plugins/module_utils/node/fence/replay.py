@@ -158,7 +158,10 @@ class Replay:
         size = struct.unpack(">i", head)[0] if len(head) == 4 else 0
         content = self._file.read(size) if 0 < size <= _LONGEST_FRAME else b""
         if not content or len(content) != size:
-            raise ConnectionError("the broker closed the connection")
+            raise ConnectionError(
+                "the broker closed the connection over which messages of an old generation of the store are sent "
+                "again: check activemq.log"
+            )
         return content
 
     def _close(self) -> None:

@@ -284,7 +284,7 @@ class SharedStore:
             claim_record = parse_json(content)
             claim = Claim(number, claim_record["node"], claim_record["directory"])
             if claim_record["number"] != number or not _DIRECTORY.fullmatch(claim.directory):
-                raise ValueError("the claim names a different generation or an invalid directory")
+                raise ValueError(f"the record names a generation other than {number}, or an invalid directory")
         except (ValueError, KeyError, TypeError) as error:
             raise FenceError(
                 f"{path} must contain a claim of a generation, but cannot be used ({error}): restore this file from "
@@ -344,7 +344,7 @@ class SharedStore:
         try:
             rows = parse_json(_read_record(path, _LONGEST_LIST))
             if not isinstance(rows, list) or not all(map(_is_row, rows)):
-                raise ValueError("its content is not a list of messages")
+                raise ValueError("the file does not contain a list of messages")
         except ValueError as error:
             raise FenceError(
                 f"{path} must list uncopied messages, but cannot be used ({error}): restore this file from a backup"

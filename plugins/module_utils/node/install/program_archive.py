@@ -89,7 +89,10 @@ def _read_source(name: str) -> tuple[str, bool]:
     spec = find_spec(name)
     source: str | bytes | None = spec.loader.get_source(name) if spec and spec.loader else None  # type: ignore[attr-defined]
     if spec is None or source is None:
-        raise OSError(f"the source of the module {name} is missing, so the program that contains it cannot be built")
+        raise OSError(
+            f"the collection activemq.fleet is incomplete, because the source of {name} is missing: install the "
+            "collection again"
+        )
     # Ansible's own loader has bytes.
     return source.decode() if isinstance(source, bytes) else source, spec.submodule_search_locations is not None
 

@@ -199,7 +199,7 @@ def read_commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iter
             with contextlib.suppress(FileNotFoundError), os.fdopen(directory.open_file(name), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 if size > MAX_FILE:
-                    tail.note_damage(0, size, "the file is larger than any that a broker writes")
+                    tail.note_damage(0, size, f"the journal file has {size} bytes, more than a broker writes to a file")
                 elif size:
                     with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
                         for start, stop, checksum in _batches(data, tail, 0, size):
@@ -207,7 +207,7 @@ def read_commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iter
                             tail.checked += checksum != 0
                             is_suspect = verify and bool(checksum) and zlib.adler32(data[start:stop]) != checksum
                             if is_suspect:
-                                tail.note_damage(start, stop, "the checksum of these records does not match")
+                                tail.note_damage(start, stop, "the journal records do not match their checksum")
                             for command in _records(data, start, stop, tail):
                                 yield dataclasses.replace(command, is_suspect=True) if is_suspect else command
                         rest = data[tail.offset : tail.offset + 4096].replace(_END_OF_FILE, b"").rstrip(b"\0")
@@ -311,13 +311,13 @@ def _records(
     while at + _RECORD.size < end:
         length, kind = _RECORD.unpack_from(data, at)
         if length <= _RECORD.size or at + length > end:
-            tail.note_damage(at, end, "the length of a record is not valid")
+            tail.note_damage(at, end, f"the journal record at byte {at} has the invalid length {length}")
             return
         if kind == 1 and (kinds is None or data[at + _RECORD.size] in kinds):
             try:
                 yield _command(data, at + _RECORD.size, at + length)
             except (ValueError, IndexError) as error:
-                tail.note_unread(at, at + length, f"a record cannot be decoded: {error}")
+                tail.note_unread(at, at + length, f"the journal record at byte {at} cannot be read: {error}")
         at += length
 
 
@@ -326,11 +326,11 @@ def _command(data: mmap.mmap, at: int, end: int) -> Command:
     kind = data[at]
     size, at = read_varint(data, at + 1)
     if at + size > end:
-        raise ValueError("the record is longer than its frame")
+        raise ValueError("the data of the journal record is longer than the record")
     if kind in _WITHOUT_MESSAGE:
         return Command(kind, span=span)
     if kind not in _FIELDS:
-        raise ValueError("the record has an unknown type")
+        raise ValueError(f"the journal record has the unknown type {kind}")
     transaction, destination, message, subscription, info = _FIELDS[kind]
     field_spans = {field: (start, stop) for field, start, stop in fields(data, at, at + size)}
     if kind == UPDATE:  # holds the record of the message as it is now

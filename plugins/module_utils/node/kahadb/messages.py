@@ -139,7 +139,10 @@ class StoreContents:
 
 def _refuse_more(number: int, most: int, what: str) -> None:
     if number > most:
-        raise NodeError(f"the store was not compared, because its journal has more than {most} {what}")
+        raise NodeError(
+            f"the store was not compared with the store of the other host, because the store journal has more than "
+            f"{most} {what}"
+        )
 
 
 UNSEEN: dict[str, Any] = {

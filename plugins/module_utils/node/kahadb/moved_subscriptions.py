@@ -85,7 +85,7 @@ def _trace(size: int) -> bytes:
         body = frame - prefix
         if body >= _SHORTEST and len(encode_varint(body)) == prefix:
             return bytes([journal.TRACE]) + encode_varint(body) + _texts(body)
-    raise ValueError(f"a trace record of {size} bytes cannot be encoded")
+    raise ValueError(f"the store journal cannot contain a trace record of {size} bytes")
 
 
 def _texts(size: int) -> bytes:

@@ -17,7 +17,7 @@ _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 def short_bytes(data: mmap.mmap, start: int, stop: int) -> bytes:
     """Return the bytes of a protocol buffer's field. Raises ValueError for more than ``MAX_NAME`` bytes."""
     if stop - start > MAX_NAME:
-        raise ValueError(f"a name is longer than {MAX_NAME} bytes")
+        raise ValueError(f"the name of a destination or subscription has more than {MAX_NAME} bytes")
     return bytes(data[start:stop])
 
 
@@ -34,8 +34,8 @@ def fields(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]
         elif kind in (_FIXED64, _FIXED32):
             stop = at + (8 if kind == _FIXED64 else 4)
         else:
-            raise ValueError("the record is not a protocol buffer")
+            raise ValueError("the data of the journal record is not a protocol buffer")
         if stop > end:
-            raise ValueError("a field is longer than its record")
+            raise ValueError("a field of the journal record is longer than the record")
         yield tag >> 3, at, stop
         at = stop

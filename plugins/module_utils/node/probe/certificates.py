@@ -79,7 +79,7 @@ def end_of_certificate(der: bytes) -> float:
         tag, text = list(_elements(parts[3]))[1]
         return float(calendar.timegm(time.strptime(text.decode("ascii"), _TIMES[tag])))
     except (IndexError, KeyError, ValueError):
-        raise ValueError("the server presents data that is not a certificate") from None
+        raise ValueError("the server sent a TLS certificate that cannot be read: check its keystore") from None
 
 
 def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -55,7 +55,7 @@ class _Class:
         kind: Any = self
         while kind is not None:
             if not isinstance(kind, _Class) or len(classes) > _DEEPEST:
-                raise ValueError("the answer has a class without a valid superclass")
+                raise ValueError("the JMX answer of the JVM has a class without a valid superclass")
             classes.append(kind)
             kind = kind.parent
         return classes[::-1]
@@ -73,13 +73,13 @@ class ObjectReader:
         self._handles: list[Any] = []
         self._depth = 0
         if self._read(4) != HEADER:
-            raise ValueError("the answer is not a stream of Java objects")
+            raise ValueError("the JMX answer of the JVM is not a stream of Java objects")
 
     def read_block_data(self) -> bytes:
         """Return the next block of primitive data in the stream as bytes. Raises ValueError if an object comes next."""
         value = self.read_value()
         if not isinstance(value, bytes):
-            raise ValueError("the answer has an object where data should be")
+            raise ValueError("the JMX answer of the JVM has an object where data should be")
         return value
 
     def read_value(self) -> Any:
@@ -89,7 +89,7 @@ class ObjectReader:
         """
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise ValueError("the answer nests too deeply")
+            raise ValueError("the JMX answer of the JVM is nested too deeply to be read")
         try:
             return self._value(self._read(1)[0])
         finally:
@@ -113,7 +113,7 @@ class ObjectReader:
         readers = {0x72: self._class, 0x73: self._object, 0x75: self._array, 0x76: self._class_object}
         readers |= {0x7D: self._proxy, 0x7E: self._enum}
         if code not in readers:
-            raise ValueError(f"the answer has the unknown type code {code:#x}")
+            raise ValueError(f"the JMX answer of the JVM has the unknown type code {code:#x}")
         return readers[code]()
 
     def _class(self) -> _Class:
@@ -147,7 +147,7 @@ class ObjectReader:
     def _class_of_value(self) -> _Class:
         class_descriptor = self.read_value()
         if not isinstance(class_descriptor, _Class):
-            raise ValueError("the answer has an object without a class")
+            raise ValueError("the JMX answer of the JVM has an object without a class")
         return class_descriptor
 
     def _object(self) -> Any:
@@ -207,7 +207,7 @@ class ObjectReader:
     def _read(self, count: int) -> bytes:
         self._left -= count
         if count < 0 or self._left < 0:
-            raise ValueError(f"the answer is larger than {_LARGEST >> 20} MiB")
+            raise ValueError(f"the JMX answer of the JVM is larger than {_LARGEST >> 20} MiB")
         return self._source(count)
 
 

@@ -136,7 +136,8 @@ class MBeanServer:
         self._left -= len(value) if isinstance(value, str) else 8
         if self._left < 0:
             raise ValueError(
-                f"the names and values of the JVM's management view have more than {_LONGEST >> 20} Mi characters"
+                f"the names and values of the JVM's MBeans have more than {_LONGEST >> 20} Mi characters together, so "
+                "they were not read"
             )
         return value
 
@@ -145,7 +146,7 @@ class MBeanServer:
         head = target.id + struct.pack(">i", -1) + _hash_of(method)
         self._socket.send(b"\x50" + HEADER + b"\x77" + bytes([len(head)]) + head + arguments)
         if self._socket.read(1) != b"\x51":
-            raise ValueError("the JVM answered a method call with something other than an RMI return")
+            raise ValueError(f"the JMX server of the JVM sent an invalid RMI answer to the call of {method}")
         reader = ObjectReader(self._socket.read)
         is_exception = reader.read_block_data()[:1] == b"\2"
         value = reader.read_value() if returns or is_exception else None
@@ -223,13 +224,13 @@ def _remote(stub: Any) -> _Remote:
         stub = stub.fields.get("h")
     data = stub.added[0] if isinstance(stub, JavaObject) and stub.added else b""
     if not isinstance(data, bytes):
-        raise ValueError("the JMX server of the JVM has no remote reference")
+        raise ValueError("the JMX server of the JVM sent no RMI reference, so it cannot be queried")
     size = struct.unpack(">H", data[:2])[0]
     kind, rest = data[2 : 2 + size], data[2 + size :]
     if kind == b"UnicastRef2":
         rest = rest[1:]
     elif kind != b"UnicastRef":
-        raise ValueError(f"the JMX server of the JVM has the unknown reference type {kind!r}")
+        raise ValueError(f"the JMX server of the JVM sent an RMI reference of the unknown type {kind!r}")
     size = struct.unpack(">H", rest[:2])[0]
     port = struct.unpack(">i", rest[2 + size : 6 + size])[0]
     if not 0 < port < 1 << 16:

@@ -154,7 +154,10 @@ def run_as(
             f"the task must run as root or as {account.name}, but runs as {own_account().name}: set become"
         )
     if account.uid == 0 and not account.is_own:
-        raise AccountError("root cannot be the account of a process that drops root privileges")
+        raise AccountError(
+            f"the account {account.name} has the user id 0 (root), but the task must not run with root privileges: set "
+            "the user of the broker or agent to another account"
+        )
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -261,9 +264,9 @@ def _read(descriptor: int, child: int, patience: float) -> dict[str, Any] | None
                 break
             parts.append(part)
         elif _is_stopped(child):
-            raise TimeoutError("it was stopped by a signal")
+            raise TimeoutError("the process was stopped by a signal (SIGSTOP)")
         if time.monotonic() >= deadline:
-            raise TimeoutError(f"it did not finish within {patience:g} s")
+            raise TimeoutError(f"the process did not finish within {patience:g} s")
     data = b"".join(parts)
     if not data.endswith(b"\n"):
         return None
@@ -292,5 +295,5 @@ def _end(child: int) -> int:
 
 def _ending(status: int) -> str:
     if os.WIFSIGNALED(status):
-        return f"it was terminated by signal {os.WTERMSIG(status)} (9: the host may have run out of memory)"
+        return f"the process was terminated by signal {os.WTERMSIG(status)} (9: the host may have run out of memory)"
     return f"it exited with status {os.WEXITSTATUS(status) if os.WIFEXITED(status) else status}"
