@@ -45,7 +45,7 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ),
         (
             {"destination_policies": [{"kind": "queue", "queue_prefetch": 1}]},
-            "activemq_destination_policies[0] is of kind queue, which requires a destination",
+            "activemq_destination_policies[0]: the entry of the kind queue has no destination",
         ),
         (
             {"destination_policies": [{"destination": "a", "kind": "queue", "dead_letter_strategy": "none"}]},
@@ -61,40 +61,49 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
                     }
                 ]
             },
-            "activemq_destination_policies[0].dead_letter_strategy has 'queue_prefix', "
-            "which type shared does not support",
+            "activemq_destination_policies[0].dead_letter_strategy: the type shared does not support the key "
+            "'queue_prefix'",
         ),
         (
             {"destination_policies": [{"destination": "a", "kind": "topic"}] * 2},
             "activemq_destination_policies has two entries for topic a",
         ),
         ({"usage": {"memory": "70 %"}, "temp_limit": "1 gb"}, "activemq_usage and activemq_temp_limit are both set"),
-        ({"usage": {"job_scheduler": "70 %"}}, "activemq_usage.job_scheduler cannot be a percentage"),
-        ({"usage": {"store": {"total": "1 gb"}}}, "activemq_usage.store must set either limit or percent_limit"),
+        ({"usage": {"job_scheduler": "70 %"}}, "activemq_usage.job_scheduler: the limit '70 %' cannot be a percentage"),
+        (
+            {"usage": {"store": {"total": "1 gb"}}},
+            "activemq_usage.store: the entry must set either limit or percent_limit",
+        ),
         (
             {"virtual_destinations": [{"type": "composite_queue", "name": "a"}]},
-            "activemq_virtual_destinations[0] is a composite_queue, which requires forward_to",
+            "activemq_virtual_destinations[0]: the virtual destination 'a' has the type composite_queue, ",
         ),
         (
             {"destinations": ["topic://a.*"]},
-            "activemq_destinations[0] contains the wildcard * or >: name a single destination",
+            "activemq_destinations[0]: the destination 'topic://a.*' contains the wildcard * or >",
         ),
-        ({"kahadb": {"directory": "/x"}}, "activemq_kahadb has 'directory': use activemq_store_directory"),
+        (
+            {"kahadb": {"directory": "/x"}},
+            "activemq_kahadb: the key 'directory' is not supported here: use ",
+        ),
         (
             {"kahadb": {"by_destination": [{"destination": "a", "kind": "queue"}]}},
-            "activemq_kahadb has by_destination without an entry for all other destinations",
+            "activemq_kahadb: by_destination has no entry for all other destinations",
         ),
         (
             {"kahadb": {"by_destination": [{"destination": "a", "kind": "queue", "per_destination": True}, {}]}},
-            "activemq_kahadb.by_destination[0] sets per_destination, which only the entry without a destination",
+            "activemq_kahadb.by_destination[0]: the entry for one destination sets per_destination, which",
         ),
         (
             {"kahadb": {"by_destination": [{}, {"directory": "/x"}]}},
-            "activemq_kahadb.by_destination[1] has 'directory': use activemq_store_directory",
+            "activemq_kahadb.by_destination[1]: the key 'directory' is not supported here: use ",
         ),
-        ({"kahadb": {"by_destination": [{}, {}]}}, "activemq_kahadb has two entries in by_destination for the same"),
-        ({"kahadb": {"transaction_journal": {}}}, "activemq_kahadb sets transaction_journal without by_destination"),
-        ({"kahadb": {"by_destination": [{}]}, "fence": "guard"}, "activemq_fence: guard knows one store a pair"),
+        ({"kahadb": {"by_destination": [{}, {}]}}, "activemq_kahadb: by_destination has two entries for the same"),
+        (
+            {"kahadb": {"transaction_journal": {}}},
+            "activemq_kahadb: transaction_journal is set, but by_destination is not",
+        ),
+        ({"kahadb": {"by_destination": [{}]}, "fence": "guard"}, "activemq_fence: guard protects one store per pair"),
         (
             {"kahadb": {"by_destination": [{}]}, "ha": "pure", "release": "5.7.0"},
             "a resync of activemq_ha: pure copies one store",
@@ -106,9 +115,15 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ),
         ({"scheduler": {"directory": "x"}}, "activemq_scheduler.directory"),
         ({"jmx": {}, "broker_attributes": {"useJmx": False}}, "activemq_jmx needs JMX"),
-        ({"plugins": {"authorization": True}}, "activemq_plugins has 'authorization': use activemq_acl"),
+        (
+            {"plugins": {"authorization": True}},
+            "activemq_plugins: the key 'authorization' is not supported here: use activemq_acl",
+        ),
         ({"plugins": {"redelivery": True}}, "activemq_plugins.redelivery must be a mapping"),
-        ({"plugins": {"redelivery": {}}}, "activemq_plugins.redelivery must set policies or default"),
+        (
+            {"plugins": {"redelivery": {}}},
+            "activemq_plugins.redelivery: the redelivery plugin has neither policies nor default",
+        ),
         (
             {"plugins": {"redelivery": {"default": {"redelivery_delay": 999}}}},
             "activemq_plugins.redelivery.default.redelivery_delay must be greater than or equal to 1000",

@@ -120,7 +120,10 @@ def test_the_fingerprint_follows_the_files_and_not_the_secrets() -> None:
     ("variables", "text"),
     [
         ({"metrics_username": "prom"}, "only one of activemq_metrics_username and activemq_metrics_password is set"),
-        ({"metrics_destinations": ["a b"]}, "activemq_metrics_destinations[0] must be a queue's name"),
+        (
+            {"metrics_destinations": ["a b"]},
+            "activemq_metrics_destinations[0]: the value 'a b' must be the name of a queue",
+        ),
         ({"metrics_port": 0}, "activemq_metrics_port"),
         ({"metrics_tls": {"keystore": "/k"}}, "activemq_metrics_tls.keystore_password is missing"),
         ({"connectors": [{"name": "metrics", "scheme": "nio", "port": 1}]}, "'metrics', which is the name of another"),

@@ -91,7 +91,9 @@ def layout_for(sources: Sequence[str], directory: Path | str | None = None) -> L
     try:
         check_path(str(chosen))
     except ValueError as error:
-        raise LabError(f"{chosen}: the directory of a lab {error}: choose another directory with --dir") from None
+        raise LabError(
+            f"{chosen} cannot be the directory of a lab: {error}; choose another directory with --dir"
+        ) from None
     return LabLayout(chosen)
 
 

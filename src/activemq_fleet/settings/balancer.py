@@ -19,10 +19,14 @@ def _check_vip(text: str) -> str:
         address = ipaddress.ip_address(text.removeprefix("[").removesuffix("]"))
     except ValueError:
         raise ValueError(
-            "must be an IP address such as 10.0.0.100, not a host name, and without a prefix length such as /24"
+            f"the virtual address {text!r} must be an IP address such as 10.0.0.100, not a host name, and without a "
+            "prefix length such as /24"
         ) from None
     if address.is_multicast or address.is_unspecified or "%" in text:
-        raise ValueError("must be an address of a single host, not a multicast or unspecified address")
+        raise ValueError(
+            f"the virtual address {text!r} must be the IP address of a single host, not a multicast, unspecified or "
+            "link-local address with a zone (%)"
+        )
     return str(address)
 
 

@@ -88,7 +88,9 @@ class UserSettings(NetworkModel):
     @model_validator(mode="after")
     def _refuse_default_credentials(self) -> Self:
         if _has_default_password(self.name, self.password):
-            raise ValueError(f"user {self.name} has the default password of ActiveMQ releases: set another password")
+            raise ValueError(
+                f"the user {self.name} has the default password of ActiveMQ releases: set another password"
+            )
         return self
 
 
@@ -106,7 +108,11 @@ class JdbcSettings(NetworkModel):
     """The value of ``activemq_jdbc``: the database that the nodes of a shared-jdbc pair share."""
 
     url: Annotated[
-        str, fields.text_matching(r"jdbc:[^\s\"'<>]+", "must begin with jdbc:"), AfterValidator(fields.check_text)
+        str,
+        fields.text_matching(
+            r"jdbc:[^\s\"'<>]+", "must begin with jdbc: and have no space or quote", may_be_secret=True
+        ),
+        AfterValidator(fields.check_text),
     ]
     driver: fields.JavaClass
     jar: fields.AbsolutePath | None = None
@@ -308,13 +314,13 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
         several = self.kahadb is not None and self.kahadb.by_destination
         if several and self.fence != "none":
             yield (
-                f"activemq_kahadb has by_destination, and activemq_fence: {self.fence} knows one store a pair: set "
-                "activemq_fence to none, or take by_destination out"
+                f"activemq_kahadb has by_destination, and activemq_fence: {self.fence} protects one store per pair: "
+                "set activemq_fence to none, or remove by_destination"
             )
         if several and self.profile.replicates:
             yield (
                 f"activemq_kahadb has by_destination, and a resync of activemq_ha: {self.ha} copies one store: "
-                "take by_destination out"
+                "remove by_destination"
             )
         if self.kahadb is not None and self.profile.has_database_lease:
             yield f"activemq_kahadb is set, but activemq_ha: {self.ha} uses no kahaDB: remove activemq_kahadb"
@@ -324,15 +330,18 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
         if self.jmx and self.jmx.tls and self.tls is None:
             yield "activemq_jmx.tls is true, so activemq_tls must be set: its stores are used"
         if self.jmx and attributes.get("useJmx") == "false":
-            yield "activemq_jmx needs JMX, and activemq_broker_attributes has useJmx: false: take that out"
+            yield "activemq_jmx needs JMX, and activemq_broker_attributes has useJmx: false: remove useJmx"
         if self.plugins and self.plugins.redelivery and attributes.get("schedulerSupport") == "false":
             yield (
                 "activemq_plugins.redelivery needs the scheduler, and activemq_broker_attributes has schedulerSupport: "
-                "false: take that out"
+                "false: remove schedulerSupport"
             )
         doubled = sorted({"schedulerSupport", "schedulerDirectory"} & attributes.keys())
         if self.scheduler and doubled:
-            yield f"activemq_broker_attributes has {doubled[0]!r}, and activemq_scheduler is set: keep that"
+            yield (
+                f"activemq_broker_attributes has {doubled[0]!r}, and activemq_scheduler is set: remove {doubled[0]!r} "
+                "from activemq_broker_attributes"
+            )
         if self.fence == "command" and self.fence_command is None:
             yield "activemq_fence is command, so activemq_fence_command must be set"
 
@@ -359,13 +368,16 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
     def _name_contradictions(self) -> Iterator[str]:
         names = [connector.name for connector in self.connectors or ()]
         for doubled in fields.repeated_names(names):
-            yield f"activemq_connectors has {doubled!r} twice: give each connector its own name"
+            yield f"activemq_connectors has {doubled!r} twice: give each connector a different name"
         for kept in sorted(_PORTS_OF_OURS & set(names)):
-            yield f"activemq_connectors has {kept!r}, which is the name of another port: choose another"
+            yield (
+                f"activemq_connectors has {kept!r}, which is the name of another port of the broker: choose another "
+                "name"
+            )
         for decided in sorted(_DECIDED.keys() & self.broker_attributes.keys()):
             yield f"activemq_broker_attributes has {decided!r}: {_DECIDED[decided]}"
         for doubled in fields.repeated_names([user.name for user in self.users]):
-            yield f"activemq_users has {doubled!r} twice"
+            yield f"activemq_users has {doubled!r} twice: merge the entries into one"
         yield from self._probe_account_collisions()
 
     def _probe_account_collisions(self) -> Iterator[str]:

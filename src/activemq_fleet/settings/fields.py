@@ -33,28 +33,32 @@ _EVALUATED = ("${", "#{", "{{", "{%", "{#")
 # The directories that the start script hands to the JVM; attributes may refer to them.
 _DIRECTORIES = re.compile(r"\$\{activemq\.(?:base|home|data|conf)\}")
 # Where the broker takes a URI, these start another broker or load a file from anywhere.
+_SHOWN = 60
+"""The number of characters of a wrong value that an error quotes."""
 _LOADED = re.compile(r"\b(?:vm|xbean|broker|properties|peer):", re.IGNORECASE)
 
 
 def check_text(text: str) -> str:
     """Return the text unchanged; raise ValueError where it has control characters or expressions of Spring or Jinja."""
-    if _CONTROL.search(text):
-        raise ValueError("has a control character: remove it")
+    if control := _CONTROL.search(text):
+        raise ValueError(f"the value contains the control character U+{ord(control[0]):04X}: remove it")
     for mark in _EVALUATED:
         if mark in text:
-            raise ValueError(f"contains {mark!r}, which starts an expression of Spring or Jinja: remove it")
+            raise ValueError(f"the value contains {mark!r}, which starts an expression of Spring or Jinja: remove it")
     return text
 
 
 def _check_line(text: str) -> str:
     if _LINE_END.search(text):
-        raise ValueError("must be one line without tabs")
+        raise ValueError("the value contains a line break or a tab: write it in one line without tabs")
     return check_text(text)
 
 
 def _check_filled(text: str) -> str:
-    if not text or text != text.strip():
-        raise ValueError("must not be empty or have spaces around it")
+    if not text:
+        raise ValueError("the value is empty: write a value, or remove the variable or key")
+    if text != text.strip():
+        raise ValueError(f"the value {text[:_SHOWN]!r} begins or ends with a space or a line break: remove it")
     return _check_line(text)
 
 
@@ -62,8 +66,8 @@ def _check_loaded(text: str) -> str:
     match = _LOADED.search(text)
     if match:
         raise ValueError(
-            f"contains the URI scheme {match[0]!r}, which makes the broker start another broker or load a file: remove "
-            "it"
+            f"the value contains the URI scheme {match[0]!r}, which makes the broker start another broker or load a "
+            "file: remove it"
         )
     return text
 
@@ -77,35 +81,38 @@ def check_path(text: str) -> str:
     """Return an absolute path without a slash at its end; raise ValueError for ``..`` and for special characters."""
     _check_filled(text)
     if not text.startswith("/") or ".." in text.split("/"):
-        raise ValueError("must be an absolute path without '..'")
-    if re.search(r"[\s\"'`$;&|<>*?\\%:,!#{}()\[\]]", text):
+        raise ValueError(f"the path {text[:_SHOWN]!r} must be absolute and must not contain '..'")
+    if special := re.search(r"[\s\"'`$;&|<>*?\\%:,!#{}()\[\]]", text):
         raise ValueError(
-            "has a space or a character with a meaning in shells, systemd units or Java: use letters, digits, / . _ "
-            "and -"
+            f"the path contains {special[0]!r}, which has a meaning in shells, systemd units or Java: use only "
+            "letters, digits, / . _ and -"
         )
     return text if text == "/" else text.rstrip("/")
 
 
 def _check_port(text: str) -> str:
     if int(text.rpartition(":")[2]) > 65535:
-        raise ValueError("has a port above 65535")
+        raise ValueError(f"the port of {text[:_SHOWN]!r} must be at most 65535")
     return text
 
 
 class TextPattern:
     """A pydantic validator for text that must match a regular expression as a whole and pass :func:`check_text`.
 
-    ``what`` is the error that the user reads when the text does not match.
+    ``requirement`` is the end of the error for text that does not match: "must be a size such as 512m". The error
+    begins with the text, unless it ``may_be_secret``.
     """
 
-    def __init__(self, regex: str, what: str) -> None:
+    def __init__(self, regex: str, requirement: str, *, may_be_secret: bool = False) -> None:
         self._compiled = re.compile(regex)
-        self._what = what
+        self._requirement = requirement
+        self._may_be_secret = may_be_secret
 
     def check(self, text: str) -> str:
         """Return the text unchanged; raise ValueError where it does not match."""
         if not self._compiled.fullmatch(text):
-            raise ValueError(self._what)
+            shown = "" if self._may_be_secret else f" {text[:_SHOWN]!r}"
+            raise ValueError(f"the value{shown} {self._requirement}")
         return check_text(text)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
@@ -120,19 +127,19 @@ class TextPattern:
         return described if "(?i:" in regex or "pattern" in described else described | {"pattern": f"^(?:{regex})$"}
 
 
-def text_matching(regex: str, what: str) -> TextPattern:
-    """Return the validator of text that matches a regular expression; ``what`` is the error for any other text."""
-    return TextPattern(regex, what)
+def text_matching(regex: str, requirement: str, *, may_be_secret: bool = False) -> TextPattern:
+    """Return the validator of text that matches a regular expression; ``requirement`` ends the error for other text."""
+    return TextPattern(regex, requirement, may_be_secret=may_be_secret)
 
 
 def _secret(value: Any) -> SecretStr | EncryptedValue:
     if isinstance(value, EncryptedValue):
         return value
     if not isinstance(value, str | SecretStr):
-        raise ValueError(text_required(value))
+        raise ValueError(f"the password {text_required(value)}")
     text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
     if not text:
-        raise ValueError("is empty: set a password")
+        raise ValueError("the password is empty: set a password")
     return SecretStr(_check_line(text))
 
 
@@ -144,7 +151,8 @@ def split_words(value: Any) -> Any:
 def _no_float(value: Any) -> Any:
     if isinstance(value, float | int) and not isinstance(value, bool):
         raise ValueError(
-            f"is {value}, which YAML reads as a number: write the release in quotes, because 5.10 without quotes is 5.1"
+            f"YAML reads the release {value} as a number: write the release in quotes, because 5.10 without quotes is "
+            "5.1"
         )
     return value
 
@@ -159,34 +167,32 @@ def text_by_release(check: Callable[[str], str]) -> PlainValidator:
         if isinstance(value, str):
             return check(str(value))
         if not isinstance(value, Mapping):
-            raise ValueError("must be text, or a mapping from releases to texts")
+            raise ValueError("the value must be text, or a mapping with a text per release, such as {'5.18.6': TEXT}")
         return {_check_release(key): _check_entry(key, text) for key, text in value.items()}
 
     def _check_entry(key: Any, text: Any) -> str:
         if not isinstance(text, str):
-            raise ValueError(f"has an invalid value for {key}: it {text_required(text)}")
+            raise ValueError(f"the value for release {key} {text_required(text)}")
         try:
             return check(str(text))
         except ValueError as error:
-            raise ValueError(f"has an invalid value for {key}: it {error}") from None
+            raise ValueError(f"the value for release {key} is invalid: {error}") from None
 
     return PlainValidator(read, json_schema_input_type=str | dict[str, str])
 
 
 def _check_release(key: Any) -> str:
     if not isinstance(key, str):
-        raise ValueError(
-            f"has the key {key}, which YAML reads as a number: write a complete release in quotes, such as '5.18.6'"
-        )
+        raise ValueError(f"YAML reads the key {key} as a number: write a complete release in quotes, such as '5.18.6'")
     if not re.fullmatch(r"\d+\.\d+\.\d+", key, re.ASCII):
-        raise ValueError(f"has the key {key[:60]!r}, which is not a complete release: write a release such as 5.18.6")
+        raise ValueError(f"the key {key[:_SHOWN]!r} is not a complete release: write a release such as 5.18.6")
     return str(key)
 
 
 def check_sha512(text: str) -> str:
     """Return the text when it is a hexadecimal SHA-512; raise ValueError otherwise."""
     if not re.fullmatch("[0-9a-fA-F]{128}", text):
-        raise ValueError("must be a SHA-512 checksum of 128 hexadecimal digits")
+        raise ValueError(f"the value {text[:_SHOWN]!r} must be a SHA-512 checksum of 128 hexadecimal digits")
     return text
 
 
@@ -211,12 +217,16 @@ BeanName = Annotated[
     ),
 ]
 # Names of users and groups are used in comma-separated lists and in properties files.
-Principal = Annotated[str, text_matching(r"[A-Za-z0-9._@-]+", "may hold only letters, digits and . _ @ -")]
+Principal = Annotated[
+    str, text_matching(r"[A-Za-z0-9._@-]+", "may hold only letters, digits and . _ @ -", may_be_secret=True)
+]
 Identifier = Annotated[str, text_matching(r"[A-Za-z][A-Za-z0-9+.-]*", "must be a word that begins with a letter")]
 Instance = Annotated[
     str,
     text_matching(r"[a-z][a-z0-9-]*", "may hold only small letters, digits and -"),
-    text_matching(r".*(?<!-watchdog)", "must not end with -watchdog: the unit of a watchdog has such a name"),
+    text_matching(
+        r".*(?<!-watchdog)", "must not end with -watchdog, because the service unit of a watchdog has such a name"
+    ),
 ]
 # YAML reads a bare ``off`` as false.
 Watchdog = Annotated[
@@ -247,14 +257,22 @@ NetworkInterface = Annotated[str, text_matching(r"[A-Za-z0-9._-]{1,15}", "is not
 JavaOption = Annotated[
     str,
     text_matching(
-        r"-[^\s\"'`$\\;&|<>%\x00-\x1f]+", "must be one option that begins with - and holds no space or quote"
+        r"-[^\s\"'`$\\;&|<>%\x00-\x1f]+",
+        "must be one option that begins with - and holds no space or quote",
+        may_be_secret=True,
     ),
 ]
 UriOption = Annotated[
-    str, text_matching(r"[A-Za-z0-9._:/,*@+-]*", "is not a value for a URI option"), AfterValidator(_check_loaded)
+    str,
+    text_matching(
+        r"[A-Za-z0-9._:/,*@+-]*",
+        "may hold only letters, digits and . _ : / , * @ + - because it is an option of a URI",
+        may_be_secret=True,
+    ),
+    AfterValidator(_check_loaded),
 ]
 AgentKey = Annotated[
-    str, text_matching(r"[a-z]+(\.[a-z]+)*", "is not a key of agent.conf: small letters with dots between")
+    str, text_matching(r"[a-z]+(\.[a-z]+)*", "is not a key of agent.conf: write small letters with dots between")
 ]
 OptionName = Annotated[str, text_matching(r"[A-Za-z][A-Za-z0-9.]*", "is not the name of a URI option")]
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -294,12 +312,15 @@ HostAndPort = Annotated[
 ]  # fmt: skip
 
 
+_DESTINATION_REQUIREMENT = "must be the name of a queue, queue://NAME or topic://NAME"
+
+
 def _check_destination_pattern(text: str) -> str:
     kind, separator, name = text.partition("://")
     if not separator:
         kind, name = "queue", text
     if kind not in ("queue", "topic") or not name:
-        raise ValueError("must be a queue's name, queue://NAME or topic://NAME")
+        raise ValueError(f"the destination {text[:_SHOWN]!r} {_DESTINATION_REQUIREMENT}")
     return f"{kind}://{name}"
 
 
@@ -308,7 +329,7 @@ DestinationPattern = Annotated[
     text_matching(
         # With "/": it is the dot of an MQTT topic (release.mqtt_swaps_dots).
         r"(?:(?:queue|topic)://)?[^\s\"'<&,?\x00-\x1f${}#]+",
-        "must be a queue's name, queue://NAME or topic://NAME",
+        _DESTINATION_REQUIREMENT,
     ),
     AfterValidator(_check_destination_pattern),
 ]
@@ -319,8 +340,8 @@ def _check_filter(text: str) -> str:
     for position, level in enumerate(levels):
         if ("#" in level and (level != "#" or position != len(levels) - 1)) or ("+" in level and level != "+"):
             raise ValueError(
-                "is not an MQTT topic filter: use + only as a complete level (a/+/b), and # only as the complete last "
-                "level (a/#)"
+                f"{text[:_SHOWN]!r} is not an MQTT topic filter: use + only as a complete level (a/+/b), and # only "
+                "as the complete last level (a/#)"
             )
     return text
 
@@ -338,10 +359,14 @@ MqttFilter = Annotated[
 def check_relative_path(path: str) -> str:
     """Return a relative path when it stays inside the broker's configuration directory; raise ValueError otherwise."""
     if path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/")):
-        raise ValueError("must be a path inside the broker's configuration, such as conf/extra.xml")
+        raise ValueError(
+            f"the path {path[:_SHOWN]!r} must be relative to the directory of the broker's configuration, such as "
+            "conf/extra.xml, without '.' and '..'"
+        )
     if path.startswith(".fleet-"):
         raise ValueError(
-            "begins with .fleet-, which is reserved for files that the deployment writes: choose another name"
+            f"the path {path[:_SHOWN]!r} begins with .fleet-, which is reserved for files that the playbooks write: "
+            "choose another name"
         )
     check_path("/" + path)
     return path
@@ -349,9 +374,14 @@ def check_relative_path(path: str) -> str:
 
 def _check_import(text: str) -> str:
     if ".." in text.split("/"):
-        raise ValueError("must be a file in the directory of activemq.xml, without '..'")
+        raise ValueError(
+            f"the file {text[:_SHOWN]!r} must be in the directory of activemq.xml: write its path without '..'"
+        )
     if "jetty" in text:
-        raise ValueError("is a file of the web console: remove it, and set activemq_console to true or false")
+        raise ValueError(
+            f"the file {text[:_SHOWN]!r} belongs to the web console: remove it, and set activemq_console to true or "
+            "false"
+        )
     return text
 
 
@@ -370,5 +400,8 @@ def check_encodable(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("contains half of a character (an unpaired UTF-16 surrogate): remove it") from None
+        raise ValueError(
+            "the text contains half of a character (an unpaired UTF-16 surrogate), which UTF-8 cannot represent: "
+            "remove it"
+        ) from None
     return text

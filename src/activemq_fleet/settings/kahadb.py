@@ -75,7 +75,7 @@ class StoreTuning(RefusingBean):
     def _archive_has_a_place(self) -> Self:
         if self.archive_data_logs and self.directory_archive is None:
             raise ValueError(
-                "sets archive_data_logs, but not the directory for the archived files: set directory_archive"
+                "archive_data_logs is set, but the directory of the archived files is not: set directory_archive"
             )
         return self
 
@@ -111,15 +111,19 @@ class DestinationStore(XmlBean):
     def _check_sets_something(self) -> Self:
         if (self.destination is None) != (self.kind is None):
             raise ValueError(
-                "sets only one of destination and kind: set both, or set neither in the entry for all other "
+                "the entry sets only one of destination and kind: set both, or set neither in the entry for all other "
                 "destinations"
             )
         if self.per_destination and self.destination is not None:
             # MultiKahaDBPersistenceAdapter.getMatchingPersistenceAdapter makes stores for that entry alone.
-            raise ValueError("sets per_destination, which only the entry without a destination may set: remove it")
+            raise ValueError(
+                "the entry for one destination sets per_destination, which only the entry without a destination may "
+                "set: remove per_destination"
+            )
         if self.persistence_adapter.directory_archive:
             raise ValueError(
-                "sets directory_archive, in which several stores would overwrite each other's files: remove it"
+                "the entry sets directory_archive, in which several stores would overwrite each other's files: remove "
+                "directory_archive"
             )
         return self
 
@@ -160,22 +164,22 @@ class KahadbSettings(StoreTuning):
         if not self.by_destination:
             if self.transaction_journal:
                 raise ValueError(
-                    "sets transaction_journal without by_destination: set by_destination, or remove transaction_journal"
+                    "transaction_journal is set, but by_destination is not: set by_destination, or remove "
+                    "transaction_journal"
                 )
             return self
         named = [(store.kind, store.destination) for store in self.by_destination]
         if len(set(named)) < len(named):
-            raise ValueError("has two entries in by_destination for the same destinations: merge them into one")
+            raise ValueError("by_destination has two entries for the same destinations: merge them into one")
         if (None, None) not in named and not {("queue", ">"), ("topic", ">")} <= set(named):
             # MultiKahaDBPersistenceAdapter: "No matching persistence adapter configured for destination".
             raise ValueError(
-                "has by_destination without an entry for all other destinations: add an entry without destination and "
-                "kind"
+                "by_destination has no entry for all other destinations: add an entry without destination and kind"
             )
         if self.directory_archive:
             raise ValueError(
-                "sets directory_archive and by_destination, but the archived files of several stores have the same "
-                "names: remove directory_archive"
+                "directory_archive and by_destination are both set, but the archived files of several stores have the "
+                "same names: remove directory_archive"
             )
         return self
 

@@ -35,5 +35,5 @@ class JmxSettings(NetworkModel):
     def _names_differ(self) -> Self:
         doubled = fields.repeated_names([user.name for user in self.users])
         if doubled:
-            raise ValueError(f"users has {doubled[0]!r} twice")
+            raise ValueError(f"the user {doubled[0]!r} occurs twice in users: remove one of the entries")
         return self

@@ -63,10 +63,10 @@ def _pairs(value: Any) -> Any:
     """Return a mapping's items, names and values as text; pairs are returned unchanged."""
     items: Iterable[Any] = value.items() if isinstance(value, Mapping) else value
     if not isinstance(items, Iterable) or isinstance(items, str):
-        raise ValueError("must be a mapping")
+        raise ValueError("the value must be a mapping")
     pairs = [tuple(item) if isinstance(item, list | tuple) else item for item in items]
     if any(not isinstance(item, tuple) or len(item) != 2 for item in pairs):
-        raise ValueError("must be a mapping")
+        raise ValueError("the value must be a mapping")
     return tuple((name, fields.option_text(text)) for name, text in pairs)
 
 
@@ -75,16 +75,18 @@ def _of_types(types: Mapping[str, object]) -> BeforeValidator:
         for name, text in (pairs := _pairs(value)):
             wanted = types.get(name) if isinstance(name, str) else None
             if wanted is None:
-                raise ValueError(f"has the unknown option {name!r}: use one of {', '.join(sorted(types))}")
+                raise ValueError(f"the option {name!r} is unknown: use one of {', '.join(sorted(types))}")
             if wanted is _BOOLEAN and text not in _BOOLEAN:
-                raise ValueError(f"has {name}: {str(text)[:60]!r}, which is not a boolean: write true or false")
+                raise ValueError(
+                    f"the option {name} is {str(text)[:60]!r}, which is not a boolean: write true or false"
+                )
             if wanted is _NUMBER and not (isinstance(text, str) and text.removeprefix("-").isdecimal()):
                 raise ValueError(
-                    f"has {name}: {str(text)[:60]!r}, which is not a whole number: write a number such as 1000"
+                    f"the option {name} is {str(text)[:60]!r}, which is not a whole number: write a number such as 1000"
                 )
             if wanted is _MULTICAST and not (isinstance(text, str) and _MULTICAST.fullmatch(text)):
                 raise ValueError(
-                    f"has {name}: {str(text)[:60]!r}, which is not a URI of multicast discovery: "
+                    f"the option {name} is {str(text)[:60]!r}, which is not a URI of multicast discovery: "
                     "write one such as multicast://default"
                 )
         return pairs
@@ -158,7 +160,10 @@ def _ttl(value: Any) -> Any:
     elif isinstance(value, SplitTtl):
         numbers = [value.consumer, value.message]
     if any(type(number) is not int or not (number == -1 or 1 <= number <= _MOST_HOPS) for number in numbers):
-        raise ValueError("must be a number from 1 on, -1 for no limit, or {consumer: …, message: …} with such numbers")
+        raise ValueError(
+            "the TTL (number of brokers that messages may pass) must be a whole number from 1 on, -1 for no limit, or "
+            "{consumer: NUMBER, message: NUMBER}"
+        )
     return value
 
 

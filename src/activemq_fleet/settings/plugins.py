@@ -96,7 +96,9 @@ class Redelivery(XmlBean):
     @model_validator(mode="after")
     def _has_a_policy(self) -> Self:
         if not self.redelivery_policy_map.policies and self.redelivery_policy_map.default is None:
-            raise ValueError("must set policies or default: without both, the plugin redelivers no message")
+            raise ValueError(
+                "the redelivery plugin has neither policies nor default, so it redelivers no message: set one or both"
+            )
         return self
 
 

@@ -86,10 +86,11 @@ def _accepts(name: str, value: object) -> bool:
 def _explain_error(host: str, detail: ErrorDetails) -> str:
     place = _variable_path(detail["loc"])
     value = detail["input"]
+    if detail["type"] == "value_error" and not isinstance(value, EncryptedValue):
+        sentence = str(detail["ctx"]["error"])
+        return f"{host}: {place}: {sentence}" if place else f"{host}: {sentence}"
     if isinstance(value, EncryptedValue):
         reason = "is encrypted, and no vault password opens it: set --vault-password-file or --vault-id"
-    elif detail["type"] == "value_error":
-        reason = str(detail["ctx"]["error"])
     elif detail["type"] == "extra_forbidden":
         reason = f"is not a key here: {_key_hint(detail['loc'])}"
     elif detail["type"] == "missing":

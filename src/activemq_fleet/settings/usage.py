@@ -26,7 +26,7 @@ class _Usage(XmlBean):
             return value
         percent = _PERCENT.fullmatch(value)
         if percent and not cls.IN_PERCENT:
-            raise ValueError("cannot be a percentage: write a size such as 1 gb")
+            raise ValueError(f"the limit {value!r} cannot be a percentage: write a size such as 1 gb")
         return {cls.IN_PERCENT: percent[1]} if percent else {"limit": value}
 
     @model_validator(mode="after")
@@ -34,7 +34,7 @@ class _Usage(XmlBean):
         percent = getattr(self, self.IN_PERCENT) if self.IN_PERCENT else None
         if (self.limit is None) == (percent is None):
             keys = f"either limit or {self.IN_PERCENT}" if self.IN_PERCENT else "limit"
-            raise ValueError(f"must set {keys}")
+            raise ValueError(f"the entry must set {keys}")
         return self
 
 

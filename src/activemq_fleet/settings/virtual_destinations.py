@@ -63,7 +63,7 @@ class VirtualDestination(TypedBean):
     def _forwards_or_not(self) -> Self:
         if (self.type == "virtual_topic") == bool(self.forward_to):
             needs = "cannot have forward_to: remove it" if self.forward_to else "requires forward_to: set it"
-            raise ValueError(f"is a {self.type}, which {needs}")
+            raise ValueError(f"the virtual destination {self.name!r} has the type {self.type}, which {needs}")
         return self
 
 

@@ -23,7 +23,13 @@ Percent = Annotated[int, Field(ge=1, le=100)]
 Factor = Annotated[float, Field(gt=0, le=1000)]
 Size = fields.Limit
 Word = Annotated[str, fields.text_matching(r"[A-Za-z][A-Za-z0-9_.-]*", "must be a word that begins with a letter")]
-NamePart = Annotated[str, fields.text_matching(r"[^\s\"'<&,?>\x00-\x1f${}#]*", "is not a part of a destination's name")]
+NamePart = Annotated[
+    str,
+    fields.text_matching(
+        r"[^\s\"'<&,?>\x00-\x1f${}#]*",
+        "is not a part of the name of a destination: remove spaces, quotes and the characters < > & , ? $ { } #",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,7 @@ class RefusingBean(XmlBean):
     @classmethod
     def _refuse_what_others_decide(cls, value: Any) -> Any:
         if isinstance(value, Mapping) and (refused := sorted(cls.REFUSED.keys() & value.keys())):
-            raise ValueError(f"has {refused[0]!r}: {cls.REFUSED[refused[0]]}")
+            raise ValueError(f"the key {refused[0]!r} is not supported here: {cls.REFUSED[refused[0]]}")
         return value
 
 
@@ -103,12 +109,12 @@ class TypedBean(XmlBean):
     def _keys_are_of_the_type(self) -> Self:
         kind = self.type
         if (needed := self.REQUIRED.get(kind)) and getattr(self, needed) is None:
-            raise ValueError(f"is of type {kind}, which requires {needed}: set it")
+            raise ValueError(f"the type {kind} requires the key {needed}: set it")
         for key in type(self).model_fields:
             if key in {*self.NOT_WRITTEN, *self.PROPERTIES} or getattr(self, key) is None:
                 continue
             if not releases_with(self.element_name(), key):
-                raise ValueError(f"has {key!r}, which type {kind} does not support: remove it")
+                raise ValueError(f"the type {kind} does not support the key {key!r}: remove it")
         return self
 
     def element_name(self) -> str:
@@ -139,7 +145,7 @@ class NamedDestination(XmlBean):
 def check_no_wildcard(text: str) -> str:
     """Return a destination's name when it names one destination; raise ValueError for wildcards."""
     if {"*", ">"} & set(text.partition("://")[2].split(".")):
-        raise ValueError("contains the wildcard * or >: name a single destination")
+        raise ValueError(f"the destination {text!r} contains the wildcard * or >: name a single destination")
     return text
 
 
@@ -170,8 +176,9 @@ class Matched(XmlBean):
     @model_validator(mode="after")
     def _has_a_name(self) -> Self:
         if self.kind.startswith("temp") != (self.destination is None):
-            wanted = "has no name: remove destination" if self.destination else "requires a destination: set it"
-            raise ValueError(f"is of kind {self.kind}, which {wanted}")
+            if self.destination:
+                raise ValueError(f"destinations of the kind {self.kind} have no name: remove the key destination")
+            raise ValueError(f"the entry of the kind {self.kind} has no destination: set the key destination")
         return self
 
     def first_attributes(self) -> tuple[tuple[str, str], ...]:
