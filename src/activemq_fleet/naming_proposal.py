@@ -85,7 +85,7 @@ class NamingProposal:
 def adopt_command(files: Mapping[str, str], naming: Naming, options: Sequence[str] = ()) -> str:
     """Return a command line of ``activemq-fleet adopt`` for the file of each host, path by host; none: of a directory.
 
-    ``options`` are further words of it.
+    ``options`` are its options other than those of the naming convention, with placeholders by default.
     """
     words = ["activemq-fleet", "adopt", *(f"{host}={path}" for host, path in files.items())]
     words += [] if files else ["DIRECTORY"]
@@ -95,8 +95,7 @@ def adopt_command(files: Mapping[str, str], naming: Naming, options: Sequence[st
         words += ["--naming-parity", naming.parity]
     elif "node" in naming.stated:
         words += ["--node", naming.stated["node"]]
-    words += options or ["--release", "RELEASE"]
-    return shlex.join([*words, "-o", "inventory"])
+    return shlex.join([*words, *(options or ("--release", "RELEASE", "-o", "inventory"))])
 
 
 @dataclass(frozen=True)

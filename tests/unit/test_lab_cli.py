@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shlex
 import signal
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,26 @@ def test_lab_up_and_down_name_the_directory_and_how_to_remove_it(
     (directory / "lab.json").touch()
     assert run(*words, directory=directory) == 0
     assert f"rm -r {directory}" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("calls")
+def test_command_lines_of_lab_repeat_options_and_quote_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "lab"
+    directory.mkdir()
+    (directory / "lab.json").touch()
+    options = ["-i", "my hosts.yml", "-e", "activemq_heap=1g", "--vault-password-file", "the key", "--dir", directory]
+    assert main(["lab", "up", "--timeout", "7", *map(str, options)]) == 0
+
+    shown = capsys.readouterr().err
+    down = shlex.split(shown.partition("after `activemq-fleet ")[2].partition("`")[0])
+    assert down == ["lab", "down", *map(str, options)]
+    assert shlex.split(shown.partition("remove it with: ")[2]) == ["rm", "-r", str(directory)]
+
+    assert main(["lab", "down", "--dir", str(directory)]) == 0
+    removal = capsys.readouterr().err.partition("remove them with: ")[2]
+    assert shlex.split(removal) == ["rm", "-r", str(directory)]
 
 
 def test_lab_up_without_an_inventory_is_refused(

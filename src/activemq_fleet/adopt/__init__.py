@@ -7,11 +7,11 @@ is complete by construction. No password is written to the inventory.
 
 from __future__ import annotations
 
-from activemq_fleet.adopt.addition_effects import effect_of_addition
 from activemq_fleet.adopt.adoption import Adoption, adopt, adopt_files
 from activemq_fleet.adopt.agents import read_agents
+from activemq_fleet.adopt.difference_report import describe_differences
 from activemq_fleet.adopt.inventory_writer import MARK, is_unchanged
-from activemq_fleet.adopt.sources import AdoptedDocument, read_addresses, read_sources
+from activemq_fleet.adopt.sources import AdoptedDocument, UnreadHostsError, read_addresses, read_sources
 from activemq_fleet.adopt.xml_diff import Difference
 
 __all__ = [
@@ -19,9 +19,10 @@ __all__ = [
     "AdoptedDocument",
     "Adoption",
     "Difference",
+    "UnreadHostsError",
     "adopt",
     "adopt_files",
-    "effect_of_addition",
+    "describe_differences",
     "is_unchanged",
     "read_addresses",
     "read_agents",

@@ -82,7 +82,7 @@ def read_sources(
     Raises InputError or ReleaseError, naming file or host.
     """
     files = list(_source_files(arguments, naming))
-    _refuse_unread_names(files, naming, [("--release", text) for text in releases], properties)
+    _refuse_unread_names(files, naming)
     paths: dict[str, Path] = {}
     roots: dict[str, Path | None] = {}
     for host, path, root in files:
@@ -145,9 +145,11 @@ def _host_of(path: Path, naming: Naming) -> str:
     for parts in (path.parts, path.resolve().parts):
         if len(parts) > 3 and (parts[-4], parts[-2]) == ("hosts", "conf"):
             return parts[-3]
-        for part in reversed(parts[:-1]):
-            if naming.matches(part):
-                return part
+        names = [part for part in reversed(parts[:-1]) if naming.matches(part)]
+        # A pattern for any name also reads directories such as conf.
+        unusual = (name for name in names if not _USUAL_NAME.fullmatch(name))
+        if names:
+            return next(unusual, names[0])
     stem = _stem_of(path)
     return stem if naming.matches(stem) else ""
 
@@ -156,15 +158,30 @@ def _stem_of(path: Path) -> str:
     return path.name.removesuffix(".xml").removesuffix(".activemq")
 
 
-def _refuse_unread_names(
-    files: Sequence[tuple[str, Path, Path | None]],
-    naming: Naming,
-    releases: Sequence[tuple[str, str]],
-    properties: Sequence[str],
-) -> None:
-    """Raise InputError for files whose host is unknown, or has a name that the naming convention does not read.
+class UnreadHostsError(InputError):
+    """An error for files whose hosts the naming convention does not read, with the conventions that read them.
 
-    The error ends with a command line that adopts the files.
+    ``files`` are the paths by host, ``conventions`` the proposed ones by the condition under which each fits.
+    """
+
+    def __init__(self, reason: str, files: Mapping[str, str], conventions: Mapping[str, Naming]) -> None:
+        """Make an error whose text ends with the command lines that adopt the files."""
+        self.reason, self.files, self.conventions = reason, files, conventions
+        super().__init__(self.text_with_commands())
+
+    def text_with_commands(self, options: Sequence[str] = ()) -> str:
+        """Return the error's text with a command line for each convention; ``options`` are its further words."""
+        commands = [
+            f"{condition}, run: {adopt_command(self.files, naming, options)}"
+            for condition, naming in self.conventions.items()
+        ]
+        fallback = "name the parts with --naming-pattern, as `activemq-fleet help names` describes"
+        return f"{self.reason}: {'; '.join(commands) or fallback}"
+
+
+def _refuse_unread_names(files: Sequence[tuple[str, Path, Path | None]], naming: Naming) -> None:
+    """Raise UnreadHostsError for files whose host is unknown, or has a name that the naming convention does not
+    read.
     """
     unread = [(host, path) for host, path, _ in files if not naming.matches(host)]
     if not unread:
@@ -183,8 +200,6 @@ def _refuse_unread_names(
     if pairs and len(pairs.identities) < len(names):
         pairs = None
     alone = propose_single_naming(names, pairs, are_brokers=True)
-    options = [word for option in (*releases, *(("--properties", text) for text in properties)) for word in option]
-    options += [] if releases else ["--release", "RELEASE"]
     by_host = {guess: str(path) for path, guess in guesses.items()}
     reason = f"its host {host} does not match {naming.pattern}"
     if not host:
@@ -192,13 +207,9 @@ def _refuse_unread_names(
             f"its path does not show its host, because no part of it matches {naming.pattern}. Write the "
             f"name of the host in place of {guesses[path]}"
         )
-    ways = [
-        f"{text}, run: {adopt_command(by_host, proposal.naming, options)}"
-        for text, proposal in (("if they are pairs", pairs), ("if each broker is a single broker", alone))
-        if proposal
-    ]
-    ways = ways or ["name the parts with --naming-pattern, as activemq-fleet help names describes"]
-    raise InputError(f"{path}: {reason}: {'; '.join(ways)}")
+    proposals = {"if they are pairs": pairs, "if each broker is a single broker": alone}
+    conventions = {condition: proposal.naming for condition, proposal in proposals.items() if proposal}
+    raise UnreadHostsError(f"{path}: {reason}", by_host, conventions)
 
 
 def _probable_host(path: Path) -> str:
@@ -258,7 +269,8 @@ def _document(
     rendered_mark = _OURS.search(content)
     if release is None and rendered_mark is None:
         raise InputError(
-            f"{path}: the file does not show the release of its broker: add --release {host}=RELEASE, such as 5.18.3"
+            f"{path}: the file does not show the release of its broker: add --release RELEASE for all hosts, or "
+            f"--release {host}=RELEASE for this one, such as 5.18.3"
         )
     return AdoptedDocument(
         host=host,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,16 +13,11 @@ from activemq_fleet import InputError
 from activemq_fleet.atomic_files import paths_in, write_tree
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option, output_option
-from activemq_fleet.cli.printing import command_line, counted, echo, shorten_list, warn
+from activemq_fleet.cli.printing import command_line, counted, echo, given_options, warn
 from activemq_fleet.naming import DEFAULT_PATTERN
 
 if TYPE_CHECKING:
     from activemq_fleet.adopt import Adoption
-
-_Key = tuple[str, str, str | None, str | None]
-"""Path, direction, original and rendered value of a difference."""
-_LONGEST = 400
-_LONGEST_ADDITION = 100
 
 
 @click.command("adopt")
@@ -87,26 +81,32 @@ def command(
     import json
 
     from activemq_fleet import adopt_files
+    from activemq_fleet.adopt import UnreadHostsError
     from activemq_fleet.cli.fleet_checks import schema_of
 
     check_inventory(output)
-    with ACTIVITY.during("Reading the files"):
-        adopted = adopt_files(
-            files,
-            releases=releases,
-            addresses=addresses,
-            properties=properties,
-            shared_stores=shared,
-            naming_pattern=naming_pattern,
-            naming_parity=naming_parity,
-            node=node,
-            schema_of=schema_of,
-            warn=warn,
-        )
+    try:
+        with ACTIVITY.during("Reading the files"):
+            adopted = adopt_files(
+                files,
+                releases=releases,
+                addresses=addresses,
+                properties=properties,
+                shared_stores=shared,
+                naming_pattern=naming_pattern,
+                naming_parity=naming_parity,
+                node=node,
+                schema_of=schema_of,
+                warn=warn,
+            )
+    except UnreadHostsError as error:
+        options = given_options(without=("naming_pattern", "naming_parity", "node"))
+        placeholder = [] if releases else ["--release", "RELEASE"]
+        raise InputError(error.text_with_commands([*placeholder, *options])) from None
     write_tree(output, adopted.files, check_target=check_inventory)
     if form == "json":
         echo(json.dumps([asdict(difference) for difference in adopted.differences], indent=2))
-        for line in (*_to_do(output, adopted), *_files_read(adopted), f"Next: {command_line('check', output)}"):
+        for line in (*_to_do(output, adopted), *_files_read(adopted), f"Next: {command_line('check', '-i', output)}"):
             echo(line, err=True)
     else:
         echo("\n".join(_as_text(output, adopted)))
@@ -133,72 +133,13 @@ def check_inventory(directory: Path) -> None:
 
 def _as_text(output: Path, adopted: Adoption) -> Iterator[str]:
     """Yield the lines of the report: first what the operator must act on, last what needs no action."""
-    number = len(adopted.fleet.brokers)
-    yield f"{output}: {counted(number, 'host')}, {counted(len(adopted.files), 'file')}"
+    from activemq_fleet.adopt import describe_differences
+
+    yield f"{output}: {counted(len(adopted.fleet.brokers), 'host')}, {counted(len(adopted.files), 'file')}"
     yield from _to_do(output, adopted)
-    by_difference: dict[_Key, list[str]] = defaultdict(list)
-    for difference in adopted.differences:
-        key = difference.path, difference.direction, difference.original, difference.rendered
-        by_difference[key].append(difference.host)
-    changes = {key: hosts for key, hosts in by_difference.items() if key[1] != "rendered adds"}
-    additions = {key: hosts for key, hosts in by_difference.items() if key not in changes}
-    limits = dict(_replaced_limits(changes, additions))
-    for limit, (_, replaced_by) in limits.items():
-        del changes[limit]
-        for addition in replaced_by:
-            del additions[addition]
-    if not by_difference:
-        yield "It renders the same documents."
-    elif changes or limits:
-        number_of_places = counted(len(changes) + len(limits), "place")
-        yield f"The rendered files differ from the original files in {number_of_places}:"
-    for (path, *_), (text, _) in limits.items():
-        yield f"\n{path}: {text}"
-    for (path, direction, original, rendered), hosts in changes.items():
-        yield f"\n{path}: {direction}"
-        yield f"    hosts:    {shorten_list(hosts)}"
-        if original is not None:
-            yield f"    original: {_short(original)}"
-        if rendered is not None:
-            yield f"    rendered: {_short(rendered)}"
-    if additions:
-        yield "" if changes or limits else "The rendered files keep everything that the original files contain."
-        yield from _additions_as_text(additions, number)
+    yield from describe_differences(adopted)
     yield from _files_read(adopted)
-    yield f"Next: {command_line('check', output)}"
-
-
-def _replaced_limits(
-    changes: Mapping[_Key, list[str]], additions: Mapping[_Key, list[str]]
-) -> Iterator[tuple[_Key, tuple[str, tuple[_Key, _Key]]]]:
-    """Yield each limit that is written as a percentage of a total, the line for it, and the two additions."""
-    by_path = {key[0]: key for key in additions}
-    for key in changes:
-        path, direction, original, _ = key
-        element = path.removesuffix("/@limit")
-        percent, total = (by_path.get(f"{element}/@{name}") for name in ("percentLimit", "total"))
-        if direction != "rendered lacks" or element == path or percent is None or total is None:
-            continue
-        if changes[key] == additions[percent] == additions[total]:
-            line = f"limit {original} becomes percentLimit {percent[3]} of total {total[3]} (C012)"
-            yield key, (line, (percent, total))
-
-
-def _additions_as_text(additions: Mapping[_Key, list[str]], number: int) -> Iterator[str]:
-    """Yield the additions that change how a broker behaves, each with its effect, and a line with all others."""
-    from activemq_fleet.adopt import effect_of_addition
-
-    effects = {key: effect for key in additions if (effect := effect_of_addition(key[0], key[3] or ""))}
-    if effects:
-        yield f"{counted(len(effects), 'addition')} of the rendered files change how a broker behaves:"
-    for key, effect in effects.items():
-        path, _, _, rendered = key
-        hosts = additions[key]
-        of = f" ({shorten_list(hosts)})" if len(hosts) < number else ""
-        yield f"    {path}{of}: {_short(rendered or '', _LONGEST_ADDITION)}: {effect}"
-    others = [key[0].removeprefix("beans/") for key in additions if key not in effects]
-    if others:
-        yield f"{counted(len(others), 'other addition')}, with no known effect on clients: {', '.join(others)}"
+    yield f"Next: {command_line('check', '-i', output)}"
 
 
 def _to_do(output: Path, adopted: Adoption) -> Iterator[str]:
@@ -215,8 +156,3 @@ def _files_read(adopted: Adoption) -> Iterator[str]:
 
 def _printable(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text)
-
-
-def _short(text: str, longest: int = _LONGEST) -> str:
-    flat = _printable(text)
-    return flat if len(flat) <= longest else f"{flat[:longest]}…"

@@ -170,7 +170,7 @@ def report_on_fleet(inventory: InventoryOptions, select: Sequence[str], ignore: 
         verb = "is" if len(fleet.unread) == 1 else "are"
         unread = (
             f"{counted(len(fleet.unread), 'host')} {verb} not read as {'a broker' if verb == 'is' else 'brokers'}: "
-            f"{shorten_list(fleet.unread)} ({command_line('names', *inventory.sources)} shows why)"
+            f"{shorten_list(fleet.unread)} ({command_line('names', *inventory.to_words())} shows why)"
         )
         fleet = replace(fleet, warnings=(*fleet.warnings, unread))
     print_warnings(fleet)

@@ -54,7 +54,7 @@ def command(hosts: tuple[str, ...], release: str, output: Path, archive: Path | 
         f"To change the pair or node of a host above, set activemq_pair and activemq_node of the host in "
         f"{output / 'hosts.yml'}, or remove {output} and run init with HOST,HOST for each pair."
     )
-    echo(f"{output}: {counted(len(inventory.files), 'file')}. Next: {command_line('check', output)}")
+    echo(f"{output}: {counted(len(inventory.files), 'file')}. Next: {command_line('check', '-i', output)}")
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import click
 
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.drill import drill_command
-from activemq_fleet.cli.lab_options import existing_lab_options, interruptible, lab_options
+from activemq_fleet.cli.lab_options import existing_lab_options, interruptible, lab_command, lab_options
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import counted, echo, echo_to_stderr, print_table, warn
 
@@ -79,8 +80,8 @@ def up_command(
         if prometheus:
             echo_to_stderr(f"Prometheus: {lab.monitoring.url()}  Alertmanager: {lab.monitoring.url('alertmanager')}")
         if not foreground:
-            where = lab.directory
-            echo_to_stderr(f"the lab is in {where}; after `activemq-fleet lab down`, remove it with: rm -r {where}")
+            removal = shlex.join(["rm", "-r", str(lab.directory)])
+            echo_to_stderr(f"the lab is in {lab.directory}; after `{lab_command('down')}`, remove it with: {removal}")
             return
         try:
             echo_to_stderr("the fleet runs; press Ctrl-C to stop it")
@@ -95,7 +96,8 @@ def down_command(lab: Lab) -> None:
     """Stop every process of the lab and release its addresses. Stores and logs are kept."""
     echo(f"{counted(lab.down(), 'broker')} stopped")
     if lab.exists:
-        echo_to_stderr(f"stores and logs are kept in {lab.directory}; remove them with: rm -r {lab.directory}")
+        removal = shlex.join(["rm", "-r", str(lab.directory)])
+        echo_to_stderr(f"stores and logs are kept in {lab.directory}; remove them with: {removal}")
     else:
         warn(f"there is no lab in {lab.directory}: set --dir to its directory, or -i to the inventory of `lab up`")
 

@@ -13,7 +13,7 @@ import click
 
 from activemq_fleet import InputError
 from activemq_fleet.cli.options import Decorator, InventoryOptions, inventory_options, options_as_argument
-from activemq_fleet.cli.printing import echo_to_stderr
+from activemq_fleet.cli.printing import command_line, echo_to_stderr, given_options
 from activemq_fleet.install_hint import install_hint
 
 if TYPE_CHECKING:
@@ -57,6 +57,14 @@ lab_options = _lab_options(inventory_required=True)
 """Adds the options of the inventory and ``--dir``; the command gets the lab that they name as ``lab``."""
 existing_lab_options = _lab_options(inventory_required=False)
 """The same for commands that read no inventory: ``--dir`` is enough."""
+
+
+_LAB_PARAMETERS = ("sources", "extra_vars", "vault_ids", "vault_password_files", "directory")
+
+
+def lab_command(name: str) -> str:
+    """Return the command line that runs a command of ``lab`` for the lab that the user's options choose."""
+    return command_line("lab", name, *given_options(_LAB_PARAMETERS))
 
 
 @contextmanager

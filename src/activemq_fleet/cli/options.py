@@ -74,6 +74,16 @@ class InventoryOptions:
         """Return whether an inventory was named."""
         return bool(self.sources)
 
+    def to_words(self) -> list[str]:
+        """Return the options as the words of a command line."""
+        options = {
+            "-i": self.sources,
+            "-e": self.extra_vars,
+            "--vault-id": self.vault_ids,
+            "--vault-password-file": self.vault_password_files,
+        }
+        return [word for name, values in options.items() for value in values for word in (name, value)]
+
     @property
     def prompts(self) -> bool:
         """Whether Ansible prompts for a password of a vault while it reads the inventory."""

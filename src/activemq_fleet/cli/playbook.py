@@ -30,13 +30,8 @@ def run_playbook(
     ``more`` are further arguments for ansible-playbook. Raises InputError where there is no ansible-playbook.
     """
     command = [_program(), f"activemq.fleet.{name}", *more]
-    for option, values in (
-        ("-i", inventory.sources),
-        ("-e", (*inventory.extra_vars, *(f"{key}={value}" for key, value in variables.items()))),
-        ("--vault-id", inventory.vault_ids),
-        ("--vault-password-file", inventory.vault_password_files),
-    ):
-        command += [word for value in values for word in (option, value)]
+    command += inventory.to_words()
+    command += [word for key, value in variables.items() for word in ("-e", f"{key}={value}")]
     paths = [*collections_path(), *filter(None, [os.environ.get("ANSIBLE_COLLECTIONS_PATH")])]
     environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_RETRY_FILES_ENABLED": "0"}
     if paths:

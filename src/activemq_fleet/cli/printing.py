@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.terminal import UNFOLDED_WIDTH, text_of
@@ -20,6 +21,7 @@ __all__ = [
     "counted",
     "echo",
     "echo_to_stderr",
+    "given_options",
     "print_table",
     "printable",
     "printable_json",
@@ -46,10 +48,38 @@ def warn(text: str) -> None:
     echo_to_stderr(f"warning: {' '.join(text.split())}")
 
 
-def command_line(name: str, *inventories: str | Path) -> str:
-    """Return the command line that runs a command of activemq-fleet with inventories."""
-    options = (word for inventory in inventories for word in ("-i", str(inventory)))
-    return shlex.join(["activemq-fleet", name, *options])
+def command_line(*words: str | Path) -> str:
+    """Return the command line that runs activemq-fleet with these words, quoted for a shell."""
+    return shlex.join(["activemq-fleet", *map(str, words)])
+
+
+def given_options(names: Iterable[str] = (), *, without: Iterable[str] = ()) -> list[str]:
+    """Return the options with which the user runs the current command, as words for a suggested command line.
+
+    ``names`` are the parameters to repeat (default: all) and ``without`` those to leave out. An option whose value
+    comes from the environment or from a configuration file applies to the suggested command, too, and is not repeated.
+    """
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return []
+    chosen, excluded = set(names), set(without)
+    return [
+        word
+        for parameter in context.command.params
+        if isinstance(parameter, click.Option) and parameter.name and parameter.name not in excluded
+        if parameter.name in chosen or not chosen
+        if context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+        for word in _words_of(parameter, context.params[parameter.name])
+    ]
+
+
+def _words_of(option: click.Option, value: object) -> Iterator[str]:
+    """Yield the words that give an option its value: the shortest name, and the value unless it is a flag."""
+    if option.is_flag:
+        yield (option.opts if value else option.secondary_opts)[0]
+        return
+    for text in value if isinstance(value, tuple) else (value,):
+        yield from (min(option.opts, key=len), str(text))
 
 
 def table_text(

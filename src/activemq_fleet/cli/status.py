@@ -19,7 +19,15 @@ from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
-from activemq_fleet.cli.printing import echo, echo_to_stderr, printable, printable_json, split_lines, table_text
+from activemq_fleet.cli.printing import (
+    command_line,
+    echo,
+    echo_to_stderr,
+    printable,
+    printable_json,
+    split_lines,
+    table_text,
+)
 from activemq_fleet.cli.terminal import output_width, print_long, wrapped
 from activemq_fleet.node.foreign_data import parse_json
 
@@ -134,8 +142,8 @@ def _hint_at_lab(question: _Question) -> None:
 
     inventory = question.inventory.or_configured()
     if has_running_process(layout_for(inventory.sources)):
-        options = " ".join(f"-i {shlex.quote(source)}" for source in inventory.sources)
-        echo_to_stderr(f"a lab of this inventory runs: `activemq-fleet lab status {options}` shows its brokers")
+        command = command_line("lab", "status", *inventory.to_words())
+        echo_to_stderr(f"a lab of this inventory runs: `{command}` shows its brokers")
 
 
 def _gatherer(question: _Question) -> Callable[[], FleetStatus]:

@@ -114,7 +114,7 @@ class Hosts:
             except (OSError, ParseError) as error:
                 raise LabError(
                     f"{broker.host}: the activemq.xml of installed version {version} cannot be read: {error}; run "
-                    "`activemq-fleet lab down` and `lab up`, which installs it again"
+                    "`lab down` and `lab up` for this lab, which installs it again"
                 ) from None
         return self._configurations[key]
 
@@ -188,7 +188,9 @@ class Hosts:
         """
         version = self.installed_version(broker)
         if version is None:
-            raise LabError(f"{broker.host}: this broker is not installed in the lab: run `activemq-fleet lab up`")
+            raise LabError(
+                f"{broker.host}: this broker is not installed in the lab: run `lab up` for this lab, which installs it"
+            )
         # A pure slave's command dials its master's name, which only the lab's JVMs can resolve: Startup waits for it.
         if not broker.profile.replicates:
             for before in service.commands_before_start(broker):

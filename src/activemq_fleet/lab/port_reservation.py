@@ -61,8 +61,8 @@ class PortReservations:
             )
             if choice is None:
                 raise LabError(
-                    f"all {LAST - FIRST + 1} blocks of loopback addresses are used by labs: stop one lab with "
-                    "`activemq-fleet lab down`"
+                    f"all {LAST - FIRST + 1} blocks of loopback addresses are used by labs: stop one lab by "
+                    "`lab down` with its options"
                 )
             if held is not None and held != choice:
                 self._clear(held)

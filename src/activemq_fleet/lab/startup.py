@@ -186,8 +186,8 @@ def check_pair(hosts: Hosts, pair: Pair) -> None:
     if alive or any(story.promoted or story.lost_slave for story in stories):
         raise LabError(
             f"pair {pair.name} cannot be started, because the stores of its nodes may differ after a failover: run the "
-            "playbook resync for the pair, or start with empty stores (`activemq-fleet lab down`, then "
-            "`activemq-fleet lab up --fresh`)"
+            "playbook resync for the pair, or stop this lab (`lab down`) and start it with empty stores (`lab up "
+            "--fresh`)"
         )
 
 

@@ -61,7 +61,7 @@ def load_existing(layout: LabLayout) -> LabState:
     """Return the state stored in a lab's directory. Raises LabError where there is none, or one of another version."""
     state = load(layout)
     if state is None:
-        raise LabError(f"there is no lab in {layout.directory}: start one with `activemq-fleet lab up`")
+        raise LabError(f"there is no lab in {layout.directory}: start one by `lab up` with the same options")
     return state
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from activemq_fleet.cli import fleet_checks as shared
 from activemq_fleet.cli.main import main
@@ -135,8 +136,7 @@ class TestWhatItWrites:
         error = capsys.readouterr().err
 
         words = shlex.split(error.rpartition(", run: activemq-fleet ")[2])
-        assert words[-2:] == ["-o", "inventory"]
-        assert main([*words[:-1], str(tmp_path / "inventory")]) == 0
+        assert main(words) == 0
 
         fleet = load_fleet([str(tmp_path / "inventory")])
         assert [broker.host for broker in fleet.brokers] == list(hosts)
@@ -150,9 +150,40 @@ class TestWhatItWrites:
         assert run(tmp_path / "collected", "--release", "5.18.3", "-o", tmp_path / "inventory") == 2
 
         words = shlex.split(capsys.readouterr().err.rpartition(", run: activemq-fleet ")[2])
-        assert main([*words[:-1], str(tmp_path / "inventory")]) == 0
+        assert main(words) == 0
         fleet = load_fleet([str(tmp_path / "inventory")])
         assert [broker.host for broker in fleet.brokers] == ["north", "south"]
+
+    def test_command_line_of_the_error_repeats_each_option(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
+        values = tmp_path / "some values"
+        values.write_text("NAME=value\n")
+        options = ["--release", "broker1=5.18.3", "--address", "broker1=10.0.0.1", "--shared-store", "p"]
+        options += ["--properties", str(values), "--format", "json"]
+        assert run(f"broker1={hand}", *options, "--node", "z", "-o", tmp_path / "an inventory") == 2
+
+        words = shlex.split(capsys.readouterr().err.rpartition(", run: activemq-fleet ")[2])
+        assert words[:2] == ["adopt", f"broker1={hand}"]
+        given = list(zip(words[2::2], words[3::2], strict=True))
+        for option, value in zip(options[::2], options[1::2], strict=True):
+            assert (option, value) in given
+        assert ("-o", str(tmp_path / "an inventory")) in given
+        assert [value for option, value in given if option == "--node"] == ["a"]
+
+    def test_command_line_of_the_error_has_a_placeholder_for_the_release(
+        self, hand: Path, tmp_path: Path, capsys: Any
+    ) -> None:
+        assert run(f"broker1={hand}", "-o", tmp_path / "i") == 2
+
+        assert capsys.readouterr().err.rstrip().endswith(f"--release RELEASE -o {tmp_path / 'i'}")
+
+    def test_pattern_for_any_name_reads_no_usual_directory(self, tmp_path: Path) -> None:
+        for host in ("alpha", "beta"):
+            (tmp_path / "files" / host / "conf").mkdir(parents=True)
+            (tmp_path / "files" / host / "conf/activemq.xml").write_bytes(HAND)
+        options = ("--release", "5.18.3", "--naming-pattern", r"^(?P<pair>(?P<group>[^.]+))$", "--node", "a")
+
+        assert run(tmp_path / "files", *options, "-o", tmp_path / "i") == 0
+        assert [broker.host for broker in load_fleet([str(tmp_path / "i")]).brokers] == ["alpha", "beta"]
 
     def test_single_brokers_are_not_noted_as_nodes_of_a_pair(self, tmp_path: Path, capsys: Any) -> None:
         store = '<persistenceAdapter><kahaDB directory="/data/kahadb"/></persistenceAdapter>'
@@ -208,8 +239,20 @@ class TestWhatItPrints:
 
         out = capsys.readouterr().out
         assert out.count("beans/broker/@vmConnectorURI: rendered lacks") == 1
-        assert out.count("broker/@id,") == 1
-        assert "o-mq1-a, o-mq2-a, o-mq3-a and 1 more" in out
+        assert out.count("broker/@id\n") == 1
+        assert "    hosts:    all 4 hosts" in out
+        assert "and 1 more" not in out.partition("The rendered files differ")[2]
+
+    def test_text_lists_all_hosts_of_a_difference(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
+        hand.write_bytes(document("", brokerName="hand", vmConnectorURI="vm://${x}"))
+        files = [f"o-mq{number}-a={hand}" for number in range(1, 6)]
+        other = tmp_path / "other.xml"
+        other.write_bytes(HAND)
+        run(*files, f"o-mq6-a={other}", "--release", "5.18.3", "-o", tmp_path / "i")
+
+        lines = capsys.readouterr().out.splitlines()
+        position = lines.index("beans/broker/@vmConnectorURI: rendered lacks")
+        assert lines[position + 1] == "    hosts:    o-mq1-a, o-mq2-a, o-mq3-a, o-mq4-a, o-mq5-a"
 
     def test_text_begins_with_losses_and_ends_with_additions(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
         hand.write_bytes(document("", brokerName="hand", vmConnectorURI="vm://${x}"))
@@ -236,10 +279,24 @@ class TestWhatItPrints:
         run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i")
 
         lines = capsys.readouterr().out.splitlines()
-        effects = [line.rpartition(": ")[2] for line in lines if line.startswith("    beans/broker")]
-        assert "JMX no longer listens on port 1099" in effects
+        effects = [line.partition(":")[2].strip() for line in lines if line.startswith("    effect:")]
         assert "the broker stops if the disk is full" in effects
-        assert sum("other addition" in line and "broker/@id" in line for line in lines) == 1
+        others = lines[next(n for n, line in enumerate(lines) if "other additions" in line) :]
+        assert "    broker/@id" in others
+
+    def test_addition_names_the_variable_that_undoes_it(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
+        run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i")
+
+        lines = capsys.readouterr().out.splitlines()
+        undos = [line.partition("undo:")[2].strip() for line in lines if line.lstrip().startswith("undo:")]
+        effects = [position for position, line in enumerate(lines) if line.startswith("    effect:")]
+        assert len(effects) > 3
+        assert all(lines[position + 1].startswith("    undo:") for position in effects)
+        possible = [undo for undo in undos if not undo.startswith("not possible: ")]
+        variables = [yaml.safe_load(part) for undo in possible for part in undo.split("; ")]
+        assert {"activemq_broker_attributes": {"schedulePeriodForDiskUsageCheck": 0}} in variables
+        policy = {"destination": ">", "kind": "topic", "topic_prefetch": 32766}
+        assert {"activemq_destination_policies": [policy]} in variables
 
     def test_report_ends_with_the_next_command(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
         run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "an inventory")
@@ -336,7 +393,7 @@ class TestWhatItRefuses:
         ("arguments", "said"),
         [
             (["{hand}", "--release", "5.18.3"], "its path does not show its host, because no part of it"),
-            (["o-mq1-a={hand}"], "does not show the release of its broker: add --release o-mq1-a="),
+            (["o-mq1-a={hand}"], "--release o-mq1-a=RELEASE for this one"),
             (["o-mq1-a={hand}", "--release", "9.9.9"], "is not known"),
             (["o-mq1-a={hand}", "--release", "o-mq2-a=5.5.1"], "no file of the host o-mq2-a was given"),
             (["shop={hand}", "--release", "5.18.3"], "its host shop does not match"),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import grp
 import os
+import shlex
 import stat
 
 from ..files.untrusted_paths import account_name
@@ -58,11 +59,12 @@ def _permitted(status: os.stat_result, account: SystemAccount) -> int:
 def _describe(path: str, status: os.stat_result, account: SystemAccount, is_last: bool) -> str:
     group, mode = _group_name(account.gid), stat.S_IMODE(status.st_mode)
     owner = f"{account_name(status.st_uid)}:{_group_name(status.st_gid)}"
-    fix = f"run chmod a+x {path}"
+    fix = f"run chmod a+x {shlex.quote(path)}"
     if is_last:
         usable = "750" if stat.S_ISDIR(status.st_mode) else "640"
         user = account.name if " " not in account.name else account.uid
-        fix = f"run chown {user}:{group} {path} and chmod {usable} {path}"
+        new_owner, file = shlex.quote(f"{user}:{group}"), shlex.quote(path)
+        fix = f"run chown {new_owner} {file} and chmod {usable} {file}"
     return f"{path} belongs to {owner} (mode {mode:04o}), and the broker runs as {account.name}: {fix}"
 
 

@@ -1,0 +1,234 @@
+"""Describe what rendered files add to original ones: the effect on the broker, and the variables that undo it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from lxml import etree
+
+from activemq_fleet.adopt.xml_diff import Difference
+from activemq_fleet.schema import xml_parser
+from activemq_fleet.topology import Broker
+
+
+@dataclass(frozen=True, slots=True)
+class AdditionAdvice:
+    """What an addition changes and how to undo it.
+
+    ``effect`` is None for an addition without a known effect on the broker and its clients. ``variables`` are those
+    that undo it, without their prefix; where none does, ``reason`` states why.
+    """
+
+    effect: str | None
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _AdditionKind:
+    """A kind of additions: the end of their paths, a part of the rendered value, and the advice about them."""
+
+    place: str
+    advice: AdditionAdvice
+    value: str = ""
+    effect_where: Callable[[Broker], bool] = lambda _broker: True
+    """Returns whether the addition has its effect on a broker."""
+
+    def fits(self, path: str, rendered: str) -> bool:
+        """Return whether an addition is of this kind."""
+        return self.value in rendered and re.search(f"/(?:{self.place})$", path) is not None
+
+
+def _kind(
+    place: str,
+    effect: str | None = None,
+    *,
+    value: str = "",
+    reason: str = "",
+    effect_where: Callable[[Broker], bool] = lambda _broker: True,
+    **variables: Any,
+) -> _AdditionKind:
+    return _AdditionKind(place, AdditionAdvice(effect, variables, reason), value, effect_where)
+
+
+_JMX = "JMX no longer listens on port 1099"
+_STATES_DEFAULT = "the rendered file states the default of the release"
+_NEEDS_CREDENTIALS = "the bean reads the passwords of the inventory from credentials.properties"
+_NEEDS_LOCK = "the nodes of a pair need a lock on their shared store"
+_FULL_DISK = '<ioExceptionHandler><defaultIOExceptionHandler ignoreNoSpaceErrors="true"/></ioExceptionHandler>'
+
+
+_WITHOUT_EFFECT = AdditionAdvice(None, reason="it has no effect on this broker and release")
+
+
+def _opens_jmx(broker: Broker) -> bool:
+    """Return whether a broker without a managementContext listens for JMX."""
+    return not broker.release.within("5.15.0") and broker.settings.broker_attributes.get("useJmx") != "false"
+
+
+# Defaults of releases: the fields of the classes in the release tags, and BrokerService.getSystemUsage.
+_KINDS = (
+    _kind(
+        "managementContext|@createConnector",
+        _JMX,
+        value="false",
+        effect_where=_opens_jmx,
+        jmx={"port": 1099},
+    ),
+    _kind("@createConnector|@connectorPort", reason=f"{_STATES_DEFAULT}; without activemq_jmx, JMX does not listen"),
+    _kind(
+        r"networkConnector(?:\[.*\])?/@decreaseNetworkConsumerPriority",
+        "local consumers get messages before bridges do, which is the default from 5.18 on",
+        value="true",
+        effect_where=lambda broker: not broker.release.decreases_network_priority,
+        network_attributes={"decreaseNetworkConsumerPriority": False},
+    ),
+    _kind(r"networkConnector(?:\[.*\])?/@\w+", reason=_STATES_DEFAULT),
+    _kind(
+        "@networkConnectorStartAsync",
+        "the broker starts without waiting for its links",
+        effect_where=lambda broker: broker.networked,
+        broker_attributes={"networkConnectorStartAsync": False},
+    ),
+    _kind(
+        "@schedulePeriodForDiskUsageCheck",
+        "the broker checks the free disk space regularly",
+        broker_attributes={"schedulePeriodForDiskUsageCheck": 0},
+    ),
+    _kind("@diskUsageCheckRegrowThreshold", broker_attributes={"diskUsageCheckRegrowThreshold": 0}),
+    _kind(
+        "@schedulePeriodForDestinationPurge",
+        "the broker removes the destinations whose policies have gcInactiveDestinations",
+        broker_attributes={"schedulePeriodForDestinationPurge": 0},
+    ),
+    _kind("@useVirtualTopics", reason="without it, the rendered file would list the virtual topic VirtualTopic.>"),
+    _kind(
+        "@brokerName",
+        "the broker has the name of its host, and not localhost, which is the default",
+        broker_name="localhost",
+    ),
+    _kind("broker/@dataDirectory", "the broker keeps its data below activemq_base", reason="activemq_base moves it"),
+    _kind("broker/@id", reason="the web console refers to the broker by it"),
+    _kind(
+        "ioExceptionHandler",
+        "the broker stops if the disk is full",
+        value='ignoreNoSpaceErrors="false"',
+        xml_fragments=[{"xml": _FULL_DISK}],
+    ),
+    _kind(
+        "ioExceptionHandler",
+        "the broker handles errors of its store differently",
+        reason="a broker must stop when it cannot write; activemq_xml_fragments can replace the handler",
+    ),
+    _kind("kahaDB/@lockKeepAlivePeriod", reason=f"{_NEEDS_LOCK}; activemq_lock_keepalive_interval sets the interval"),
+    _kind("locker", reason=f"{_NEEDS_LOCK}; activemq_lock_acquire_interval sets the interval"),
+    _kind("@stopOnError", reason="a node that loses the lock on the store must stop"),
+    _kind(
+        "persistenceAdapter",
+        "the store is in the directory of a rendered broker, and not in the default directory of the release",
+        reason="activemq_store_directory sets the directory that has the messages",
+    ),
+    _kind(
+        "systemUsage",
+        "producers wait at other limits of memory, store and temporary store",
+        store_limit="100 gb",
+        temp_limit="50 gb",
+        memory_limit="1 gb",
+    ),
+    _kind("storeUsage", "producers wait when the store reaches the limit", store_limit="100 gb"),
+    _kind("tempUsage", "producers wait when the temporary store reaches the limit", temp_limit="50 gb"),
+    _kind(
+        r"memoryUsage(?:/@limit)?",
+        "producers wait when messages take this memory",
+        reason="without a limit, messages can fill the heap; activemq_memory_limit sets the limit",
+    ),
+    _kind(r"storeUsage/@(?:total|percentLimit)", reason="a broker raises only a limit in percent again (C012)"),
+    _kind(
+        r"authenticationUser\[@username='activemq-probe'\]",
+        reason="`status` and the playbooks log in with this account to check that the broker serves clients",
+    ),
+    _kind(r"authorizationEntry\[.*\]/@\w+", reason="an empty right is the same as a missing right"),
+    _kind("users", reason="the element is empty: the file has no accounts"),
+    _kind(
+        "@userName|@password",
+        "the bridge logs in",
+        reason="activemq_network_username and activemq_network_password are set for all links",
+    ),
+    _kind(
+        "plugins.*",
+        "the broker checks or changes what clients do",
+        reason="the variable that renders the plugin is in the inventory: remove it",
+    ),
+    _kind(
+        "shutdownHooks",
+        reason="the web console frees its port by it; activemq_console: false removes the console",
+    ),
+    _kind(r"bean\[.*logQuery.*\]|bean", value="logQuery", log_query=False),
+    _kind(r"bean(?:\[.*\])?(?:/.*)?|property-placeholder/.*", reason=_NEEDS_CREDENTIALS),
+    _kind(r"transportConnector(?:\[.*\])?/@name", reason="the inventory names each connector"),
+    _kind("@xsi:schemaLocation", reason="the broker finds the schema of the element by it"),
+)
+
+_POLICY_ADDITIONS: Mapping[str, tuple[Mapping[str, Any], str]] = MappingProxyType(
+    {
+        "topicPrefetch": (
+            {"topic_prefetch": 32766},
+            "a topic consumer prefetches fewer messages than the default of 32,766",
+        ),
+        "networkBridgeFilterFactory": (
+            {"network_bridge_filter_factory": {"replay_when_no_consumers": False}},
+            "a message can return to the broker that it came from if it has no consumer here",
+        ),
+        "enableAudit": ({"enable_audit": True}, "the queue accepts a message with the id of an earlier one"),
+        "pendingDurableSubscriberPolicy": (
+            {"pending_durable_subscriber_policy": {"type": "store", "use_cache": True}},
+            "messages for durable subscribers come from the store without a cache",
+        ),
+    }
+)
+"""What rendered policies add: the keys of ``activemq_destination_policies`` that undo it, and the effect."""
+_POLICY_ENTRY = re.compile(r"policyEntry\[@(queue|topic)='([^']*)'\](?:/@?(\w+))?$")
+
+
+def advise_on_addition(difference: Difference, broker: Broker) -> AdditionAdvice:
+    """Return the effect of what a rendered file adds, and the variables that undo it."""
+    rendered = difference.rendered or ""
+    policies = list(_added_policies(difference.path, rendered))
+    if policies:
+        return _policy_advice(policies)
+    for kind in _KINDS:
+        if kind.fits(difference.path, rendered):
+            return kind.advice if kind.effect_where(broker) else _WITHOUT_EFFECT
+    return AdditionAdvice(None, reason="no variable removes it; activemq_xml_fragments can set other values")
+
+
+def _added_policies(path: str, rendered: str) -> Iterator[tuple[str, str, set[str]]]:
+    """Yield kind, destination and additions of each policy to which a difference adds something of a default."""
+    entry = _POLICY_ENTRY.search(path)
+    if entry and entry[3]:
+        additions = {entry[3]} & _POLICY_ADDITIONS.keys()
+        if additions:
+            yield entry[1], entry[2], additions
+    elif entry or re.search(r"/destinationPolicy(?:\[.*\])?$", path):
+        for node in etree.fromstring(rendered.encode(), xml_parser()).iter(etree.Element):
+            names = {*map(str, node.keys()), *(etree.QName(child).localname for child in node)}
+            for kind in {"queue", "topic"} & names & set(map(str, node.keys())):
+                if etree.QName(node).localname == "policyEntry" and names & _POLICY_ADDITIONS.keys():
+                    yield kind, str(node.get(kind)), names & _POLICY_ADDITIONS.keys()
+
+
+def _policy_advice(policies: list[tuple[str, str, set[str]]]) -> AdditionAdvice:
+    values: list[dict[str, Any]] = []
+    effects: dict[str, None] = {}
+    for kind, destination, names in policies:
+        value: dict[str, Any] = {"destination": destination, "kind": kind}
+        for name, (keys, effect) in _POLICY_ADDITIONS.items():
+            if name in names:
+                value |= keys
+                effects[effect] = None
+        values.append(value)
+    return AdditionAdvice("; ".join(effects), {"destination_policies": values})

@@ -1,0 +1,134 @@
+"""Group the differences of all hosts, so that a report lists equal differences once with their hosts."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from activemq_fleet.adopt.addition_advice import AdditionAdvice, advise_on_addition
+from activemq_fleet.adopt.xml_diff import Difference
+from activemq_fleet.topology import Fleet
+
+ADDITION, OMISSION = "rendered adds", "rendered lacks"
+_IDENTITY = re.compile(r"='[^']*'\]|\[[0-9]+\]")
+_REFERENCE = re.compile(r"\$\{activemq\.[^}]*\}")
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceGroup:
+    """Equal differences at one or more paths: ``hosts`` are those of each path, ``rendered`` all rendered values."""
+
+    hosts: Mapping[str, tuple[str, ...]]
+    direction: str
+    original: str | None
+    rendered: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AdditionGroup:
+    """Equal additions at one or more paths, with their common effect and the variables that undo all of them."""
+
+    hosts: Mapping[str, tuple[str, ...]]
+    rendered: str
+    advice: AdditionAdvice
+
+
+@dataclass(frozen=True, slots=True)
+class LimitReplacement:
+    """A limit that a rendered file has as a percentage of a total."""
+
+    host: str
+    path: str
+    limit: str
+    percent: str
+    total: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: limit {self.limit} becomes percentLimit {self.percent} of total {self.total} (C012)"
+
+
+def limit_replacements(differences: Iterable[Difference]) -> list[LimitReplacement]:
+    """Return the limits that rendered files have as percentages; each consists of three differences of one host."""
+    by_place = {(difference.host, difference.path): difference for difference in differences}
+    replacements = []
+    for (host, path), difference in by_place.items():
+        element, _, attribute = path.rpartition("/@")
+        percent, total = (by_place.get((host, f"{element}/@{name}")) for name in ("percentLimit", "total"))
+        if attribute != "limit" or difference.direction != OMISSION or percent is None or total is None:
+            continue
+        values = difference.original, percent.rendered, total.rendered
+        replacements.append(LimitReplacement(host, path, *(value or "" for value in values)))
+    return replacements
+
+
+def without_replaced_limits(
+    differences: Iterable[Difference], replacements: Iterable[LimitReplacement]
+) -> list[Difference]:
+    """Return the differences that are no part of a replaced limit."""
+    parts = {
+        (replacement.host, replacement.path.removesuffix("limit") + name)
+        for replacement in replacements
+        for name in ("limit", "percentLimit", "total")
+    }
+    return [difference for difference in differences if (difference.host, difference.path) not in parts]
+
+
+def group_changes(differences: Iterable[Difference]) -> list[DifferenceGroup]:
+    """Return the omissions and changed values; those of one kind are one group, whatever names their paths contain."""
+    groups: dict[tuple[str, ...], list[Difference]] = defaultdict(list)
+    for difference in differences:
+        if difference.direction != ADDITION:
+            rendered = _REFERENCE.sub("${}", difference.rendered or "")
+            key = _IDENTITY.sub("]", difference.path), difference.direction, difference.original or "", rendered
+            groups[key].append(difference)
+    return [
+        DifferenceGroup(
+            _hosts_by_path(group),
+            group[0].direction,
+            group[0].original,
+            tuple(dict.fromkeys(member.rendered for member in group if member.rendered is not None)),
+        )
+        for group in groups.values()
+    ]
+
+
+def group_additions(differences: Iterable[Difference], fleet: Fleet) -> list[AdditionGroup]:
+    """Return the additions with their advice; those of one kind are one group, whatever names their paths contain."""
+    groups: dict[tuple[object, ...], list[tuple[Difference, AdditionAdvice]]] = defaultdict(list)
+    for difference in differences:
+        if difference.direction == ADDITION:
+            advice = advise_on_addition(difference, fleet.broker(difference.host))
+            rendered = _IDENTITY.sub("]", difference.rendered or "")
+            key = (_IDENTITY.sub("]", difference.path), rendered, advice.effect, *advice.variables, advice.reason)
+            groups[key].append((difference, advice))
+    return [
+        AdditionGroup(
+            _hosts_by_path(difference for difference, _ in group),
+            group[0][0].rendered or "",
+            replace(group[0][1], variables=_join_variables(advice.variables for _, advice in group)),
+        )
+        for group in groups.values()
+    ]
+
+
+def _hosts_by_path(differences: Iterable[Difference]) -> dict[str, tuple[str, ...]]:
+    hosts: dict[str, tuple[str, ...]] = {}
+    for difference in differences:
+        hosts[difference.path] = (*hosts.get(difference.path, ()), difference.host)
+    return hosts
+
+
+def _join_variables(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the variables of all parts; a list has the entries of all lists, each once."""
+    joined: dict[str, Any] = {}
+    for variables in parts:
+        for name, value in variables.items():
+            if isinstance(value, list):
+                known = joined.setdefault(name, [])
+                joined[name] = [*known, *(entry for entry in value if entry not in known)]
+            else:
+                joined[name] = value
+    return joined

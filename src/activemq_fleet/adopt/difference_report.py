@@ -1,0 +1,114 @@
+"""Describe the differences between rendered files and original ones as text for people."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from activemq_fleet.adopt.addition_advice import AdditionAdvice
+from activemq_fleet.adopt.adoption import Adoption
+from activemq_fleet.adopt.difference_groups import (
+    AdditionGroup,
+    group_additions,
+    group_changes,
+    limit_replacements,
+    without_replaced_limits,
+)
+from activemq_fleet.node.printable import counted
+from activemq_fleet.settings.broker import PREFIX
+
+_LONGEST = 400
+_LONGEST_ADDITION = 100
+
+
+def describe_differences(adoption: Adoption) -> Iterator[str]:
+    """Yield the lines of a report: omissions and changed values, then additions with their effect and how to undo
+    them.
+    """
+    number = len(adoption.fleet.brokers)
+    replacements = limit_replacements(adoption.differences)
+    others = without_replaced_limits(adoption.differences, replacements)
+    limits: dict[str, list[str]] = defaultdict(list)
+    for replacement in replacements:
+        limits[str(replacement)].append(replacement.host)
+    changes = group_changes(others)
+    if not adoption.differences:
+        yield "It renders the same documents."
+    elif changes or limits:
+        places = len(limits) + sum(len(change.hosts) for change in changes)
+        yield f"The rendered files differ from the original files in {counted(places, 'place')}:"
+    else:
+        yield "The rendered files keep everything that the original files contain."
+    for text, hosts in limits.items():
+        yield f"\n{text}"
+        yield f"    hosts:    {_hosts_text(hosts, number)}"
+    for change in changes:
+        yield ""
+        yield from _places(change.hosts, f": {change.direction}", number)
+        if change.original is not None:
+            yield f"    original: {_short(change.original)}"
+        if change.rendered:
+            yield f"    rendered: {', '.join(map(_short, change.rendered))}"
+    yield from _additions_as_text(group_additions(others, adoption.fleet), number)
+
+
+def _places(hosts_by_path: Mapping[str, Sequence[str]], ending: str, number: int) -> Iterator[str]:
+    """Yield a line for each path, and the hosts: once if all paths have the same hosts, otherwise after each path."""
+    if len({tuple(hosts) for hosts in hosts_by_path.values()}) > 1:
+        for path, hosts in hosts_by_path.items():
+            yield f"{path}{ending}"
+            yield f"    hosts:    {_hosts_text(hosts, number)}"
+        return
+    for path in hosts_by_path:
+        yield f"{path}{ending}"
+    yield f"    hosts:    {_hosts_text(next(iter(hosts_by_path.values())), number)}"
+
+
+def _hosts_text(hosts: Sequence[str], number: int) -> str:
+    return f"all {number} hosts" if len(hosts) == number > 1 else ", ".join(hosts)
+
+
+def _additions_as_text(additions: Sequence[AdditionGroup], number: int) -> Iterator[str]:
+    """Yield the additions that change how a broker behaves, each with its effect, and then the others."""
+    with_effect = [addition for addition in additions if addition.advice.effect]
+    if with_effect:
+        yield ""
+        yield f"{counted(len(with_effect), 'addition')} of the rendered files change how a broker behaves:"
+    for addition in with_effect:
+        yield ""
+        yield from _places(addition.hosts, "", number)
+        yield f"    rendered: {_short(addition.rendered, _LONGEST_ADDITION)}"
+        yield f"    effect:   {addition.advice.effect}"
+        yield f"    undo:     {_undo_text(addition.advice)}"
+    others = [addition for addition in additions if not addition.advice.effect]
+    if others:
+        yield ""
+        yield f"{counted(len(others), 'other addition')}, with no known effect on clients:"
+    for addition in others:
+        yield from (f"    {path.removeprefix('beans/')}" for path in addition.hosts)
+        yield f"        undo: {_undo_text(addition.advice)}"
+    if any(addition.advice.variables for addition in additions):
+        yield ""
+        yield "To undo an addition, set its variable. Add the entries to a mapping or a list that the inventory has."
+
+
+def _undo_text(advice: AdditionAdvice) -> str:
+    """Return the variables that undo an addition as YAML, or the reason why none does."""
+    if not advice.variables:
+        return f"not possible: {advice.reason}"
+    return "; ".join(f"{PREFIX}{name}: {_flow_yaml(value)}" for name, value in advice.variables.items())
+
+
+def _flow_yaml(value: Any) -> str:
+    """Return a value as YAML on one line."""
+    text: str = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=math.inf)
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
+def _short(text: str, longest: int = _LONGEST) -> str:
+    flat = "".join(char if char.isprintable() else " " for char in text)
+    return flat if len(flat) <= longest else f"{flat[:longest]}…"

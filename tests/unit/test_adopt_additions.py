@@ -1,0 +1,194 @@
+"""Each addition of a rendered file names the variables that undo it, and these variables undo it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.adopt import Adoption, Difference
+from activemq_fleet.adopt.addition_advice import advise_on_addition
+from activemq_fleet.adopt.difference_groups import (
+    group_additions,
+    group_changes,
+    limit_replacements,
+    without_replaced_limits,
+)
+from activemq_fleet.adopt.secrets import with_masked_passwords
+from activemq_fleet.adopt.xml_diff import differences, xml_element_of
+from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.schema import XmlDocument
+from activemq_fleet.topology import build_fleet
+from tests.unit.adopt_files import adopted, document
+
+CONNECTOR = '<transportConnectors><transportConnector name="openwire" uri="tcp://0.0.0.0:61616"/></transportConnectors>'
+MQTT = CONNECTOR.replace("</", '<transportConnector name="mqtt" uri="mqtt://0.0.0.0:1883"/></', 1)
+POLICIES = (
+    "<destinationPolicy><policyMap><policyEntries><policyEntry queue='orders.&gt;' memoryLimit='1mb'/>"
+    "<policyEntry topic='prices' gcInactiveDestinations='true'/></policyEntries></policyMap></destinationPolicy>"
+)
+LIMITS = "<systemUsage><systemUsage><storeUsage><storeUsage limit='20 gb'/></storeUsage></systemUsage></systemUsage>"
+ACCOUNTS = (
+    "<plugins><simpleAuthenticationPlugin><users><authenticationUser username='app' password='p' groups='staff'/>"
+    "</users></simpleAuthenticationPlugin></plugins>"
+)
+SHARED = "<persistenceAdapter><kahaDB directory='/mnt/share/{}'/></persistenceAdapter>"
+
+
+def links(*hosts: str) -> str:
+    """Return the networkConnectors to hosts."""
+    connectors = (f"<networkConnector name='to-{host}' uri='static:(tcp://{host}:61616)'/>" for host in hosts)
+    return f"<networkConnectors>{''.join(connectors)}</networkConnectors>"
+
+
+FLEETS = {
+    "bare broker": {"o-mq01-a": document("")},
+    "broker with policies": {"o-mq01-a": document(POLICIES + LIMITS + MQTT, brokerName="o-mq01-a")},
+    "broker with accounts": {"o-mq01-a": document(ACCOUNTS + CONNECTOR, brokerName="o-mq01-a", useJmx="false")},
+    "mesh of single brokers": {
+        f"{group}-mq01-a": document(
+            links(*(f"{other}-mq01-a" for other in "nse" if other != group)) + POLICIES + CONNECTOR,
+            brokerName=f"{group}-mq01-a",
+        )
+        for group in "nse"
+    },
+    "two pairs and a hub": {
+        **{
+            f"{group}-mq01-{node}": document(
+                links("hub-mq01-a") + SHARED.format(group) + CONNECTOR, brokerName=f"{group}-mq01"
+            )
+            for group in "ns"
+            for node in "ab"
+        },
+        "hub-mq01-a": document(CONNECTOR, brokerName="hub"),
+    },
+}
+
+
+def with_values(variables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return variables to which changes are added as a user adds them: entries to a mapping or a list."""
+    merged = copy.deepcopy(dict(variables))
+    for name, value in changes.items():
+        known = merged.get(f"activemq_{name}")
+        if isinstance(value, dict) and known:
+            merged[f"activemq_{name}"] = {**known, **value}
+        elif name == "destination_policies" and known:
+            for policy in value:
+                same = [
+                    entry
+                    for entry in known
+                    if (entry["kind"], entry["destination"]) == (policy["kind"], policy["destination"])
+                ]
+                if same:
+                    same[0].update(policy)
+                else:
+                    known.append(policy)
+        elif isinstance(value, list) and known:
+            merged[f"activemq_{name}"] = [*known, *value]
+        else:
+            merged[f"activemq_{name}"] = copy.deepcopy(value)
+    return merged
+
+
+def differences_with(adoption: Adoption, host: str, original: bytes, changes: Mapping[str, Any]) -> list[Difference]:
+    """Return the differences of a host after changes of its variables."""
+    hosts = {
+        name: with_values(variables, changes if name == host else {})
+        for name, variables in adoption.fleet.variables.items()
+    }
+    broker = build_fleet(hosts, {}).broker(host)
+    rendered = xml_element_of(XmlDocument(activemq_xml(broker)).tree)
+    return differences(host, xml_element_of(XmlDocument(original).tree), rendered, with_masked_passwords)
+
+
+@pytest.mark.parametrize("release", ["5.8.0", "5.15.16", "5.18.3", "6.1.4"])
+@pytest.mark.parametrize("name", FLEETS)
+def test_variables_of_advice_undo_each_addition(name: str, release: str, tmp_path: Path) -> None:
+    adoption = adopted(tmp_path, FLEETS[name], release)
+
+    undone = 0
+    for difference in adoption.differences:
+        if difference.direction == "rendered adds":
+            advice = advise_on_addition(difference, adoption.fleet.broker(difference.host))
+            assert advice.variables or advice.reason, difference
+            assert "no variable removes it" not in advice.reason, difference
+            if advice.variables:
+                original = FLEETS[name][difference.host]
+                remaining = differences_with(adoption, difference.host, original, advice.variables)
+                assert (difference.path, difference.rendered) not in [(d.path, d.rendered) for d in remaining]
+                undone += 1
+    assert undone
+
+
+@pytest.mark.parametrize(
+    ("release", "opens_jmx", "prefers_local"),
+    [("5.8.0", True, True), ("5.15.16", False, True), ("6.1.4", False, False)],
+)
+def test_addition_has_no_effect_where_release_has_it_as_default(
+    release: str, opens_jmx: bool, prefers_local: bool, tmp_path: Path
+) -> None:
+    adoption = adopted(tmp_path, FLEETS["mesh of single brokers"], release)
+
+    effects = {group.advice.effect for group in group_additions(adoption.differences, adoption.fleet)}
+    assert ("JMX no longer listens on port 1099" in effects) is opens_jmx
+    assert any("local consumers" in (effect or "") for effect in effects) is prefers_local
+
+
+def test_jmx_of_broker_without_jmx_has_no_effect(tmp_path: Path) -> None:
+    adoption = adopted(tmp_path, FLEETS["broker with accounts"], "5.8.0")
+
+    effects = {group.advice.effect for group in group_additions(adoption.differences, adoption.fleet)}
+    assert "JMX no longer listens on port 1099" not in effects
+
+
+def test_equal_additions_of_connectors_are_one_group(tmp_path: Path) -> None:
+    adoption = adopted(tmp_path, FLEETS["mesh of single brokers"], "5.15.16")
+
+    groups = group_additions(adoption.differences, adoption.fleet)
+    [group] = [group for group in groups if "network_attributes" in group.advice.variables]
+    path = "beans/broker/networkConnectors/networkConnector[@name='to-{}-mq01-a']/@decreaseNetworkConsumerPriority"
+    assert {(p, hosts) for p, hosts in group.hosts.items()} == {
+        (path.format("n"), ("e-mq01-a", "s-mq01-a")),
+        (path.format("s"), ("e-mq01-a", "n-mq01-a")),
+        (path.format("e"), ("n-mq01-a", "s-mq01-a")),
+    }
+
+
+def test_policies_that_undo_a_group_name_each_destination(tmp_path: Path) -> None:
+    twice = POLICIES.replace("</policyEntries>", "<policyEntry queue='mail' memoryLimit='1mb'/></policyEntries>")
+    files = {
+        host: document(links(peer) + twice + CONNECTOR, brokerName=host)
+        for host, peer in (("n-mq01-a", "s-mq01-a"), ("s-mq01-a", "n-mq01-a"))
+    }
+    adoption = adopted(tmp_path, files, "5.18.3")
+
+    groups = group_additions(adoption.differences, adoption.fleet)
+    [group] = [group for group in groups if any("'orders.>'" in path for path in group.hosts)]
+    destinations = [policy["destination"] for policy in group.advice.variables["destination_policies"]]
+    assert sorted(destinations) == ["mail", "orders.>"]
+
+
+def test_passwords_of_accounts_are_one_group_of_changes(tmp_path: Path) -> None:
+    second = "<authenticationUser username='web' password='q' groups='staff'/></users>"
+    files = {"o-mq01-a": document(ACCOUNTS.replace("</users>", second) + CONNECTOR, brokerName="o-mq01-a")}
+    adoption = adopted(tmp_path, files, "5.18.3")
+
+    [group] = [group for group in group_changes(adoption.differences) if any("@password" in p for p in group.hosts)]
+    assert len(group.hosts) == 2
+    assert group.rendered == ("${activemq.user.app.password}", "${activemq.user.web.password}")
+
+
+def test_limit_as_percentage_replaces_its_three_differences(tmp_path: Path) -> None:
+    adoption = adopted(tmp_path, {"o-mq01-a": document(LIMITS, brokerName="o-mq01-a")}, "5.18.3")
+
+    [replacement] = limit_replacements(adoption.differences)
+    assert str(replacement) == (
+        "beans/broker/systemUsage/systemUsage/storeUsage/storeUsage/@limit: "
+        "limit 20 gb becomes percentLimit 100 of total 20 gb (C012)"
+    )
+    others = without_replaced_limits(adoption.differences, [replacement])
+    assert len(adoption.differences) - len(others) == 3
+    assert not [difference for difference in others if "storeUsage" in difference.path]
