@@ -29,13 +29,19 @@ from tests.unit.lab_fleets import PAIR
 ROOT = Path(__file__).resolve().parents[2]
 ALIVE = Process(42, 1.0, "S", ("java",))
 FROZEN = replace(ALIVE, state="T")
-SERVES = ProbeAnswer(True, True, "completed a round trip over STOMP", greeted=True)
-REFUSES = ProbeAnswer(False, None, "refuses connections")
-SILENT = ProbeAnswer(False, False, "accepts connections and sends no data for 5 s")
-HOLDS_BACK = ProbeAnswer(False, False, "answers CONNECTED over STOMP and then sends no data for 5 s", greeted=True)
-FAILS = ProbeAnswer(False, False, "answers SEND over STOMP with an error: wrong", greeted=True, failed=True)
-LACKS_RIGHT = ProbeAnswer(True, None, "answers over STOMP and rejects the probe: not authorized", greeted=True)
-GREETS = ProbeAnswer(True, None, "sends an OpenWire greeting", greeted=True)
+SERVES = ProbeAnswer(True, True, "the broker completed a round trip over STOMP", greeted=True)
+REFUSES = ProbeAnswer(False, None, "the port refuses connections")
+SILENT = ProbeAnswer(False, False, "the broker accepts connections and sends no data for 5 s")
+HOLDS_BACK = ProbeAnswer(
+    False, False, "the broker answers CONNECTED over STOMP and then sends no data for 5 s", greeted=True
+)
+FAILS = ProbeAnswer(
+    False, False, "the broker answers the STOMP frame SEND with an error: wrong", greeted=True, failed=True
+)
+LACKS_RIGHT = ProbeAnswer(
+    True, None, "the broker rejects the STOMP frame SEND of the test connection: not authorized", greeted=True
+)
+GREETS = ProbeAnswer(True, None, "the broker sends an OpenWire greeting", greeted=True)
 CLOSES = ProbeAnswer(False, None, "ConnectionResetError: the server closed the connection", failed=True)
 FOREIGN = ProbeAnswer(False, None, "the account with uid 1234 answers at 127.0.0.1:1883, so no login was sent")
 PHASES = ("begin", "waiting", "starting", "attached", "started", "stopping", "stopped", "failed", "unknown")

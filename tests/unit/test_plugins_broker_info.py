@@ -36,9 +36,9 @@ from tests.waiting import PATIENCE, wait_until, within
 
 ALIVE = Process(42, 1.0, "S", ("java",))
 FROZEN = dataclasses.replace(ALIVE, state="T")
-SERVES = probe.ProbeAnswer(True, True, "completed a round trip over STOMP")
-REFUSES = probe.ProbeAnswer(False, None, "refuses connections")
-SILENT = probe.ProbeAnswer(False, False, "accepts connections and sends no data for 5 s")
+SERVES = probe.ProbeAnswer(True, True, "the broker completed a round trip over STOMP")
+REFUSES = probe.ProbeAnswer(False, None, "the port refuses connections")
+SILENT = probe.ProbeAnswer(False, False, "the broker accepts connections and sends no data for 5 s")
 
 
 def record(message: str, when: str = "2026-11-21 05:22:44") -> str:
@@ -376,14 +376,20 @@ PUBLISHED = b"\x30\x28" + struct.pack(">H", 20) + b"activemq/fleet/probe" + b"%s
 @pytest.mark.parametrize(
     ("scheme", "replies", "answered", "returned", "detail"),
     [
-        ("stomp+nio", (CONNECTED, RECEIPT, MESSAGE), True, True, "completed a round trip over STOMP"),
+        ("stomp+nio", (CONNECTED, RECEIPT, MESSAGE), True, True, "the broker completed a round trip over STOMP"),
         ("stomp", (b"ERROR\nmessage:User name or password is invalid.\n\n\0",), True, None, "User name or password"),
-        ("stomp", (CONNECTED, b"ERROR\nmessage:not authorized\n\n\0"), True, None, "rejects the probe: not authorized"),
+        (
+            "stomp",
+            (CONNECTED, b"ERROR\nmessage:not authorized\n\n\0"),
+            True,
+            None,
+            "rejects the STOMP frame SUBSCRIBE of the test connection: not authorized",
+        ),
         ("stomp", (b"HTTP/1.1 400 Bad Request\r\n\r\n\0",), False, None, "the STOMP frame 'HTTP/1.1 400"),
-        ("mqtt+nio", (CONNACK, SUBACK, PUBLISHED), True, True, "completed a round trip over MQTT"),
-        ("mqtt", (b"\x20\x02\0\x05",), True, None, "answers over MQTT and rejects the account (CONNACK 5)"),
-        ("nio", (b"\0\0\1\x3a\x01ActiveMQ",), True, None, "sends an OpenWire greeting"),
-        ("auto+nio", (b"\0\0\1\x3a\x01ActiveMQ",), True, None, "sends an OpenWire greeting"),
+        ("mqtt+nio", (CONNACK, SUBACK, PUBLISHED), True, True, "the broker completed a round trip over MQTT"),
+        ("mqtt", (b"\x20\x02\0\x05",), True, None, "the broker rejects the account 'probe' over MQTT (CONNACK 5)"),
+        ("nio", (b"\0\0\1\x3a\x01ActiveMQ",), True, None, "the broker sends an OpenWire greeting"),
+        ("auto+nio", (b"\0\0\1\x3a\x01ActiveMQ",), True, None, "the broker sends an OpenWire greeting"),
         ("stomp", (CONNECTED,), False, False, "sends no data for 0.5 s"),
         ("mqtt", (CONNACK, SUBACK), False, False, "sends no data for 0.5 s"),
     ],
@@ -415,7 +421,9 @@ def test_a_connector_that_refuses_clients_without_a_certificate_answers_by_tls_a
         )
         untold = probe.probe_connector(scheme, ("127.0.0.1", port), Login("probe", "made-up"))
 
-    assert told == probe.ProbeAnswer(True, None, "answers over TLS and rejects a client without a certificate")
+    assert told == probe.ProbeAnswer(
+        True, None, "the broker answers over TLS and rejects a client without a certificate"
+    )
     assert not untold.answered
 
 

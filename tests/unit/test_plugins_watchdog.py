@@ -31,12 +31,14 @@ from tests.log_reading import logger_of
 
 ALIVE = Process(42, 1.0, "S", ("java",))
 FROZEN = replace(ALIVE, state="T")
-SERVES = probe.ProbeAnswer(True, True, "completed a round trip over STOMP", greeted=True)
-GREETS = probe.ProbeAnswer(True, None, "sends an OpenWire greeting", greeted=True)
-NO_LOGIN = probe.ProbeAnswer(True, None, "answers over MQTT and rejects the account (CONNACK 5)", greeted=True)
-FULL = probe.ProbeAnswer(False, False, "answers CONNECTED over STOMP and then sends no data for 5 s", greeted=True)
-CLOSED = probe.ProbeAnswer(False, None, "refuses connections")
-SILENT = probe.ProbeAnswer(False, False, "accepts connections and sends no data for 5 s")
+SERVES = probe.ProbeAnswer(True, True, "the broker completed a round trip over STOMP", greeted=True)
+GREETS = probe.ProbeAnswer(True, None, "the broker sends an OpenWire greeting", greeted=True)
+NO_LOGIN = probe.ProbeAnswer(True, None, "the broker rejects the account over MQTT (CONNACK 5)", greeted=True)
+FULL = probe.ProbeAnswer(
+    False, False, "the broker answers CONNECTED over STOMP and then sends no data for 5 s", greeted=True
+)
+CLOSED = probe.ProbeAnswer(False, None, "the port refuses connections")
+SILENT = probe.ProbeAnswer(False, False, "the broker accepts connections and sends no data for 5 s")
 
 
 def kind(

@@ -130,7 +130,7 @@ def probe_connector(
         is_agreed = True
         with contextlib.closing(connection.exchange):
             try:
-                detail = speak(connection, login) if speak else "accepts connections"
+                detail = speak(connection, login) if speak else "the broker accepts connections"
             finally:
                 connection.exchange.close(parting=True)
     except ProbeRefused as error:
@@ -138,20 +138,22 @@ def probe_connector(
     except Failed as error:
         return ProbeAnswer(False, False, str(error), greeted=True, refused_login=error.may_be_login, failed=True)
     except Blocked as error:
-        return ProbeAnswer(False, False, f"{error} and then sends no data for {timeout:g} s", greeted=True)
+        return ProbeAnswer(
+            False, False, f"the broker answers {error} and then sends no data for {timeout:g} s", greeted=True
+        )
     except ForeignListenerError as error:
         return ProbeAnswer(False, None, str(error.strerror))
     except ConnectionRefusedError:
-        return ProbeAnswer(False, None, "refuses connections")
+        return ProbeAnswer(False, None, "the port refuses connections")
     except _SILENCE:
-        return ProbeAnswer(False, False, f"accepts connections and sends no data for {timeout:g} s")
+        return ProbeAnswer(False, False, f"the broker accepts connections and sends no data for {timeout:g} s")
     except (ConnectionError, ssl.SSLError) as error:
         # Only a running broker completes a handshake, or rejects it by an alert.
         if requires_client_certificate and (is_agreed or "ALERT" in (getattr(error, "reason", None) or "")):
-            return ProbeAnswer(True, None, "answers over TLS and rejects a client without a certificate")
+            return ProbeAnswer(True, None, "the broker answers over TLS and rejects a client without a certificate")
         return ProbeAnswer(False, None, f"{type(error).__name__}: {error}", failed=is_agreed)
     except (ValueError, struct.error) as error:
-        return ProbeAnswer(False, None, f"violates its protocol: {error}")
+        return ProbeAnswer(False, None, f"the broker violates the protocol of its connector: {error}")
     except OSError as error:
         return ProbeAnswer(False, None, f"{type(error).__name__}: {error}")
     if speak is None or detail == _ANSWERS_TLS:
@@ -182,18 +184,18 @@ def _greeted(how: str) -> Iterator[None]:
     except _SILENCE:
         raise Blocked(how) from None
     except ConnectionError:
-        raise Failed(f"{how} and then closes the connection") from None
+        raise Failed(f"the broker answers {how} and then closes the connection") from None
 
 
 def _openwire(connection: BrokerConnection, _login: Login) -> str:
     """Read the WireFormatInfo that every OpenWire broker sends as its greeting: length, type 1, the text ActiveMQ."""
     head = connection.exchange.read(13)
     if head[4] != 1 or head[5:] != b"ActiveMQ":
-        raise ValueError("the first bytes are not an OpenWire greeting")
-    return "sends an OpenWire greeting"
+        raise ValueError("the first bytes that the server sent are not an OpenWire greeting")
+    return "the broker sends an OpenWire greeting"
 
 
-_ANSWERS_TLS = "answers over TLS, but its certificate cannot be verified, so no login was sent"
+_ANSWERS_TLS = "the broker answers over TLS, but its certificate cannot be verified, so no login was sent"
 
 
 def _stomp(connection: BrokerConnection, login: Login) -> str:
@@ -205,7 +207,7 @@ def _stomp(connection: BrokerConnection, login: Login) -> str:
     client = StompClient(exchange)
     client.send_frame("CONNECT", connect_headers(login))
     _check_frame(client.read_frame(), "CONNECTED", "CONNECT")
-    with _greeted("answers CONNECTED over STOMP"):
+    with _greeted("CONNECTED over STOMP"):
         subscription = {"destination": destination, "receipt": "s", "activemq.prefetchSize": _PREFETCH}
         client.send_frame("SUBSCRIBE", subscription)
         _check_frame(client.read_frame(), "RECEIPT", "SUBSCRIBE")
@@ -213,7 +215,7 @@ def _stomp(connection: BrokerConnection, login: Login) -> str:
         while token not in _check_frame(client.read_frame(), "MESSAGE", "SEND").body:
             pass
     client.send_frame("DISCONNECT", {})
-    return "completed a round trip over STOMP"
+    return "the broker completed a round trip over STOMP"
 
 
 def _check_frame(frame: Frame, command: str, step: str) -> Frame:
@@ -222,8 +224,9 @@ def _check_frame(frame: Frame, command: str, step: str) -> Frame:
         reason = frame.reason or "no reason given"
         kind = _LOGIN_ERROR if step == "CONNECT" else _RIGHT_ERROR
         if kind.search(reason) or "java.lang.SecurityException" in frame.body:
-            raise ProbeRefused(f"answers over STOMP and rejects the probe: {reason}", is_login=step == "CONNECT")
-        raise Failed(f"answers {step} over STOMP with an error: {reason}")
+            refused = f"the broker rejects the STOMP frame {step} of the test connection: {reason}"
+            raise ProbeRefused(refused, is_login=step == "CONNECT")
+        raise Failed(f"the broker answers the STOMP frame {step} with an error: {reason}")
     if frame.command != command:
         raise ValueError(f"the broker sent the STOMP frame {frame.command[:20]!r} instead of {command}")
     return frame
@@ -240,6 +243,7 @@ def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int,
     if connection.is_encrypted and not connection.is_verified:
         return _ANSWERS_TLS
     login, exchange = connection.permitted_login(login), connection.exchange
+    account = f"the account {login.username!r}" if login.username else "a client without a user name"
     token = os.urandom(8).hex().encode()
     topic = make_probe_topic().replace(".", "/")
     flags = 0xC2 if login.username else 0x02
@@ -249,20 +253,20 @@ def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int,
     exchange.send(mqtt_packet(0x10, b"\0\x04MQTT\x04" + bytes([flags]) + b"\0\x1e" + payload))
     code = _expect_packet(exchange, 2)[1]
     if code in refused_logins:
-        raise ProbeRefused(f"answers over MQTT and rejects the account (CONNACK {code})", is_login=True)
+        raise ProbeRefused(f"the broker rejects {account} over MQTT (CONNACK {code})", is_login=True)
     if code:
-        raise Failed(f"answers over MQTT and rejects the connection (CONNACK {code})", may_be_login=code == 3)
-    with _greeted("answers CONNACK 0 over MQTT"):
+        raise Failed(f"the broker rejects the test connection over MQTT (CONNACK {code})", may_be_login=code == 3)
+    with _greeted("CONNACK 0 over MQTT"):
         exchange.send(mqtt_packet(0x82, b"\0\x01" + mqtt_text(topic) + b"\0"))
         if _expect_packet(exchange, 9)[2] == 0x80:
             # MQTT has the same code for every reason, and the account of probes has the permission.
-            refusal = "answers over MQTT and rejects the subscription"
+            refusal = f"the broker rejects the subscription of {account} to {topic} over MQTT"
             raise Failed(refusal) if login.is_probe_account else ProbeRefused(refusal, is_login=False)
         exchange.send(mqtt_packet(0x30, mqtt_text(topic) + token))
         while token not in _expect_packet(exchange, 3):
             pass
     exchange.send(mqtt_packet(0xE0, b""))
-    return "completed a round trip over MQTT"
+    return "the broker completed a round trip over MQTT"
 
 
 def _expect_packet(exchange: DeadlineSocket, kind: int) -> bytes:
