@@ -146,7 +146,7 @@ def test_key_stores_inside_the_installation_are_told(tmp_path: Path, path: str, 
     context = f'<sslContext><sslContext keyStore="{path}" keyStorePassword="x"/></sslContext>'
     adoption = adopt_and_compare(tmp_path, {ALONE: document(context + OPENWIRE)}, "5.18.3")
 
-    assert any(f"sslContext names {path}, which" in note for note in adoption.notes) is told
+    assert any(f"sslContext uses {path} inside" in note for note in adoption.notes) is told
 
 
 @pytest.mark.parametrize(

@@ -118,3 +118,49 @@ def test_accounts_of_credentials_file_become_users_without_passwords(tmp_path: P
     assert (user["name"], user["groups"]) == ("system", ["staff"])
     assert "s3cret-manager" not in content
     assert "xml_fragments" not in content
+
+
+def test_property_replaces_placeholder_that_has_a_default(tmp_path: Path) -> None:
+    store = '<persistenceAdapter><kahaDB directory="${STORE:/data}/kahadb"/></persistenceAdapter>'
+    write_files(tmp_path / "files", {HUB: document(store)})
+    values = tmp_path / "values"
+    values.write_text("STORE=/srv/store\n")
+    naming = Naming()
+    documents = read_sources([str(tmp_path / "files")], ["5.18.3"], naming, [str(values)])
+
+    content = yaml.safe_load(adopt(documents, naming).files["group_vars/all.yml"])
+    assert content["activemq_store_directory"] == "/srv/store/kahadb"
+
+
+@pytest.mark.parametrize("directory", ["${STORE}/kahadb", "${STORE:/data}"])
+def test_note_about_store_with_placeholder_names_properties(tmp_path: Path, directory: str) -> None:
+    store = f'<persistenceAdapter><kahaDB directory="{directory}"/></persistenceAdapter>'
+    write_files(tmp_path / "files", {HUB: document(store)})
+    naming = Naming()
+    notes = adopt(read_sources([str(tmp_path / "files")], ["5.18.3"], naming), naming).notes
+
+    [note] = [note for note in notes if "the store is" in note]
+    assert "adopt again with --properties FILE, whose lines define STORE, or set activemq_store_directory" in note
+
+
+def test_note_about_store_below_data_directory_names_no_properties(tmp_path: Path) -> None:
+    store = '<persistenceAdapter><kahaDB directory="${activemq.data}/kahadb"/></persistenceAdapter>'
+    write_files(tmp_path / "files", {HUB: document(store)})
+    naming = Naming()
+    notes = adopt(read_sources([str(tmp_path / "files")], ["5.18.3"], naming), naming).notes
+
+    [note] = [note for note in notes if "the store is" in note]
+    assert "--properties" not in note
+
+
+def test_files_of_properties_are_listed_as_read(files: Path, tmp_path: Path) -> None:
+    (files / "hosts" / EDGE / "conf" / "jetty.xml").write_text("<beans/>")
+    values = tmp_path / "site.env"
+    values.write_text(f"PEER={HUB}\nPORT=61616\n")
+    naming = Naming()
+    adoption = adopt(read_sources([str(files)], ["5.18.3"], naming, [f"{EDGE}={values}"]), naming)
+
+    assert adoption.files_read[EDGE][-1] == str(values)
+    assert str(values) not in adoption.files_read[HUB]
+    comments = [line.strip() for line in adoption.files["hosts.yml"].decode().splitlines() if " # " in line]
+    assert comments == [f"{EDGE}: # activemq.xml, jetty.xml, site.env", f"{HUB}: # activemq.xml"]

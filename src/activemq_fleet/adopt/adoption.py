@@ -281,13 +281,14 @@ def _note_missing_settings(proposal: Proposal) -> None:
             "add the accounts of your clients to activemq_users",
             is_urgent=True,
         )
+    installs = any("install" not in variables for variables in proposal.variables.values())
     heap = (
         ""
         if companion_files.is_heap_known(proposal)
         else f"activemq_heap ({DEFAULT_HEAP}), activemq_console_port and activemq_console_bind, "
     )
     proposal.notes.append(
-        f"activemq.xml does not contain these settings, so the defaults apply; set them yourself: {heap}"
-        "activemq_install, activemq_home, activemq_base, "
+        f"the files do not contain these settings, so the defaults apply; set them yourself: {heap}"
+        f"{'activemq_install, ' if installs else ''}activemq_home, activemq_base, "
         "activemq_user, activemq_java_home, activemq_java_options, and the variables of agents and load balancers"
     )

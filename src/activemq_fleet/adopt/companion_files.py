@@ -34,6 +34,10 @@ def propose_environment(proposal: Proposal) -> None:
     for document in proposal.documents:
         environment = _environment(document)
         proposal.set(document.host, "heap", _heap_in(environment))
+        if document.preferred is None:
+            proposal.set(
+                document.host, "install", "none"
+            )  # the file is not ours, so the release is installed otherwise
         if _OURS in environment:
             assigned = dict(_ASSIGNED.findall(environment))
             base = Path(assigned.get("ACTIVEMQ_BASE", "").strip('"'))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -29,6 +30,9 @@ _SEAL = "sha256 "
 _WIDTH = 110
 _MOST_INLINE = 4
 _YAML = "tag:yaml.org,2002:"
+_COMMENTS = {
+    "install": "# The release is installed already: set activemq_home to its directory if that is not /opt/activemq.\n"
+}
 _SECRETS = """
 # Put the passwords that are in force there, a file each, or use ansible-vault instead.
 secrets: "{{ inventory_dir }}/.secrets"
@@ -47,7 +51,7 @@ def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
     everyone = levels.setdefault("group_vars/all.yml", {})
     if proposal.naming.pattern != DEFAULT_PATTERN:
         everyone["naming_pattern"] = proposal.naming.pattern
-    origin = f"---\n{MARK} from the activemq.xml of {counted(len(hosts), 'host')}.\n"
+    origin = f"---\n{MARK} from the files of {counted(len(hosts), 'host')}.\n"
     files = {path: origin + _variables_yaml(variables) for path, variables in levels.items()}
     files["hosts.yml"] = _hosts_yaml(proposal, inline)
     if secret_labels_in(levels):
@@ -119,14 +123,15 @@ def _is_small(levels: Mapping[str, Variables], host: str) -> bool:
 
 def _variables_yaml(variables: Variables) -> str:
     ordered = sorted(variables, key=lambda name: _ORDER.get(name, -1))
-    return "".join(_variable_yaml(name, variables[name]) for name in ordered)
+    return "".join(_COMMENTS.get(name, "") + _variable_yaml(name, variables[name]) for name in ordered)
 
 
 def _hosts_yaml(proposal: Proposal, inline: Mapping[str, Variables]) -> str:
-    lines = ["---", f"{MARK}: each host with the file it was adopted from.", "all:", "  hosts:"]
+    lines = ["---", f"{MARK}: each host with the files it was adopted from.", "all:", "  hosts:"]
     for document in proposal.documents:
-        file = "".join(char if char.isprintable() else "?" for char in document.file)
-        lines.append(f"    {_scalar(document.host)}: # {file}")
+        names = ", ".join(dict.fromkeys(Path(file).name for file in document.files_read))
+        files = "".join(char if char.isprintable() else "?" for char in names)
+        lines.append(f"    {_scalar(document.host)}: # {files}")
         lines += [f"      {line}" for line in split_lines(_variables_yaml(inline.get(document.host, {})))]
     if proposal.agents:
         lines += ["  children:", f"    {AGENTS}:", "      hosts:"]

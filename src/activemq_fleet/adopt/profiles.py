@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 
 from activemq_fleet.adopt.equal_meaning import expanded
+from activemq_fleet.adopt.properties import placeholder_names
 from activemq_fleet.adopt.proposal import Proposal
 from activemq_fleet.adopt.secrets import holds_secret
 from activemq_fleet.adopt.sources import AdoptedDocument
@@ -210,12 +211,28 @@ def propose_own_directories(proposal: Proposal) -> None:
         if path and not path.startswith("/") and "base" not in proposal[document.host]:
             unknown[path].append(document.host)
     for path, hosts in unknown.items():
+        names = [name for name in placeholder_names(path) if not name.startswith("activemq.")]
+        again = f"adopt again with --properties FILE, whose lines define {', '.join(names)}, or " if names else ""
         proposal.note(
             hosts,
-            f"the store is {path}: set activemq_store_directory to the absolute path of this directory on the host; "
-            "without it, the broker starts with an empty store",
+            f"the store is {path}: {again}set activemq_store_directory to the absolute path of this directory on the "
+            "host; without it, the broker starts with an empty store",
             is_urgent=True,
         )
+    if default_stores := [document.host for document in proposal.documents if _has_default_store(document)]:
+        proposal.note(
+            default_stores,
+            "the file has no persistenceAdapter, so the store is the directory BROKERNAME/KahaDB below dataDirectory: "
+            "set activemq_store_directory to its absolute path on the host; without it, the broker starts with an "
+            "empty store",
+            is_urgent=True,
+        )
+
+
+def _has_default_store(document: AdoptedDocument) -> bool:
+    """Return whether a broker keeps its messages although its file configures no store."""
+    configures_store = any(document.broker.find(name) for name in ("persistenceAdapter", "persistenceFactory"))
+    return not configures_store and document.broker.get("persistent") != "false"
 
 
 def _propose_name(proposal: Proposal, document: AdoptedDocument) -> None:

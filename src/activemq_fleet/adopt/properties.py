@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lxml import etree
@@ -21,6 +21,7 @@ PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9][A-Za-z0-9._-]*)\}")
 UNKNOWN_HOST = ".invalid"
 """The domain of host names that represent unknown hosts; it never resolves (RFC 2606)."""
 _DEFAULT = re.compile(r"\$\{[A-Za-z0-9][A-Za-z0-9._-]*:([^${}]*)\}")
+_WITH_OR_WITHOUT_DEFAULT = re.compile(r"\$\{([A-Za-z0-9][A-Za-z0-9._-]*)(?::[^${}]*)?\}")
 _STANDS_FOR = tuple(
     (re.compile(before + PLACEHOLDER.pattern + after), form)
     for before, after, form in (
@@ -35,18 +36,30 @@ _LINE = re.compile(r"(?:export\s+)?([A-Za-z][A-Za-z0-9._-]*)\s*[=:]\s*(.*)")
 _LARGEST = 1 << 20  # bytes
 
 
-def read_properties(arguments: Sequence[str], hosts: Collection[str]) -> dict[str, dict[str, str]]:
-    """Return the properties of each host, by host and name, from ``FILE`` (for all hosts) and ``HOST=FILE`` arguments.
+@dataclass(frozen=True)
+class HostProperties:
+    """The properties of a host by name, and the files that were read for them."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+
+    def __or__(self, other: HostProperties) -> HostProperties:
+        """Return both, where the values of ``other`` take precedence."""
+        return HostProperties({**self.values, **other.values}, (*self.files, *other.files))
+
+
+def read_properties(arguments: Sequence[str], hosts: Collection[str]) -> dict[str, HostProperties]:
+    """Return the properties of each host, by host, from ``FILE`` (for all hosts) and ``HOST=FILE`` arguments.
 
     A file has a line ``NAME=VALUE`` for each, as Java's properties and environment files have. Properties of one
     host take precedence. Raises InputError that names the argument, or the file and its line.
     """
-    common: dict[str, str] = {}
-    properties_by_host: dict[str, dict[str, str]] = {host: {} for host in hosts}
+    common = HostProperties()
+    properties_by_host = dict.fromkeys(hosts, HostProperties())
     for text in arguments:
         name, separator, file = text.partition("=")
         if not separator or Path(text).is_file():
-            common |= _read_file(Path(text))
+            common |= HostProperties(_read_file(Path(text)), (text,))
             continue
         named = [host for host in hosts if name in (host, host.partition(".")[0])]
         if not named:
@@ -55,8 +68,8 @@ def read_properties(arguments: Sequence[str], hosts: Collection[str]) -> dict[st
                 "host whose activemq.xml is given"
             )
         for host in named:
-            properties_by_host[host] |= _read_file(Path(file))
-    return {host: common | values for host, values in properties_by_host.items()}
+            properties_by_host[host] |= HostProperties(_read_file(Path(file)), (file,))
+    return {host: common | properties for host, properties in properties_by_host.items()}
 
 
 def read_credentials(document: Path, companions: CompanionFiles) -> dict[str, str]:
@@ -79,7 +92,7 @@ def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], fi
     """
 
     def resolved(text: str) -> str:
-        value = PLACEHOLDER.sub(lambda match: properties.get(match[1], match[0]), text)
+        value = _WITH_OR_WITHOUT_DEFAULT.sub(lambda match: properties.get(match[1], match[0]), text)
         if len(value) > LONGEST_VALUE and value != text:
             raise InputError(
                 f"{file}: a value has more than {LONGEST_VALUE} characters after its placeholders are replaced: check "
@@ -97,6 +110,11 @@ def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], fi
         raise InputError(
             f"{file}: a value of --properties has a character that XML does not permit: remove it"
         ) from None
+
+
+def placeholder_names(text: str) -> list[str]:
+    """Return the names of the placeholders in a text, with and without a default, each once."""
+    return list(dict.fromkeys(_WITH_OR_WITHOUT_DEFAULT.findall(text)))
 
 
 def with_placeholder_defaults(node: ComparedElement) -> ComparedElement:

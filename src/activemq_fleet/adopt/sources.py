@@ -13,6 +13,7 @@ from activemq_fleet.addresses import check_host
 from activemq_fleet.adopt.companion_reader import CompanionFiles, files_below, read_document
 from activemq_fleet.adopt.equal_meaning import with_names
 from activemq_fleet.adopt.properties import (
+    HostProperties,
     read_credentials,
     read_properties,
     resolve_placeholders,
@@ -254,7 +255,7 @@ def read_addresses(arguments: Sequence[str], documents: Sequence[AdoptedDocument
 
 
 def _document(
-    host: str, path: Path, root: Path | None, release: str | None, naming: Naming, properties: Mapping[str, str]
+    host: str, path: Path, root: Path | None, release: str | None, naming: Naming, properties: HostProperties
 ) -> AdoptedDocument:
     identity = naming.identify(host)
     if identity is None or not _HOST.fullmatch(host):
@@ -263,7 +264,7 @@ def _document(
             f"write HOST={path} with the name of the host, or set --naming-pattern"
         )
     companions = CompanionFiles(root or _tree_of(path))
-    content, root_element, remarks = _read(path, root, {**read_credentials(path, companions), **properties})
+    content, root_element, remarks = _read(path, root, {**read_credentials(path, companions), **properties.values})
     original = xml_element_of(root_element)
     tree = with_placeholder_defaults(with_names(original))
     rendered_mark = _OURS.search(content)
@@ -283,7 +284,7 @@ def _document(
         original=original,
         preferred=_ROLE.search(rendered_mark[1]) is not None if rendered_mark else None,
         other_files=_other_files(path, imported_names(tree), companions),
-        files_read=tuple(map(str, (path, *companions.read))),
+        files_read=tuple(map(str, (path, *companions.read, *properties.files))),
         files_refused=tuple(companions.refused),
         remarks=remarks,
     )

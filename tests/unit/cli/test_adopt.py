@@ -22,7 +22,7 @@ HAND = document("", brokerName="hand")
 ORDER = (
     "the attribute vmConnectorURI of <broker> is left out",
     "only this node of pair",
-    "activemq.xml does not contain these settings, so the defaults apply",
+    "the files do not contain these settings, so the defaults apply",
     "beans/broker/@vmConnectorURI: rendered lacks",
     "of the rendered files change how a broker behaves",
 )
@@ -73,6 +73,25 @@ class TestWhatItWrites:
         for content in snapshot(tmp_path / "inventory").values():
             assert content.removeprefix(b"---\n").startswith(b"# Adopted by activemq-fleet")
             assert str(tmp_path).encode() not in content
+
+    def test_adopted_release_is_not_installed_by_site(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
+        assert run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "inventory") == 0
+        written = (tmp_path / "inventory/group_vars/all.yml").read_text()
+        assert "# The release is installed already: set activemq_home" in written
+        assert "activemq_install, activemq_home" not in capsys.readouterr().out
+
+        main(["check", "-i", str(tmp_path / "inventory")])
+        assert "T030" not in capsys.readouterr().out
+
+    def test_broker_without_store_in_its_file_gets_a_note(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
+        run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "inventory")
+
+        assert "the file has no persistenceAdapter, so the store is" in capsys.readouterr().out
+
+        hand.write_bytes(document("", brokerName="hand", persistent="false"))
+        run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "inventory")
+
+        assert "the file has no persistenceAdapter" not in capsys.readouterr().out
 
     def test_git_ignores_the_passwords(self, tree: Path, tmp_path: Path) -> None:
         run(tree, "-o", tmp_path / "inventory")
