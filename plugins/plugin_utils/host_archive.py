@@ -50,7 +50,7 @@ def read_host_archive(path: str, limit: int) -> Iterator[ArchivedFile]:
                 continue
             name, mtime = extended.get("path", header.name), extended.get("mtime", header.mtime)
             if header.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or extended.keys() - _EXTENDED:
-                raise ValueError(f"{name!r} is not a regular file")
+                raise ValueError(f"the host's archive contains {name!r}, which is not a regular file")
             count += 1
             if count > MOST_FILES:
                 raise ValueError(f"the host's archive contains more than {MOST_FILES} files")
@@ -125,7 +125,7 @@ def _checked_name(name: str) -> str:
             f"the file name {name[:60]!r}... in the host's archive is longer than any that the module collect writes"
         )
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
-        raise ValueError(f"{name!r} is not a path below the directory of the host")
+        raise ValueError(f"the host's archive contains {name!r}, which is not a path below the directory of the host")
     return name
 
 

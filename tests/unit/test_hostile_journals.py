@@ -127,5 +127,5 @@ def test_a_file_cut_short_while_it_is_read_ends_the_child_alone() -> None:
         store = owned_directory(common / "kahadb")
         path = write(store, *(add(f"m{one}") for one in range(1000)), each=1000)
         os.chown(path, BROKER, BROKER)
-        with pytest.raises(AccountError, match="it was terminated by signal 7"):
+        with pytest.raises(AccountError, match="the process was terminated by signal 7"):
             run_as(SystemAccount(BROKER, BROKER), read_cut)

@@ -77,7 +77,7 @@ def test_a_message_that_a_later_record_holds_whole_is_not_lost(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        (b"WRITE BATCH", "these bytes are not records"),
+        (b"WRITE BATCH", "the bytes are not records of the store journal"),
         (b"\x00\x00\x00\x21\x01\x01", "has the invalid length -16777183"),
     ],
 )
@@ -109,7 +109,7 @@ def test_a_journal_that_no_broker_wrote_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "db-1.log").write_bytes(b"-" * 5000)
     code, text = shown(tmp_path)
     assert code == 1
-    assert "db-1.log, byte 0 to 5000: these bytes are not records\n" in text
+    assert "db-1.log, byte 0 to 5000: the bytes are not records of the store journal\n" in text
 
 
 @pytest.mark.parametrize(

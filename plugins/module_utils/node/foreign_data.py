@@ -38,7 +38,7 @@ def inflate_text(text: str, limit: int) -> bytes:
     if len(content) > limit:
         raise ValueError(f"the decompressed data has more than {limit} bytes, the most that is permitted")
     if not stream.eof:
-        raise ValueError("the data is truncated")
+        raise ValueError("the compressed data is truncated")
     return content
 
 

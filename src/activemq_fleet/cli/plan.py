@@ -107,9 +107,9 @@ def _source(running: SparkSession, hosts: str | None, form: str, inventory: Inve
 def _show(running: SparkSession, output: str) -> None:
     """Print the first findings that block, at most 20; the dataset holds all."""
     from activemq_fleet import Finding
-    from activemq_fleet.spark.datasets import read
+    from activemq_fleet.spark.earlier_plan import read_blocking_findings
 
-    blocking = read(running, output, "findings").where("severity = 'error' and waived is null")
+    blocking = read_blocking_findings(running, output)
     for row in blocking.orderBy("host", "rule", "message").limit(_MOST_SHOWN).collect():
         echo_to_stderr(Finding(**row.asDict()).to_line())
 

@@ -31,7 +31,7 @@ _NUMBERS = frozenset({
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _PREFIXES = re.compile(r"(?:nested\.|discovered\.)?(?:(?:transport\.)?socket\.)?")
 _FORMATS = re.compile(r"wireFormat\.(?:default|stomp|amqp|mqtt)\.")
-_IGNORED = "so that the option has no effect"
+_IGNORED = "the broker ignores the option"
 
 
 def text_from_option(node: Element, attribute: str, uri: Uri, option: str) -> str:
@@ -77,7 +77,7 @@ def option_that_stops_the_bridge(document: Document) -> Iterator[Problem]:
     for node, attribute, uri in _dialled(document):
         for option in uri.options:
             if unknown := _options_unless_accepted(uri, option, document.release):
-                yield _problem(node, attribute, uri, option, "so the broker cannot open the connection", unknown)
+                yield _problem(node, attribute, uri, option, "the broker cannot open the connection", unknown)
 
 
 @rule("N008", "warning")
@@ -228,7 +228,7 @@ def _problem(node: Element, attribute: str, uri: Uri, option: str, effect: str, 
     edits: tuple[TextEdit, ...] = ()
     if fix and correct not in ("", *uri.options) and near == known.meant_option(name, names) and part != uri.text:
         edits = node.with_part_replaced(attribute, part, correct, length=len(option))
-    message = f"the option {option} of this {uri.scheme}: URI is unknown to {release.text}, {effect}"
+    message = f"the option {option} of this {uri.scheme}: URI is unknown to {release.text}: {effect}"
     return node.problem(message, attribute, part, fix=fix, edits=edits)
 
 

@@ -156,7 +156,7 @@ def lock_switched_off(document: Document) -> Iterator[Problem]:
                 )
                 yield store.problem(text, name, severity=None if why.certain else "warning")
             elif store.name == "jdbcPersistenceAdapter" and not document.profile and not is_embedded(store):
-                yield store.problem(f'{name}="false": a second broker can use the database at the same time', name)
+                yield store.problem(f'with {name}="false", a second broker can use the database at the same time', name)
 
 
 @rule("L008", "warning", each="shared-file-locker", releases="5.7.0")

@@ -150,7 +150,9 @@ def console_without_login(document: Document) -> Iterator[Problem]:
             continue
         off = constraints_without_login(page)
         for constraint in off:
-            yield constraint.problem("authenticate is false: the pages of this constraint require no authentication")
+            yield constraint.problem(
+                "authenticate is false in this constraint of the web console: its pages require no authentication"
+            )
         specs = _guarded_paths(page)
         if specs is None or off:
             continue
@@ -247,9 +249,9 @@ def _wildcard_host_problems(bean: Element, what: str) -> Iterator[Problem]:
     """Yield a problem for a connector or port of the console that has no property ``host``, or the wildcard there."""
     host = property_of(bean, "host")
     if host is None:
-        yield bean.problem(f"the console listens on all interfaces: {what} has no host")
+        yield bean.problem(f"the web console listens on all interfaces, because {what} has no host")
     elif is_wildcard(host.value):
-        yield host.problem(f"the console listens on all interfaces ({host.value})")
+        yield host.problem(f"the web console listens on all interfaces ({host.value})")
 
 
 @rule("S012", "error", releases="5.3.0 !5.14.0")

@@ -34,6 +34,11 @@ def earlier_output_of(spark: SparkSession, out: str, since: str | None) -> str |
     return since or out
 
 
+def read_blocking_findings(spark: SparkSession, out: str) -> DataFrame:
+    """Return the findings in an output of ``plan`` that block a deployment: errors without a waiver."""
+    return read(spark, out, "findings").where((sf.col("severity") == "error") & sf.col("waived").isNull())
+
+
 class EarlierPlan:
     """The output of an earlier run of ``plan``, from which the rows of unchanged components are reused."""
 
@@ -74,7 +79,7 @@ class EarlierPlan:
 
     def blocking_and_withheld(self, out: str) -> tuple[int, int]:
         """Return (number of blocking findings, number of brokers without files) in the committed output ``out``."""
-        blocking = read(self._spark, out, "findings").where("severity = 'error' and waived is null").count()
+        blocking = read_blocking_findings(self._spark, out).count()
         if not blocking:
             return 0, 0
         files = read(self._spark, out, "files").where(sf.col("path") == ACTIVEMQ_XML).select("host")

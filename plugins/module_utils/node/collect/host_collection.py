@@ -61,9 +61,9 @@ def collect(parameters: Mapping[str, Any]) -> dict[str, Any]:
     Raises NodeError with one line when there can be no archive.
     """
     if parameters["megabytes"] < 1:
-        raise NodeError("the option megabytes must be at least 1")
+        raise NodeError(f"the option megabytes of the module collect must be at least 1, not {parameters['megabytes']}")
     if parameters.get("seconds", 600) < 1:
-        raise NodeError("the option seconds must be at least 1")
+        raise NodeError(f"the option seconds of the module collect must be at least 1, not {parameters['seconds']}")
     bundle = Bundle(parameters["archive"], parameters["megabytes"] << 20, parameters.get("seconds", 600))
     work = _Work(bundle, parameters["days"], parameters["dumps"])
     try:

@@ -75,7 +75,7 @@ def _act(layout: Layout, parameters: Mapping[str, Any], check: bool) -> Outcome:
         return put_version_back(layout, parameters["version"], check)
     keep = parameters.get("keep") or KEEP
     if keep < 1:
-        raise NodeError("the option keep must be at least 1")
+        raise NodeError(f"the option keep must be at least 1, not {keep}")
     with open(parameters["archive"], "rb") as file:
         data = file.read()
     wanted = parameters.get("sha256")

@@ -214,7 +214,7 @@ def read_commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iter
                         # A batch is written from its beginning; a page that was never written contains zeros.
                         is_begun = _HEADER.startswith(rest[: len(_HEADER)].rstrip(b"\0"))
                         if rest and (position < len(files) - 1 or not is_begun):
-                            tail.note_damage(tail.offset, size, "these bytes are not records")
+                            tail.note_damage(tail.offset, size, "the bytes are not records of the store journal")
                         tail.unfinished = len(rest) if is_begun else 0
             tail.ends[number] = tail.offset
 
@@ -263,7 +263,7 @@ def _batches(data: mmap.mmap, tail: JournalEnd, at: int, end: int) -> Iterator[t
         following = data.find(_HEADER, at + 1)
         if following < 0:
             break
-        tail.note_damage(at, following, "these bytes are not records")
+        tail.note_damage(at, following, "the bytes are not records of the store journal")
         at = following
     tail.offset = at
 

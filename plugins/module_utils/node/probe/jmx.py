@@ -245,7 +245,7 @@ def _reader_of(data: memoryview) -> Any:
         nonlocal position
         position += count
         if position > len(data):
-            raise ValueError("the address of the local JMX connector is truncated")
+            raise ValueError("the address that the JVM reports for its local JMX connector is truncated")
         return bytes(data[position - count : position])
 
     return read
