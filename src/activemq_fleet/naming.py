@@ -210,7 +210,8 @@ class Naming:
         if not (text.isascii() and text.isdigit()):
             raise UnclearNameError(
                 name,
-                f"the number in the host name is {text!r}, which is not a whole number",
+                f"the group number of {PATTERN_VARIABLE} matches {text!r} in the host name, but {text!r} is not a "
+                "whole number",
                 f"in {PATTERN_VARIABLE}, let (?P<number>…) match only digits: (?P<number>[0-9]+)",
             )
         number = int(text)
@@ -219,7 +220,8 @@ class Naming:
         if lower < 0:
             raise UnclearNameError(
                 name,
-                f"the number in the host name is {text}, but no odd number comes before it",
+                f"{PARITY_VARIABLE} is {self.parity}, so the node with the number {text} requires a node with the "
+                f"number {lower}, which does not exist",
                 f"set {PARITY_VARIABLE} to even-odd if 0 and 1 are a pair, or rename the host",
             )
         # As wide as the wider of the two, so that both nodes call their pair alike: 09-10, whatever host 9 is called.

@@ -52,7 +52,8 @@ def missing_files_of(fleet: Fleet) -> Iterator[Finding]:
             severity="warning",
             host=hosts[0],
             message=f"the file {archive} of activemq_archive does not exist on this machine{_other_hosts_text(hosts)}",
-            fix="copy the file to this machine, or ignore this finding if the `site` playbook runs on another machine",
+            fix=f"copy {archive} to this machine, or ignore this finding if the `site` playbook runs on "
+            "another machine",
             hosts=tuple(hosts),
         )
 

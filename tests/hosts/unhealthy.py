@@ -141,9 +141,10 @@ def no_access(pair: Pair) -> Iterator[Found]:
     pair.active.run("sh", "-c", f"chown root {lock} && chmod 0600 {lock}")
     try:
         says = tuple(
-            f"{host.name}: the broker could not acquire the lock of {STORE}" for host in (pair.active, pair.standby)
+            f"{host.name}: the account of the broker cannot lock the store {STORE}"
+            for host in (pair.active, pair.standby)
         )
-        yield Found((*says, "correct the share or the owner of its files"))
+        yield Found((*says, "correct the mount options of the shared directory, or the owner of the files in it"))
     finally:
         pair.active.run("sh", "-c", f"chown activemq {lock} && chmod 0644 {lock}")
 
@@ -201,7 +202,9 @@ def no_configuration(pair: Pair) -> Iterator[Found]:
     host = pair.standby
     host.run("mv", f"{BASE}/current", f"{BASE}/aside")
     try:
-        yield Found((f"{host.name}: no configuration of activemq.fleet is in force", "run the playbook site first"))
+        yield Found(
+            (f"{host.name}: activemq.fleet has installed no configuration below", "run the playbook site first")
+        )
     finally:
         host.run("mv", f"{BASE}/aside", f"{BASE}/current")
 

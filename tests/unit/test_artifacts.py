@@ -203,7 +203,7 @@ def bomb() -> bytes:
         (lambda: tar({"a/README": b"x"}), "contains no activemq.xsd: give activemq-spring-5.18.3.jar"),
         (lambda: tar({"a/lib/activemq-spring-5.18.3.jar": b"half"}), "cannot be read: File is not a zip file"),
         (lambda: tar({"a/README": os.urandom(9000)})[:5000], "cannot be read: "),
-        (lambda: jar("activemq-spring", "5.18.3", xsd=b"<html/>"), "the file is not an XML schema of ActiveMQ"),
+        (lambda: jar("activemq-spring", "5.18.3", xsd=b"<html/>"), "activemq.xsd is not an XML schema of ActiveMQ"),
         (bomb, "unpacks to more than 16 MiB"),
     ],
 )

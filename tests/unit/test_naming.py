@@ -173,9 +173,14 @@ def test_only_a_group_makes_no_broker() -> None:
             "mq0",
             GROUP_AND_NUMBER,
             {"naming_parity": "odd-even"},
-            "is 0, but no odd number comes before it: set activemq_naming_p",
+            "number 0 requires a node with the number -1, which does not exist: set activemq_naming_p",
         ),
-        ("mqx", "^(?P<group>mq)(?P<number>x)", {"naming_parity": "odd-even"}, "the number in the host name is 'x'"),
+        (
+            "mqx",
+            "^(?P<group>mq)(?P<number>x)",
+            {"naming_parity": "odd-even"},
+            "the group number of activemq_naming_pattern matches 'x' in the host name",
+        ),
     ],
 )
 def test_a_part_that_is_nowhere_stated_is_one_error_that_names_the_host(

@@ -86,7 +86,7 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         {"guard": 9, "generation": 2, "generation_in_force": 2},
         {"state": "active", "guard": 8, "generation": 1, "generation_in_force": 1},
         B,
-        "serves from generation 1, which is no longer in force",
+        "serves clients from generation 1 of its store, but a takeover has replaced it with generation 2",
         "systemctl kill --signal=KILL activemq.service",
     ),
     (
@@ -107,7 +107,7 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         "journalctl -u activemq.service",
     ),
     ("the lock cannot be "
-    "had", {}, {"store_access": "permission denied"}, B, "not acquire the lock", "correct the share"),
+    "had", {}, {"store_access": "permission denied"}, B, "cannot lock the store", "the owner of the files"),
     ("the marker is gone", {}, {"store_marker": None}, B, "has no marker", "share is mounted"),
     ("another pair's store", {}, {"store_marker": ("stock-mq01",)}, B, "store of stock-mq01", "mount the store of"),
     ("two stores", {}, {"store_marker": (PAIR, "other")}, B, f"is not the store of {A}", "mount the same share"),
@@ -122,8 +122,14 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         "0a1b is incomplete",
         "run the playbook site",
     ),
-    ("nothing of ours is "
-    "there", {}, {"version": None, "complete": False}, B, "no configuration of activemq.fleet", "site first"),
+    (
+        "the host has no configuration",
+        {},
+        {"version": None, "complete": False},
+        B,
+        "activemq.fleet has installed no configuration",
+        "site first",
+    ),
     ("half a configuration is there", {}, {"complete": False}, B, "is not complete", "run the playbook site first"),
     ("it was started by hand", {}, {"unit": RUNNING | {"MainPID": "0"}}, B, "not started by", "kill that process"),
     ("its unit is not "
@@ -158,7 +164,7 @@ def test_clocks_apart_are_a_problem_of_leases_only() -> None:
     assert problems({}, apart) == []
     lease = {"ha": "shared-jdbc", "store": None}
     problem = only(problems(lease, lease | apart, window=3.0))
-    assert "the clock is 27 s or more behind" in problem.text
+    assert "is 27 s or more behind" in problem.text
     assert problem.host == A
 
 

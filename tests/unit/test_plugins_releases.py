@@ -54,7 +54,9 @@ def refusal(*words: Any, **more: Any) -> str:
         ask(*words, **more)
     text = "\n".join(caught.value.problems)
     is_other_release = "but activemq_release is" in text
-    reason = "another release would be installed or started" if is_other_release else UNUSABLE
+    reason = (
+        "these hosts would install or start a release other than activemq_release" if is_other_release else UNUSABLE
+    )
     assert caught.value.head == f"nothing was changed, because {reason}:"
     return text
 

@@ -100,15 +100,15 @@ def test_a_single_broker_in_a_chain_strands_whose_messages_pass_it() -> None:
     assert found.stranded_by("o-mq1-a") == ()
     (finding,) = route_findings(found)
     assert (finding.rule, finding.severity, finding.host) == ("R002", "warning", "o-mq2-a.example.com")
-    assert "2 ordered pairs" in finding.message
-    assert "o-mq1-a for consumers on o-mq3-a" in finding.message
+    assert "2 routes between other brokers" in finding.message
+    assert "from o-mq1-a to consumers on o-mq3-a" in finding.message
 
 
 def test_a_hub_without_a_stand_in_is_one_finding() -> None:
     found = singles(*PAIRS, topology="hub")
 
     assert [(f.rule, f.host) for f in route_findings(found)] == [("R002", "o-mq1-a.example.com")]
-    assert "6 ordered pairs" in route_findings(found)[0].message
+    assert "6 routes between other brokers" in route_findings(found)[0].message
 
 
 def test_a_hub_that_is_a_pair_strands_nothing() -> None:

@@ -221,7 +221,7 @@ def test_a_schema_that_imports_a_file_reads_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("xsd", [b"", b"<html/>", b"PK\x03\x04", small_xsd()[:200]])
 def test_bytes_that_are_no_schema_are_one_line(xsd: bytes) -> None:
-    with pytest.raises(SchemaUnavailable, match=r"^the file is not an XML schema of ActiveMQ: [^\n]+$"):
+    with pytest.raises(SchemaUnavailable, match=r"^activemq.xsd is not an XML schema of ActiveMQ: [^\n]+$"):
         Schema(xsd)
 
 

@@ -163,6 +163,23 @@ def test_name_that_lacks_the_prefix_by_a_letter_has_a_meant_variable(name: str, 
 
 
 @pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"activemq_java_options": ["-Dstore.password=hush hush"]}, "the value must be one option"),
+        ({"activemq_users": [{"name": "ann:hush", "password": "x"}]}, "the value may hold only letters"),
+        ({"activemq_network_password": "hush\tx"}, "the value contains a line break or a tab"),
+        ({"activemq_network_password": "hush\x07"}, "the value contains the control character U+0007: remove it"),
+        ({"activemq_network_password": "hush${x}"}, "the value contains '${'"),
+    ],
+)
+def test_error_of_value_that_may_be_secret_does_not_quote_it(variables: dict[str, Any], message: str) -> None:
+    text = problem(variables)
+
+    assert message in text
+    assert "hush" not in text
+
+
+@pytest.mark.parametrize(
     "name",
     [
         "activemq",

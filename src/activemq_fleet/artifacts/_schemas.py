@@ -49,7 +49,7 @@ def load_schema(release: Release, *, progress: Progress = log_progress) -> Schem
 
 @lru_cache(maxsize=32)
 def _load(path: Path, _changed: int) -> Schema:
-    return Schema(path.read_bytes())
+    return Schema(path.read_bytes(), str(path))
 
 
 def cached_schemas() -> list[Release]:

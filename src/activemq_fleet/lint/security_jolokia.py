@@ -83,8 +83,9 @@ def connectors_that_jolokia_cannot_add(document: Document) -> Iterator[Problem]:
     place = _permitting_element(policy.root, "addNetworkConnector") if policy else None
     if place is not None:
         yield place.problem(
-            f"the Jolokia policy permits addNetworkConnector, but release {document.release} rejects masterslave:, "
-            "multicast: and failover: URIs in this operation"
+            f"the Jolokia policy permits addNetworkConnector, but a broker of release {document.release} accepts only "
+            "plain URIs such as static:(tcp://HOST:61616) in this operation: adding a link with a masterslave:, "
+            "multicast: or failover: URI fails"
         )
 
 

@@ -165,7 +165,7 @@ def read_suppressions(content: bytes) -> tuple[Suppression, ...]:
 
 
 def _refuse_entity(*_declaration: object) -> None:
-    raise ValueError("entities could make the file grow without limit")
+    raise ValueError("the XML file declares an entity, which could expand without limit, so its comments are not read")
 
 
 @dataclass(slots=True)

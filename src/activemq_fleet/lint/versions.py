@@ -281,7 +281,8 @@ def uncommitted_limit_refuses_messages(document: Document) -> Iterator[Problem]:
     for broker in document.brokers:
         if broker.is_unknown("maxUncommittedCount"):
             yield broker.problem(
-                f"maxUncommittedCount is a reference: a value above 0 {_refusal_of(document)}",
+                f"maxUncommittedCount is {broker.get('maxUncommittedCount')!r}, whose value is not known: a value "
+                f"above 0 {_refusal_of(document)}",
                 "maxUncommittedCount",
                 severity="warning",
             )

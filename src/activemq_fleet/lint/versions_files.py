@@ -50,7 +50,8 @@ def validation_switched_off(document: Document) -> Iterator[Problem]:
         for attribute, value in node.attributes.items():
             if "validate=false" in value and "xbean:" in value:
                 yield node.problem(
-                    f"{attribute} of <{node.name}> starts a broker with validate=false: it does not validate its file",
+                    f"{attribute} of <{node.name}> contains validate=false, so the broker that its xbean: URI starts "
+                    "does not validate its configuration file",
                     attribute,
                     "validate=false",
                 )

@@ -167,11 +167,11 @@ def _is_ours(node: Node, _settle: float) -> Iterator[PairProblem]:
 def _configuration(node: Node, _settle: float) -> Iterator[PairProblem]:
     if node.version is None or not node.complete:
         what = (
-            "no configuration of activemq.fleet is in force"
+            f"activemq.fleet has installed no configuration below {node.base}"
             if node.version is None
-            else "the configuration is not complete"
+            else f"the configuration of the broker below {node.base} is not complete"
         )
-        yield PairProblem(node.host, f"{what} below {node.base}: run the playbook site first")
+        yield PairProblem(node.host, f"{what}: run the playbook site first")
     if node.drift:
         more = f" and {len(node.drift) - 3} more" if len(node.drift) > 3 else ""
         yield PairProblem(
@@ -205,9 +205,8 @@ def _store(node: Node, settle: float) -> Iterator[PairProblem]:
     if node.store_access:
         yield PairProblem(
             node.host,
-            f"the broker could not acquire the lock of {node.store}, although its log reports that it waits for the "
-            "lock: "
-            f"{node.store_access}: correct the share or the owner of its files",
+            f"the account of the broker cannot lock the store {node.store} ({node.store_access}): correct the mount "
+            "options of the shared directory, or the owner of the files in it",
             min(settle, HUNG),
         )
     elif node.store_marker is None:
@@ -260,13 +259,14 @@ def _who_serves(nodes: Sequence[Node], settle: float) -> Iterator[PairProblem]:
 
 def _serves_from_an_old_generation(active: Sequence[Node]) -> Iterator[PairProblem]:
     writers = writers_in_force({node.host: node.generation_access for node in active})
+    newest = max((node.generation_in_force for node in active if node.generation_in_force is not None), default=None)
     for node in active:
         if node.host not in writers:
             yield PairProblem(
                 node.host,
-                f"the broker serves from generation {node.generation}, which is no longer in force: the guard kills "
-                "the broker at its next check. If the guard does not kill it, run "
-                f"systemctl kill --signal=KILL {node.unit_name}",
+                f"the broker serves clients from generation {node.generation} of its store, but a takeover has "
+                f"replaced it with generation {newest}. The guard (activemq_fence: guard) kills the "
+                f"broker at its next check; if it does not, run systemctl kill --signal=KILL {node.unit_name}",
                 HUNG,
             )
 
@@ -288,9 +288,8 @@ def _clocks(nodes: Sequence[Node], window: float) -> Iterator[PairProblem]:
     if late - early - window > _SKEW:
         yield PairProblem(
             behind,
-            f"the clock is {late - early - window:.0f} s or more behind the clock of {ahead}, but a lease requires "
-            "equal "
-            "clocks: synchronize them",
+            f"the clock of {behind} is {late - early - window:.0f} s or more behind the clock of {ahead}, but a "
+            "database lease requires equal clocks: synchronize the clocks of both hosts",
         )
 
 

@@ -231,4 +231,7 @@ def refuse_other_releases(request: Request) -> None:
     if unusable := unusable_archives(homes, archives, sums):
         raise RefusalError("nothing was changed, because the archive of the release cannot be installed:", unusable)
     if problems := wrong_releases(homes, archives, upgrades=bool(request.options.get("upgrades"))):
-        raise RefusalError("nothing was changed, because another release would be installed or started:", problems)
+        raise RefusalError(
+            "nothing was changed, because these hosts would install or start a release other than activemq_release:",
+            problems,
+        )

@@ -258,8 +258,8 @@ def _judge_empty(master: NodeStore, slave: NodeStore) -> StoreChoice:
     raise _refused(
         master,
         slave,
-        f"the store of {master.host} is empty, and no log shows that {slave.host} served alone: "
-        f"the store of {slave.host} may be older than the one that {master.host} lost",
+        f"the store of {master.host} is empty, and no log shows that {slave.host} served alone, so the store of "
+        f"{slave.host} may be older than the store that {master.host} lost",
     )
 
 

@@ -201,7 +201,10 @@ def decide(name: str, request: Request) -> Decision:
     if known is None:
         raise InputError(f"operation must be one of {', '.join(sorted(_OPERATIONS))}, not {name!r}")
     if unknown := sorted(request.evidence.keys() - request.brokers.keys()):
-        raise InputError(f"the evidence contains hosts that are not brokers of this fleet: {', '.join(unknown)}")
+        raise InputError(
+            f"the playbook collected the states of hosts that are not brokers in the inventory: {', '.join(unknown)}; "
+            "correct the inventory or the name of the host, and run the playbook again"
+        )
     _refuse_lost_hosts(request)
     request = replace(request, evidence=typed_evidence(request.evidence, known.read))
     decision = known.decide(request)

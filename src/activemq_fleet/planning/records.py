@@ -145,8 +145,30 @@ def activemq_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def variables_to_json(variables: Mapping[str, Any]) -> str:
-    """Return variables as JSON, in ASCII, that ``variables_from_json`` reads back."""
-    return json.dumps(variables, sort_keys=True, default=_json_form_of)
+    """Return variables as JSON, in ASCII, that ``variables_from_json`` reads back.
+
+    Raises InputError, which names the variable, for a value that JSON cannot represent.
+    """
+    try:
+        return json.dumps(variables, sort_keys=True, default=_json_form_of)
+    except _UnrepresentableError as error:
+        name = next(name for name, value in variables.items() if not _is_representable(value))
+        raise InputError(
+            f"the variable {name} contains a Python {error}, which JSON cannot represent: use a text, number, list or "
+            "mapping"
+        ) from None
+
+
+class _UnrepresentableError(Exception):
+    """A value that JSON cannot represent; the message is its Python type."""
+
+
+def _is_representable(value: object) -> bool:
+    try:
+        json.dumps(value, sort_keys=True, default=_json_form_of)
+    except _UnrepresentableError:
+        return False
+    return True
 
 
 def variables_from_json(text: str) -> dict[str, Any]:
@@ -166,10 +188,7 @@ def _json_form_of(value: object) -> Any:
         return sorted(value)
     if isinstance(value, tuple):
         return list(value)
-    raise InputError(
-        f"a variable of a host contains a Python {type(value).__name__}, which JSON cannot represent: use a text, "
-        "number, list or mapping"
-    )
+    raise _UnrepresentableError(type(value).__name__)
 
 
 def _decoded_value(value: Any) -> Any:

@@ -98,7 +98,8 @@ def _separate_network_findings(routes: Routes) -> Iterator[Finding]:
                 routes.network.units[first].first.host,
                 f"group {group} consists of {len(networks)} separate networks: {first} and {second} exchange no "
                 "messages",
-                "add the missing link, or set activemq_topology: none if the networks are to be separate",
+                f"add a link between {first} and {second} to activemq_links, or set activemq_topology: none if the "
+                "networks are to be separate",
             )
 
 
@@ -112,9 +113,8 @@ def _stranded_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]
             yield _finding(
                 "R002",
                 unit.first.host,
-                f"if the broker fails, the messages of {counted(len(stranded), 'ordered pair')} of brokers are "
-                "stranded, such "
-                f"as those sent to {state.names[source]} for consumers on {state.names[target]}",
+                f"if {unit.first.host} fails, messages cannot pass {counted(len(stranded), 'route')} between other "
+                f"brokers, such as the route from {state.names[source]} to consumers on {state.names[target]}",
                 _remedy(unit),
             )
 
@@ -162,8 +162,8 @@ def _dead_end_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]
         yield _finding(
             "R004",
             routes.network.units[source_name].first.host,
-            f"messages of {at_least}{counted(len(stranding), 'ordered pair')} of brokers "
-            "can take a route that ends before the consumer, such as those sent to "
+            f"for {at_least}{counted(len(stranding), 'route')} between brokers, messages can take a path that ends at "
+            "a broker without a consumer, and stay there, such as messages sent to "
             f"{source_name} for consumers on {target_name}",
             "set the TTL of all links of this network to the length of the longest route, or in a mesh "
             "consumerTTL 1 and messageTTL -1; set decreaseNetworkConsumerPriority on all links",

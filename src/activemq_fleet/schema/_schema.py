@@ -71,25 +71,28 @@ class _Stubs(etree.Resolver):
 
 
 class Schema:
-    """A compiled ``activemq.xsd``; the constructor raises SchemaUnavailable when the bytes are no such schema.
+    """A compiled ``activemq.xsd``; the constructor raises SchemaUnavailable, which names the
+    ``source``, when the bytes are no such schema.
 
     ``model`` answers which elements and attributes it declares. Compiling takes 20 ms, a document of 6 KB 0.1 ms
     (measured on 5.17.3 with lxml 6.1).
     """
 
-    def __init__(self, xsd: bytes) -> None:
+    def __init__(self, xsd: bytes, source: str = "activemq.xsd") -> None:
         reader = xml_parser()
         reader.resolvers.add(_Stubs())
         try:
             root = etree.fromstring(xsd, reader)
             if root.get("targetNamespace") != CORE:
-                msg = f"it describes {root.get('targetNamespace') or root.tag!r}, not {CORE}"
-                raise SchemaUnavailable(f"the file is not an XML schema of ActiveMQ: {msg}")
+                raise SchemaUnavailable(
+                    f"{source} is not an XML schema of ActiveMQ: it describes "
+                    f"{root.get('targetNamespace') or root.tag!r}, not {CORE}"
+                )
             for namespace in STUBS:
                 root.insert(0, root.makeelement(f"{_XS}import", namespace=namespace, schemaLocation=namespace))
             self._compiled = etree.XMLSchema(_with_ranges_of_java(root))
         except (etree.XMLSyntaxError, etree.XMLSchemaParseError) as error:
-            raise SchemaUnavailable(f"the file is not an XML schema of ActiveMQ: {error}") from None
+            raise SchemaUnavailable(f"{source} is not an XML schema of ActiveMQ: {error}") from None
         self.model = Model(root)
 
     def is_valid(self, document: XmlDocument) -> bool:

@@ -226,10 +226,10 @@ def _read_host(name: str, content: bytes | None, inventory_hosts: Mapping[str, H
         try:
             known = parse_json(content)
             if not isinstance(known, dict):
-                raise ValueError("the file contains another JSON value, not an object")
+                raise ValueError(f"it must contain a JSON object, not a {type(known).__name__}")
             return _with_valid_time_zone(_host_of_file(name, known), problems)
         except ValueError as error:
-            problems.append(f"{HOST_FILE} is no JSON object that can be used ({error}), so the file is ignored")
+            problems.append(f"the file {HOST_FILE} is ignored, because it cannot be used: {error}")
     else:
         problems.append(f"no {HOST_FILE}")
     if name in inventory_hosts:

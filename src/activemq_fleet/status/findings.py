@@ -74,7 +74,7 @@ def _seen(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             "error",
             row.host,
             f"the state of the broker is not known: {row.reason}",
-            "correct this error",
+            "correct the error that this finding names, and run status again",
         )
 
 
@@ -110,8 +110,15 @@ def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             "lock file",
         )
     if row.state in (*SERVING, "standby") and evidence.get("store_access"):
-        text = f"the broker could not acquire the lock of its store: {evidence['store_access']}"
-        yield _finding("store-access", "error", row.host, text, "correct the share or the owner of its files")
+        text = f"the account of the broker cannot lock its store: {evidence['store_access']}"
+        yield _finding(
+            "store-access",
+            "error",
+            row.host,
+            text,
+            f"correct the mount options of the shared directory {evidence.get('store')}, or the owner of the files "
+            "in it",
+        )
 
 
 def _generation(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
@@ -121,9 +128,10 @@ def _generation(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterat
             "stale-generation",
             "error",
             row.host,
-            f"the broker has generation {row.generation} of its store open, but generation {row.generation_in_force} "
-            "is in force",
-            f"the guard kills the broker at its next check; if it does not, run {_end(row, broker)}",
+            f"the broker uses generation {row.generation} of its store, but a takeover has replaced it with generation "
+            f"{row.generation_in_force}",
+            "the guard (activemq_fence: guard) kills the broker at its next check; if it does not, run "
+            f"{_end(row, broker)} on {row.host}",
         )
 
 
@@ -135,7 +143,8 @@ def _subscriptions_at_risk(row: BrokerStatus, broker: Broker, evidence: Evidence
             row.host,
             "the broker started without a usable index of its store, so durable subscriptions may have lost "
             f"messages: {text}",
-            "send these messages again if their publishers still have them, then remove the record",
+            "publish the messages of these durable subscriptions again if their publishers still have them, then "
+            "delete the file of the record",
         )
 
 
@@ -146,7 +155,7 @@ def _release(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[
             "wrong-release",
             "error",
             row.host,
-            f"the broker runs {row.release}, but {row.release_planned} is planned",
+            f"the broker runs release {row.release}, but the inventory plans release {row.release_planned}",
             f"run the playbook upgrade, or set activemq_release to {row.release}",
         )
 
@@ -157,7 +166,7 @@ def _configuration(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Ite
             "no-configuration",
             "warning",
             row.host,
-            "no configuration of activemq.fleet is in force",
+            "the broker runs with a configuration that activemq.fleet did not install",
             "run the playbook site",
         )
     if row.by_hand:
@@ -167,7 +176,12 @@ def _configuration(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Ite
         yield _finding("not-deployed", "warning", row.host, _some(row.not_deployed), "run the playbook site")
     if row.restart:
         text = f"the broker requires a restart: {_some(row.restart)}"
-        yield _finding("restart-required", "warning", row.host, text, "run the playbook site or restart (pure: resync)")
+        fix = (
+            "run the playbook resync for the pair"
+            if broker.profile.needs_resync
+            else "run the playbook restart or site"
+        )
+        yield _finding("restart-required", "warning", row.host, text, fix)
 
 
 def _some(texts: Sequence[str]) -> str:
@@ -182,7 +196,11 @@ def _room(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             yield _finding(f"{name}-full", "error", row.host, text, _HINTS[name])
         elif percent >= FILLING:
             yield _finding(
-                f"{name}-filling", "warning", row.host, f"the {name} of the broker is {percent} % full", _HINTS[name]
+                f"{name}-filling",
+                "warning",
+                row.host,
+                f"the broker uses {percent} % of its {name} limit",
+                _HINTS[name],
             )
     if row.state == "unhealthy" and max(percents.values()) < FULL:
         text = f"no message completes a round trip: {row.reason}"
@@ -192,14 +210,24 @@ def _room(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
         if free < MIN_FREE_BYTES:
             text = f"{directory} has {free >> 20} MiB of free space, less than {MIN_FREE_BYTES >> 20} MiB"
             yield _finding(
-                "disk-full", "error", row.host, text, "free disk space: otherwise the next start of the broker may fail"
+                "disk-full",
+                "error",
+                row.host,
+                text,
+                f"free disk space in {directory}: without it, the next start of the broker may fail",
             )
 
 
 def _messages(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     if row.usage.get("dlq"):
         text = f"dead-letter queues of the broker contain {row.usage['dlq']} messages"
-        yield _finding("dlq", "info", row.host, text, "check why they could not be consumed, then move or remove them")
+        yield _finding(
+            "dlq",
+            "info",
+            row.host,
+            text,
+            "check why the messages in the dead-letter queues were not consumed, then move or remove the messages",
+        )
     if evidence.get("usage_error"):
         text = f"the usage of the broker is not known: {evidence['usage_error']}"
         see = "run the playbooks site and restart if the service unit is older; otherwise check the memory of the JVM"
@@ -217,7 +245,13 @@ def _links(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fi
             yield _finding("bridge-down", "error", row.host, f"{text} is not up: {link.reason}", see)
         elif link.state == "half":
             text = f"{text} carries messages in one direction only: {link.reason}"
-            yield _finding("bridge-half", "error", row.host, text, f"restart {row.host}, which opens the link")
+            yield _finding(
+                "bridge-half",
+                "error",
+                row.host,
+                text,
+                f"restart the broker of {row.host} (playbook restart), which opens the link {link.link} again",
+            )
 
 
 def _breaking_bridge(row: BrokerStatus, link: str, bridge: Mapping[str, Any], reason: str) -> Finding:
@@ -252,13 +286,17 @@ def _certificates(host: str, certificates: Sequence[Certificate]) -> Iterator[Fi
                 "certificate-unknown",
                 "info",
                 host,
-                f"the certificate of {certificate.name} is not known: {certificate.error}",
-                "check the file",
+                f"the expiry date of the certificate of {certificate.name} is not known: {certificate.error}",
+                "check the expiry date in the file of this certificate with openssl or keytool",
             )
         elif certificate.days <= 0:
             text = f"the certificate of {certificate.name} expired on {certificate.ends}"
             yield _finding(
-                "certificate-ended", "error", host, text, "renew the certificate, and restart the service that uses it"
+                "certificate-ended",
+                "error",
+                host,
+                text,
+                f"renew the certificate of {certificate.name}, and restart the service that uses it",
             )
         elif certificate.days < CERTIFICATE_DAYS:
             text = (
@@ -269,7 +307,7 @@ def _certificates(host: str, certificates: Sequence[Certificate]) -> Iterator[Fi
                 "warning",
                 host,
                 text,
-                "renew the certificate, and restart the service that uses it",
+                f"renew the certificate of {certificate.name}, and restart the service that uses it",
             )
 
 
@@ -310,7 +348,7 @@ def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]
     if both := two_masters(accesses):
         yield _finding("two-active", "error", active[0].host, both, stop)
     elif not writers_in_force(accesses):
-        text = f"{names} are both active, but neither writes to the generation of the store in force"
+        text = f"{names} are both active, but neither writes to the newest generation of the store"
         yield _finding("two-active", "error", active[0].host, text, stop)
 
 
@@ -326,10 +364,22 @@ def _agent(row: AgentStatus) -> Iterator[Finding]:
         yield _finding("agent-disconnected", "error", row.host, text, see)
     if row.oldest is not None and row.oldest > OLD_EVENT:
         text = f"the oldest of {row.outbox} events in the outbox of the agent has waited for {row.oldest:.0f} s"
-        yield _finding("outbox-aging", "warning", row.host, text, "run activemq-agent status, then check the brokers")
+        yield _finding(
+            "outbox-aging",
+            "warning",
+            row.host,
+            text,
+            "run activemq-agent status on the host, then check the brokers that it lists",
+        )
     if row.quarantined:
         text = f"the agent quarantined {row.quarantined} messages after their handler failed"
-        yield _finding("quarantined", "warning", row.host, text, "correct the handler, then run activemq-agent requeue")
+        yield _finding(
+            "quarantined",
+            "warning",
+            row.host,
+            text,
+            "correct the handler that failed, then run activemq-agent requeue on the host",
+        )
     if row.not_deployed:
         yield _finding("not-deployed", "warning", row.host, _some(row.not_deployed), "run the playbook site")
     yield from _certificates(row.host, row.certificates)

@@ -198,7 +198,7 @@ def _unusable(reason: str) -> dict[str, Any]:
 def _plain(value: Any, depth: int = 0) -> Any:
     """Return a value in Python's own containers: Ansible's evaluate templates when they are read."""
     if depth > _DEEPEST:
-        raise ValueError(f"the values in the result are nested more than {_DEEPEST} levels deep")
+        raise ValueError(f"the result of the module is nested more than {_DEEPEST} levels deep, so it is not read")
     if isinstance(value, Mapping):
         return {str(key): _plain(value[key], depth + 1) for key in value}
     if isinstance(value, list | tuple):

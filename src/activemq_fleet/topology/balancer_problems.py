@@ -106,7 +106,7 @@ def _anonymous_check_finding(balancer: Balancer) -> Finding:
         fix=f"set both {_AT_BALANCERS}, and encrypt the password with ansible-vault; the brokers get the account "
         "automatically",
         # Measured on 5.5.1, 5.18.3 and 6.3.1: with a login, none.
-        why="the broker rejects each health check and logs a warning every 2 seconds",
+        why="the broker rejects a health check without an account, and logs a warning every 2 seconds",
     )
 
 

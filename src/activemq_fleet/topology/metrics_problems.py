@@ -25,7 +25,7 @@ def metrics_findings(broker: Broker) -> Iterator[Finding]:
             fix="set activemq_metrics_bind to an address of the host, with activemq_metrics_username and "
             "activemq_metrics_password, or activemq_metrics_tls; waive this finding if Prometheus runs on the host "
             "itself",
-            why="the alerts would report that the broker is down",
+            why="without the metrics, the alerts of Prometheus report that the running broker is down",
         )
     elif settings.metrics_username is None:
         yield Finding(
@@ -35,7 +35,7 @@ def metrics_findings(broker: Broker) -> Iterator[Finding]:
             message=f"activemq_metrics_bind is {settings.metrics_bind}, and the metrics do not require authentication",
             fix="set activemq_metrics_username and activemq_metrics_password; waive this finding if a firewall "
             "accepts only Prometheus",
-            why="any client that can reach the port can read the names of destinations and their traffic",
+            why="any client that can reach the metrics port can read the names of destinations and their traffic",
         )
 
 
@@ -54,5 +54,5 @@ def agent_metrics_findings(agents: Iterable[Agent], brokers: Iterable[Broker]) -
                 "metrics",
                 fix="set activemq_agent_metrics_address to an address of the host, and restrict the port by a "
                 "firewall: metrics of agents have no authentication",
-                why="the alerts would report that the agent is down",
+                why="without the metrics, the alerts of Prometheus report that the running agent is down",
             )

@@ -22,7 +22,13 @@ def unmatched_name_findings(
         else:
             text = "the host is in activemq_brokers, but its name does not match activemq_naming_pattern"
             fix = "rename the host to GROUP-mqNUMBER-NODE, such as orders-mq01-a, or remove it from activemq_brokers"
-        yield error("T001", name, text, fix, why=f"the name determines group, pair and node; the pattern is {pattern}")
+        yield error(
+            "T001",
+            name,
+            text,
+            fix,
+            why=f"the name determines group, pair and node; activemq_naming_pattern is {pattern}",
+        )
 
 
 def misspelt_name_findings(names: Iterable[str], pattern: str) -> Iterator[Finding]:
@@ -34,11 +40,12 @@ def misspelt_name_findings(names: Iterable[str], pattern: str) -> Iterator[Findi
             rule="T017",
             severity="warning",
             host=name,
-            message="the host has the name of a broker but is not in the fleet: the name does not match "
-            "activemq_naming_pattern",
+            message="the host name is similar to the name of a broker, but does not match activemq_naming_pattern, so "
+            "the host is not in the fleet",
             fix="rename the host to GROUP-mqNUMBER-NODE with node a or b, change activemq_naming_pattern, "
             "or add the host to activemq_agents or activemq_loadbalancers if it is an agent or a load balancer",
-            why=f"nothing is rendered for the host; the pattern is {pattern}",
+            why="no configuration is generated for a host that is not in the fleet; activemq_naming_pattern is "
+            f"{pattern}",
         )
 
 

@@ -417,8 +417,8 @@ def shared_account_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
                 host=agent.host,
                 message=f"activemq_agent_username is {name}, and the agent on {other.host} has the same user name",
                 fix="set a different activemq_agent_username for each agent, such as inventory_hostname_short",
-                why="each agent with the account can send the test messages (canaries and barriers) of the other "
-                "agents, so that delivered events count as lost",
+                why="agents that share an account can send messages in the name of each other, including the test "
+                "messages from which the audit concludes that an event was lost",
             )
 
 
@@ -434,7 +434,7 @@ def missing_account_findings(broker: Broker) -> Iterator[Finding]:
             host=broker.host,
             message="the broker has no accounts: activemq_users is empty, and no link or agent adds an account",
             fix="add users to activemq_users, or set activemq_network_username and activemq_network_password",
-            why="the broker rejects every client, including the readiness probe",
+            why="a broker without accounts rejects every client, including the readiness probe of the playbooks",
         )
 
 

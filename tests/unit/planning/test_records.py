@@ -70,6 +70,11 @@ def test_a_closed_secret_stays_closed_through_the_text_and_back() -> None:
     assert variables_from_json(variables_to_json(found)) == found
 
 
+def test_value_that_json_cannot_represent_is_refused_with_its_variable() -> None:
+    with pytest.raises(InputError, match=r"^the variable activemq_heap contains a Python complex"):
+        variables_to_json({"activemq_ha": "none", "activemq_heap": [{"size": 1j}]})
+
+
 def test_a_template_that_ansible_inventory_leaves_is_refused_with_its_host() -> None:
     with pytest.raises(InputError, match=rf"{HOST}: activemq_heap is a template.*-i"):
         read_listed_host(HOST, json.dumps({"activemq_heap": "{{ size }}g"}), ())
