@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from datetime import date
 from typing import Any
 
@@ -10,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError
+from activemq_fleet.render import render
+from activemq_fleet.render.credentials import PATH as CREDENTIALS
 from activemq_fleet.topology import build_fleet, home_pair
 from tests.unit.fleets import NETWORK, fleet, hosts
 
@@ -200,6 +204,24 @@ def test_a_pair_that_comes_moves_only_agents_that_move_to_it(pairs: list[str], h
     before, after = home_pair(host, pairs[:-1]), home_pair(host, pairs)
 
     assert after in (before, pairs[-1])
+
+
+def test_probe_password_is_derived_only_for_revealed_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    derivations = []
+    pbkdf2 = hashlib.pbkdf2_hmac
+
+    def count_derivation(*arguments: Any) -> bytes:
+        derivations.append(arguments)
+        return pbkdf2(*arguments)
+
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", count_derivation)
+    broker = fleet("o-mq1", network_password="made-up-for-this-test-alone").broker("o-mq1-a")
+    masked = render(broker)[CREDENTIALS].decode()
+    assert "activemq.probe.password=@activemq_probe_password@" in masked
+    assert not derivations
+    revealed = render(broker, reveal=True)[CREDENTIALS].decode()
+    assert re.search(r"^activemq\.probe\.password=[0-9a-f]{40}$", revealed, re.MULTILINE)
+    assert len(derivations) == 1
 
 
 def test_with_acls_each_group_gets_what_its_work_needs() -> None:

@@ -138,7 +138,18 @@ def probe_password_of(settings: Settings) -> SecretStr | EncryptedValue | None:
     network = settings.network_password
     if settings.probe_password is not None or settings.authentication != "simple":
         return settings.probe_password
-    return SecretStr(_derive_password(network.get_secret_value())) if isinstance(network, SecretStr) else network
+    return DerivedPassword(network.get_secret_value()) if isinstance(network, SecretStr) else network
+
+
+class DerivedPassword(SecretStr):
+    """A password that is derived from another one when its value is read.
+
+    The derivation is slow on purpose, and only the deployed files contain the value.
+    """
+
+    def get_secret_value(self) -> str:
+        """Return the derived password."""
+        return _derive_password(super().get_secret_value())
 
 
 @functools.lru_cache(maxsize=1024)
