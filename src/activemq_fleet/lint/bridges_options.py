@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from activemq_fleet.findings import TextEdit
 from activemq_fleet.lint import transport_options as known
 from activemq_fleet.lint.clients import listener_uri
-from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.network.uri import Uri, has_placeholder
 from activemq_fleet.releases import Release
@@ -159,6 +159,7 @@ def option_that_is_no_number(connector: Element) -> Iterator[Problem]:
             yield connector.problem(message, "uri", part)
 
 
+@once_per_document
 def _dialled(document: Document) -> Iterator[tuple[Element, str, Uri]]:
     """Yield (element, attribute, URI) of every URI with options, also nested, by which a broker dials others."""
     masters = [(connector, "remoteURI") for connector in document.all("masterConnector")]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
+from operator import attrgetter
 from types import MappingProxyType
-from typing import cast
+from typing import Any, TypeVar, cast
 
 from lxml import etree
 
@@ -16,7 +18,7 @@ from activemq_fleet.network.connectors import NetworkConnector, read_network_con
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.profiles import Profile
 from activemq_fleet.releases import Release
-from activemq_fleet.schema import Positions, SourcePosition, UnreadableError, XmlDocument
+from activemq_fleet.schema import Positions, SourcePosition, UnreadableError, XmlDocument, text_of
 from activemq_fleet.settings.sizes import size_of
 from activemq_fleet.spring_values import boolean_of
 from activemq_fleet.topology import Broker
@@ -28,6 +30,8 @@ _NOTHING: Mapping[str, bytes] = MappingProxyType({})
 # What Spring, a shell or a tool replaces before the broker reads it. %20 and its like are no placeholders.
 PLACEHOLDER = re.compile(r"\$\(|\$[A-Z]|@\w+@|%[A-Za-z_][\w.-]{3,}%|\{\{|<\w+>")
 _UNKNOWN = re.compile(rf"[$#]\{{|{PLACEHOLDER.pattern}")
+_INDEX = attrgetter("_index")
+_Part = TypeVar("_Part")
 
 
 class Element:
@@ -125,18 +129,25 @@ class Element:
 
     def children(self, *names: str) -> list[Element]:
         """Return the element's child elements with one of the names; without names, all child elements."""
-        return _named(self._children, names)
+        return [child for child in self._children if not names or child.name in names]
 
     def all(self, *names: str) -> list[Element]:
         """Return the element's descendants with one of the names; without names, all descendants."""
         last = self
         while last._children:
             last = last._children[-1]
-        return _named(self.document.nodes[self._index + 1 : last._index + 1], names)
+        if not names:
+            return self.document.nodes[self._index + 1 : last._index + 1]
+        elements: list[Element] = []
+        for name in names:
+            named = self.document.all(name)
+            begin = bisect_left(named, self._index + 1, key=_INDEX)
+            elements += named[begin : bisect_left(named, last._index + 1, begin, key=_INDEX)]
+        return elements if len(names) == 1 else sorted(elements, key=_INDEX)
 
     def child(self, name: str) -> Element | None:
         """Return the element's first child element with the given name, or None."""
-        return next(iter(self.children(name)), None)
+        return next((child for child in self._children if child.name == name), None)
 
     def position(self, attribute: str = "", part: str = "") -> SourcePosition:
         """Return line and column of the XML element, of its attribute, or of a part of the attribute's value."""
@@ -216,16 +227,24 @@ def also_in_lines(elements: Iterable[Element], attribute: str = "") -> str:
     return f"; the same in {'line' if len(lines) == 1 else 'lines'} {text}"
 
 
-def _named(elements: list[Element], names: tuple[str, ...]) -> list[Element]:
-    return [element for element in elements if not names or element.name in names]
-
-
 def _after_stray(value: str) -> Iterator[str]:
     """Yield the rest of a value from each stray ampersand on."""
     begin = value.find(STRAY)
     while begin >= 0:
         yield value[begin:]
         begin = value.find(STRAY, begin + 1)
+
+
+def once_per_document(read: Callable[[Document], Iterable[_Part]]) -> Callable[[Document], tuple[_Part, ...]]:
+    """Return a function that reads something from a document once, and gives each rule that needs it the same tuple."""
+
+    @wraps(read)
+    def read_once(document: Document) -> tuple[_Part, ...]:
+        if read not in document.readings:
+            document.readings[read] = tuple(read(document))
+        return document.readings[read]
+
+    return read_once
 
 
 class Document:
@@ -257,9 +276,17 @@ class Document:
             elements[element] = Element(element, self, elements.get(element.getparent()), index)
         self.nodes = list(elements.values())
         """Every XML element of the file, in its order."""
+        self._other_documents: dict[str, Document | None] = {}
+        self.readings: dict[Callable[[Document], Iterable[Any]], tuple[Any, ...]] = {}
+        """What functions read from the file, by function; see ``once_per_document``."""
 
     def other_document(self, name: str) -> Document | None:
         """Return an XML file next to activemq.xml, such as ``jetty.xml``, parsed; None if it is absent or not XML."""
+        if name not in self._other_documents:
+            self._other_documents[name] = self._parse_other_file(name)
+        return self._other_documents[name]
+
+    def _parse_other_file(self, name: str) -> Document | None:
         try:
             return Document(XmlDocument(self.other_files[name]), self.release, file=name)
         except (KeyError, UnreadableError):
@@ -275,9 +302,13 @@ class Document:
         """The root element of the file."""
         return self.nodes[0]
 
+    @cached_property
+    def _text(self) -> str:
+        return text_of(self.data, self.tree.getroottree().docinfo.encoding)
+
     def mentions(self, text: str) -> bool:
         """Return whether the file contains a text anywhere; a fast test before XML elements are searched."""
-        return any(text.encode(encoding) in self.data for encoding in ("utf-8", "utf-16-le", "utf-16-be"))
+        return text in self._text
 
     @cached_property
     def _by_name(self) -> dict[str, list[Element]]:
@@ -285,6 +316,19 @@ class Document:
         for element in self.nodes:
             elements.setdefault(element.name, []).append(element)
         return elements
+
+    @cached_property
+    def _by_attribute(self) -> dict[str, list[Element]]:
+        elements: dict[str, list[Element]] = {}
+        for element in self.nodes:
+            for name in element.attributes:
+                elements.setdefault(name, []).append(element)
+        return elements
+
+    def with_attribute(self, *names: str) -> list[Element]:
+        """Return the XML elements that have an attribute with one of the names, in the order of the file."""
+        elements = {element for name in names for element in self._by_attribute.get(name, ())}
+        return sorted(elements, key=_INDEX)
 
     def has_any(self, names: Iterable[str]) -> bool:
         """Return whether the file has an XML element with one of the names."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document, Element
+from activemq_fleet.lint.document import Document, Element, once_per_document
 from activemq_fleet.lint.locations import below_directory, is_relative
 
 _MOST = 50
 
 
+@once_per_document
 def imports_of(document: Document) -> list[tuple[Element, str]]:
     """Return the import elements of an XML file, each with the imported file's path below the activemq.xml's directory.
 

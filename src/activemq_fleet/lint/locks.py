@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locks_signs import FILE_STORES, is_embedded, is_locked, locker_of, sharing_of, stores
 
@@ -189,6 +189,7 @@ def slave_that_does_not_wait(locker: Element) -> Iterator[Problem]:
         )
 
 
+@once_per_document
 def _shared(document: Document) -> Iterator[tuple[Element, str, bool]]:
     """Yield stores in a shared directory with a file lock: (store, why it counts as shared, whether certain)."""
     for store in stores(document):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from activemq_fleet.lint.document import Document, Element
+from activemq_fleet.lint.document import Document, Element, once_per_document
 
 FILE_STORES = frozenset({"kahaDB", "mKahaDB", "levelDB"})
 DATABASE_LOCKERS = frozenset({"database-locker", "lease-database-locker", "transact-database-locker"})
@@ -35,6 +35,7 @@ class Sharing:
     certain: bool = True
 
 
+@once_per_document
 def stores(document: Document) -> Iterator[Element]:
     """Yield the message store elements of the brokers in an activemq.xml, without stores inside an mKahaDB."""
     return (store for broker in document.brokers for store in _stores_of(broker))

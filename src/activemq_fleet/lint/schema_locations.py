@@ -72,7 +72,7 @@ def namespace_without_a_local_schema(document: Document) -> Iterator[Problem]:
     """
     hints: dict[str, tuple[Element, str]] = {}
     checked: set[str] = set()
-    for node in _checked(document.root):
+    for node in _checked(document):
         if node.has(SCHEMA_LOCATION):
             for named, address in node.schema_locations:
                 hints.setdefault(named, (node, address))
@@ -82,14 +82,14 @@ def namespace_without_a_local_schema(document: Document) -> Iterator[Problem]:
             yield from _missing(document, node, namespace, hints.get(namespace))
 
 
-def _checked(root: Element) -> Iterator[Element]:
+def _checked(document: Document) -> Iterator[Element]:
     """Yield the elements whose namespace the broker must know, without the content of foreign elements."""
-    waiting = [root]
-    while waiting:
-        element = waiting.pop()
-        yield element
-        if element.namespace in _CHECKED:
-            waiting += reversed(element.children())
+    foreign: set[Element | None] = set()
+    for element in document.nodes:
+        if element.parent not in foreign:
+            yield element
+        if element.parent in foreign or element.namespace not in _CHECKED:
+            foreign.add(element)
 
 
 def _missing(document: Document, node: Element, namespace: str, hint: tuple[Element, str] | None) -> Iterator[Problem]:

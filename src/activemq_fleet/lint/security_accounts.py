@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.security_console import console_documents, console_imports, constraints_without_login
 from activemq_fleet.settings.default_credentials import (
@@ -158,6 +158,7 @@ class FileAccount(NamedTuple):
         return Problem(message, node=self.node, attribute=self.attribute)
 
 
+@once_per_document
 def accounts_of(document: Document) -> Iterator[FileAccount]:
     """Yield the accounts of the broker, its links and its console, from activemq.xml and the files of its directory."""
     yield from _broker_accounts(document)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from activemq_fleet.lint.clients import is_wildcard
-from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.imports import imports_of
 
@@ -51,6 +51,7 @@ def beans_of(page: Document, *classes: str) -> list[Element]:
     return [bean for bean in page.all("bean") if class_name(bean) in classes]
 
 
+@once_per_document
 def console_imports(document: Document) -> list[tuple[Element, str]]:
     """Return the import elements for a web console's file in an XML file, each with the imported file's path.
 
@@ -69,6 +70,7 @@ def _has_console(document: Document, name: str) -> bool:
     return page is not None and bool(beans_of(page, *_CONNECTORS, "WebConsolePort"))
 
 
+@once_per_document
 def console_documents(document: Document) -> Iterator[Document]:
     """Yield the XML files that may define the web console's beans: the imported files, and activemq.xml itself."""
     for _, name in console_imports(document):

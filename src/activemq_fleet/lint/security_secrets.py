@@ -6,6 +6,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
@@ -74,7 +75,7 @@ def password_in_the_file(document: Document) -> Iterator[Problem]:
     for node in document.nodes:
         for name, value in node.attributes.items():
             local = name.rpartition("}")[2]
-            if local.lower().endswith(_ENDS):
+            if _names_secret(local):
                 if is_clear(value) and not is_weak_account(node, name):
                     yield node.problem(f"the {local} of {_owner_text(node)} {_STANDS}", name)
             elif _has_clear_password(value):
@@ -82,6 +83,11 @@ def password_in_the_file(document: Document) -> Iterator[Problem]:
                 yield node.problem(message, name)
         if node.name in _NAMED_VALUES:
             yield from _property_problems(node)
+
+
+@lru_cache(maxsize=1024)
+def _names_secret(name: str) -> bool:
+    return name.lower().endswith(_ENDS)
 
 
 def _has_clear_password(text: str) -> bool:

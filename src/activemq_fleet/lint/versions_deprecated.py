@@ -43,10 +43,10 @@ def deprecated_attribute(document: Document) -> Iterator[Problem]:
         <policyEntry queue=">" gcInactiveDestinations="true" inactiveTimeoutBeforeGC="600000"/>
     """
     for name, (new_name, since) in _NEW_NAMES.items():
-        if not document.release.within(since) or not document.mentions(name):
+        if not document.release.within(since):
             continue
-        for node in document.nodes:
-            if node.has(name) and node.namespace == CORE and not node.has(new_name):
+        for node in document.with_attribute(name):
+            if node.namespace == CORE and not node.has(new_name):
                 message = f"{name} of <{node.name}> is deprecated: its new name is {new_name}"
                 edits = node.with_attribute_renamed(name, new_name)
                 yield node.problem(message, name, fix=f"write {new_name}", edits=edits)

@@ -203,9 +203,7 @@ def name_taken_twice(document: Document) -> Iterator[Problem]:
         <networkConnector name="east" uri="static:(tcp://east:61616)"/>
     """
     first_uses: dict[tuple[Element | None, str], Element] = {}
-    for node in document.nodes:
-        if not (node.has("id") or node.has("name")) or not _is_bean(node):
-            continue
+    for node in filter(_is_bean, document.with_attribute("id", "name")):
         scope = node.ancestor("beans")
         names = [(attribute, name) for attribute in ("id", "name") for name in _names(node, attribute)]
         for attribute, name in names:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.imports import imported_files, missing_imports
 from activemq_fleet.lint.locations import below_directory
@@ -187,6 +187,7 @@ def _is_dialled_address(node: Element, attribute: str, before: str) -> bool:
     return "?" not in before[max(before.rfind("("), before.rfind(",")) + 1 :]
 
 
+@once_per_document
 def _configurers(document: Document) -> list[Element]:
     """Return the elements of a file that replace placeholders."""
     beans = [bean for bean in document.all("bean") if _is_placeholder_configurer(bean)]
@@ -241,7 +242,7 @@ def _is_placeholder_configurer(bean: Element) -> bool:
     return bean.get("class").endswith(("PlaceholderConfigurer", "PlaceholderConfigurer3"))
 
 
-def _property_sources(document: Document, configured: list[Element]) -> list[Element]:
+def _property_sources(document: Document, configured: Sequence[Element]) -> list[Element]:
     """Return the placeholder configurers, and the elements they refer to for their properties."""
     named = {bean.get("properties-ref") for bean in configured}
     named |= {

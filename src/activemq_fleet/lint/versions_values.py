@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.versions_placeholders import PLACEHOLDER_OF_SPRING, is_never_configured
 
@@ -165,10 +165,9 @@ def value_that_is_not_converted(document: Document) -> Iterator[Problem]:
           <storeUsage><storeUsage limit="1536 MB"/></storeUsage>
         </systemUsage></systemUsage></broker>
     """
-    for node in document.all(*_SIZES):
-        for attribute, kind in _SIZES[node.name].items():
-            if _is_literal(node, attribute) and (reason := _size_reason(node, attribute, kind)):
-                yield node.problem(f'{attribute}="{_shown(node, attribute)}" of <{node.name}> {reason}', attribute)
+    for node, attribute, kind in _literal_sizes(document):
+        if reason := _size_reason(node, attribute, kind):
+            yield node.problem(f'{attribute}="{_shown(node, attribute)}" of <{node.name}> {reason}', attribute)
     if document.release.within(_BOOLEANS_SINCE):
         for node in document.all(*_BOOLEANS):
             for attribute in _BOOLEANS[node.name] & node.attributes.keys():
@@ -182,6 +181,15 @@ def value_that_is_not_converted(document: Document) -> Iterator[Problem]:
             if store.get(attribute).strip().upper() not in names:
                 message = f'{attribute}="{_shown(store, attribute)}" of <kahaDB> must be one of {", ".join(names)}'
                 yield store.problem(message, attribute, fix=f"write one of {', '.join(names)}")
+
+
+@once_per_document
+def _literal_sizes(document: Document) -> Iterator[tuple[Element, str, _NumberType]]:
+    """Yield (element, attribute, number type) of each size in the file that is no placeholder."""
+    for node in document.all(*_SIZES):
+        for attribute, kind in _SIZES[node.name].items():
+            if _is_literal(node, attribute):
+                yield node, attribute, kind
 
 
 def _is_literal(node: Element, attribute: str) -> bool:
@@ -244,17 +252,16 @@ def size_that_overflows(document: Document) -> Iterator[Problem]:
 
         <kahaDB directory="${activemq.data}/kahadb" journalMaxFileLength="1gb"/>
     """
-    for node in document.all(*_SIZES):
-        for attribute, kind in _SIZES[node.name].items():
-            match = _SIZE.fullmatch(node.get(attribute))
-            if not _is_literal(node, attribute) or match is None or _size_reason(node, attribute, kind):
-                continue
-            result = kind.product_of(int(match[1]), match[2])
-            if result == int(match[1]) << (10 * "bkmg".index(match[2].lower() or "b")):
-                continue
-            message = f'the broker reads {attribute}="{_shown(node, attribute)}" of <{node.name}> as {result} bytes'
-            fix = f"write a size of at most {kind.largest_result} bytes"
-            yield node.problem(message, attribute, severity="warning" if result > 0 else None, fix=fix)
+    for node, attribute, kind in _literal_sizes(document):
+        match = _SIZE.fullmatch(node.get(attribute))
+        if match is None or _size_reason(node, attribute, kind):
+            continue
+        result = kind.product_of(int(match[1]), match[2])
+        if result == int(match[1]) << (10 * "bkmg".index(match[2].lower() or "b")):
+            continue
+        message = f'the broker reads {attribute}="{_shown(node, attribute)}" of <{node.name}> as {result} bytes'
+        fix = f"write a size of at most {kind.largest_result} bytes"
+        yield node.problem(message, attribute, severity="warning" if result > 0 else None, fix=fix)
 
 
 @rule("V051", "error", refuses=True)

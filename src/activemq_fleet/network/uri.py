@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 COMPOSITE = frozenset({"static", "masterslave", "failover", "discovery", "fanout", "simple", "ha", "randomize"})
 DEEPEST = 20  # brackets inside brackets; static:(failover:(…)) is two
@@ -25,7 +25,7 @@ def has_placeholder(text: str) -> bool:
     return _PLACEHOLDER.search(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Uri:
     """A URI as ActiveMQ writes it, or a part of a composite URI such as ``static:(…)``.
 
@@ -47,17 +47,17 @@ class Uri:
 
     def walk(self) -> Iterator[Uri]:
         """Yield the URI and every URI inside its brackets, outermost first."""
-        waiting = [self]
-        while waiting:
-            part = waiting.pop()
-            yield part
-            waiting += reversed(part.parts)
+        return iter(self._with_parts)
+
+    @cached_property
+    def _with_parts(self) -> tuple[Uri, ...]:
+        return (self, *(inner for part in self.parts for inner in part._with_parts))
 
     def find(self, *schemes: str) -> Iterator[Uri]:
         """Yield the URI and the URIs inside it that have one of the schemes."""
         return (part for part in self.walk() if part.scheme in schemes)
 
-    @property
+    @cached_property
     def transports(self) -> tuple[Uri, ...]:
         """The transports that a composite URI really dials: its innermost parts that have a scheme."""
         return tuple(part for part in self.walk() if part.scheme and not part.parts and part.scheme not in COMPOSITE)
