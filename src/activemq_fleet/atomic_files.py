@@ -127,10 +127,10 @@ def output_errors(action: str, target: Path) -> Iterator[None]:
 
 def _fill(root: Path, files: Mapping[str, bytes]) -> None:
     root.chmod(0o777 & ~_umask())
+    for directory in {os.path.dirname(f"{root}/{name}") for name in files}:
+        os.makedirs(directory, exist_ok=True)
     for name, content in files.items():
-        path = f"{root}/{name}"
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "xb") as file:
+        with open(f"{root}/{name}", "xb") as file:
             file.write(content)
 
 

@@ -50,7 +50,7 @@ class Element:
         self.parent = parent
         namespace, _, self.name = str(element.tag).rpartition("}")
         self.namespace = namespace[1:]
-        self.attributes = dict(cast("Mapping[str, str]", element.attrib))
+        self.attributes = cast("dict[str, str]", dict(element.items()))
         if document.has_stray:
             self.attributes = {name: value.replace(STRAY, "&") for name, value in self.attributes.items()}
         self._index = index

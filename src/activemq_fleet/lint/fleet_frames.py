@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from activemq_fleet.lint.document import Problem
@@ -83,20 +83,23 @@ def frames_larger_than_a_link_carries(view: FleetView) -> Iterator[Problem]:
         all: {activemq_ha: none}
         hosts: {north-mq01-a: {}, north-mq02-a: {}}
     """
+    limits = {broker.host: _limits_of(broker) for broker in view.brokers}
     reported: set[tuple[str, str, str]] = set()
     for link in (*view.bridges.planned, *(link for links in view.bridges.multicast.values() for link in links)):
         for source in (link.broker,) if link.node else view.units[link.source]:
-            for target, carried in _limits_of_link(view, link):
+            for target, carried in _limits_of_link(view, link, limits):
                 pairs = [(source, target), (target, source)] if link.duplex else [(source, target)]
                 for sender, receiver in pairs:
                     key = sender.host, receiver.host, carried.place
                     if sender.unit != receiver.unit and key not in reported:
                         reported.add(key)
-                        yield from _compare(sender, receiver, link, carried)
+                        yield from _compare(limits[sender.host], sender, receiver, link, carried)
 
 
-def _compare(sender: Broker, receiver: Broker, link: LintedLink, carried: FrameLimit) -> Iterator[Problem]:
-    accepted = [_limit_of(sender, connector) for connector in sender.connectors if connector.name != "replication"]
+def _compare(
+    limits: Mapping[str, FrameLimit], sender: Broker, receiver: Broker, link: LintedLink, carried: FrameLimit
+) -> Iterator[Problem]:
+    accepted = [limit for name, limit in limits.items() if name != "replication"]
     too_large = [limit for limit in accepted if limit.size + limit.added > carried.size]
     if not too_large:
         too_large = [limit for limit in accepted if limit.size + limit.most_added > carried.size]
@@ -114,28 +117,35 @@ def _compare(sender: Broker, receiver: Broker, link: LintedLink, carried: FrameL
         )
 
 
-def _limits_of_link(view: FleetView, link: LintedLink) -> Iterator[tuple[Broker, FrameLimit]]:
+def _limits_of_link(
+    view: FleetView, link: LintedLink, limits: Mapping[str, Mapping[str, FrameLimit]]
+) -> Iterator[tuple[Broker, FrameLimit]]:
     """Yield (broker, limit) of each listener that a link connects to: the smaller one of both ends applies."""
     planned = next((known for known in link.broker.links if known.name == link.name), None)
     if not link.target:
         for broker in view.fleet.brokers:
             announced = next((c for c in broker.connectors if c.discovery_uri and c.name != "replication"), None)
             if announced and broker.group == link.broker.group:
-                yield broker, _limit_of(broker, announced)
+                yield broker, limits[broker.host][announced.name]
         return
     uri = link.node.uri() if link.node else Uri.read(planned.uri) if planned else None
     for transport in uri.transports if uri else ():
         listener = view.listeners.listener_at(transport.host, transport.port or 0)
         if listener:
-            limits = [_limit_of(listener.broker, listener.connector)]
+            both_ends = [limits[listener.broker.host][listener.connector.name]]
             if (size := _size_in(transport.options.get(FRAME_SIZE))) and link.broker.release.has_max_frame_size:
-                limits.append(FrameLimit(f"the URI of the link at {link.broker.host}", size, is_set=True))
-            yield listener.broker, min(limits, key=lambda limit: limit.size)
+                both_ends.append(FrameLimit(f"the URI of the link at {link.broker.host}", size, is_set=True))
+            yield listener.broker, min(both_ends, key=lambda limit: limit.size)
 
 
-def _limit_of(broker: Broker, connector: Connector) -> FrameLimit:
+def _limits_of(broker: Broker) -> dict[str, FrameLimit]:
+    """Return the limit of each connector of a broker by name."""
     listed = {known.name for known in broker.settings.connectors or () if "options" in known.model_fields_set}
-    place, is_listed = f"{connector.name} of {broker.host}", connector.name in listed
+    return {connector.name: _limit_of(broker, connector, connector.name in listed) for connector in broker.connectors}
+
+
+def _limit_of(broker: Broker, connector: Connector, is_listed: bool) -> FrameLimit:
+    place = f"{connector.name} of {broker.host}"
     protocol = protocol_of(connector.scheme)
     size = _size_in(connector.options.get(FRAME_SIZE))
     if protocol == "openwire":

@@ -258,6 +258,7 @@ def known_lines() -> tuple[str, ...]:
     return tuple(load_release_data().lines)
 
 
+@cache
 def supported_lines() -> tuple[str, ...]:
     """Return the names of the release lines that get security fixes, oldest first, such as ``("5.19", "6.3")``."""
     data = load_release_data()

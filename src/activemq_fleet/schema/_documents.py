@@ -165,10 +165,10 @@ def _check_bounds(root: etree._Element) -> None:
             excess = f"the file has more than {MOST_BROKERS} <broker>"
         elif len(element.attrib) > MOST_ATTRIBUTES:
             excess = f"an element has more than {MOST_ATTRIBUTES} attributes"
-        else:
-            excess = next((f"a value {text}" for v in element.attrib.values() if (text := _excess_of(str(v)))), "")
-            if max(len(element.text or ""), len(element.tail or "")) > LONGEST_VALUE:
-                excess = f"a text has more than {LONGEST_VALUE} characters"
+        elif len(element.text or "") > LONGEST_VALUE or len(element.tail or "") > LONGEST_VALUE:
+            excess = f"a text has more than {LONGEST_VALUE} characters"
+        elif reason := next(filter(None, map(_excess_of, map(str, element.values()))), ""):
+            excess = f"a value {reason}"
         if excess:
             message = f"{excess}: the file is not checked, because no broker has such a configuration"
             raise TooLargeError(SchemaProblem(int(str(element.sourceline)), 1, "", message))

@@ -36,18 +36,18 @@ def _without_foreign(root: etree._Element) -> etree._Element:
     The schema decides whether such an element is allowed there; its content is up to the jar that brings it.
     A document without such elements is returned unchanged.
     """
-    if not any(_is_foreign(element) for element in root.iter(etree.Element)):
+    if not any(map(_is_foreign, {element.tag for element in root.iter(etree.Element)})):
         return root
     copied = deepcopy(root)
     for element in copied.iter(etree.Element):
         parent = element.getparent()
-        if _is_foreign(element) or (parent is not None and parent.tag == _LET_THROUGH):
+        if _is_foreign(element.tag) or (parent is not None and parent.tag == _LET_THROUGH):
             element.tag = _LET_THROUGH
     return copied
 
 
-def _is_foreign(element: etree._Element) -> bool:
-    return namespace_of(str(element.tag)) not in _KNOWN_NAMESPACES
+def _is_foreign(tag: str) -> bool:
+    return namespace_of(tag) not in _KNOWN_NAMESPACES
 
 
 def _with_ranges_of_java(root: etree._Element) -> etree._Element:
