@@ -207,9 +207,9 @@ def test_a_node_that_does_not_come_up_gets_back_what_it_ran_with(controller: Con
         first, last, *_ = failures(said)
         assert re.search(r"the broker is stopped: .*no[./]such[./]Factory", first)
         assert f"(check {BASE}/data/activemq.log and journalctl -u {UNIT})" in first
-        assert f"did not become ready with {BETWEEN}: the broker is stopped: " in last
+        assert f"did not become ready with release {BETWEEN}: the broker is stopped: " in last
         assert re.search(r"no[./]such[./]Factory", last)
-        assert re.search(rf"Rollback: it has configuration \w+ with {NEW} again, and is standby", last)
+        assert re.search(rf"Rollback: the host has configuration \w+ with release {NEW} again, and is standby", last)
         assert last.endswith("correct the cause and run the same command again")
     wait_to_run(controller, NEW)
     # Both releases lie there already; nothing else of the node that serves was touched.

@@ -163,7 +163,7 @@ def test_site_leaves_such_a_directory_to_upgrade_while_brokers_run_from_it(contr
 def test_a_broker_that_does_not_come_up_gets_the_directory_back_that_it_ran_from(controller: Controller) -> None:
     wait_for_pair(controller.rack.machines)
     said = ended(controller.play("upgrade", *to(NEW, activemq_java_options=["-XX:+NoSuchFlag"])), 2)
-    assert f"did not become ready with {NEW}" in said
+    assert f"did not become ready with release {NEW}" in said
     wait_for_pair(controller.rack.machines)
     wait_to_run(controller, OLD)
     assert [[name for name in names if name.startswith("activemq-")] for names in holdings(controller)] == [
@@ -207,6 +207,6 @@ def test_site_ends_with_what_the_processes_run(controller: Controller) -> None:
     for machine in controller.rack.machines:
         machine.run("bash", "-c", f"mv {HOME} /opt/moved; mv /opt/kept {HOME}")
     said = refused(controller, "site", NEW)
-    assert f"the broker runs {OLD}, but activemq_release is {NEW}: run the playbook upgrade" in said
+    assert f"the broker runs release {OLD}, but activemq_release is {NEW}: run the playbook upgrade" in said
     play(controller, "upgrade", NEW)
     wait_to_run(controller, NEW)

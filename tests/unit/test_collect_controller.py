@@ -307,7 +307,7 @@ def test_a_host_that_is_away_is_named_and_the_others_are_collected(tmp_path: Pat
     assert "\x1b" not in done.stdout
     assert f"{NODES[0]}: \\u001b]0;PWNED\\u0007\\u001b[2J" in done.stdout.replace("\n", " ")
     assert done.returncode == 4, done.stdout
-    assert "2 of 3 hosts; not orders-mq01-b.example.com" in done.stdout
+    assert "2 of 3 hosts; not collected: orders-mq01-b.example.com" in done.stdout
     assert "canary" not in done.stdout
     assert sorted(path.name for path in (tmp_path / "out").iterdir() if path.is_dir()) == [
         "kiosk-1.example.com",

@@ -73,7 +73,7 @@ def compare(base: Path, look: dict[str, Any], install: str = "archive") -> tuple
 def test_another_release_than_the_inventory_says_is_an_error(tmp_path: Path, install: str, advice: str) -> None:
     code, said = compare(tmp_path / "base", {"pid": 7, "release": "5.18.6"}, install)
     assert code == 2
-    assert f"orders-mq01-a: the broker runs 5.18.6, but activemq_release is 5.18.3: {advice}" in said
+    assert f"orders-mq01-a: the broker runs release 5.18.6, but activemq_release is 5.18.3: {advice}" in said
 
 
 def test_a_process_that_shows_no_release_is_an_error_that_says_why(tmp_path: Path) -> None:

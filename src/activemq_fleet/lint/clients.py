@@ -162,7 +162,7 @@ def half_open_connections_stay(document: Document) -> Iterator[Problem]:
 
     Why: neither side sends or expects keep-alive messages. When the peer or a firewall vanishes without closing the
         connection, the bridge stays up and transfers nothing for hours.
-    Fix: leave the default of 30000 ms.
+    Fix: leave wireFormat.maxInactivityDuration at its default of 30000 ms.
     Cannot see: values that a placeholder decides. Where V035 reports the option of a link, this rule is silent.
     Source: OpenWireFormat.renegotiateWireFormat, AbstractInactivityMonitor
 

@@ -18,7 +18,7 @@ def two_policies_of_one_destination(policies: Element) -> Iterator[Problem]:
 
     Why: a destination has exactly one policy, that of the most specific entry. The broker does not merge two entries of
         the same name: the settings of one of them have no effect, and the file does not show of which.
-    Fix: merge the two entries into one.
+    Fix: merge the two policyEntry elements into one.
     Source: PolicyMap and DestinationMap.chooseValue of the release tags
 
     Fires on 5.18.3::

@@ -29,7 +29,7 @@ _DIFFERENT_IDS = "the nodes may use different ids, and one then cannot read what
 def java_too_old(host: HostView) -> Iterator[Problem]:
     """The host's Java is older than the release requires.
 
-    Why: the broker stops immediately with UnsupportedClassVersionError.
+    Why: on an older Java than required, the broker stops immediately with UnsupportedClassVersionError.
     Fix: install the Java version that the message names, or set activemq_java_home to it.
     Source: class file versions in the jars of the release tags
 
@@ -146,9 +146,10 @@ def port_in_use(host: HostView) -> Iterator[Problem]:
 def settings_in_two_places(host: HostView) -> Iterator[Problem]:
     """A settings file on the host overrides the deployed settings, or no script of the release reads it.
 
-    Why: bin/activemq reads only the first file that it finds, so that a manually started broker gets different
-        settings from those of the service unit.
-    Fix: move the file away, and put its settings into activemq_heap, activemq_java_options and activemq_java_home.
+    Why: bin/activemq reads only the first file that it finds, so that a manually started broker gets different settings
+        from those of the service unit.
+    Fix: move the settings file to another directory, and put its settings into activemq_heap, activemq_java_options and
+        activemq_java_home.
     Source: bin/activemq of the release tags: the first file found is the only one
 
     Fires on 5.18.3::
@@ -181,7 +182,7 @@ def settings_in_two_places(host: HostView) -> Iterator[Problem]:
 def store_on_nfs_3(host: HostView) -> Iterator[Problem]:
     """A shared store is on NFS version 3 or older.
 
-    Why: the server keeps the lock of a failed master, so that the standby waits indefinitely.
+    Why: the NFS server keeps the lock of a failed master, so that the standby waits indefinitely.
     Fix: mount the share with vers=4.1 or later and a short lease, or use a cluster file system or block storage.
     Source: NFSv3: a separate lock server keeps the locks of a host that died
 

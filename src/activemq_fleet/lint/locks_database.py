@@ -147,8 +147,8 @@ def lock_held_by_a_transaction(document: Document) -> Iterator[Problem]:
 def lease_without_a_database(document: Document) -> Iterator[Problem]:
     """A kahaDB has a database locker without a database.
 
-    Why: kahaDB has no data source and no statements for its locker, so that the start ends with a
-        NullPointerException. Before 5.9 a locker accepts neither and cannot be used with kahaDB.
+    Why: kahaDB has no data source and no statements for its locker, so that the start ends with a NullPointerException.
+        Before 5.9 a locker accepts neither a data source nor statements, and cannot be used with kahaDB.
     Fix: from 5.9 on, add dataSource="#lock-db" and <statements><statements/></statements> to the locker; before 5.9,
         use <shared-file-locker>.
     Source: AbstractJDBCLocker of the release tags; measured on six releases

@@ -132,7 +132,8 @@ def demoted_master_stays_down(document: Document) -> Iterator[Problem]:
 
     Why: a broker that loses its lock stops, and by default restarts inside its process as slave. With
         restartAllowed="false" or systemExitOnShutdown="true" it stays stopped, and the pair has no standby.
-    Fix: remove both attributes, or let a supervisor restart the broker whatever its exit code (Restart=always).
+    Fix: remove restartAllowed="false" and systemExitOnShutdown="true", or let a supervisor restart the broker whatever
+        its exit code (Restart=always).
     Cannot see: a supervisor. For the brokers of a fleet the finding is an info, because their service unit restarts
         them.
     Source: AMQ-4526; LockableServiceSupport of the release tags; measured on 5.17.2

@@ -118,8 +118,8 @@ def multicast_announces_a_loopback_address(connector: Element) -> Iterator[Probl
 
     Why: the announced name is that of the connector's address. For 127.0.0.1 it is localhost, and each broker that
         discovers it connects to itself. For 0.0.0.0 it is the machine's host name, which is correct.
-    Fix: bind it to 0.0.0.0 or to a name that all peers can resolve; from 5.8 on publishedAddressPolicy can set
-        another name.
+    Fix: bind the connector to 0.0.0.0 or to a name that all peers can resolve; from 5.8 on publishedAddressPolicy can
+        set another name.
     Cannot see: which names peers can resolve.
     Source: measured on 5.5.1 and 5.17.2; TcpTransportServer, PublishedAddressPolicy
 

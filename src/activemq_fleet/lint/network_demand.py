@@ -69,8 +69,8 @@ def topics_forwarded_twice(link: Element) -> Iterator[Problem]:
 
     Why: the bridge subscribes once for each remote consumer. It forwards every copy of a topic's message, and each
         remote consumer receives each message as often as there are consumers.
-    Fix: use such a connector for queues only, <excludedDestinations><topic physicalName=">"/></excludedDestinations>,
-        and add a second connector, with conduitSubscriptions, for topics.
+    Fix: use a connector with conduitSubscriptions="false" for queues only, <excludedDestinations><topic
+        physicalName=">"/></excludedDestinations>, and add a second connector, with conduitSubscriptions, for topics.
     Source: measured on 5.11.4 and 5.18.3: two consumers, four copies; DemandForwardingBridge
 
     Fires on 5.18.3::

@@ -183,9 +183,9 @@ def replay_at_once(document: Document) -> Iterator[Problem]:
 def filter_without_its_wrapper(document: Document) -> Iterator[Problem]:
     """conditionalNetworkBridgeFilterFactory is directly in a policyEntry.
 
-    Why: the schema requires it inside the property networkBridgeFilterFactory, so the broker does not start. A page
-        of the product's documentation shows the filter without this property.
-    Fix: enclose it in <networkBridgeFilterFactory>.
+    Why: the schema requires it inside the property networkBridgeFilterFactory, so the broker does not start. A page of
+        the product's documentation shows the filter without this property.
+    Fix: enclose <conditionalNetworkBridgeFilterFactory> in <networkBridgeFilterFactory>.
     Source: measured on 5.6.0, 5.18.3 and 6.3.1; XSD
 
     Fires on 5.18.3::

@@ -100,8 +100,8 @@ def bridge_that_waits_without_a_limit(link: Element) -> Iterator[Problem]:
         only the inactivity monitor ends the attempt. Without the monitor (wireFormat.maxInactivityDuration=0 or
         useInactivityMonitor=false) the link never connects again, and the broker logs nothing. Nor does the link detect
         that its peer vanished without closing the connection, as C011 reports on all other releases.
-    Fix: remove the option. If it must stay, install 5.19.10, 6.2.9, 6.3.1 or later, monitor the bridges, and restart
-        the networkConnector (JMX: stop, start) when a bridge stays down.
+    Fix: remove the option that disables the inactivity monitor. If the option must stay, install 5.19.10, 6.2.9, 6.3.1
+        or later, monitor the bridges, and restart the networkConnector (JMX: stop, start) when a bridge stays down.
     Cannot see: wireFormat.maxInactivityDuration=0 of the peer's connector, which also turns the monitor off.
     Source: apache/activemq#2398, DemandForwardingBridgeSupport.FutureBrokerInfo of the release tags; measured on 5.18.3
         and 6.3.1. A handshake that breaks (apache/activemq#1864) led to a new attempt on 5.8.0, 5.11.4, 5.15.16,
@@ -160,9 +160,9 @@ def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
 def write_timeout_without_the_handshake(document: Document) -> Iterator[Problem]:
     """soWriteTimeout of a TLS address does not limit the TLS handshake.
 
-    Why: the timeout applies to messages only. A link to a peer that accepts the connection and then sends nothing
-        blocks its thread in the handshake, as without the option: the broker does not finish its start. A client
-        that connects to such a listener blocks a thread of the broker.
+    Why: soWriteTimeout applies to messages only. A link to a peer that accepts the connection and then sends nothing
+        blocks its thread in the handshake, as without the option: the broker does not finish its start. A client that
+        connects to such a listener blocks a thread of the broker.
     Fix: install 5.19.6, 6.2.5, 6.3.0 or later.
     Source: AMQ-9569, apache/activemq#1882; WriteTimeoutFilter of the release tags; measured on 5.18.3 and 6.3.1
 

@@ -66,8 +66,8 @@ def children_out_of_order(broker: Element) -> Iterator[Problem]:
 def not_in_the_schema(document: Document) -> Iterator[Problem]:
     """The file has an element or attribute that the release's schema does not have, or is not XML.
 
-    Why: the broker checks the file when it starts, and does not start.
-    Fix: remove it, correct its spelling, or run a release that has it.
+    Why: the broker checks activemq.xml against its schema when it starts, and does not start with such a file.
+    Fix: remove the element or attribute, correct its spelling, or run a release that has it.
     Source: the XSD in the release's own jar; measured
 
     Fires on 5.18.3::
@@ -143,8 +143,8 @@ def removed_master_connector(document: Document) -> Iterator[Problem]:
 def dead_attribute(broker: Element) -> Iterator[Problem]:
     """An attribute of pure master/slave is valid by the schema, but the release ignores it.
 
-    Why: since 5.8.0 the broker starts and ignores the attribute: a master with waitForSlave="true" opens its
-        connectors without a slave, so that the intended protection does not exist.
+    Why: since 5.8.0 the broker starts and ignores the attributes of pure master/slave: a master with
+        waitForSlave="true" opens its connectors without a slave, so that the intended protection does not exist.
     Fix: remove the attribute. On this release, protect messages by one store with a lock for both nodes.
     Source: BrokerService of the release tags; measured on 5.8.0, 5.18.3 and 6.3.1
 
@@ -203,7 +203,8 @@ def level_db_store(store: Element) -> Iterator[Problem]:
 def removed_store(store: Element) -> Iterator[Problem]:
     """The broker uses a store of 5.8 and older: amqPersistenceAdapter or kahaPersistenceAdapter.
 
-    Why: 5.9.0 removed both, so a broker that uses one does not start, and no newer release can read their files.
+    Why: 5.9.0 removed amqPersistenceAdapter and kahaPersistenceAdapter, so a broker that uses one does not start, and
+        no newer release can read their files.
     Fix: drain the queues with the old release, then start the new one on an empty <kahaDB directory="…"/>.
     Source: the XSDs of 5.8.0 and 5.9.0; measured on 5.11.4 and 5.18.3
 
@@ -263,9 +264,9 @@ def locker_before_its_time(document: Document) -> Iterator[Problem]:
 def uncommitted_limit_refuses_messages(document: Document) -> Iterator[Problem]:
     """A maxUncommittedCount above 0 makes the broker reject every message outside of a transaction.
 
-    Why: these releases search for the transaction of each message, and fail with a NullPointerException for a message
-        without a transaction, as from bridges, MQTT clients and most other clients. The broker accepts connections but
-        delivers none of these messages.
+    Why: with maxUncommittedCount, these releases search for the transaction of each message, and fail with a
+        NullPointerException for a message without a transaction, as from bridges, MQTT clients and most other clients.
+        The broker accepts connections but delivers none of these messages.
     Fix: remove maxUncommittedCount, or install 5.19.8, 6.2.7, 6.3.0 or later.
     Cannot see: the value of a reference such as ${broker.uncommitted}; the finding is a warning then.
     Source: apache/activemq#2137, TransactionBroker of the release tags; measured on 6.1.8

@@ -21,7 +21,7 @@ def file_of_another_kind(document: Document) -> Iterator[Problem]:
 
     Why: the broker reads one XML file of Spring, and does not start with another file in its place. Files of Apache
         Artemis, which is another broker, have the same names and other elements.
-    Fix: check the activemq.xml that the broker reads.
+    Fix: name the activemq.xml that the broker reads, and check that file.
     Source: XBeanBrokerFactory; measured on 5.18.3
 
     Fires on 5.18.3::
@@ -87,7 +87,8 @@ def file_without_a_broker(document: Document) -> Iterator[Problem]:
 def imported_file_that_was_not_checked(document: Document) -> Iterator[Problem]:
     """The file imports a file that is not next to it and was not checked.
 
-    Why: the broker reads both as one configuration. A mistake in the imported file stops the broker as well.
+    Why: the broker reads activemq.xml and the files that it imports as one configuration. A mistake in the imported
+        file stops the broker as well.
     Fix: put the imported file where the import refers to, and check again.
     Source: Spring's <import>, which reads the resource before the broker starts
 

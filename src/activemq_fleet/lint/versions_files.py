@@ -21,8 +21,8 @@ _NEW_LOGGING = frozenset({"log4j2.properties", "log4j2.xml", "log4j2.yaml", "log
 def validation_switched_off(document: Document) -> Iterator[Problem]:
     """A start URI disables the XML validation (validate=false).
 
-    Why: the broker then reads activemq.xml without its schema. A misspelled element or attribute has its effect only
-        when it is needed, for a slave at the failover.
+    Why: with validate=false, the broker does not check activemq.xml against its schema. A misspelled element or
+        attribute has its effect only when it is needed, for a slave at the failover.
     Fix: remove ?validate=false from the xbean: URI, and correct the errors that the broker then reports.
     Cannot see: the command line itself; the rule checks the start files in the same directory (env, setenv,
         wrapper.conf, a service unit) and the URIs of this file.
@@ -61,9 +61,9 @@ def validation_switched_off(document: Document) -> Iterator[Problem]:
 def log_query_bean(bean: Element) -> Iterator[Problem]:
     """The file has the logQuery bean of older default files.
 
-    Why: the class of the bean, in the default activemq.xml of 5.10 to 5.16, comes from hawtio's insight-log4j, which
-        5.17.0 removed from the distribution. The broker does not find the class and does not start.
-    Fix: delete the bean; no other element refers to it.
+    Why: the class of the logQuery bean, in the default activemq.xml of 5.10 to 5.16, comes from hawtio's insight-log4j,
+        which 5.17.0 removed from the distribution. The broker does not find the class and does not start.
+    Fix: delete the logQuery bean; no other element refers to it.
     Source: the default activemq.xml of 5.16 and 5.17; measured on 5.17.6, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::

@@ -142,9 +142,9 @@ def nio_ssl_hangs_with_tls_1_3(connector: Element) -> Iterator[Problem]:
 def versioned_schema_location(node: Element) -> Iterator[Problem]:
     """A schemaLocation names the schema of one release, activemq-core-X.Y.Z.xsd.
 
-    Why: a release contains this schema for some versions only, often not for itself. This release contains it; after
-        the next upgrade the broker may not start (V020). The rule still checks the file against the schema of its
-        release.
+    Why: a release contains activemq-core-X.Y.Z.xsd for some versions only, often not for its own version. This release
+        contains the named schema; after the next upgrade the broker may not start (V020). The rule still checks the
+        file against the schema of its release.
     Fix: write http://activemq.apache.org/schema/core/activemq-core.xsd, which is in every release's jar.
     Source: META-INF/spring.schemas of the releases' jars; measured on eleven releases, 5.5.1 to 6.3.1
 

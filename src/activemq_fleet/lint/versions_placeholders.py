@@ -54,7 +54,7 @@ def template(document: Document) -> Iterator[Problem]:
 
     Why: the broker reads the rendered file. The placeholders of a template have no values, and its conditions may
         remove elements, so that no other rule checks it.
-    Fix: render the template with the tool that installs it, and check the result.
+    Fix: render the template with the tool that installs it, and check the rendered file.
     Source: 39 templates among 310 files of public repositories
 
     Fires on 5.18.3::
@@ -83,9 +83,9 @@ def template_mark(text: str) -> tuple[int, int, str] | None:
 def log_query_bean_of_releases_before_5_17(bean: Element) -> Iterator[Problem]:
     """The file has the logQuery bean, whose class was removed after 5.16.
 
-    Why: the class of the bean is in this release but not from 5.17.0 on, where a broker with the bean does not start
-        (V013). No other element uses the bean.
-    Fix: delete the bean now, so that the upgrade does not fail.
+    Why: the class of the logQuery bean is in this release but not from 5.17.0 on, where a broker with the bean does not
+        start (V013). No other element uses the bean.
+    Fix: delete the logQuery bean now, so that the upgrade does not fail.
     Source: the default activemq.xml of 5.9 to 5.16; pom.xml of 5.17.0
 
     Fires on 5.15.16::
