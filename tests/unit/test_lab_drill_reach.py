@@ -102,11 +102,11 @@ def test_a_pair_of_which_nobody_listens_is_refused_by_host_and_port(refused: str
 
 
 def test_a_node_to_which_the_load_could_not_move_is_refused(served: str) -> None:
-    assert f"{NOWHERE} (its name does not resolve)" in refusal(spec(served, NOWHERE))
+    assert f"{NOWHERE} (the host name cannot be resolved)" in refusal(spec(served, NOWHERE))
 
 
 def test_a_connection_that_is_taken_by_something_else_proves_nothing(taken: str, refused: str) -> None:
-    assert f"{taken} (it closes the connection without an answer" in refusal(spec(taken, refused))
+    assert f"{taken} (the server closes the connection without an answer" in refusal(spec(taken, refused))
     assert f"{taken} (does not use TLS: remove ssl:// in mb.urls, or name the broker's TLS port)" in refusal(
         spec(f"ssl://{taken}")
     )
@@ -124,16 +124,16 @@ def test_a_login_that_a_broker_refuses_is_named(refused: str, code: int) -> None
     with server_of(bytes([0x20, 2, 0, code])) as address:
         keys = {"mb.username": "till", "mb.password": "canary-wrong"}
         said = refusal(spec(address, refused, **keys))
-        assert f"brokers reject the login of the load: {address} (it rejects 'till' or its password" in said
+        assert f"brokers reject the login of the load: {address} (the broker rejects 'till' or its password" in said
         assert "activemq_agent_password" in said
         assert "canary" not in said
-        assert f"{address} (it rejects a client without a login" in refusal(spec(address))
+        assert f"{address} (the broker rejects a client without a login" in refusal(spec(address))
 
 
 def test_the_login_is_tried_over_tls_too(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     context = serving(authority.certificate("127.0.0.1"))
-    for code, says in ((0, ""), (5, "it rejects 'till' or its password")):
+    for code, says in ((0, ""), (5, "the broker rejects 'till' or its password")):
         with server(context, says=bytes([0x20, 2, 0, code])) as port:
             keys = {"mb.username": "till", "mb.password": "wrong", "tls.ca": str(authority.ca)}
             one = spec(f"ssl://127.0.0.1:{port}", **keys)
@@ -152,7 +152,7 @@ def test_a_certificate_that_agents_do_not_accept_is_named(tmp_path: Path) -> Non
 
 
 def test_a_silent_host_is_named(served: str, silent: str) -> None:
-    assert f"{silent} (no answer in 1 s)" in within(PATIENCE, lambda: refusal(spec(served, silent)))
+    assert f"{silent} (the broker sent no answer within 1 s)" in within(PATIENCE, lambda: refusal(spec(served, silent)))
 
 
 def test_a_line_names_four_and_counts_the_others() -> None:

@@ -262,7 +262,7 @@ class Machine:
             if connection.opened and connection.deadline - self.policy.connack_timeout < self._fast_until:
                 hung_until = min(now + self.policy.fast_phase, self._lost_at + self.policy.hung_phase)
                 self._fast_until = max(self._fast_until, hung_until)
-            reason = f"no CONNACK in {self.policy.connack_timeout:g} s"
+            reason = f"the broker sent no CONNACK in {self.policy.connack_timeout:g} s"
             return (*self._close(reason), *self._next_attempt(now))
         return self._watch(connection, now)
 

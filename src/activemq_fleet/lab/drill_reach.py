@@ -28,7 +28,7 @@ _PATIENCE = 5.0  # seconds for a name and a connection
 _AT_ONCE = 64
 _SHOWN = 4
 _REFUSED = "connection refused"
-_HUNG_UP = "it closes the connection without an answer, as a proxy does for a broker that is down"
+_HUNG_UP = "the server closes the connection without an answer, as a proxy does for a broker that is down"
 _PAUSE = 0.5
 _CONNACK = 0x20
 _UNAVAILABLE = 3
@@ -121,9 +121,9 @@ def _answer_once(dial: _Dial, timeout: float) -> _Answer:
         reason = explain_failure(error, broker, seconds=timeout)
         return _Answer(reason.removeprefix(f"{broker.name} "))
     except socket.gaierror:
-        return _Answer("its name does not resolve")
+        return _Answer("the host name cannot be resolved")
     except TimeoutError:
-        return _Answer(f"no answer in {timeout:g} s")
+        return _Answer(f"the broker sent no answer within {timeout:g} s")
     except ConnectionRefusedError:
         return _Answer(_REFUSED)
     except ConnectionResetError:
@@ -137,8 +137,8 @@ def _answer_once(dial: _Dial, timeout: float) -> _Answer:
     if answer[3] in _BAD_LOGIN:
         who = f"{dial.login[0]!r} or its password" if dial.login else "a client without a login"
         also = ", unless it is starting" if answer[3] == _UNAVAILABLE else ""
-        return _Answer(f"it rejects {who}{also}", is_denied=True)
-    return _Answer(f"refuses CONNECT with code {answer[3]}" if answer[3] else "")
+        return _Answer(f"the broker rejects {who}{also}", is_denied=True)
+    return _Answer(f"the broker rejects the MQTT packet CONNECT with code {answer[3]}" if answer[3] else "")
 
 
 def _opened(dial: _Dial, timeout: float) -> socket.socket:

@@ -172,7 +172,10 @@ def typed_evidence(fleet: Fleet, evidence: Mapping[str, Any]) -> dict[str, dict[
 
 def _typed_host(parts: Mapping[str, type[_EvidencePart]], returned: Any) -> dict[str, Any]:
     if not isinstance(returned, Mapping):
-        return {part: _unusable("it is no mapping") for part in parts}
+        return {
+            part: _unusable(f"the result is of the type {type(returned).__name__}, but must be a mapping")
+            for part in parts
+        }
     typed: dict[str, Any] = {}
     if returned.get("unreachable"):
         typed["unreachable"] = _shown(" ".join(str(returned["unreachable"]).split()))

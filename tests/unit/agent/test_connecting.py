@@ -123,7 +123,7 @@ def test_a_broker_that_says_nothing_is_left_after_five_seconds() -> None:
     bench.tell(Started())
     bench.tell(TransportUp(1))
     assert bench.machine.due == bench.now + 5
-    assert bench.wait() == [Close(1, "no CONNACK in 5 s"), Dial(1, 2)]
+    assert bench.wait() == [Close(1, "the broker sent no CONNACK in 5 s"), Dial(1, 2)]
 
 
 def test_an_answer_after_the_attempt_was_given_up_changes_nothing() -> None:
@@ -217,7 +217,7 @@ def test_a_broker_that_went_silent_is_not_the_first_to_be_dialled_again() -> Non
     bench = Bench(3)
     conn = bench.up(broker=1)
     bench.work(conn)
-    done = bench.tell(Gone(conn, "no PUBACK in 30 s", silent=True))
+    done = bench.tell(Gone(conn, "the broker sent no PUBACK in 30 s", silent=True))
     assert dialled(done)[0].broker == 2
 
 

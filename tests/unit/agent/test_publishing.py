@@ -208,7 +208,7 @@ def test_a_broker_that_does_not_acknowledge_for_thirty_seconds_is_left(bench: Be
     first = bench.broker.last
     bench.turn(32, 1.0)
     assert first.closed
-    assert bench.journal("connection_lost")[0]["reason"] == "no PUBACK in 30 s"
+    assert bench.journal("connection_lost")[0]["reason"] == "the broker sent no PUBACK in 30 s"
     assert bench.publisher.link.broker == "b2:1883"
     assert len(bench.broker.last.published) == 1
 

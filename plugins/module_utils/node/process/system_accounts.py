@@ -296,4 +296,4 @@ def _end(child: int) -> int:
 def _ending(status: int) -> str:
     if os.WIFSIGNALED(status):
         return f"the process was terminated by signal {os.WTERMSIG(status)} (9: the host may have run out of memory)"
-    return f"it exited with status {os.WEXITSTATUS(status) if os.WIFEXITED(status) else status}"
+    return f"the process exited with status {os.WEXITSTATUS(status) if os.WIFEXITED(status) else status}"
