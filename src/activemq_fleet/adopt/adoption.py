@@ -13,7 +13,11 @@ from lxml import etree
 
 from activemq_fleet.adopt import companion_files
 from activemq_fleet.adopt.agents import AgentFile, propose_agents, read_agents
-from activemq_fleet.adopt.authentication import note_authentication, propose_authentication
+from activemq_fleet.adopt.authentication import (
+    keep_plugin_of_inexpressible_accounts,
+    note_authentication,
+    propose_authentication,
+)
 from activemq_fleet.adopt.brokers import DEFAULT_HEAP, accounts_of, propose_acl, propose_brokers, propose_users
 from activemq_fleet.adopt.element_variables import drop_default_policies, propose_elements
 from activemq_fleet.adopt.inventory_writer import secret_labels_in, write_inventory
@@ -25,7 +29,7 @@ from activemq_fleet.adopt.properties import PLACEHOLDER
 from activemq_fleet.adopt.proposal import Proposal, is_default
 from activemq_fleet.adopt.secrets import value_for_model, with_masked_passwords, without_passwords
 from activemq_fleet.adopt.sources import AdoptedDocument, read_addresses, read_sources
-from activemq_fleet.adopt.waivers import FindingsOf, propose_waivers
+from activemq_fleet.adopt.waivers import FindingsOf, note_findings_in_force, propose_waivers
 from activemq_fleet.adopt.xml_diff import ComparedElement, Difference, differences, xml_element_of
 from activemq_fleet.errors import ArtifactError, SchemaUnavailable
 from activemq_fleet.findings import Finding
@@ -108,11 +112,15 @@ def adopt_files(
     for warning in dict.fromkeys(text for document in documents for text in document.release.warnings):
         warn(warning)
 
+    unavailable: set[str] = set()
+
     def findings_of(fleet: Fleet, rendered: Mapping[str, XmlDocument]) -> Iterable[Finding]:
         try:
             return check_rendered_fleet(fleet, rendered, schema_of).findings
         except (SchemaUnavailable, ArtifactError) as error:
-            warn(f"the rendered files were not compared with the XML schema: {error}")
+            if str(error) not in unavailable:
+                warn(f"the rendered files were not compared with the XML schema: {error}")
+            unavailable.add(str(error))
             return (*fleet.findings, *fleet_findings(fleet, rendered))
 
     agents, known_addresses = read_agents(names), read_addresses(addresses, documents)
@@ -153,6 +161,7 @@ def adopt(
     propose_network(proposal)
     propose_agents(proposal, agents)
     propose_users(proposal)
+    keep_plugin_of_inexpressible_accounts(proposal)
     propose_acl(proposal)
     _drop_defaults(proposal)
     fleet = proposal.fleet()
@@ -163,6 +172,7 @@ def adopt(
     for document in proposal.documents:
         propose_fragments(proposal, document, _render_document_tree(fleet.broker(document.host)))
     propose_waivers(proposal, findings)
+    note_findings_in_force(proposal, findings)
     fleet = proposal.fleet()
     differences = tuple(_differences_of_documents(proposal, fleet))
     _note_placeholders(proposal, fleet)

@@ -35,6 +35,15 @@ def propose_authentication(proposal: Proposal) -> None:
         proposal[document.host]["authentication"] = "custom" if plugins or bridges_log_in else "none"
 
 
+def keep_plugin_of_inexpressible_accounts(proposal: Proposal) -> None:
+    """Propose the existing plugin where ``activemq_users`` can express none of its accounts, such as ``${user}``."""
+    for document in proposal.documents:
+        variables = proposal[document.host]
+        expressed = variables.get("users") or variables.get("network_username")
+        if accounts_of(document) and not expressed:
+            variables["authentication"] = "custom"
+
+
 def login_plugins(document: AdoptedDocument) -> list[str]:
     """Return the names of the plugins in an activemq.xml that may require clients to log in."""
     return [node.name for node in _login_nodes(document)]
@@ -69,7 +78,8 @@ def _authentication_note(document: AdoptedDocument, variables: Variables) -> str
     bridges = f"bridges ({', '.join(needed)}), " if needed else ""
     return (
         f"{_login_elements_text(document)} stays in force, with its files, in place of activemq_users "
-        f"(activemq_authentication: custom); it must know the accounts of {bridges}your clients, agents and balancers"
+        f"(activemq_authentication: custom); it must know the accounts of {bridges}your clients, agents and "
+        "balancers, and activemq-probe (activemq_probe_password), with which probes log in"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -17,6 +18,7 @@ from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_USER
 from activemq_fleet.render.activemq_xml import memory_limit
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.network import default_connector_options
+from activemq_fleet.settings.sizes import size_of
 from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP, agent_user_group
 from activemq_fleet.uris import is_openwire
 
@@ -25,6 +27,8 @@ _NEEDS_CERTIFICATE = ("transport.needClientAuth", "true")
 DEFAULT_HEAP = str(Settings.model_fields["heap"].default)
 _OTHER_PORTS = ("console", "jmx", "replication")
 _JMX_PORT = 1099
+_MOST_OF_HEAP = 0.7
+"""The largest part of the heap that a broker gives to messages (BrokerService.checkMemorySystemUsageLimits)."""
 _LIMITS = {
     "memory_limit": "memoryUsage/memoryUsage",
     "store_limit": "storeUsage/storeUsage",
@@ -61,6 +65,7 @@ class AdoptedListener:
 
 def propose_brokers(proposal: Proposal) -> None:
     """Propose the variables for limits, console and connectors of every host, from its own activemq.xml alone."""
+    _propose_missing_heaps(proposal)
     for document in proposal.documents:
         _propose_limits(proposal, document)
         if not any(is_console_import(node) for node in document.root.children):
@@ -155,6 +160,25 @@ def _propose_management(proposal: Proposal, document: AdoptedDocument) -> None:
         value["path"] = context.get("connectorPath")
     if not proposal.set(document.host, "jmx", value):
         proposal.set(document.host, "jmx", {"port": value["port"]} if "port" in value else {})
+
+
+def _propose_missing_heaps(proposal: Proposal) -> None:
+    """Propose a heap for hosts of which no file shows it, if their memoryUsage does not fit into the default."""
+    hosts: dict[str, list[str]] = defaultdict(list)
+    for document in proposal.documents:
+        usage = document.broker.find(f"systemUsage/systemUsage/{_LIMITS['memory_limit']}")
+        memory = (size_of(usage.get("limit")) or 0) if usage else 0
+        if "heap" not in proposal[document.host] and memory > _MOST_OF_HEAP * (size_of(DEFAULT_HEAP) or 0):
+            heap = f"{math.ceil(memory / _MOST_OF_HEAP / (1 << 30))}g"
+            proposal.set(document.host, "heap", heap)
+            hosts[heap].append(document.host)
+    for heap, named in hosts.items():
+        proposal.note(
+            named,
+            f"no file shows the heap, and memoryUsage does not fit into the default of {DEFAULT_HEAP}: adopt wrote "
+            f"activemq_heap: {heap}; set it to the value of -Xmx on the host",
+            is_urgent=True,
+        )
 
 
 def _propose_limits(proposal: Proposal, document: AdoptedDocument) -> None:

@@ -40,6 +40,29 @@ def propose_waivers(proposal: Proposal, findings_of: FindingsOf) -> None:
     _waive(proposal, _blocking_findings(proposal, findings_of))
 
 
+def note_findings_in_force(proposal: Proposal, findings_of: FindingsOf) -> None:
+    """Add a note about the warnings that ``check`` reports for the original files, too, because adopt keeps their
+    causes.
+    """
+    fleet = proposal.fleet()
+    originals = {document.host: XmlDocument(document.content) for document in proposal.documents}
+    in_force = {_key_of(finding) for finding in findings_of(fleet, originals)}
+    rendered = {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}
+    hosts: dict[str, dict[str, None]] = defaultdict(dict)
+    for finding in findings_of(fleet, rendered):
+        if finding.severity == "warning" and finding.waived is None and _key_of(finding) in in_force:
+            hosts[finding.rule] |= dict.fromkeys(finding.hosts or (finding.host,))
+    rules: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for rule, named in sorted(hosts.items()):
+        rules[tuple(sorted(named))].append(rule)
+    for named_hosts, common in rules.items():
+        proposal.note(
+            named_hosts,
+            f"check reports {', '.join(common)}, which the original files cause, too: adopt keeps the configuration in "
+            "force; decide about each finding after the adoption",
+        )
+
+
 def _blocking_findings(proposal: Proposal, findings_of: FindingsOf) -> list[Finding]:
     fleet = proposal.fleet()
     rendered = {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}

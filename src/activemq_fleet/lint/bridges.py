@@ -208,11 +208,13 @@ def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
 def _nodes_of_one_pair(link: Element, parts: list[Uri]) -> tuple[Uri, Uri] | None:
     broker = link.document.broker
     if broker is not None and link.document.is_from_inventory(link):
-        # A link of the fleet's leads to one pair whatever its nodes are called; their names are not checked.
+        # A link to a pair of the fleet leads to its two nodes, whatever their names are.
         planned_link = next(
             link_of_broker for link_of_broker in broker.links if link_of_broker.name == link.get("name")
         )
-        return (parts[0], parts[1]) if len(planned_link.addresses) > 1 and len(parts) > 1 else None
+        is_by_address = any(entry.addresses and entry.to == planned_link.target for entry in broker.settings.links)
+        if not is_by_address:
+            return (parts[0], parts[1]) if len(planned_link.addresses) > 1 and len(parts) > 1 else None
     same_names: dict[str, list[Uri]] = {}
     for part in parts:
         if (name := without_node_mark(part.host)) is not None:

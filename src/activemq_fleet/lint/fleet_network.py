@@ -265,8 +265,8 @@ def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
 
     Why: every broker forwards the demand of other brokers. One consumer then causes as many subscriptions as there
         are routes, messages take detours, and routes remain after the consumer disconnects.
-    Fix: remove activemq_network_ttl: from 5.9 on the default in a mesh is consumerTTL 1 and no limit for messages,
-        before 5.9 networkTTL 1.
+    Fix: set activemq_network_ttl to {consumer: 1, message: -1}, and before 5.9 to 1. A ttl in activemq_links and the
+        attributes of a link in activemq_xml_fragments override it.
     Source: AMQ-4607; DemandForwardingBridgeSupport
 
     Fires on 5.18.3::

@@ -426,6 +426,9 @@ def missing_account_findings(broker: Broker) -> Iterator[Finding]:
     """Yield the warning T016 for a broker that requires a login and has no account."""
     if broker.settings.authentication == "none":
         return
+    if broker.settings.authentication == "custom":
+        yield from _missing_probe_account_findings(broker)
+        return
     has_account = any(account.name != PROBE_USER for account in broker.accounts)
     if not has_account and not broker.links and not broker.networked:  # else T008 reports this
         yield Finding(
@@ -435,6 +438,20 @@ def missing_account_findings(broker: Broker) -> Iterator[Finding]:
             message="the broker has no accounts: activemq_users is empty, and no link or agent adds an account",
             fix="add users to activemq_users, or set activemq_network_username and activemq_network_password",
             why="a broker without accounts rejects every client, including the readiness probe of the playbooks",
+        )
+
+
+def _missing_probe_account_findings(broker: Broker) -> Iterator[Finding]:
+    """Yield the warning T016 for a broker with a login plugin of which the inventory has no account."""
+    if not broker.accounts:
+        yield Finding(
+            rule="T016",
+            severity="warning",
+            host=broker.host,
+            message="the inventory has no account of the login plugin, so that probes cannot log in",
+            fix="set activemq_probe_password, and add the account activemq-probe of the group activemq-probes to the "
+            "plugin",
+            why="`site`, `status` and the watchdog take a broker for unhealthy that rejects their probes",
         )
 
 

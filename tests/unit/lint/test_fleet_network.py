@@ -140,6 +140,19 @@ def test_the_nodes_of_a_pair_that_are_dialled_apart_are_named_in_our_files_too()
     assert {finding.host for finding in findings} == {"a-mq01-a.example.com", "a-mq01-b.example.com"}
 
 
+@pytest.mark.parametrize(
+    ("addresses", "fires"),
+    [
+        (["hub:61616", "hub:61626"], False),
+        (["hub:61616", "spoke:61616"], False),
+        (["hub-mq01-a:61616", "hub-mq01-b:61616"], True),
+    ],
+)
+def test_link_by_addresses_leads_to_a_pair_only_by_its_names(addresses: list[str], fires: bool) -> None:
+    link = {"from": "a", "to": "elsewhere", "addresses": addresses}
+    assert bool(findings_of_rule("N005", "a-mq01", links=[link], discovery="static")) is fires
+
+
 def test_a_policy_of_the_users_own_without_replay_is_named() -> None:
     policy = {"parent": "broker/destinationPolicy/policyMap/policyEntries", "xml": '<policyEntry queue="orders.&gt;"/>'}
     findings = findings_of_rule("N019", "a-mq01", "a-mq02", xml_fragments=[policy])

@@ -1,0 +1,137 @@
+"""``check`` after ``adopt`` reports what the original files cause, and nothing about values that adopt chose."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.adopt import Adoption, adopt_files
+from activemq_fleet.inventory import load_fleet
+from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.schema import XmlDocument
+from activemq_fleet.validation import check_rendered_fleet
+from tests.unit.adopt_files import document, write_files, written
+
+CONNECTOR = (
+    "<transportConnectors><transportConnector name='openwire' "
+    "uri='tcp://0.0.0.0:61616?maximumConnections=1000&amp;wireFormat.maxFrameSize=104857600'/></transportConnectors>"
+)
+SHARED = "<persistenceAdapter><kahaDB directory='/mnt/share/{}'/></persistenceAdapter>"
+ACCOUNT = (
+    "<plugins><simpleAuthenticationPlugin><users><authenticationUser username='{}' password='p4ss' groups='staff'/>"
+    "</users></simpleAuthenticationPlugin></plugins>"
+)
+JAAS = "<plugins><jaasAuthenticationPlugin configuration='activemq'/></plugins>"
+MEMORY = "<systemUsage><systemUsage><memoryUsage><memoryUsage limit='{}'/></memoryUsage></systemUsage></systemUsage>"
+
+
+def links(*hosts: str, attributes: str = "") -> str:
+    """Return the networkConnectors to hosts."""
+    connectors = (
+        f"<networkConnector name='to-{host}' uri='static:(tcp://{host}:61616)' {attributes}/>" for host in hosts
+    )
+    return f"<networkConnectors>{''.join(connectors)}</networkConnectors>"
+
+
+FLEETS = {
+    "full mesh with networkTTL 2": {
+        f"{name}-mq01-a": document(
+            links(*(f"{peer}-mq01-a" for peer in "nse" if peer != name), attributes="networkTTL='2'") + CONNECTOR,
+            brokerName=f"{name}-mq01-a",
+        )
+        for name in "nse"
+    },
+    "two pairs and a hub": {
+        **{
+            f"{group}-mq01-{node}": document(
+                links("hub-mq01-a", attributes="networkTTL='4' duplex='true'") + SHARED.format(group) + CONNECTOR,
+                brokerName=f"{group}-mq01",
+            )
+            for group in "ns"
+            for node in "ab"
+        },
+        "hub-mq01-a": document(CONNECTOR, brokerName="hub"),
+    },
+    "broker with accounts": {"o-mq01-a": document(ACCOUNT.format("app") + CONNECTOR, brokerName="o")},
+    "broker with much memory": {"o-mq01-a": document(MEMORY.format("3 gb") + CONNECTOR, brokerName="o")},
+    "bridge to two addresses": {
+        "o-mq01-a": document(
+            "<networkConnectors><networkConnector uri='static:(tcp://10.0.0.5:61616,tcp://10.0.0.5:61626)'/>"
+            "</networkConnectors>" + CONNECTOR,
+            brokerName="o",
+        )
+    },
+}
+
+
+def adopted_inventory(tmp_path: Path, files: dict[str, bytes], release: str) -> tuple[Adoption, set[tuple[str, str]]]:
+    """Return an adoption, and rule and host of each warning that ``check`` reports for its inventory."""
+    directory = write_files(tmp_path / "files", files)
+    adoption = adopt_files([directory], releases=[release], schema_of=None)
+    fleet = load_fleet([str(written(tmp_path / "inventory", adoption))])
+    documents = {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}
+    findings = check_rendered_fleet(fleet, documents, None, for_site=True).findings
+    warnings = [finding for finding in findings if finding.waived is None and finding.severity != "info"]
+    return adoption, {(finding.rule, host) for finding in warnings for host in finding.hosts or (finding.host,)}
+
+
+def noted_rules(adoption: Adoption) -> set[str]:
+    """Return the rules of which a note states that the original files cause them."""
+    texts = [match[1] for note in adoption.notes if (match := re.search(r"check reports (.*), which the", note))]
+    return {rule for text in texts for rule in text.split(", ")}
+
+
+@pytest.mark.parametrize("release", ["5.8.0", "5.15.16", "5.18.3", "6.1.4"])
+@pytest.mark.parametrize("name", FLEETS)
+def test_check_after_adopt_reports_only_what_a_note_names(name: str, release: str, tmp_path: Path) -> None:
+    adoption, warnings = adopted_inventory(tmp_path, FLEETS[name], release)
+
+    assert {rule for rule, _ in warnings} == noted_rules(adoption)
+
+
+def test_note_names_ttl_of_mesh_that_original_files_have(tmp_path: Path) -> None:
+    adoption, warnings = adopted_inventory(tmp_path, FLEETS["full mesh with networkTTL 2"], "5.18.3")
+
+    assert ("N018", "n-mq01-a") in warnings
+    assert "N018" in noted_rules(adoption)
+
+
+@pytest.mark.parametrize(("limit", "heap"), [("3 gb", "5g"), ("512mb", "1g"), ("300 mb", None), ("64mb", None)])
+def test_unknown_heap_holds_memory_limit_of_file(limit: str, heap: str | None, tmp_path: Path) -> None:
+    files = {"o-mq01-a": document(MEMORY.format(limit) + CONNECTOR, brokerName="o")}
+    adoption, _ = adopted_inventory(tmp_path, files, "5.18.3")
+
+    assert adoption.fleet.broker("o-mq01-a").settings.heap == (heap or "512m")
+    assert any(f"adopt wrote activemq_heap: {heap}" in note for note in adoption.notes) is bool(heap)
+
+
+def test_known_heap_stays_although_memory_limit_exceeds_it(tmp_path: Path) -> None:
+    write_files(tmp_path, {"o-mq01-a": document(MEMORY.format("3 gb") + CONNECTOR, brokerName="o")})
+    environment = tmp_path / "hosts/o-mq01-a/bin/env"
+    environment.parent.mkdir()
+    environment.write_text('ACTIVEMQ_OPTS_MEMORY="-Xms64M -Xmx1G"\n')
+
+    adoption = adopt_files([tmp_path], releases=["5.18.3"], schema_of=None)
+    assert adoption.fleet.broker("o-mq01-a").settings.heap == "1G"
+
+
+def test_accounts_with_placeholders_as_names_stay_as_plugin(tmp_path: Path) -> None:
+    files = {"o-mq01-a": document(ACCOUNT.format("${user}") + CONNECTOR, brokerName="o")}
+    adoption, _ = adopted_inventory(tmp_path, files, "5.18.3")
+
+    broker = adoption.fleet.broker("o-mq01-a")
+    assert broker.settings.authentication == "custom"
+    assert activemq_xml(broker).count(b"<simpleAuthenticationPlugin") == 1
+    assert b"activemq-probe" not in activemq_xml(broker)
+
+
+@pytest.mark.parametrize("plugins", [JAAS, ACCOUNT.format("${user}")])
+def test_broker_with_login_plugin_is_not_reported_to_reject_clients(plugins: str, tmp_path: Path) -> None:
+    adoption, warnings = adopted_inventory(tmp_path, {"o-mq01-a": document(plugins, brokerName="o")}, "5.18.3")
+
+    assert ("T016", "o-mq01-a") in warnings
+    [finding] = [finding for finding in adoption.fleet.findings if finding.rule == "T016"]
+    assert "probes cannot log in" in finding.message
+    assert "activemq_probe_password" in finding.fix
