@@ -13,6 +13,7 @@ from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import mode_of, render, render_hosts
 from activemq_fleet.render.activemq_xml import activemq_xml, memory_limit
 from activemq_fleet.render.engine import properties, properties_key, xml
+from activemq_fleet.render.rendered_header import RenderedHeader, read_rendered_header
 from activemq_fleet.topology import build_fleet
 from tests.unit.fleets import fleet, hosts
 
@@ -70,6 +71,22 @@ def test_hosts_without_a_domain_are_dialled_without_a_dot() -> None:
     root = parsed("c-mq01-b", "c-mq01", release="5.5.1", ha="pure", domain="")
 
     assert one(root, "//c:masterConnector")["remoteURI"] == "nio://c-mq01-a:61618"
+
+
+@pytest.mark.parametrize(
+    ("host", "settings", "is_preferred_master"),
+    [
+        ("c-mq01-a", {"release": "5.5.1", "ha": "pure"}, True),
+        ("c-mq01-b", {"release": "5.18.3", "ha": "shared-file"}, False),
+        ("c-mq01-b", {"release": "6.3.1", "ha": "none"}, False),
+    ],
+)
+def test_header_of_every_rendered_file_can_be_read(
+    host: str, settings: dict[str, str], is_preferred_master: bool
+) -> None:
+    content = activemq_xml(fleet("c-mq01", **settings).broker(host))
+
+    assert read_rendered_header(content) == RenderedHeader(settings["release"], is_preferred_master)
 
 
 @pytest.mark.parametrize("hyphens", ["--", "---", "----"])

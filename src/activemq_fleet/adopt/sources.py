@@ -27,12 +27,10 @@ from activemq_fleet.lint.versions_placeholders import template_mark
 from activemq_fleet.naming import Identity, Naming
 from activemq_fleet.naming_proposal import adopt_command, propose_naming, propose_single_naming
 from activemq_fleet.releases import Release
+from activemq_fleet.render.rendered_header import read_rendered_header
 from activemq_fleet.schema import BEANS, CORE, UnreadableError, local_name, namespace_of, parse, text_of
 
 ACTIVEMQ_XML = "activemq.xml"
-# The first comment of a rendered file.
-_OURS = re.compile(rb"<!-- ([^\n]*), release ([0-9.]+)\s+Made by activemq\.fleet from the inventory")
-_ROLE = re.compile(rb"\(preferred master\)")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
 _LARGEST = 16 << 20  # bytes
 _NEXT_TO_DOCUMENT = ("jetty-spring.properties", "jetty.xml")
@@ -267,8 +265,8 @@ def _document(
     content, root_element, remarks = _read(path, root, {**read_credentials(path, companions), **properties.values})
     original = xml_element_of(root_element)
     tree = with_placeholder_defaults(with_names(original))
-    rendered_mark = _OURS.search(content)
-    if release is None and rendered_mark is None:
+    header = read_rendered_header(content)
+    if release is None and header is None:
         raise InputError(
             f"{path}: the file does not show the release of its broker: add --release RELEASE for all hosts, or "
             f"--release {host}=RELEASE for this one, such as 5.18.3"
@@ -276,13 +274,13 @@ def _document(
     return AdoptedDocument(
         host=host,
         identity=identity,
-        release=_release(release or (rendered_mark[2].decode() if rendered_mark else ""), path),
+        release=_release(release or (header.release if header else ""), path),
         file=path.name,
         root=tree,
         broker=next(child for child in tree.children if child.tag == f"{{{CORE}}}broker"),
         content=etree.tostring(root_element.getroottree(), encoding="UTF-8"),
         original=original,
-        preferred=_ROLE.search(rendered_mark[1]) is not None if rendered_mark else None,
+        preferred=header.is_preferred_master if header else None,
         other_files=_other_files(path, imported_names(tree), companions),
         files_read=tuple(map(str, (path, *companions.read, *properties.files))),
         files_refused=tuple(companions.refused),

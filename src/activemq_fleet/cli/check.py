@@ -94,7 +94,7 @@ def command(
     The check of a fleet covers its topology, every activemq.xml against its release's schema and
     the linter's rules, and the routes of messages. The check of a file covers what one file can
     show, and the files in the same directory (accounts, console, logging). Without --release the
-    release of a file is that of the jars around it.
+    release of a file is that of the jars around it, or that in the header of a rendered file.
 
     A comment <!-- activemq-fleet: disable=N019 REASON --> in a file suppresses findings about the
     element after it.

@@ -26,7 +26,13 @@ from activemq_fleet.atomic_files import write_file
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.baseline import read_baseline, with_baseline_waived, write_baseline
 from activemq_fleet.cli.companions import companions_of, read_file, unreadable_finding
-from activemq_fleet.cli.file_releases import broker_files_below, is_activemq_xml, read_release_rules, releases_of_files
+from activemq_fleet.cli.file_releases import (
+    broker_files_below,
+    header_differences,
+    is_activemq_xml,
+    read_release_rules,
+    releases_of_files,
+)
 from activemq_fleet.cli.file_repairs import changed_files, shown_difference, write_repair
 from activemq_fleet.cli.fleet_checks import print_warnings, schema_of
 from activemq_fleet.cli.formats import Report, formatter
@@ -63,10 +69,14 @@ def report_on_files(
     contents, findings = _read_all(named)
     rules = read_release_rules(release_from) if release_from else ()
     of_other_kinds = {path for path, content in contents.items() if foreign_kind(content, str(path))}
-    brokers_files = [path for path in named if path not in of_other_kinds]
-    texts = releases_of_files(brokers_files, release, rules or (() if release else configured_releases))
+    brokers_files = {path: contents[path] for path in named if path in contents and path not in of_other_kinds}
+    configured = () if release or rules else configured_releases
+    source = "the project's configuration" if configured else "--release-from"
+    releases = releases_of_files(brokers_files, release, rules or configured, source)
+    texts = {path: file_release.text for path, file_release in releases.items()}
     schemas = {Release.of(text): schema_of(Release.of(text)) for text in dict.fromkeys(texts.values())}
     warnings = [warning for read_by in schemas for warning in read_by.warnings]
+    warnings += header_differences(brokers_files, releases)
     for warning in warnings:
         warn(warning)
     read_with_others: set[Path] = set()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from itertools import islice
 from pathlib import Path, PurePath
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
-from activemq_fleet import InputError
+from activemq_fleet import InputError, Release, ReleaseError
 from activemq_fleet.cli.printing import shorten_list, split_lines
 from activemq_fleet.given_files import read_given_file
+from activemq_fleet.render.rendered_header import read_rendered_header
 
 _JAR = re.compile(r"activemq-(?:all|broker|client|core|spring)-(\d+\.\d+\.\d+)\.jar")
 _HOME = re.compile(r"(?:apache-)?activemq-(\d+\.\d+\.\d+)")
@@ -119,27 +120,70 @@ def read_release_rules(path: Path) -> Rules:
     return rules
 
 
-def releases_of_files(paths: Sequence[Path], release: str | None, rules: Rules) -> dict[Path, str]:
-    """Return each file's release: by the first matching rule, else ``release``, else by the jars around the file.
+class FileRelease(NamedTuple):
+    """The release by which a file is checked, and where it comes from, such as ``--release``."""
+
+    text: str
+    source: str
+
+
+def releases_of_files(
+    contents: Mapping[Path, bytes], release: str | None, rules: Rules, rules_source: str = "--release-from"
+) -> dict[Path, FileRelease]:
+    """Return the release of each file, given the content of each.
+
+    It is that of the first matching rule, else ``release``, else that of the jars around the file, else that of the
+    header of a rendered file. ``rules_source`` names where the rules come from.
 
     Raises InputError that names the files whose release is unknown.
     """
-    release_by_file: dict[Path, str] = {}
+    release_by_file: dict[Path, FileRelease] = {}
     unknown: list[str] = []
-    for path in paths:
+    for path, content in contents.items():
         ruled = next((text for pattern, text in rules if fnmatch(str(path), pattern) or path.match(pattern)), None)
-        text = ruled or release or _release_around(path)
-        if text is None:
-            unknown.append(str(path))
+        text = _release_around(path)
+        header = read_rendered_header(content)
+        if ruled:
+            release_by_file[path] = FileRelease(ruled, rules_source)
+        elif release:
+            release_by_file[path] = FileRelease(release, "--release")
+        elif text:
+            release_by_file[path] = FileRelease(text, "the jars or the directory around the file")
+        elif header:
+            _refuse_unknown_header_release(path, header.release)
+            release_by_file[path] = FileRelease(header.release, "the header")
         else:
-            release_by_file[path] = text
+            unknown.append(str(path))
     if unknown:
         raise InputError(
-            f"--release is missing: no jar near {shorten_list(unknown)} shows the release of its broker. "
+            f"--release is missing: no header and no jar near {shorten_list(unknown)} shows the release of its broker. "
             "Set --release, such as --release 5.18.3, if all files have the same release, or --release-from FILE with "
             "lines of a file name pattern and a release, such as: conf/*.xml 5.18.3"
         )
     return release_by_file
+
+
+def header_differences(contents: Mapping[Path, bytes], releases: Mapping[Path, FileRelease]) -> list[str]:
+    """Return one warning for each release of headers that differs from the release by which the files are checked."""
+    files: dict[tuple[str, FileRelease], list[str]] = {}
+    for path, content in contents.items():
+        header = read_rendered_header(content)
+        if header and path in releases and header.release != releases[path].text:
+            files.setdefault((header.release, releases[path]), []).append(str(path))
+    return [
+        f"{shorten_list(paths)}: the check uses release {used.text} ({used.source}), but the header names release "
+        f"{rendered}: to check the file for the release that it was rendered for, set --release {rendered}"
+        for (rendered, used), paths in files.items()
+    ]
+
+
+def _refuse_unknown_header_release(path: Path, text: str) -> None:
+    try:
+        Release.of(text)
+    except ReleaseError as error:
+        raise InputError(
+            f"{path}: the header names an unknown release ({error}): correct the header, or set --release"
+        ) from None
 
 
 def homes_around(path: Path) -> list[Path]:

@@ -107,6 +107,73 @@ def test_two_releases_around_a_file_tell_nothing(tmp_path: Path) -> None:
     assert main(["check", str(path)]) == 2
 
 
+def put_rendered(path: Path, release: str) -> Path:
+    """Write an activemq.xml with AMQP and the header of a rendered file."""
+    header = (
+        f"<!-- orders-mq01-a: node a (preferred master) of pair orders-mq01, release {release}\n"
+        "     Made by activemq.fleet from the inventory: change it there, this file is replaced. -->\n<beans"
+    )
+    path.write_text(put(path, AMQP).read_text().replace("<beans", header, 1))
+    return path
+
+
+def test_rendered_files_are_checked_for_the_release_of_their_header(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = put_rendered(tmp_path / "old.xml", "5.5.1"), put_rendered(tmp_path / "new.xml", "5.18.3")
+
+    assert "V009" in rules_of(capsys, old)[str(old)]
+    assert "V009" not in rules_of(capsys, new)[str(new)]
+
+
+def test_release_option_overrides_header_with_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = put_rendered(tmp_path / "activemq.xml", "5.5.1")
+
+    main(["check", str(path), "--release", "5.18.3"])
+
+    printed = capsys.readouterr()
+    assert "V009" not in printed.out
+    assert f"{path}: the check uses release 5.18.3 (--release), but the header names release 5.5.1" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("options", "source"),
+    [(["--release-from", "releases.txt"], "--release-from"), ([], "the jars or the directory around the file")],
+)
+def test_other_sources_of_release_override_header_with_a_warning(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    source: str,
+) -> None:
+    path = put_rendered(tmp_path / "apache-activemq-5.18.3/conf/activemq.xml", "5.5.1")
+    (tmp_path / "releases.txt").write_text("conf/*.xml 5.18.3\n")
+    monkeypatch.chdir(tmp_path)
+
+    main(["check", str(path), *options])
+
+    assert f"the check uses release 5.18.3 ({source}), but the header names" in capsys.readouterr().err
+
+
+def test_equal_release_in_header_and_option_gives_no_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["check", str(put_rendered(tmp_path / "activemq.xml", "5.18.3")), "--release", "5.18.3"])
+
+    assert "header" not in capsys.readouterr().err
+
+
+def test_unknown_release_in_header_names_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = put_rendered(tmp_path / "activemq.xml", "9.9")
+
+    assert main(["check", str(path)]) == 2
+
+    error = capsys.readouterr().err
+    assert f"{path}: the header names an unknown release" in error
+    assert "--release" in error
+
+
 def test_a_directory_gives_the_files_with_a_broker_and_no_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -70,6 +70,22 @@ def test_readme_has_at_most_150_lines() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
 
 
+def test_readme_explains_every_warning_of_its_sample(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    sample = re.search(r'(?s)```yaml title="hosts.yml"\n(.*?)```', text)
+    assert sample is not None
+    (tmp_path / "hosts.yml").write_text(sample[1])
+    findings = check_fleet(load_fleet([str(tmp_path / "hosts.yml")]), schema_of=None)
+    warnings = [finding for finding in findings if finding.severity == "warning"]
+    newer = {match[1] for finding in warnings if (match := re.search(r"is older than (\S+)", finding.message))}
+
+    assert [finding for finding in findings if finding.severity == "error"] == []
+    assert f"prints {len(warnings)} expected warnings" in text
+    assert sorted(finding.rule for finding in warnings if f"{finding.rule}" not in text) == []
+    assert newer
+    assert sorted(release for release in newer if f"{release} fixes" not in text) == []
+
+
 def test_readme_shows_each_report_in_light_and_dark() -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     for name in ("drill", "audit"):

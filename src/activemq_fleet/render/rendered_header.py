@@ -1,0 +1,23 @@
+"""Read the comment with which each rendered ``activemq.xml`` begins."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_HEADER = re.compile(rb"<!-- ([^\n]*), release ([0-9.]+)\s+Made by activemq\.fleet from the inventory")
+_PREFERRED = b"(preferred master)"
+_HEADER_BYTES = 4096
+
+
+class RenderedHeader(NamedTuple):
+    """What the header of a rendered ``activemq.xml`` shows about its broker."""
+
+    release: str
+    is_preferred_master: bool
+
+
+def read_rendered_header(content: bytes) -> RenderedHeader | None:
+    """Return the header of a rendered ``activemq.xml``; None for a file that activemq.fleet did not render."""
+    match = _HEADER.search(content, 0, _HEADER_BYTES)
+    return RenderedHeader(match[2].decode(), _PREFERRED in match[1]) if match else None
