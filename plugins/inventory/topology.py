@@ -23,7 +23,7 @@ description:
 notes:
   - The plugin computes the groups once, in Python. C(ansible.builtin.constructed) took 5 s more for 5,000 hosts.
 requirements:
-  - activemq-fleet (pip install the wheel that C(make package) builds)
+  - activemq-fleet (pip install the wheel of a release, which C(make package) builds in a checkout)
 options:
   plugin:
     description: The name of this plugin.

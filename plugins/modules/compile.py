@@ -50,7 +50,7 @@ attributes:
 extends_documentation_fragment:
   - activemq.fleet.broker.no_diff
 requirements:
-  - activemq-fleet on the controller (pip install the wheel that C(make package) builds)
+  - activemq-fleet on the controller (pip install the wheel of a release, which C(make package) builds in a checkout)
 notes:
   - The module runs once per play, on the controller. Set C(run_once), so that every host of the play has the result.
 """

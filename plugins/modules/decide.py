@@ -55,7 +55,7 @@ options:
 extends_documentation_fragment:
   - activemq.fleet.broker.unchanging
 requirements:
-  - activemq-fleet on the controller (pip install the wheel that C(make package) builds)
+  - activemq-fleet on the controller (pip install the wheel of a release, which C(make package) builds in a checkout)
 """
 
 EXAMPLES = r"""

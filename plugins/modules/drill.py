@@ -54,7 +54,8 @@ attributes:
 extends_documentation_fragment:
   - activemq.fleet.broker.no_diff
 requirements:
-  - activemq-fleet with its extra lab on the controller (pip install the wheels that C(make package) builds)
+  - activemq-fleet with its extra lab on the controller (pip install the wheels of a release, which
+    C(make package) builds in a checkout)
 """
 
 EXAMPLES = r"""

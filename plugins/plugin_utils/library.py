@@ -21,7 +21,9 @@ COLLECTION_VERSION = "0.1.0"
 """The version in galaxy.yml, which an installed collection does not contain; ``scripts.set_version`` writes both."""
 OLDEST_ANSIBLE = (2, 19)
 """The oldest ansible-core whose templates the library can evaluate, as in meta/runtime.yml."""
-_INSTALL = "run `make package` in a checkout, and there: pip install dist/activemq_fleet-*.whl"
+_INSTALL = (
+    "install the wheel of a release (`make package` builds it in a checkout): pip install dist/activemq_fleet-*.whl"
+)
 
 
 class LibraryError(AnsibleError):

@@ -16,4 +16,4 @@ def install_hint(extra: str = "") -> str:
     """Return the instruction that installs the built wheels; ``extra`` is ``lab``, ``agent``, ``pipeline`` or none."""
     library = f"'{_LIBRARY}[{extra}]'" if extra else _LIBRARY
     agent = f" {_AGENT}" if extra in ("lab", "agent") else ""
-    return f"run `make package` in a checkout, and there: pip install {library}{agent}"
+    return f"install the files of a release (`make package` builds them in a checkout): pip install {library}{agent}"

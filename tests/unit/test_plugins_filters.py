@@ -162,7 +162,7 @@ def test_without_the_library_a_plugin_says_what_to_install(monkeypatch: pytest.M
     for name in [name for name in sys.modules if name.split(".")[0] == "activemq_fleet"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [_Hider(), *sys.meta_path])
-    with pytest.raises(AnsibleError, match="does not have: run `make package` in a checkout"):
+    with pytest.raises(AnsibleError, match="does not have: install the wheel of a release"):
         plugin("filter", "mb_urls")([A])
 
 

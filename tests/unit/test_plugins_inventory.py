@@ -246,7 +246,8 @@ def test_inventory_without_the_library_is_one_error_and_no_warning(inventory: Pa
     assert done.stdout == ""
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith(f"[ERROR]: {inventory}/zz.activemq.yml: the collection activemq.fleet needs its library")
-    assert "run `make package` in a checkout, and there: pip install dist/activemq_fleet-*.whl" in line
+    assert "install the wheel of a release (`make package` builds it in a checkout)" in line
+    assert "pip install dist/activemq_fleet-*.whl" in line
 
 
 def test_inventory_with_an_older_library_is_one_error_with_both_versions(inventory: Path, tmp_path: Path) -> None:
@@ -260,4 +261,4 @@ def test_inventory_with_an_older_library_is_one_error_with_both_versions(invento
     (line,) = done.stderr.strip().splitlines()
     assert f"the collection activemq.fleet has version {__version__} (" in line
     assert f"the library activemq-fleet has version 0.0.9 ({package})" in line
-    assert "run `make package`" in line
+    assert "install the wheel of a release (`make package` builds it in a checkout)" in line

@@ -196,7 +196,8 @@ def _error_lines(error: BaseException) -> tuple[int, list[str]]:
             return _INTERRUPTED, []
         case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _EXTRA:
             return 2, [
-                f"the agent needs {error.name}: install the wheel that `make package` builds, dist/activemq_agent-*.whl"
+                f"the agent needs {error.name}: install the wheel of a release, dist/activemq_agent-*.whl (`make "
+                "package` builds it in a checkout)"
             ]
         case OSError() if error.strerror:
             where = f"{error.filename}: " if error.filename else ""

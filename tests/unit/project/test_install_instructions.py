@@ -16,6 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from activemq_fleet import __version__
+from activemq_fleet.install_hint import install_hint
+
 ROOT = Path(__file__).resolve().parents[3]
 STRANGER = "print('STRANGER CODE RUNS')"
 OURS = ("activemq-fleet", "activemq-agent")
@@ -137,3 +140,19 @@ def test_no_instruction_of_the_project_runs_a_strangers_code(checkout: Path, tmp
         if "--no-index" not in command:
             assert done.returncode == 0, f"{command}\n{done.stderr}"
             assert asked, f"{command} asked the index for nothing: the attack had no target"
+
+
+@pytest.mark.parametrize("extra", ["", "lab", "agent", "pipeline"])
+def test_install_hint_is_usable_with_and_without_a_checkout(extra: str) -> None:
+    hint = install_hint(extra)
+
+    assert hint.startswith("install the files of a release (`make package` builds them in a checkout): pip install ")
+    assert f"activemq_fleet-{__version__}-py3-none-any.whl" in hint
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples/ci-lint").glob("*.yml")), ids=lambda path: path.name)
+def test_ci_example_installs_files_with_hashes_only(path: Path) -> None:
+    installs = [line.strip() for line in path.read_text("utf-8").splitlines() if "pip install" in line]
+
+    assert installs
+    assert [line for line in installs if "cd dist && pip install --require-hashes --requirement" not in line] == []
