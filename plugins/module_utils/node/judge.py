@@ -50,7 +50,12 @@ class Evidence:
     @property
     def silent_connectors(self) -> list[str]:
         """The names of connectors that accepted a probe or timed out and returned no message, each with its outcome."""
-        return [f"{name}: {answer.detail}" for name, answer in self.answers.items() if answer.returned is False]
+        return [describe_answer(name, answer) for name, answer in self.answers.items() if answer.returned is False]
+
+
+def describe_answer(name: str, answer: ProbeAnswer) -> str:
+    """Return the outcome of a probe of the connector ``name`` as a clause: "on connector stomp the broker …"."""
+    return f"on connector {name} {answer.detail}"
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,8 @@ def judge(evidence: Evidence) -> Conclusion:
         if answer.greeted or answer.answered or phase.has_started:
             if evidence.pure and not phase.has_started and phase.name != "unknown":
                 return Conclusion("starting", f"{lives} and answers, and {logged}")
-            return Conclusion("unhealthy" if is_unhealthy else "active", f"{lives}, and {name}: {answer.detail}")
+            state: BrokerState = "unhealthy" if is_unhealthy else "active"
+            return Conclusion(state, f"{lives}, and {describe_answer(name, answer)}")
     if silent and evidence.listens:
         return Conclusion("hung", f"{lives} and its ports are open, but {silent[0]}")
     # Each node of a pure pair, also the slave, has a separate store and holds its lock.

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..judge import BrokerState, Evidence, judge
+from ..judge import BrokerState, Evidence, describe_answer, judge
 from ..process.proc import Process
 from ..timeouts import MISSES, WATCH_BUSY
 
@@ -65,7 +65,7 @@ def classify(sample: Sample) -> HangState:
     if process is None:
         return HangState(state, IDLE, "the broker is not running")
     who = f"process {process.pid}"
-    greeting = [f"{name}: {answer.detail}" for name, answer in evidence.answers.items() if answer.greeted]
+    greeting = [describe_answer(name, answer) for name, answer in evidence.answers.items() if answer.greeted]
     if evidence.is_frozen:
         return HangState(state, *_unanswered(sample, state, f"{who} was stopped by a signal"))
     if greeting and not silent:
@@ -73,7 +73,7 @@ def classify(sample: Sample) -> HangState:
     if greeting:
         details = ", ".join(dict.fromkeys([*silent, *greeting]))
         return HangState(state, ODD, f"{who} is running but unhealthy: {details}. {_NOT_WELL}")
-    if failing := [f"{name}: {answer.detail}" for name, answer in evidence.answers.items() if answer.failed]:
+    if failing := [describe_answer(name, answer) for name, answer in evidence.answers.items() if answer.failed]:
         return HangState(state, ODD, f"{who} is running but unhealthy: {', '.join(failing)}. {_NOT_WELL}")
     if silent:
         return HangState(state, *_unanswered(sample, state, f"{who}: {', '.join(silent)}"))
