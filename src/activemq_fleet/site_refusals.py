@@ -116,6 +116,6 @@ def _agent_refusals(agent: Agent) -> Iterator[tuple[str, str]]:
     if agent.settings.agent_install and re.fullmatch(r"activemq_fleet-[^/]*\.whl", package.rpartition("/")[2]):
         yield (
             f"activemq_agent_package is {package}, a wheel of activemq-fleet, which does not contain the agent",
-            "set it to the wheel activemq_agent-VERSION-py3-none-any.whl of a release (`make package` builds it in a "
-            "checkout)",
+            "set activemq_agent_package to the wheel activemq_agent-VERSION-py3-none-any.whl of a release "
+            "(`make package` builds it in a checkout)",
         )

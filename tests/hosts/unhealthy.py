@@ -90,7 +90,9 @@ def neither(pair: Pair) -> Iterator[Found]:
 def _frozen(host: Machine) -> Iterator[Found]:
     host.run("systemctl", "kill", "--signal=STOP", "--kill-whom=main", UNIT)
     try:
-        yield Found((f"{host.name}: the broker is hung (process", f"kill it with systemctl kill -s KILL {UNIT}"))
+        yield Found(
+            (f"{host.name}: the broker is hung (process", f"kill the broker with systemctl kill -s KILL {UNIT}")
+        )
     finally:
         host.run("systemctl", "kill", "--signal=CONT", "--kill-whom=main", UNIT)
 

@@ -180,7 +180,7 @@ def test_two_runs_do_not_follow_into_one_result(spark: SparkSession, tmp_path: P
     (out / STATE_DIRECTORY).mkdir(parents=True)
     with (out / STATE_DIRECTORY / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="another audit --follow writes it"):
+        with pytest.raises(InputError, match="another run of audit --follow writes to this directory"):
             audit_after_changes(spark, str(logs), str(out), until_idle=0)
     audit_after_changes(spark, str(logs), str(out), until_idle=0)
     assert (out / "audit.json").exists()

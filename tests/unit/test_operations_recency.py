@@ -128,7 +128,7 @@ def test_a_master_with_a_new_disk_gets_the_store_of_a_slave_that_served() -> Non
 
 
 def test_a_master_with_a_new_disk_whose_slave_never_served_is_left_to_the_operator() -> None:
-    with pytest.raises(ResyncRefused, match="may be older than the one that x-mq01-a lost"):
+    with pytest.raises(ResyncRefused, match="may be older than the store that x-mq01-a lost"):
         choose_store(master(""), slave("| 1 2"))
 
 

@@ -235,7 +235,7 @@ def _is_referenced(bean: Element) -> bool:
 
 def _other_class(known: BeanClass, properties: list[_Setting]) -> str:
     if not known.instead:
-        return "remove the bean, or add the jar with its class"
+        return "remove the bean, or add the jar that contains its class"
     other = bean_class(known.instead)
     renamed = other.renamed if other else {}
     names = "".join(
@@ -246,10 +246,12 @@ def _other_class(known: BeanClass, properties: list[_Setting]) -> str:
 
 def _other_property(known: BeanClass, setting: _Setting, spans: tuple[str, ...]) -> str:
     if setting.name in known.renamed:
-        return f"write {known.renamed[setting.name]}" if known.renamed[setting.name] else "remove it"
+        return f"write {known.renamed[setting.name]}" if known.renamed[setting.name] else "remove the property"
     if spans and setting.name not in known.not_from_text:
         since, _, before = spans[0].partition(" !")
         return (
-            f"remove it, which releases before {before} have" if before else f"remove it, or install {since} or later"
+            f"remove the property, which only releases before {before} have"
+            if before
+            else f"remove the property, or install {since} or later"
         )
-    return "remove it"
+    return "remove the property"

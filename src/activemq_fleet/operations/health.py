@@ -132,11 +132,11 @@ def _runs(node: Node, settle: float) -> Iterator[PairProblem]:
             node.host, f"the broker is starting, and neither active nor standby ({node.how}): {see}", settle
         )
     elif node.state == "hung":
-        what = "if it was active, it holds the lock and the standby cannot take over; "
+        what = "if the broker was active, it holds the lock and the standby cannot take over; "
         patience = _BLINK if node.frozen else HUNG
         yield PairProblem(
             node.host,
-            f"the broker is hung ({node.how}): {what}kill it with {kill}, and systemd starts it again",
+            f"the broker is hung ({node.how}): {what}kill the broker with {kill}, and systemd starts it again",
             patience,
         )
 

@@ -55,7 +55,7 @@ class PureNode:
         obstacle = contents["obstacle"]
         if not obstacle and contents["free"] < needed + _SPARE:
             obstacle = (
-                f"the file system of its store has {contents['free'] >> 20} MiB free, but the copy requires "
+                f"the file system of the store has {contents['free'] >> 20} MiB free, but the copy requires "
                 f"{needed + _SPARE >> 20} MiB: free disk space"
             )
         return cls(

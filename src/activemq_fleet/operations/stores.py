@@ -58,7 +58,8 @@ def _problem(pair: str, seen: Sequence[ObservedSharedStore], size: int) -> str |
         if pair not in (store.marked or ()):
             named = (store.marked or ("nobody",))[0]
             return (
-                f"{store.host}: {store.directory} is the store of {named}, not of {pair}: set activemq_store_directory"
+                f"{store.host}: {store.directory} is the store of {named}, not of {pair}: set activemq_store_directory "
+                f"of {pair} to a separate directory"
             )
     for store in seen:
         if store.fenced and store.fence != "guard":
@@ -76,7 +77,7 @@ def _problem(pair: str, seen: Sequence[ObservedSharedStore], size: int) -> str |
         if store.used:
             return (
                 f"{store.host}: {store.directory} contains messages but no marker: if it is the store of {pair}, "
-                f"write {pair} into the file {STORE_MARKER} in it"
+                f"write {pair} into the file {STORE_MARKER} in that directory"
             )
         if not store.exists and not store.mounted:
             return (

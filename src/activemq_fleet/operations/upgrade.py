@@ -172,7 +172,10 @@ def _unfit(pair: Sequence[Node], stores: Mapping[str, StoreChange], run: Operati
             yield f"{node.host}: the release of process {node.pid} is not known: check which jars the process has open"
     if len({node.wanted for node in pair}) > 1:
         says = ", ".join(f"{node.host} {node.wanted}" for node in pair)
-        yield f"{pair[0].pair}: activemq_release differs within the pair ({says}): set it for the pair or the group"
+        yield (
+            f"{pair[0].pair}: activemq_release differs within the pair ({says}): set activemq_release once, for the "
+            "pair or the group"
+        )
     others = {node.release for node in running if node.release and node.release != node.wanted}
     if len(others) > 1:
         says = ", ".join(f"{node.host} {node.release}" for node in running)

@@ -144,8 +144,8 @@ def _fleet_warnings(facts: Iterable[HostFacts], releases: Iterable[str]) -> list
     nearly = sorted(host.host for host in facts if host.nearly)
     if nearly:
         texts.append(
-            f"{shorten_list(nearly)}: the name holds -mq and digits and does not match "
-            "activemq_naming_pattern: not a broker of this fleet"
+            f"{shorten_list(nearly)}: the name contains -mq and digits, but does not match "
+            "activemq_naming_pattern, so the host is not a broker of this fleet"
         )
     return texts
 

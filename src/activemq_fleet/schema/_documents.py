@@ -193,7 +193,7 @@ def _depth(value: str) -> int:
 def _doctype(document: bytes) -> SchemaProblem:
     before = document[: max(document.find(b"<!DOCTYPE"), 0)].decode("utf-8", "replace")
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-    message = "a DOCTYPE is refused, because it can pull in other files"
+    message = "the file has a DOCTYPE, which could include other files, so the file is not read"
     return SchemaProblem(line, column, "", message, "remove the DOCTYPE")
 
 

@@ -201,7 +201,7 @@ class Explainer:
 
     def _bad_value_message(self, element: etree._Element, name: str, value: str) -> str:
         kind = self._attributes(element).get(name, "")
-        wanted = _TYPES.get(kind, "another kind of value")
+        wanted = _TYPES.get(kind, "a value that the schema of this release accepts")
         if kind in _LARGEST and _WHOLE.fullmatch(value):
             wanted += f" up to {_LARGEST[kind]}"
         shown = value if len(value) <= 60 else f"{value[:60]}…"
@@ -264,7 +264,7 @@ def _suggestion(name: str, known: list[str], form: str, *, few: int = _FEW) -> s
     if similar:
         return f"; did you mean {form.format(similar)}?"
     if len(known) <= few:
-        return f"; it takes {', '.join(form.format(other) for other in known)}"
+        return f"; the permitted names are {', '.join(form.format(other) for other in known)}"
     return ""
 
 

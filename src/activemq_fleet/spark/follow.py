@@ -173,7 +173,10 @@ def _lock_output(out: str) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            why = "another audit --follow writes it; wait for its end, or name another OUT"
+            why = (
+                "another run of audit --follow writes to this directory: wait until that run has ended, or name "
+                "another OUT"
+            )
             raise InputError(f"{out}: {why}") from None
         yield
     finally:

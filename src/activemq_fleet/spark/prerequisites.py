@@ -68,7 +68,7 @@ def check_reachable(url: str) -> None:
             return
         problems.append(problem)
     what = "Spark master" if scheme == "spark" else "Spark Connect server"
-    raise SparkProblem(f"{what} {url.partition(';')[0]} is not reached: {'; '.join(problems)}")
+    raise SparkProblem(f"{what} {url.partition(';')[0]} cannot be reached: {'; '.join(problems)}")
 
 
 def _connection_problem(scheme: str, address: str) -> str:

@@ -132,7 +132,9 @@ def _explain_java_end(log: str) -> str:
         return error_message(log)
     status = java_status() or 0
     how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-    return f"Java {how} in the middle of the job: see whether the machine has run out of memory, and start it again"
+    return (
+        f"Java {how} in the middle of the job: check whether the machine ran out of memory, and run the command again"
+    )
 
 
 def error_text(error: Exception) -> str:
@@ -158,5 +160,11 @@ def error_message(text: str) -> str:
 def _explain_full_disk(scratch: Path) -> str:
     """Return a line that names the full disk: that of Spark's temporary files where it has less than 32 MiB."""
     if shutil.disk_usage(scratch).free < _SPARE:
-        return f"the disk is full that has Spark's temporary files, {scratch}: set TMPDIR, or --conf spark.local.dir"
-    return "the disk is full: that of the output, or that of an executor's temporary files"
+        return (
+            f"the disk is full: Spark has no space for temporary files in {scratch}; set TMPDIR, or --conf "
+            "spark.local.dir, to a directory with more space"
+        )
+    return (
+        "the disk is full: OUT or the temporary files of an executor have no space; free disk space, and run the "
+        "command again"
+    )

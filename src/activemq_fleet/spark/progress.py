@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _EVERY = 0.5  # seconds between two updates
-_PATIENCE = 30.0  # seconds in which a worker should have taken up a task
+_PATIENCE = 30.0  # seconds in which a worker should have started a task
 _CLEAR = "\r\x1b[K"
 
 
@@ -84,8 +84,8 @@ class Progress:
             self._has_warned = True
             clear = _CLEAR if self.enabled and self.is_terminal else ""
             self._write(
-                f"{clear}still waiting: no worker has taken up a task. Has the cluster workers, and are their cores "
-                "and memory free (--conf spark.executor.memory, spark.cores.max)?\n"
+                f"{clear}still waiting: no worker has started a task. Check that the cluster has workers with free "
+                "cores and memory (--conf spark.executor.memory, spark.cores.max)\n"
             )
 
     def _write(self, text: str) -> None:

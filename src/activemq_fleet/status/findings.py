@@ -82,10 +82,12 @@ def _hung(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
     if row.state != "hung":
         return
     holds = (
-        "it keeps the lock, so the standby cannot take over" if broker.profile.shares_store else "no broker takes over"
+        "the broker keeps the lock, so the standby cannot take over"
+        if broker.profile.shares_store
+        else "no broker takes over"
     )
     if row.frozen:
-        fix = f"continue the process with kill -CONT {row.pid}, or kill it with {_end(row, broker)}"
+        fix = f"continue the process with kill -CONT {row.pid}, or kill the broker with {_end(row, broker)}"
         yield _finding("frozen", "error", row.host, f"the broker is frozen ({row.reason}): {holds}", fix)
     else:
         yield _finding(
@@ -93,7 +95,7 @@ def _hung(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             "error",
             row.host,
             f"the broker is hung ({row.reason}): {holds}",
-            f"kill it with {_end(row, broker)}",
+            f"kill the broker with {_end(row, broker)}",
         )
 
 
@@ -327,7 +329,7 @@ def _who_is_active(rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping
         start = (
             "run the playbook resync for the pair"
             if fleet.broker(rows[0].host).profile.needs_resync
-            else f"start {others[0].host}"
+            else f"start the broker of {others[0].host}"
         )
         yield _finding("standby-missing", "warning", others[0].host, text, start)
 
@@ -399,11 +401,13 @@ def _balancers(rows: Sequence[BalancerStatus]) -> Iterator[Finding]:
         holders = [host for host, holds in held.items() if holds]
         if len(holders) > 1:
             text = f"{' and '.join(holders)} both hold the virtual address of group {group}"
-            see = "check that the network passes VRRP between them"
+            see = "check that the network passes VRRP between these load balancers"
             yield _finding("two-addresses", "error", holders[0], text, see)
         elif not holders and None not in held.values() and len(reached) == len(rows):
             text = f"no load balancer holds the virtual address of group {group}"
-            yield _finding("no-address", "error", reached[0].host, text, "check journalctl -u keepalived")
+            yield _finding(
+                "no-address", "error", reached[0].host, text, "check journalctl -u keepalived on each load balancer"
+            )
 
 
 _OF_BROKERS: tuple[Callable[[BrokerStatus, Broker, Evidence], Iterator[Finding]], ...] = (

@@ -54,7 +54,7 @@ def place_agent(
                 "T010",
                 host,
                 f"activemq_agent_pair is {settings.agent_pair!r}, but group {group.name} has no such pair",
-                f"choose one of {known}",
+                f"set activemq_agent_pair to one of: {known}",
             )
         ]
     pair = names[settings.agent_pair or home_pair(host, sorted(names))]
@@ -66,11 +66,14 @@ def _group_problem(settings: Settings, groups: Mapping[str, Group], every: Known
     if settings.agent_group is None:
         if every.number == 1:
             return None
-        return "activemq_agent_group is not set, but the inventory has several groups", f"set it to one of: {known}"
+        return (
+            "activemq_agent_group is not set, but the inventory has several groups",
+            f"set activemq_agent_group to one of: {known}",
+        )
     if settings.agent_group not in groups:
         return (
             f"activemq_agent_group is {settings.agent_group!r}, but no broker is in this group",
-            f"set it to one of: {known}",
+            f"set activemq_agent_group to one of: {known}",
         )
     return None
 

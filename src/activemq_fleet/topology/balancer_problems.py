@@ -48,7 +48,7 @@ def _idle_balancer_findings(balancers: Sequence[Balancer], every: KnownGroups) -
             "the host is in activemq_loadbalancers, but activemq_vip is "
             + ("not set in the variables of any group of brokers" if is_set_elsewhere else "not set"),
             f"set activemq_vip in the variables of the groups to balance: {every.text}",
-            why="clients connect to this address, and it belongs to one group",
+            why="clients connect to the virtual address, which belongs to one group",
         )
 
 
@@ -103,8 +103,8 @@ def _anonymous_check_finding(balancer: Balancer) -> Finding:
         message="the load balancer checks brokers without authentication: activemq_vip_username and "
         "activemq_vip_password "
         "are not set",
-        fix=f"set both {_AT_BALANCERS}, and encrypt the password with ansible-vault; the brokers get the account "
-        "automatically",
+        fix=f"set activemq_vip_username and activemq_vip_password {_AT_BALANCERS}, and encrypt the password with "
+        "ansible-vault; the brokers get the account automatically",
         # Measured on 5.5.1, 5.18.3 and 6.3.1: with a login, none.
         why="the broker rejects a health check without an account, and logs a warning every 2 seconds",
     )
@@ -212,8 +212,9 @@ def _host_conflict_findings(balancer: Balancer, address: VirtualAddress, group: 
                 "T027",
                 balancer.host,
                 f"activemq_vip_certificate is not set, but {asking[0]} requires certificates of clients",
-                f"set it {_AT_BALANCERS} to a PEM file on the load balancer with a certificate and its key",
-                why="without it every health check fails",
+                f"set activemq_vip_certificate {_AT_BALANCERS} to a PEM file on the load balancer with a certificate "
+                "and its key",
+                why="a load balancer without a client certificate fails every health check of such a broker",
             )
 
 

@@ -234,7 +234,7 @@ def _unknown_scheme_finding(member: Member, position: int, connector: ConnectorS
         member,
         f"{where}: release {member.release.text} cannot listen on {connector.scheme!r}"
         + (" with TLS" if member.settings.tls else ""),
-        f"choose one of {', '.join(sorted(member.release.schemes - {'vm'}))}",
+        f"use a scheme that the release supports: {', '.join(sorted(member.release.schemes - {'vm'}))}",
     )
 
 
@@ -355,7 +355,7 @@ def _check_elements(member: Member) -> Iterator[Finding]:
             member,
             f"{key}: release {member.release.text} does not support {name} ({releases} do), so the rendered files "
             "omit it",
-            f"remove the setting, or use a release that supports {name}",
+            f"remove {key}, or use a release that supports {name}",
         )
 
 

@@ -156,7 +156,12 @@ def _configured_links(brokers: Sequence[Broker], rest: WholeInventory | None) ->
 def _known_end_finding(host: str, position: int, name: str) -> Finding:
     target = f"the group or pair {name!r} in `to`"
     message = f"activemq_links[{position}] has both addresses and a target of the inventory: {target}"
-    return error("T007", host, message, "remove addresses, or set to to a name outside of the inventory")
+    return error(
+        "T007",
+        host,
+        message,
+        "remove `addresses` from the link, or set its `to` to a name outside of the inventory",
+    )
 
 
 def unknown_end(host: str, variable: str, name: str, known: Sequence[str]) -> Finding:

@@ -264,7 +264,7 @@ def port_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
                     broker.host,
                     f"{name} and {whose} both listen on port {port} of {broker.address}",
                     "set activemq_port_offset: 10, another activemq_address, or another port in activemq_connectors "
-                    "or activemq_console_port for one of them",
+                    "or activemq_console_port for one of the two listeners",
                 )
 
 
@@ -363,7 +363,7 @@ def duplicate_name_findings(broker: Broker) -> Iterator[Finding]:
                 "T012",
                 broker.host,
                 f"{kind} {name} has the same name as {owners[name]}",
-                "rename one of them in activemq_links or activemq_connectors, "
+                "rename one of the two in activemq_links or activemq_connectors, "
                 "or remove the link that activemq_topology creates",
             )
         owners.setdefault(name, "another link" if kind == "link" else "a connector")
@@ -481,6 +481,6 @@ def account_password_findings(
                 "T009",
                 host,
                 f"{variable} differs from {account.variable} of {broker.pair}, but both are the password of {name}",
-                "set the same password for both, or use two user names",
+                "set the same password for both variables, or use two user names",
                 why="a broker has one password for each user name",
             )

@@ -183,4 +183,6 @@ def test_a_fleet_of_two_patterns_and_one_without_brokers_are_refused() -> None:
 def test_a_name_that_is_nearly_a_brokers_is_warned_of() -> None:
     hosts, groups = tangled()
 
-    assert any(text.startswith("foo-mq1.example.com: the name holds -mq") for text in divided(hosts, groups).warnings)
+    assert any(
+        text.startswith("foo-mq1.example.com: the name contains -mq") for text in divided(hosts, groups).warnings
+    )

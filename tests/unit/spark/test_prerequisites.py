@@ -51,10 +51,13 @@ def test_a_new_java_on_the_path_is_taken_over_an_old_java_home(tmp_path: Path, m
 @pytest.mark.parametrize(
     ("url", "line"),
     [
-        ("spark://127.0.0.1:{}", "Spark master spark://127.0.0.1:{} is not reached: 127.0.0.1:{}: Connection refused"),
-        ("sc://127.0.0.1:{}/;token=secret", "Spark Connect server sc://127.0.0.1:{}/ is not reached"),
+        (
+            "spark://127.0.0.1:{}",
+            "Spark master spark://127.0.0.1:{} cannot be reached: 127.0.0.1:{}: Connection refused",
+        ),
+        ("sc://127.0.0.1:{}/;token=secret", "Spark Connect server sc://127.0.0.1:{}/ cannot be reached"),
         ("spark://no.such.invalid:7077", "the name no.such.invalid is not known"),
-        ("spark://127.0.0.1:x", "is not reached"),
+        ("spark://127.0.0.1:x", "cannot be reached"),
     ],
 )
 def test_nobody_who_listens_is_told_at_once(url: str, line: str) -> None:
