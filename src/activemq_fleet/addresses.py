@@ -81,7 +81,7 @@ def parse(text: str) -> Address:
     if not separator or not host or (":" in host and not host.startswith("[")):
         raise ValueError(f"{stripped!r} is not host:port (an IPv6 address needs brackets, [::1]:1883)")
     if not (port.isascii() and port.isdigit() and 1 <= int(port) <= _MAX_PORT):
-        raise ValueError(f"{stripped!r}: the port must be a number from 1 to {_MAX_PORT}")
+        raise ValueError(f"{stripped!r}: the port must be a number from 1 to {_MAX_PORT}, such as 1883")
     return check_host(host), int(port)
 
 

@@ -53,7 +53,7 @@ def test_a_group_that_nobody_has_opened_is_refused_before_anything_is_written(tm
         ({"service": "none"}, {}, "the playbook could not start it again"),
         ({"ha": "pure", "release": "5.5.1"}, {}, "test them in the lab"),
         ({}, {"what": "burn"}, "must be one of kill, crash, pause, stop, not 'burn'"),
-        ({}, {"kills": "many"}, "must be numbers"),
+        ({}, {"kills": "many"}, "activemq_drill_kills must be a whole number such as 5, not 'many'"),
         ({}, {"kills": 5000}, "must be 1 to 1000"),
         ({}, {"rate": "0.1"}, "1 to 2000 events per second"),
     ],

@@ -58,7 +58,7 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
             "activemq_release: YAML reads the release 5.1 as a number: write the release in quotes",
         ),
         ({"activemq_ha": "raid"}, "activemq_ha must be 'pure', 'shared-file', 'shared-jdbc' or 'none', not 'raid'"),
-        ({"activemq_port_offset": "ten"}, "activemq_port_offset must be a valid integer, not 'ten'"),
+        ({"activemq_port_offset": "ten"}, "activemq_port_offset must be a whole number such as 10, not 'ten'"),
         ({"activemq_links": [{"from": "a"}]}, "activemq_links[0].to is missing"),
         (
             {"activemq_links": [{"from": "a", "to": "b", "include": ["vm://x"]}]},
@@ -282,3 +282,45 @@ def test_a_checksum_by_release_must_have_the_release_too() -> None:
     assert "activemq_archive_sha512 has no entry for activemq_release 5.18.6" in problem(variables)
     read_settings("h", variables | {"activemq_install": "none"})
     assert "128 hexadecimal digits" in problem({"activemq_archive_sha512": {"5.18.3": "abc"}})
+
+
+@pytest.mark.parametrize(
+    ("variables", "problem"),
+    [
+        ({"activemq_kahadb": {"checkpoint_interval": "5s"}}, "must be a whole number such as 10, not '5s'"),
+        ({"activemq_user": "Root"}, "the value 'Root' is not a Unix user name such as activemq"),
+        ({"activemq_network_ttl": 0}, "{consumer: NUMBER, message: NUMBER}, not '0'"),
+        ({"activemq_network_ttl": {"consumer": 0, "message": 2}}, "not '[0, 2]'"),
+        ({"activemq_connectors": [{"name": "x", "scheme": "tcp", "port": 0}]}, "equal to 1, not '0'"),
+    ],
+)
+def test_error_quotes_the_value_and_shows_a_valid_one(variables: dict[str, Any], problem: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read_settings("orders-mq01-a", {"activemq_release": "5.18.3", **variables})
+
+    assert any(line.endswith(problem) for line in caught.value.problems), caught.value.problems
+    assert "default factory" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"activemq_network_password": "hunter2\nx"},
+        {"activemq_users": "hunter2"},
+        {"activemq_users": ["hunter2"]},
+        {"activemq_users": [{"name": "app", "password": "hunter2\tx"}]},
+        {"activemq_jdbc": "hunter2"},
+        {"activemq_jdbc": {"url": "postgresql://app:hunter2@db/x", "driver": "a.B", "username": "u", "password": "p"}},
+        {"activemq_jmx": "hunter2"},
+        {"activemq_jmx": {"users": ["hunter2"]}},
+        {"activemq_tls": "hunter2"},
+        {"activemq_java_options": ["-Djavax.net.ssl.keyStorePassword=hunter2 -Dx=y"]},
+        {"activemq_xml_fragments": ["<user password='hunter2'/>"]},
+        {"activemq_archive": "https://app:hunter2@example.com/a\tb"},
+    ],
+)
+def test_error_quotes_no_secret(variables: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read_settings("orders-mq01-a", {"activemq_release": "5.18.3", **variables})
+
+    assert "hunter2" not in str(caught.value)

@@ -65,7 +65,8 @@ def read_configuration(path: Path) -> CheckConfiguration:
             hint = f"did you mean {near}?" if near else f"the settings are {', '.join(_KEYS)}"
             raise InputError(f"{position_of_setting(path, key)}: {key} is not a setting: {hint}")
         if not _has_its_form(key, table[key]):
-            raise InputError(f"{position_of_setting(path, key)}: {key} must be {_FORMS[key]}")
+            given = str(table[key])[:60]
+            raise InputError(f"{position_of_setting(path, key)}: {key} must be {_FORMS[key]}, not {given!r}")
     return CheckConfiguration(
         tuple(table.get("select", ())),
         tuple(table.get("ignore", ())),

@@ -75,15 +75,23 @@ def _read(options: Mapping[str, Any]) -> tuple[FaultKind, int, float, int]:
     what = next((known for known in get_args(FaultKind) if known == asked), None)
     if what is None:
         raise InputError(f"activemq_drill_what must be one of {', '.join(get_args(FaultKind))}, not {asked!r}")
-    try:
-        faults = int(options.get("kills") or 5)
-        rate = float(options.get("rate") or 100.0)
-        seed = int(options.get("seed") or random.SystemRandom().randrange(1, 1_000_000))
-    except (TypeError, ValueError):
-        raise InputError("activemq_drill_kills, activemq_drill_rate and activemq_drill_seed must be numbers") from None
-    if not 1 <= faults <= 1000 or not 1 <= rate <= 2000:
-        raise InputError("activemq_drill_kills must be 1 to 1000, and activemq_drill_rate 1 to 2000 events per second")
+    faults = int(_number(options, "kills", 5, whole=True))
+    rate = _number(options, "rate", 100.0)
+    seed = int(_number(options, "seed", 0, whole=True)) or random.SystemRandom().randrange(1, 1_000_000)
+    if not 1 <= faults <= 1000:
+        raise InputError(f"activemq_drill_kills must be 1 to 1000, not {faults}")
+    if not 1 <= rate <= 2000:
+        raise InputError(f"activemq_drill_rate must be 1 to 2000 events per second, not {rate:g}")
     return what, faults, rate, seed
+
+
+def _number(options: Mapping[str, Any], name: str, default: float, *, whole: bool = False) -> float:
+    value = options.get(name) or default
+    try:
+        return int(value) if whole else float(value)
+    except (TypeError, ValueError, OverflowError):
+        kind = "a whole number such as 5" if whole else "a number such as 100"
+        raise InputError(f"activemq_drill_{name} must be {kind}, not {str(value)[:60]!r}") from None
 
 
 def write_report(result: DrillResult, report: Path) -> None:

@@ -206,24 +206,33 @@ AbsolutePath = Annotated[str, AfterValidator(check_path)]
 Host = Annotated[str, AfterValidator(_check_filled), AfterValidator(check_host)]
 ReleaseText = Annotated[str, BeforeValidator(_no_float), AfterValidator(_check_filled)]
 Name = Annotated[
-    str, text_matching(r"[A-Za-z0-9._:-]+", "may hold only letters, digits and . _ : - (the broker rewrites the rest)")
+    str,
+    text_matching(
+        r"[A-Za-z0-9._:-]+",
+        "may hold only letters, digits and . _ : -, such as orders-1 (the broker rewrites the rest)",
+    ),
 ]
 # Of connectors and links: what others called them stays, since durable subscriptions of bridges carry it.
 BeanName = Annotated[
     str,
     text_matching(
         r"[A-Za-z0-9](?:[A-Za-z0-9 ._:+>/@()-]*[A-Za-z0-9)])?",
-        "may hold only letters, digits and . _ : + > / @ ( ) -, and begin with a letter or digit",
+        "may hold only letters, digits and . _ : + > / @ ( ) -, and begin with a letter or digit, such as hub-1",
     ),
 ]
 # Names of users and groups are used in comma-separated lists and in properties files.
 Principal = Annotated[
-    str, text_matching(r"[A-Za-z0-9._@-]+", "may hold only letters, digits and . _ @ -", may_be_secret=True)
+    str,
+    text_matching(
+        r"[A-Za-z0-9._@-]+", "may hold only letters, digits and . _ @ -, such as orders.app", may_be_secret=True
+    ),
 ]
-Identifier = Annotated[str, text_matching(r"[A-Za-z][A-Za-z0-9+.-]*", "must be a word that begins with a letter")]
+Identifier = Annotated[
+    str, text_matching(r"[A-Za-z][A-Za-z0-9+.-]*", "must be a word that begins with a letter, such as openwire")
+]
 Instance = Annotated[
     str,
-    text_matching(r"[a-z][a-z0-9-]*", "may hold only small letters, digits and -"),
+    text_matching(r"[a-z][a-z0-9-]*", "may hold only small letters, digits and -, such as activemq-2"),
     text_matching(
         r".*(?<!-watchdog)", "must not end with -watchdog, because the service unit of a watchdog has such a name"
     ),
@@ -235,15 +244,21 @@ Watchdog = Annotated[
         lambda mode: "off" if mode is False else mode, json_schema_input_type=Literal["off", "warn", "kill", False]
     ),
 ]
-UnixName = Annotated[str, text_matching(r"[a-z_][a-z0-9_-]{0,31}", "is not a Unix user name")]
-JavaClass = Annotated[str, text_matching(r"(?a:[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)", "is not the name of a Java class")]
+UnixName = Annotated[str, text_matching(r"[a-z_][a-z0-9_-]{0,31}", "is not a Unix user name such as activemq")]
+JavaClass = Annotated[
+    str,
+    text_matching(r"(?a:[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)", "is not the name of a Java class such as org.example.Filter"),
+]
 Heap = Annotated[str, text_matching(r"[1-9][0-9]*[kKmMgG]", "must be a size such as 512m or 4g")]
 MemoryMax = Annotated[
     str, text_matching(r"[1-9][0-9]*[kKmMgG]|infinity", "must be a size such as 2g, or infinity for no limit")
 ]
 Limit = Annotated[str, text_matching(r"[1-9][0-9]* ?(?i:b|kb|mb|gb|k|m|g)", "must be a size such as 358 mb or 20 gb")]
 Destination = Annotated[
-    str, text_matching(r"[^\s\"'<&,?\x00-\x1f${}#]+", "is not a destination name (one name; * and > are wildcards)")
+    str,
+    text_matching(
+        r"[^\s\"'<&,?\x00-\x1f${}#]+", "is not a destination name such as orders.new (one name; * and > are wildcards)"
+    ),
 ]
 Multicast = Annotated[
     str,
@@ -253,12 +268,14 @@ Multicast = Annotated[
     ),
     AfterValidator(_check_port),
 ]
-NetworkInterface = Annotated[str, text_matching(r"[A-Za-z0-9._-]{1,15}", "is not the name of a network interface")]
+NetworkInterface = Annotated[
+    str, text_matching(r"[A-Za-z0-9._-]{1,15}", "is not the name of a network interface such as eth0")
+]
 JavaOption = Annotated[
     str,
     text_matching(
         r"-[^\s\"'`$\\;&|<>%\x00-\x1f]+",
-        "must be one option that begins with - and holds no space or quote",
+        "must be one option that begins with - and holds no space or quote, such as -Xss1m",
         may_be_secret=True,
     ),
 ]
@@ -272,9 +289,14 @@ UriOption = Annotated[
     AfterValidator(_check_loaded),
 ]
 AgentKey = Annotated[
-    str, text_matching(r"[a-z]+(\.[a-z]+)*", "is not a key of agent.conf: write small letters with dots between")
+    str,
+    text_matching(
+        r"[a-z]+(\.[a-z]+)*", "is not a key of agent.conf such as connecting.cap: write small letters with dots between"
+    ),
 ]
-OptionName = Annotated[str, text_matching(r"[A-Za-z][A-Za-z0-9.]*", "is not the name of a URI option")]
+OptionName = Annotated[
+    str, text_matching(r"[A-Za-z][A-Za-z0-9.]*", "is not the name of a URI option such as keepAlive")
+]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Secret = Annotated[SecretStr | EncryptedValue, PlainValidator(_secret, json_schema_input_type=str)]
 Words = BeforeValidator(split_words, json_schema_input_type=str | list[str])

@@ -162,7 +162,7 @@ def _ttl(value: Any) -> Any:
     if any(type(number) is not int or not (number == -1 or 1 <= number <= _MOST_HOPS) for number in numbers):
         raise ValueError(
             "the TTL (number of brokers that messages may pass) must be a whole number from 1 on, -1 for no limit, or "
-            "{consumer: NUMBER, message: NUMBER}"
+            f"{{consumer: NUMBER, message: NUMBER}}, not {str(numbers[0] if len(numbers) == 1 else numbers)[:60]!r}"
         )
     return value
 

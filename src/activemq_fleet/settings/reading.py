@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from activemq_fleet.errors import SettingsError, text_required
+from activemq_fleet.node.masking import mask_text
 from activemq_fleet.settings.broker import NOT_SETTINGS, PREFIX, USERS_OWN, Settings
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.similar_names import similar_name, similar_names
@@ -39,6 +40,8 @@ def read_settings(host: str, variables: Mapping[str, Any]) -> Settings:
         settings = Settings.model_validate(known)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
+            if detail["type"] == "default_factory_not_called":
+                continue  # another error of the same value is the cause
             name = str(next(iter(detail["loc"]), ""))
             similar = _similar_variable(name, detail) if detail["input"] is known.get(name) else None
             hint = f"; did you mean {PREFIX}{similar}?" if similar else ""
@@ -98,10 +101,15 @@ def _explain_error(host: str, detail: ErrorDetails) -> str:
     elif detail["type"] == "string_type" and isinstance(value, list | dict):
         reason = text_required(value)
     else:
-        hidden = isinstance(value, dict | list) or "password" in place or place.startswith(_WITH_SECRETS)
+        hidden = isinstance(value, dict | list) or _may_be_secret(place, str(value))
         message = _DETAIL.split(detail["msg"].removeprefix("Input should be "))[0]
         reason = f"must be {_PLAIN.get(message, message)}" + ("" if hidden else f", not {str(value)[:60]!r}")
     return f"{host}: {place} {reason}" if place else f"{host}: {reason}"
+
+
+def _may_be_secret(place: str, text: str) -> bool:
+    """Return whether a value may be a secret or contain one, by its place and by its text."""
+    return "password" in place or place.startswith(_WITH_SECRETS) or mask_text(text) != text
 
 
 def _key_hint(location: tuple[int | str, ...]) -> str:
@@ -134,13 +142,22 @@ _COLLECTION_EXPECTED = frozenset({"dict_type", "list_type", "model_type", "tuple
 # What pydantic adds about its internals.
 _DETAIL = re.compile(r", unable| or instance of |(?<=datetime), ")
 # A password may be in the place of a mapping that holds one.
-_WITH_SECRETS = ("activemq_users", "activemq_jdbc", "activemq_tls", "activemq_metrics_tls")
+_WITH_SECRETS = (
+    "activemq_users",
+    "activemq_jdbc",
+    "activemq_tls",
+    "activemq_metrics_tls",
+    "activemq_jmx",
+    "activemq_xml",
+)
 # pydantic's words for what a user of YAML calls otherwise.
 _PLAIN = {
     "a valid boolean": "true or false",
     "a valid date": "a date such as 2030-12-31",
     "a valid date or datetime": "a date such as 2030-12-31",
     "a valid dictionary": "a mapping",
+    "a valid integer": "a whole number such as 10",
+    "a valid number": "a number such as 1.5",
     "a valid string": "text (quote numbers)",
     "a valid tuple": "a list",
 }
