@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.findings import SEVERITIES
 from activemq_fleet.reports.status_page import status_page
 from activemq_fleet.status import FleetStatus, fleet_status, nagios_line, read_states
+from activemq_fleet.status.findings import BY_IMPORTANCE
 from activemq_fleet.status.selection import hosts_to_ask, questions, select_hosts
 from activemq_fleet.status.text import headline, table_lines
 from activemq_fleet.topology import Fleet
@@ -278,3 +282,26 @@ def test_the_page_of_a_status_needs_nothing_of_the_pipeline() -> None:
     code = f"{blocked}; from activemq_fleet.reports.status_page import write_status; import activemq_fleet.cli.status"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_findings_of_one_severity_are_sorted_by_importance() -> None:
+    shown = status(
+        a={"usage": usage_evidence(store={"percent": 100, "limit": 1})},
+        b={"state": "active", "restart": ["conf/activemq.xml"]},
+    )
+    severities = [finding.severity for finding in shown.findings]
+    positions = [BY_IMPORTANCE.index(finding.rule) for finding in shown.findings if finding.severity == "error"]
+
+    assert severities == sorted(severities, key=SEVERITIES.index)
+    assert shown.findings[0].rule == "two-active"
+    assert len(positions) > 1
+    assert positions == sorted(positions)
+
+
+def test_page_of_status_lists_every_rule_of_its_order() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "status.md").read_text("utf-8")
+    table = page[page.index("## Findings") : page.index("## JSON")]
+    listed = {rule for row in re.findall(r"(?m)^\| (`[^|]*) \|", table) for rule in re.findall(r"`([a-z-]+)`", row)}
+
+    assert listed == set(BY_IMPORTANCE)
+    assert len(BY_IMPORTANCE) == len(set(BY_IMPORTANCE))

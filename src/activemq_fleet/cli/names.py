@@ -13,6 +13,7 @@ from activemq_fleet.cli.printing import aligned, counted, echo, printable, print
 from activemq_fleet.cli.terminal import print_long
 
 if TYPE_CHECKING:
+    from activemq_fleet.naming import Identity
     from activemq_fleet.naming_proposal import NamingProposal
 
 Rows = list[dict[str, Any]]
@@ -103,15 +104,20 @@ def _row(host: str, variables: Mapping[str, object]) -> dict[str, Any]:
     if identity is None:
         near = ", although it is similar to a broker's name" if naming.looks_like_broker(host) else ""
         return row | {"because": f"not a broker: the name does not match {PATTERN_VARIABLE}{near}"}
-    because = [f"{', '.join(parts)} by {origin}" for origin, parts in _by_origin(identity.origins).items()]
-    because += [f"the name has the {part} {text}" for part, text in identity.disagreements.items()]
     return row | {
         "broker": True,
         **identity.to_dict(),
         "origins": dict(identity.origins),
         "disagreements": dict(identity.disagreements),
-        "because": "; ".join(because),
+        "because": _because(identity),
     }
+
+
+def _because(identity: Identity) -> str:
+    """Return the reason for each part of an identity: the name, the parity of its number, or a variable."""
+    because = [f"{', '.join(parts)} by {origin}" for origin, parts in _by_origin(identity.origins).items()]
+    because += [f"the name has the {part} {text}" for part, text in identity.disagreements.items()]
+    return "; ".join(because)
 
 
 def _by_origin(origins: Mapping[str, str]) -> dict[str, list[str]]:
@@ -140,7 +146,8 @@ def _text(rows: Rows, proposal: NamingProposal | None, alone: NamingProposal | N
     lines += ["", f"These variables of all hosts read {counted(len(proposal.identities), 'name')} as pairs:", ""]
     lines += split_lines(write_plain_variables(proposal.variables())) or ["(the defaults)"]
     read = [
-        {"host": identity.name, "broker": True, **identity.to_dict(), "because": ""} for identity in proposal.identities
+        {"host": identity.name, "broker": True, **identity.to_dict(), "because": _because(identity)}
+        for identity in proposal.identities
     ]
     lines += ["", *_table(read)]
     if proposal.rival:
@@ -193,8 +200,10 @@ def _host_list(proposal: NamingProposal) -> str:
 
 
 def _table(rows: Rows) -> list[str]:
-    """Return lines of aligned columns; of a host that is no broker only the reason."""
-    cells = [list(_COLUMNS), *([str(row[column]) for column in _COLUMNS] for row in rows if row["broker"])]
+    """Return lines of aligned columns without those that are empty; of a host that is no broker only the reason."""
+    brokers = [row for row in rows if row["broker"]]
+    columns = [column for column in _COLUMNS if any(str(row[column]) for row in brokers)]
+    cells = [columns, *([str(row[column]) for column in columns] for row in brokers)]
     lines = aligned(cells)
     reasons = [f"{row['host']}: {row['because']}" for row in rows if not row["broker"]]
     return [*(lines if len(lines) > 1 else ()), *reasons]

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from activemq_fleet.findings import SEVERITIES
+from activemq_fleet.findings import SEVERITIES, Finding
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.render import render, render_agent
-from activemq_fleet.status.findings import findings_of
+from activemq_fleet.status.findings import BY_IMPORTANCE, findings_of
 from activemq_fleet.status.host_evidence import typed_evidence
 from activemq_fleet.status.link_states import links_of, planned_network
 from activemq_fleet.status.model import (
@@ -85,9 +85,13 @@ def fleet_status(
         brokers=brokers,
         agents=agents,
         balancers=balancers,
-        findings=tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))),
+        findings=tuple(sorted(findings, key=_importance)),
     )
     return status if chosen is None else status.restricted_to(chosen)
+
+
+def _importance(finding: Finding) -> tuple[int, int]:
+    return SEVERITIES.index(finding.severity), BY_IMPORTANCE.index(finding.rule)
 
 
 def _links(fleet: Fleet, known: Mapping[str, Evidence]) -> dict[str, tuple[LinkStatus, ...]]:

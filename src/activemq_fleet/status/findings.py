@@ -19,6 +19,23 @@ CERTIFICATE_DAYS = 30
 """Number of days before the expiry of a certificate from which a finding reports it."""
 OLD_EVENT = 300.0
 """Age in seconds above which a finding reports the oldest event in an agent's outbox: longer than any takeover."""
+BY_IMPORTANCE = (
+    # Data can be lost or damaged.
+    *("two-active", "lock-lost", "stale-generation", "subscriptions-at-risk"),
+    # Clients are not served.
+    *("no-active", "frozen", "hung", "unreachable", "unknown-state", "store-access", "messages-held-back"),
+    *("store-full", "disk-full", "memory-full", "temp-full"),
+    # Messages or events do not arrive.
+    *("bridge-down", "bridge-half", "bridge-breaking", "agent-stopped", "agent-disconnected"),
+    *("two-addresses", "no-address", "balancer-down", "certificate-ended", "wrong-release"),
+    # The next fault has consequences.
+    *("standby-missing", "store-filling", "memory-filling", "temp-filling", "outbox-aging", "quarantined"),
+    "certificate-near-end",
+    # A change or a check is due.
+    *("restart-required", "not-deployed", "changed-by-hand", "no-configuration", "usage-unknown"),
+    *("dlq", "certificate-unknown"),
+)
+"""The rules of findings, the most important first: ``status`` sorts the findings of one severity in this order."""
 _NAMED = 3
 _HINTS = {
     "store": "drain queues without consumers, or raise activemq_store_limit",

@@ -71,11 +71,18 @@ def status_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[s
 
 
 def compact_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[str, ...]]]]:
-    """Return the tables of ``status_tables`` with the most important columns, and hosts without their common domain."""
+    """Return the tables of ``status_tables`` with the most important columns, and hosts without their common domain.
+
+    A column is left out where every row has a dash.
+    """
     domain = common_domain(status)
     tables: list[tuple[Sequence[str], list[tuple[str, ...]]]] = []
     for titles, rows in status_tables(status):
-        kept = [position for position, title in enumerate(titles) if title in COMPACT_COLUMNS]
+        kept = [
+            position
+            for position, title in enumerate(titles)
+            if title in COMPACT_COLUMNS and any(row[position] != _NONE for row in rows)
+        ]
         tables.append((
             [titles[position] for position in kept],
             [tuple(without_domain(row[position], domain) for position in kept) for row in rows],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -145,3 +147,17 @@ def test_each_command_line_of_adopt_is_labeled_and_the_one_with_most_hosts_is_fi
     lines = capsys.readouterr().out.splitlines()
     labels = [line.removeprefix("To adopt ") for line in lines if line.startswith("To adopt ") and line.endswith(":")]
     assert labels == [first, second]
+
+
+@pytest.mark.parametrize("hosts", [PARITY.hosts, ("prod-alpha", "prod-beta"), ("orders-mq01-a", "orders-mq01-b")])
+def test_no_table_of_names_has_an_empty_column(capsys: pytest.CaptureFixture[str], hosts: tuple[str, ...]) -> None:
+    main(["names", *hosts])
+    blocks = capsys.readouterr().out.split("\n\n")
+    (lines,) = (block.splitlines() for block in blocks if block.startswith("host "))
+    starts = [match.start() for match in re.finditer(r"\S+", lines[0])]
+
+    assert len(lines) == len(hosts) + 1
+    assert lines[0].split()[-1] == "because"
+    for begin, end in itertools.pairwise([*starts, None]):
+        assert [line for line in lines[1:] if not line[begin:end].strip()] != lines[1:], lines[0][begin:end]
+    assert all(" by " in line[starts[-1] :] for line in lines[1:])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import click
 import pytest
 
 from activemq_fleet.cli import status as status_command
 from activemq_fleet.cli import terminal
-from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, FleetStatus
+from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, FleetStatus, LinkStatus
 from activemq_fleet.status.text import AGENT_COLUMNS, BALANCER_COLUMNS, BROKER_COLUMNS
 from tests.support.broker_evidence import NOW, usage_evidence
 
@@ -59,6 +60,7 @@ def status_of(hosts: Sequence[str]) -> FleetStatus:
             release_planned="5.19.10",
             version="abc",
             usage=usage_evidence(messages=123_456_789, dlq=1_234_567, store={"percent": 100}),
+            links=(LinkStatus(link="to-customers", to=(hosts[0],), state="half"),),
         )
         for number, host in enumerate(hosts)
     )
@@ -131,3 +133,17 @@ def test_wide_status_has_all_columns_and_a_line_for_each_host(names: Callable[[i
     assert re.split(r" {2,}", agents[0]) == list(AGENT_COLUMNS)
     assert balancers[0].split() == list(BALANCER_COLUMNS)
     assert [line.split()[0] for line in brokers[1:]] == hosts
+
+
+@pytest.mark.usefixtures("terminal_of_80")
+def test_status_has_no_column_without_a_value() -> None:
+    shown = status_of(names_in_one_domain(2))
+    brokers = tuple(replace(broker, links=(), since=None) for broker in shown.brokers)
+    balancers = tuple(replace(balancer, addresses={}) for balancer in shown.balancers)
+
+    tables = tables_of(replace(shown, brokers=brokers, balancers=balancers), wide=False)
+
+    assert tables[0][0].split() == ["host", "role", "state", "store", "messages", "dlq"]
+    assert re.split(r" {2,}", tables[1][0].strip()) == ["agent", "state", "connected to"]
+    assert tables[2][0].split() == ["balancer", "state", "haproxy", "keepalived"]
+    assert tables_of(shown, wide=True)[0][0].split() == list(BROKER_COLUMNS)
