@@ -90,7 +90,7 @@ def test_a_restart_that_is_asked_for_is_done_when_both_are_younger_than_the_run(
 
 
 def test_a_disk_that_is_too_small_is_told_before_anything_is_stopped(newer_master: tuple[dict[str, Any], ...]) -> None:
-    with pytest.raises(FleetError, match="x-mq01-b: the file system of its store has 0 MiB free"):
+    with pytest.raises(FleetError, match="x-mq01-b: the file system of the store has 0 MiB free"):
         ask(("active", "stopped"), (newer_master[0], newer_master[1] | {"free": 10}))
 
 

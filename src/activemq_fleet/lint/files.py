@@ -222,7 +222,7 @@ def schema_finding(problem: SchemaProblem, release: Release, file: str, host: st
         fix=fix or problem.fix,
         edits=problem.edits,
     )
-    why = f"release {release.text} validates the file when it starts, and does not start with it"
+    why = f"release {release.text} validates the file when it starts, and does not start with this error in it"
     return replace(_finding(SCHEMA_RULE, at, file), why=why)
 
 
