@@ -44,7 +44,7 @@ class ActionModule(FleetAction):
 
     def _compile(self, task_vars: dict[str, Any], archives: bool, checked: bool, installs: bool) -> dict[str, Any]:
         data = library("inventory").inventory_of_play(task_vars["hostvars"], task_vars["groups"], self._loader)
-        fleet = api("build_fleet")(data.hosts, data.groups)
+        fleet = library("inventory").fleet_of(data)
         deployment = library("deployment")
         agent_facts = {
             agent.host: {**deployment.agent_facts(agent), "inventory_directory": data.directories[agent.host]}
@@ -70,11 +70,12 @@ class ActionModule(FleetAction):
         }
         load_schema = library("artifacts").load_schema
         fleet = validation.check_rendered_fleet(fleet, documents, load_schema, for_site=True)
+        line_of = library("inventory").located_line
         is_refused = library("site_refusals").is_refused
         refused = [finding for finding in fleet.findings if installs and is_refused(finding)]
         if fleet.blocking or refused:
-            raise AnsibleActionFail(_list([finding.to_line() for finding in (*fleet.blocking, *refused)]))
-        lines = [finding.to_line() for finding in fleet.findings if finding.severity != "info"]
+            raise AnsibleActionFail(_list([line_of(finding, data) for finding in (*fleet.blocking, *refused)]))
+        lines = [line_of(finding, data) for finding in fleet.findings if finding.severity != "info"]
         for text in (*fleet.warnings, *lines):
             self._display.warning(text)
         facts = {

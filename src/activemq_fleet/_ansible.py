@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +40,7 @@ from activemq_fleet._inventory_groups import group_brokers
 from activemq_fleet._inventory_variables import InventoryVariables
 from activemq_fleet._yaml_mistakes import find_yaml_mistake
 from activemq_fleet.errors import InputError
+from activemq_fleet.inventory_structure import inventory_file_findings, section_mistake, structure_line
 from activemq_fleet.naming import PREFIX
 
 __all__ = ["AnsibleError", "LoadedInventory", "loaded_inventory", "message_of"]
@@ -72,13 +73,19 @@ def origin_of(name: object, value: object) -> tuple[str, int] | None:
     return min((place for place in places if place[0] == places[0][0]), default=None)
 
 
-def origins_of(variables: Mapping[Any, Any], extra: Mapping[Any, Any]) -> dict[str, tuple[str, int]]:
-    """Return the origins of a host's variables ``activemq_…``; ``extra`` are the extra variables, which outrank all."""
+def origins_of(
+    variables: Mapping[Any, Any], extra: Mapping[Any, Any], others: Iterable[str] = ()
+) -> dict[str, tuple[str, int]]:
+    """Return the origins of a host's variables ``activemq_…``, and of some ``others``.
+
+    ``extra`` are the extra variables, which outrank all.
+    """
+    wanted = frozenset(others)
     tagged_extra = {name: (name, value) for name, value in extra.items()}
     origins = {
         str(name): origin_of(*tagged_extra.get(name, (name, value)))
         for name, value in variables.items()
-        if isinstance(name, str) and name.startswith(PREFIX)
+        if isinstance(name, str) and (name.startswith(PREFIX) or name in wanted)
     }
     return {name: origin for name, origin in origins.items() if origin is not None}
 
@@ -201,6 +208,9 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         """Return why no plugin could parse a file: the error of the plugin that the file is meant for. Our own plugin
         also reads the variables of ``all``, so the mistake may be in another file than ``source``.
         """
+        mistakes = [finding for finding in inventory_file_findings(source) if finding.severity == "error"]
+        if mistakes:
+            return structure_line(mistakes[0])
         refused = f"{source}: cannot be read as an inventory"
         causes = {}
         for warning in self._warnings.get_warnings()[before:]:
@@ -220,6 +230,8 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
             return f"{refused}: {reason}"
         reason = _STATED_POSITION.sub("", reason)
         path, _, line = position[1].rpartition(":")
+        if section := section_mistake(path, reason):
+            return f"{refused}: {section[0]} ({path}:{section[1]})"
         reason, place = _corrected(reason, path, int(line))
         elsewhere = os.path.realpath(path) != os.path.realpath(source)
         return f"{place}: {reason}" if elsewhere else f"{refused}: {reason} ({place})"

@@ -5,18 +5,19 @@ The variables by which a name is read are read from the files, before templates 
 
 from __future__ import annotations
 
-from collections import ChainMap
+from collections import ChainMap, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ansible.inventory.helpers import sort_groups
+from ansible.parsing.vault import EncryptedString
 from ansible.utils.vars import load_extra_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.grouping import inventory_groups
-from activemq_fleet.naming import PATTERN_VARIABLE, Identity, Naming, UnclearNameError
+from activemq_fleet.naming import PATTERN_VARIABLE, PREFIX, Identity, Naming, UnclearNameError
 
 OPTIONS = {
     "naming_pattern": PATTERN_VARIABLE,
@@ -67,8 +68,6 @@ def group_brokers(inventory: Any, loader: Any, sources: Sequence[str], options: 
             identities.append(identity)
         elif naming.looks_like_broker(host.name):
             nearly.append(host.name)
-    if unclear and not identities:
-        raise InputError(unclear[0])
     for group, names in inventory_groups(identities).items():
         inventory.add_group(group)
         for name in names:
@@ -76,6 +75,51 @@ def group_brokers(inventory: Any, loader: Any, sources: Sequence[str], options: 
     for identity in identities:
         inventory.set_variable(identity.name, "activemq_identity", identity.to_dict())
     return GroupedBrokers(tuple(identities), tuple(unclear), tuple(nearly))
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictingGroups:
+    """Two groups of a host that set a variable to different values, of which only the name decides."""
+
+    host: str
+    variable: str
+    group: str
+    winner: str
+
+
+def conflicting_groups(inventory: Any, loader: Any, sources: Sequence[str]) -> list[ConflictingGroups]:
+    """Return the variables ``activemq_…`` that two groups of a host set to different values at the same level.
+
+    Ansible then takes the value of the group that is last in alphabetical order. Groups that the inventory plugin
+    makes, and those whose names begin in the same way, are ordered by their names with intention.
+    """
+    variables = _GroupedVariables(inventory, loader, sources)
+    variables_by_group = {
+        name: {key: value for key, value in variables.of_group(group).items() if str(key).startswith(PREFIX)}
+        for name, group in inventory.groups.items()
+        if not name.startswith(PREFIX)
+    }
+    conflicts = []
+    for host in inventory.hosts.values():
+        by_variable: dict[str, list[tuple[Any, object]]] = defaultdict(list)
+        for group in sort_groups(host.get_groups()):
+            for name, value in variables_by_group.get(group.name, {}).items():
+                by_variable[name].append((group, value))
+        for name, definitions in by_variable.items():
+            winner, value = definitions[-1]
+            rivals = [
+                group.name
+                for group, other in definitions[:-1]
+                if (group.depth, group.priority) == (winner.depth, winner.priority) and _differ(other, value)
+            ]
+            if rivals and variables.of_host_itself(host).get(name) is None:
+                conflicts.append(ConflictingGroups(host.name, name, rivals[-1], winner.name))
+    return conflicts
+
+
+def _differ(left: object, right: object) -> bool:
+    """Return whether two values surely differ; encrypted ones are not decrypted for it."""
+    return not isinstance(left, EncryptedString) and not isinstance(right, EncryptedString) and left != right
 
 
 class _GroupedVariables:
@@ -93,6 +137,16 @@ class _GroupedVariables:
     def of_host(self, host: Any) -> ChainMap[str, object]:
         """Return the variables of a host; extra variables (``-e``) take precedence."""
         return ChainMap(self._extra, self._file_variables(host), host.vars, *self._variable_layers(host.get_groups()))
+
+    def of_host_itself(self, host: Any) -> ChainMap[str, object]:
+        """Return the variables of a host that no group defines; extra variables (``-e``) take precedence."""
+        return ChainMap(self._extra, self._file_variables(host), host.vars)
+
+    def of_group(self, group: Any) -> Mapping[str, object]:
+        """Return the variables that a group itself defines."""
+        self._variable_layers([group])
+        files, variables = self._of_group[group.name]
+        return {**variables, **files}
 
     def _variable_layers(self, groups: Sequence[Any]) -> list[dict[str, object]]:
         layers = []

@@ -54,12 +54,13 @@ class Finding:
         return self.severity == "error" and self.waived is None
 
     def to_line(self) -> str:
-        """Return the finding as one line of text: rule, host, message, fix, and the reason of a waiver.
+        """Return the finding as one line of text: rule, host or place, message, fix, and the reason of a waiver.
 
         Control and invisible characters are escaped: a message may quote what a host or a client wrote.
         """
         waived = f" (waived: {self.waived})" if self.waived else ""
-        return printable(f"{self.rule} {self.host}: {self.message}: {self.fix}{waived}")
+        subject = self.host or f"{self.file}:{self.line}"
+        return printable(f"{self.rule} {subject}: {self.message}: {self.fix}{waived}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as a dictionary, as in JSON output and in the dataset ``findings``."""

@@ -12,22 +12,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.errors import FleetError, InputError, ReleaseError, SettingsError, hosts_by_problem_line
+from activemq_fleet.findings import Finding
 from activemq_fleet.grouping import BROKERS
 from activemq_fleet.install_hint import install_hint
-from activemq_fleet.naming import PREFIX, STATED_PARTS, Naming, UnclearNameError
+from activemq_fleet.inventory_structure import InventoryLayout, structure_findings, structure_line
+from activemq_fleet.naming import PATTERN_VARIABLE, PREFIX, STATED_PARTS, Naming, UnclearNameError
 from activemq_fleet.node.text_lines import split_lines
 
 if TYPE_CHECKING:
+    from activemq_fleet._inventory_groups import ConflictingGroups
     from activemq_fleet.topology import Fleet
 
 OLDEST_ANSIBLE = (2, 19)
 """The oldest ansible-core whose templates the library can evaluate, as in meta/runtime.yml."""
 # Variables that hosts without a broker use too; other variables whose templates fail there are meant for brokers.
 _BEYOND_BROKERS = ("activemq_agent_", "activemq_vip", "activemq_naming_pattern")
-_VARIABLE = re.compile(rf"\b{PREFIX}\w+")
+_VARIABLE = re.compile(r"\w+")
 _WORD = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 _PLAIN = frozenset(PREFIX + part for part in STATED_PARTS)
-_OriginReader = Callable[[Mapping[Any, Any], Mapping[Any, Any]], dict[str, tuple[str, int]]]
+_OriginReader = Callable[[Mapping[Any, Any], Mapping[Any, Any], Iterable[str]], dict[str, tuple[str, int]]]
+# What Ansible prints about keys for which there is a finding T038.
+_CONSEQUENCES = frozenset({"T001", "T002", "T003", "T037"})
+_SKIPPED = re.compile(r"Skipping (?:unexpected )?key \(|Skipping '.*' as this is not a valid group definition")
 _NO_TEMPLATE = "is a template: write the text itself, since hosts are put into groups before templates are evaluated"
 
 
@@ -46,13 +52,16 @@ class InventoryData:
     ``hosts`` holds for every host, in the order of the inventory, the templated values of its
     variables that start with ``activemq_``, in plain Python types; an encrypted value that cannot
     be opened is an ``EncryptedValue``. ``groups`` are Ansible's, with the hosts of their children.
-    ``warnings`` are Ansible's own, one line each. ``directories`` holds by host the directory of the inventory source
+    ``warnings`` are Ansible's own, one line each. ``findings`` are those about the files of the inventory, and about
+    variables without the prefix that have almost the name of a variable of the fleet.
+    ``directories`` holds by host the directory of the inventory source
     that has the host. ``positions`` is empty unless it was requested.
     """
 
     hosts: dict[str, dict[str, object]]
     groups: dict[str, list[str]]
     warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     directories: dict[str, str] = dataclasses.field(default_factory=dict)
     positions: dict[str, dict[str, Position]] = dataclasses.field(default_factory=dict)
 
@@ -135,11 +144,27 @@ def load_fleet(
 
 
 def fleet_of(data: InventoryData) -> Fleet:
-    """Return the fleet that the data of an inventory describes. Raises SettingsError and ReleaseError."""
-    from activemq_fleet.topology import build_fleet
+    """Return the fleet that the data of an inventory describes, with the findings about its files.
 
-    fleet = build_fleet(data.hosts, data.groups)
-    return dataclasses.replace(fleet, warnings=(*data.warnings, *fleet.warnings))
+    Raises SettingsError, ReleaseError and InputError. An error also has the mistakes in the files, which may be its
+    cause.
+    """
+    from activemq_fleet.settings.broker import WaiverSettings
+    from activemq_fleet.topology.build import build_fleet, waive
+    from activemq_fleet.topology.name_problems import unread_host_findings
+
+    try:
+        fleet = build_fleet(data.hosts, data.groups)
+    except (SettingsError, ReleaseError, InputError) as error:
+        causes = [structure_line(finding) for finding in data.findings if finding.blocks and finding.file]
+        raise type(error)(*causes, *error.lines, hosts_by_line=error.hosts_by_line) from None
+    waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
+    about_data = waive((*data.findings, *unread_host_findings(fleet.unread)), waivers)
+    # A key at a wrong level removes hosts and variables: what is missing then is reported after its correction.
+    left_out = _CONSEQUENCES if any(finding.blocks for finding in about_data) else frozenset[str]()
+    every = (finding for finding in (*fleet.findings, *about_data) if finding.rule not in left_out)
+    findings = tuple(waive(every, waivers))
+    return dataclasses.replace(fleet, findings=findings, warnings=(*data.warnings, *fleet.warnings))
 
 
 def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader: Any) -> InventoryData:
@@ -150,13 +175,14 @@ def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader
     the inventory; ``check_play_variables`` refuses them.
     Raises SettingsError for all values whose template fails, naming host and variable.
     """
+    from activemq_fleet._ansible import origins_of
     from activemq_fleet._inventory_variables import InventoryVariables
 
     stated = InventoryVariables(hostvars).hostvars
     hosts = ((str(host), stated.raw_get(host)) for host in stated)
-    return _evaluate_templates(
-        hosts, {str(group): [str(host) for host in members] for group, members in groups.items()}, loader
-    )
+    members = {str(group): [str(host) for host in names] for group, names in groups.items()}
+    data = _read_hosts(hosts, members, loader, _PositionReader(origins_of, {}))
+    return dataclasses.replace(data, findings=(*_file_findings(hostvars._inventory), *data.findings))
 
 
 def runtime_variables(hostvars: Any) -> dict[str, list[str]]:
@@ -216,43 +242,64 @@ def _ansible_module() -> Iterator[Any]:
 
 def _inventory_data_of(loaded: Any, name: str, reader: _PositionReader | None) -> InventoryData:
     hosts = loaded.inventory.get_hosts()
+    about_files = _file_findings(loaded.inventory)
     if not hosts:
+        causes = [structure_line(finding) for finding in about_files if finding.blocks]
         reason = "".join(f" ({text})" for text in loaded.warnings()[:1])
-        raise InputError(f"{name}: the inventory has no hosts{reason}")
+        raise InputError(*(causes or [f"{name}: the inventory has no hosts{reason}"]))
     groups = {group: list(members) for group, members in loaded.inventory.get_groups_dict().items()}
     _refuse(loaded.stated.problems_by_host())
-
-    hosts_by_misspelling: dict[str, list[str]] = {}
-
-    def variables_by_host() -> Iterator[tuple[str, dict[str, Any]]]:
-        for host in hosts:
-            variables = loaded.stated.get_vars(host, stage="all")
-            for problem in _misspelt_variables(variables):
-                hosts_by_misspelling.setdefault(problem, []).append(host.name)
-            if reader is not None:
-                reader.add(host.name, variables)
-            yield host.name, variables
-
-    data = _evaluate_templates(variables_by_host(), groups, loaded.loader)
-    positions = reader.positions if reader is not None else {}
-    misspellings = hosts_by_problem_line(hosts_by_misspelling)
-    warnings = (*loaded.collection_warnings(), *loaded.warnings(), *misspellings)
-    return dataclasses.replace(data, warnings=warnings, positions=positions)
+    variables = ((host.name, loaded.stated.get_vars(host, stage="all")) for host in hosts)
+    data = _read_hosts(variables, groups, loaded.loader, reader)
+    places = tuple(f"{os.path.abspath(finding.file or '')}:{finding.line}: " for finding in about_files)
+    reported = [text for text in loaded.warnings() if not (_SKIPPED.match(text) or text.startswith(places))]
+    return dataclasses.replace(
+        data, warnings=(*loaded.collection_warnings(), *reported), findings=(*about_files, *data.findings)
+    )
 
 
-def _misspelt_variables(variables: Mapping[Any, Any]) -> Iterator[str]:
-    """Yield one line for each variable that has almost the name of a variable of the fleet and is ignored."""
-    from activemq_fleet._ansible import origin_of
+def _file_findings(inventory: Any) -> list[Finding]:
+    """Return the findings about the files of a loaded inventory of Ansible."""
+    from activemq_fleet._inventory_groups import conflicting_groups
+
+    groups = {str(group): [str(host) for host in hosts] for group, hosts in inventory.get_groups_dict().items()}
+    files = (str(source) for source in inventory._inventory.processed_sources)
+    layout = InventoryLayout(tuple(filter(os.path.isfile, files)), groups, frozenset(map(str, inventory.hosts)))
+    conflicts = conflicting_groups(inventory, inventory._loader, inventory._sources)
+    return [*structure_findings(layout), *map(_conflict_finding, conflicts)]
+
+
+def _conflict_finding(conflict: ConflictingGroups) -> Finding:
+    return Finding(
+        rule="T040",
+        severity="error" if conflict.variable in _PLAIN else "warning",
+        host=conflict.host,
+        message=f"{conflict.variable} differs between the groups {conflict.group} and {conflict.winner} of the host, "
+        f"and {conflict.winner} wins only because of the order of the names",
+        fix=f"remove the host from one of the groups, or set {conflict.variable} of the host itself, or "
+        "ansible_group_priority of one of the groups",
+        why="the host gets another value than one of its groups has, and renaming a group changes it",
+    )
+
+
+def _misspelt_variables(variables: Mapping[Any, Any]) -> dict[str, str]:
+    """Return by name of a variable without the prefix the variable of the fleet whose name it almost has."""
     from activemq_fleet.settings.reading import meant_variable
 
-    for name, value in variables.items():
-        if isinstance(name, str) and (meant := meant_variable(name)):
-            place = origin_of(name, value)
-            where = f" ({place[0]}:{place[1]})" if place else ""
-            yield (
-                f"{name} is ignored, because the names of the collection's variables begin with {PREFIX}; "
-                f"did you mean {meant}?{where}"
-            )
+    meant = {name: meant_variable(name) for name in variables if isinstance(name, str)}
+    return {name: variable for name, variable in meant.items() if variable}
+
+
+def _misspelt_findings(host: str, misspelt: Mapping[str, str]) -> Iterator[Finding]:
+    for name, meant in misspelt.items():
+        yield Finding(
+            rule="T036",
+            severity="warning",
+            host=host,
+            message=f"{name} is ignored, because the names of the collection's variables begin with {PREFIX}",
+            fix=f"did you mean {meant}? Rename the variable, or waive the finding if it has another purpose",
+            why=f"{meant} keeps the value that it has without this variable",
+        )
 
 
 def with_positions(error: SettingsError | ReleaseError, data: InventoryData) -> FleetError:
@@ -265,13 +312,29 @@ def with_positions(error: SettingsError | ReleaseError, data: InventoryData) -> 
     return type(error)(*hosts_by_line, hosts_by_line=hosts_by_line)
 
 
+def located_line(finding: Finding, data: InventoryData) -> str:
+    """Return a finding as one line, with the file and line that define the variable, or that list the host."""
+    positions = data.positions.get(finding.host, {}) if finding.file is None else {}
+    position = position_of_finding(positions, finding)
+    return f"{finding.to_line()} ({position.file}:{position.line})" if position else finding.to_line()
+
+
+def position_of_finding(positions: Mapping[str, Position], finding: Finding) -> Position | None:
+    """Return the position of the first variable that a finding names and its host has, else that of the host.
+
+    A name that does not match the naming pattern is a mistake in the line of the host, and not in that of the pattern.
+    """
+    variables = {name: position for name, position in positions.items() if name != PATTERN_VARIABLE}
+    return position_of_variable(variables, finding.message) or positions.get("")
+
+
 def position_of_variable(positions: Mapping[str, Position], text: str) -> Position | None:
     """Return the position of the first variable that a text names and a host has; None without one."""
     return next((positions[name] for name in _VARIABLE.findall(text) if name in positions), None)
 
 
 class _PositionReader:
-    """Collects where an inventory defines the variables of its hosts, while these are read.
+    """Finds where an inventory defines the variables of its hosts.
 
     ``origins_of`` returns the origins of a host's variables by name, ``extra`` are the extra variables. Each file is
     read once for the lines of all its hosts.
@@ -281,17 +344,17 @@ class _PositionReader:
         self._origins_of = origins_of
         self._extra = extra
         self._lines: dict[str, Mapping[str, int]] = {}
-        self.positions: dict[str, dict[str, Position]] = {}
 
-    def add(self, host: str, variables: Mapping[Any, Any]) -> None:
-        """Add the positions of a host's variables, and by the name "" that of the host itself."""
-        origins = self._origins_of(variables, self._extra)
-        self.positions[host] = {name: Position(*origin) for name, origin in origins.items()}
+    def positions_of(self, host: str, variables: Mapping[Any, Any], misspelt: Iterable[str]) -> dict[str, Position]:
+        """Return the positions of a host's variables, those of misspelt ones too, and by the name "" of the host."""
+        origins = self._origins_of(variables, self._extra, misspelt)
+        positions = {name: Position(*origin) for name, origin in origins.items()}
         file = variables.get("inventory_file")
         if isinstance(file, str) and os.path.isfile(file):
             if file not in self._lines:
                 self._lines[file] = _first_lines_of_words(file)
-            self.positions[host][""] = Position(str(file), self._lines[file].get(host, 1))
+            positions[""] = Position(str(file), self._lines[file].get(host, 1))
+        return positions
 
 
 def _first_lines_of_words(path: str) -> Mapping[str, int]:
@@ -304,8 +367,11 @@ def _first_lines_of_words(path: str) -> Mapping[str, int]:
     return first_lines
 
 
-def _evaluate_templates(
-    hosts: Iterable[tuple[str, dict[str, Any]]], groups: dict[str, list[str]], loader: Any
+def _read_hosts(
+    hosts: Iterable[tuple[str, dict[str, Any]]],
+    groups: dict[str, list[str]],
+    loader: Any,
+    reader: _PositionReader | None,
 ) -> InventoryData:
     """Return the inventory data of hosts; ``hosts`` yields each with its variables, whose templates are evaluated here.
 
@@ -317,15 +383,36 @@ def _evaluate_templates(
     brokers = frozenset(groups.get(BROKERS, ()))
     values_by_host: dict[str, dict[str, object]] = {}
     directories: dict[str, str] = {}
+    positions: dict[str, dict[str, Position]] = {}
+    findings: list[Finding] = []
     wrong: dict[str, list[str]] = {}
     for host, variables in hosts:
         directories[host] = str(variables.get("inventory_dir") or ".")
+        misspelt = _misspelt_variables(variables)
+        if reader is not None:
+            positions[host] = reader.positions_of(host, variables, misspelt)
         try:
+            _check_naming_variables(host, variables, misspelt)
             values_by_host[host] = _values(host, variables, templates.switch_to_host(variables), brokers)
         except SettingsError as error:
             wrong[host] = [problem.removeprefix(f"{host}: ") for problem in error.problems]
+        findings += _misspelt_findings(host, misspelt)
     _refuse(wrong)
-    return InventoryData(values_by_host, groups, directories=directories)
+    return InventoryData(values_by_host, groups, directories=directories, positions=positions, findings=tuple(findings))
+
+
+def _check_naming_variables(host: str, variables: Mapping[Any, Any], misspelt: Mapping[str, str]) -> None:
+    """Raise SettingsError for a misspelt group, pair or node: all other errors would be about its consequences."""
+    from activemq_fleet._ansible import origin_of
+
+    problems = []
+    for name, meant in misspelt.items():
+        if meant in _PLAIN and variables.get(meant) is None:
+            origin = origin_of(name, variables[name])
+            where = f" ({origin[0]}:{origin[1]})" if origin else ""
+            problems.append(f"{host}: {name} is not a variable of activemq.fleet: did you mean {meant}?{where}")
+    if problems:
+        raise SettingsError(*problems)
 
 
 def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: frozenset[str]) -> dict[str, object]:

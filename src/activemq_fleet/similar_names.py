@@ -26,10 +26,22 @@ def similar_names(name: str, known: Iterable[str], *, certain: bool = False) -> 
     for candidate in set(known):
         if certain and abs(len(candidate) - len(name)) > _MOST_MISSING:
             continue
+        if _has_swapped_letters(name.lower(), candidate.lower()):
+            ratios.append((1.0, candidate))
+            continue
         matcher.set_seq1(candidate.lower())
         if min(matcher.real_quick_ratio(), matcher.quick_ratio()) >= least and matcher.ratio() >= least:
             ratios.append((matcher.ratio(), candidate))
     return [candidate for _, candidate in sorted(ratios, reverse=True)]
+
+
+def _has_swapped_letters(name: str, candidate: str) -> bool:
+    """Return whether two neighboring letters are swapped, for which difflib has a low ratio in short names."""
+    if len(name) != len(candidate):
+        return False
+    differing = [index for index, letters in enumerate(zip(name, candidate, strict=True)) if letters[0] != letters[1]]
+    first, last = (differing[0], differing[-1]) if differing else (0, 0)
+    return last - first == 1 and name[first] == candidate[last] and name[last] == candidate[first]
 
 
 def similar_name(name: str, known: Iterable[str], *, certain: bool = False) -> str | None:

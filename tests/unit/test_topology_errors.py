@@ -80,7 +80,10 @@ def test_t002_says_no_name_where_it_cannot_know_it() -> None:
 
 @pytest.mark.parametrize(
     ("nodes", "said"),
-    [("12", "pair o-mq01 has no preferred master: its nodes are 1 and 2"), ("123", "pair o-mq01 has 3 nodes: 1, 2, 3")],
+    [
+        ("12", "pair o-mq01 has no preferred master: its nodes are 1 and 2"),
+        ("123", "pair o-mq01 has 3 nodes: 1 (o011), 2 (o012), 3 (o013)"),
+    ],
 )
 def test_t002_a_pair_that_is_none(nodes: str, said: str) -> None:
     inventory = {f"o01{node}": dict(NETWORK, activemq_release="5.18.3") for node in nodes}
@@ -114,7 +117,10 @@ def test_t005_pure_where_it_is_gone(release: str) -> None:
 def test_t006_two_brokers_on_one_port() -> None:
     text = "\n".join(f.message for f in fleet("o-mq1", address="mq.example.com", service="none").findings)
 
-    assert "openwire and openwire of o-mq1-a.example.com both listen on port 61616 of mq.example.com" in text
+    assert (
+        "by activemq_address, the broker has the address mq.example.com of o-mq1-a.example.com, and both brokers "
+        "listen on the ports 61616 (openwire)"
+    ) in text
 
 
 def test_t006_takes_no_notice_of_the_case_of_an_address() -> None:

@@ -38,7 +38,7 @@ from activemq_fleet.cli.fleet_checks import print_warnings, schema_of
 from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.formats.report import INPUT_ERROR
 from activemq_fleet.cli.options import InventoryOptions
-from activemq_fleet.cli.printing import command_line, counted, echo_to_stderr, shorten_list, warn
+from activemq_fleet.cli.printing import counted, echo_to_stderr, warn
 from activemq_fleet.cli.terminal import print_long
 from activemq_fleet.lint.file_kinds import KIND_RULE, NO_BROKER_RULE, foreign_kind
 from activemq_fleet.validation import suppress_by_comments
@@ -176,13 +176,6 @@ def _print_withheld(report: Report) -> None:
 def report_on_fleet(inventory: InventoryOptions, select: Sequence[str], ignore: Sequence[str]) -> Report:
     """Return the report on an inventory's fleet: topology, schema, lint rules and routes. Raises FleetError."""
     fleet, positions = inventory.load_fleet_and_positions()
-    if fleet.unread:
-        verb = "is" if len(fleet.unread) == 1 else "are"
-        unread = (
-            f"{counted(len(fleet.unread), 'host')} {verb} not read as {'a broker' if verb == 'is' else 'brokers'}: "
-            f"{shorten_list(fleet.unread)} ({command_line('names', *inventory.to_words())} shows why)"
-        )
-        fleet = replace(fleet, warnings=(*fleet.warnings, unread))
     print_warnings(fleet)
     with ACTIVITY.during(f"Checking {counted(len(fleet.brokers), 'broker')}"):
         findings = check_fleet(fleet, schema_of=schema_of, select=select, ignore=ignore)

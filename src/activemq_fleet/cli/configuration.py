@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet import InputError
-from activemq_fleet.cli.printing import split_lines
-from activemq_fleet.similar_names import similar_name
+from activemq_fleet.cli.printing import similar_name, split_lines
 
 FILE = "activemq-fleet.toml"
 _PYPROJECT, _TABLE = "pyproject.toml", "activemq-fleet"

@@ -8,9 +8,8 @@ import click
 
 from activemq_fleet import InputError
 from activemq_fleet.cli.completion_values import complete_topics
-from activemq_fleet.cli.printing import aligned
+from activemq_fleet.cli.printing import aligned, similar_name
 from activemq_fleet.cli.terminal import is_terminal, print_long, text_of
-from activemq_fleet.similar_names import similar_name
 
 
 @click.command("help")

@@ -14,6 +14,7 @@ from activemq_fleet.cli.terminal import UNFOLDED_WIDTH, text_of
 from activemq_fleet.errors import shorten_list
 from activemq_fleet.node.printable import aligned, counted, printable, printable_json
 from activemq_fleet.node.text_lines import split_lines
+from activemq_fleet.similar_names import similar_name, similar_names
 
 __all__ = [
     "aligned",
@@ -26,6 +27,8 @@ __all__ = [
     "printable",
     "printable_json",
     "shorten_list",
+    "similar_name",
+    "similar_names",
     "split_lines",
     "table_text",
     "warn",

@@ -51,6 +51,21 @@ def read_settings(host: str, variables: Mapping[str, Any]) -> Settings:
     return settings
 
 
+def check_known_variables(host: str, variables: Mapping[str, Any], *, certain: bool) -> None:
+    """Raise SettingsError for unknown variables ``activemq_…`` of a host, of which nothing else is read.
+
+    ``certain``: only for those that differ from a known variable in a letter or two.
+    """
+    unknown = (name for name in sorted(variables) if name.startswith(PREFIX) and name not in KNOWN)
+    problems = [
+        _unknown_variable_problem(host, name)
+        for name in unknown
+        if not name.startswith(USERS_OWN) and (similar_name(name, KNOWN, certain=True) or not certain)
+    ]
+    if problems:
+        raise SettingsError(*problems)
+
+
 @lru_cache(maxsize=4096)
 def meant_variable(name: str) -> str | None:
     """Return the variable of the fleet whose name a name without the prefix ``activemq_`` almost is; None without one.

@@ -65,7 +65,9 @@ def build_fleet(
     brokers = add_links_and_accounts(nodes, network, agents, balancers)
     findings = [*name_findings, *node_findings, *link_findings, *agent_findings, *balancer_findings]
     findings += rest.findings if rest else ()
-    findings += topology_findings(brokers, network, agents, balancers, () if rest else hosts)
+    findings += topology_findings(
+        brokers, network, agents, balancers, () if rest else hosts, [hosts[name] for name in roster.unclear]
+    )
     release_warnings = dict.fromkeys(text for member in members for text in member.release.warnings)
     if rest:
         waivers, waiver_warnings = list(rest.waivers), list[str]()

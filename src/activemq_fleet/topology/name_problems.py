@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from activemq_fleet.findings import Finding, error
-from activemq_fleet.naming import UnclearNameError
+from activemq_fleet.naming import PREFIX, UnclearNameError
 from activemq_fleet.topology.model.broker import Broker
 
 
@@ -49,19 +49,49 @@ def misspelt_name_findings(names: Iterable[str], pattern: str) -> Iterator[Findi
         )
 
 
+def unread_host_findings(names: Iterable[str]) -> Iterator[Finding]:
+    """Yield the warning T037 for each given host that no role has, and that may be meant as a broker."""
+    for name in names:
+        yield Finding(
+            rule="T037",
+            severity="warning",
+            host=name,
+            message="the host is not read as a broker: its name does not match activemq_naming_pattern, and "
+            "activemq_pair and activemq_node are not set",
+            fix="set activemq_group, activemq_pair and activemq_node of the host, or list the host in a group without "
+            "brokers; `activemq-fleet names -i INVENTORY` shows how each name is read",
+            why="nothing is rendered for the host",
+        )
+
+
 def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
     """Yield the error T003 for brokers that are the same node of the same pair."""
     seen: dict[tuple[str, str], list[str]] = defaultdict(list)
     for broker in brokers:
         seen[broker.pair, broker.identity.node].append(broker.host)
     for (pair, node), hosts in seen.items():
-        if len(hosts) > 1:
-            yield error(
-                "T003",
-                hosts[1],
-                f"the host is node {node} of pair {pair}, but {hosts[0]} is the same node",
-                "rename one of the hosts, remove it from the inventory, or change activemq_naming_pattern",
+        for host in hosts[1:]:
+            part = _stated_part(brokers, pair, host)
+            named = f"by activemq_{part}, the host" if part else "the host"
+            fix = (
+                f"correct activemq_{part} of this host or of {hosts[0]}, or remove one of the hosts"
+                if part
+                else "rename one of the hosts, remove it from the inventory, or change activemq_naming_pattern"
             )
+            yield error("T003", host, f"{named} is node {node} of pair {pair}, but {hosts[0]} is the same node", fix)
+
+
+def _stated_part(brokers: Sequence[Broker], pair: str, host: str) -> str:
+    """Return the part of a host's identity, node or pair, that a variable states and that makes it a node of a pair
+    a second time; "" where the name states both.
+
+    A third node has a wrong pair, because all nodes of the pair exist without the host.
+    """
+    members = [broker for broker in brokers if broker.pair == pair]
+    origins = next(broker.identity.origins for broker in members if broker.host == host)
+    others = {broker.identity.node for broker in members if broker.host != host}
+    likely = ("pair", "node") if len(others) > 1 else ("node", "pair")
+    return next((part for part in likely if origins.get(part) == f"{PREFIX}{part}"), "")
 
 
 def name_clash_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from activemq_fleet.findings import Finding, error
+from activemq_fleet.naming import PREFIX
 from activemq_fleet.node.config.probe_account import PROBE_USER
 from activemq_fleet.settings.encrypted import may_equal
 from activemq_fleet.similar_names import similar_name
@@ -23,6 +24,11 @@ _MOST_NAMED = 4
 
 # What the two nodes of a pair must agree on, and why.
 _PAIR_EQUAL: tuple[tuple[str, _Question, str], ...] = (
+    (
+        "activemq_group",
+        attrgetter("group"),
+        "a pair belongs to one group, and its links would be those of the other one",
+    ),
     ("activemq_ha", lambda b: b.settings.ha, "a pair with two profiles has no failover"),
     ("activemq_master_node", lambda b: b.settings.master_node, "both nodes would be the preferred master, or neither"),
     (
@@ -125,10 +131,12 @@ def topology_findings(
     agents: Sequence[Agent],
     balancers: Sequence[Balancer],
     names: Iterable[str] = (),
+    unclear: Iterable[Mapping[str, Any]] = (),
 ) -> Iterator[Finding]:
     """Yield the findings that require the whole inventory: about names, ports, pairs, groups, links and accounts.
 
-    ``names`` are those of all hosts, of which one may be a misspelt name of a missing node.
+    ``names`` are those of all hosts, of which one may be a misspelt name of a missing node. ``unclear`` are the
+    variables of brokers without an identity, for which there is an error T001.
     """
     by_pair: dict[str, list[Broker]] = defaultdict(list)
     by_group: dict[str, list[Broker]] = defaultdict(list)
@@ -142,7 +150,8 @@ def topology_findings(
     yield from instance_findings(brokers)
     paired = {broker.host for nodes in by_pair.values() if len(nodes) > 1 for broker in nodes}
     known = paired | {agent.host for agent in agents} | {balancer.host for balancer in balancers}
-    yield from findings_within_pairs(by_pair, [name for name in names if name not in known])
+    unpaired = [name for name in names if name not in known]
+    yield from findings_within_pairs(_without_consequences(by_pair, unclear), unpaired)
     yield from findings_within_groups(by_group)
     yield from network_findings(network)
     yield from shared_account_findings(agents)
@@ -159,13 +168,33 @@ def topology_findings(
     yield from agent_metrics_findings(agents, brokers)
 
 
+def _without_consequences(
+    units: Mapping[str, Sequence[Broker]], unclear: Iterable[Mapping[str, Any]]
+) -> dict[str, Sequence[Broker]]:
+    """Return the pairs without those of a single node whose other node is a broker with an error T001."""
+    stated = [(variables.get("activemq_pair"), variables.get("activemq_node")) for variables in unclear]
+    return {
+        pair: brokers
+        for pair, brokers in units.items()
+        if len(brokers) > 1
+        or not any(
+            pair_of_other == pair or (pair_of_other is None and node not in (None, brokers[0].identity.node))
+            for pair_of_other, node in stated
+        )
+    }
+
+
 def findings_within_pairs(units: Mapping[str, Sequence[Broker]], unpaired: Sequence[str]) -> Iterator[Finding]:
     """Yield the findings T002, T004 and T009 about the nodes of pairs; ``units`` maps names of
     pairs to their brokers, and ``unpaired`` are the names of hosts that are no node of a complete pair.
     """
+    halves = {pair: nodes[0] for pair, nodes in units.items() if len(nodes) == 1 and _states(nodes[0], "pair")}
     for pair, brokers in units.items():
         first = brokers[0]
-        if first.profile.has_peer:
+        if first.profile.has_peer and len(brokers) == 1 and (other_pair := _misspelt_pair(pair, halves)):
+            if other_pair < pair:  # one finding for the two halves
+                yield _divided_pair_finding(pair, first, halves[other_pair])
+        elif first.profile.has_peer:
             yield from _uneven_pair_findings(pair, brokers, unpaired)
         if len(brokers) == 1:
             continue
@@ -190,11 +219,16 @@ def _uneven_pair_findings(pair: str, brokers: Sequence[Broker], unpaired: Sequen
     if len(brokers) == 1:
         yield _single_node_finding(pair, brokers[0], unpaired)
     elif len(nodes) > 2:
+        third = brokers[2]
+        listed = ", ".join(f"{broker.identity.node} ({broker.host})" for broker in brokers)
+        stated = _states(third, "pair")
         yield error(
             "T002",
-            brokers[2].host,
-            f"pair {pair} has {len(nodes)} nodes: {', '.join(nodes)}",
-            "keep two nodes in the pair: change the number in the names of the other hosts, or the group node of "
+            third.host,
+            f"{'by activemq_pair, ' if stated else ''}pair {pair} has {len(nodes)} nodes: {listed}",
+            "keep two nodes in the pair: set another activemq_pair on the other hosts, or remove them"
+            if stated
+            else "keep two nodes in the pair: change the number in the names of the other hosts, or the group node of "
             "activemq_naming_pattern",
         )
     elif len(nodes) == 2 and not any(broker.role == "master" for broker in brokers):
@@ -211,6 +245,13 @@ def _single_node_finding(pair: str, broker: Broker, unpaired: Sequence[str]) -> 
     identity = broker.identity
     alone = f"pair {pair} has only one node"
     remedy = "or set activemq_ha: none if the broker has no peer"
+    if _states(broker, "pair"):
+        return error(
+            "T002",
+            broker.host,
+            f"{alone}: no other host has activemq_pair {pair}",
+            f"set activemq_pair to {pair} on the other node, add the node, {remedy}",
+        )
     if not identity.other_name:
         return error(
             "T002", broker.host, f"{alone}: its other node is not in the inventory", f"add the other node, {remedy}"
@@ -221,6 +262,37 @@ def _single_node_finding(pair: str, broker: Broker, unpaired: Sequence[str]) -> 
         broker.host,
         f"{alone}: node {identity.other_node} is not in the inventory",
         f"add {identity.other_name}{hint}, {remedy}",
+    )
+
+
+def _states(broker: Broker, part: str) -> bool:
+    """Return whether a variable of a host defines this part of its identity: group, pair or node."""
+    return broker.identity.origins.get(part) == f"{PREFIX}{part}"
+
+
+def _misspelt_pair(pair: str, halves: Mapping[str, Broker]) -> str | None:
+    """Return the other pair of a single node that is probably meant as the same pair; None without one."""
+    if pair not in halves:
+        return None
+    first = halves[pair]
+    others = [
+        name
+        for name, broker in halves.items()
+        if name != pair
+        and _digits_in(name) == _digits_in(pair)
+        and broker.group == first.group
+        and broker.identity.node != first.identity.node
+    ]
+    return similar_name(pair, others, certain=True)
+
+
+def _divided_pair_finding(pair: str, broker: Broker, peer: Broker) -> Finding:
+    """T002: two hosts whose pairs have similar names and only one node each."""
+    return error(
+        "T002",
+        broker.host,
+        f"activemq_pair is {pair}, but {peer.pair} on {peer.host}, and each of the two pairs has only one node",
+        f"set activemq_pair to {peer.pair} or {pair} on both hosts if they are a pair, or add the other node of each",
     )
 
 
@@ -249,23 +321,42 @@ def findings_within_groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[
 
 
 def port_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
-    """Yield the error T006 for two brokers that use one port of one address, and for a broker that
-    uses a port twice.
-    """
+    """Yield the error T006 for two brokers that use ports of one address, and for a broker that uses a port twice."""
     owners: dict[tuple[str, int], tuple[str, str]] = {}
     for broker in brokers:
+        conflicts: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
         for name, port in broker.ports.items():
-            owner = owners.setdefault((broker.address.lower(), port), (broker.host, name))
-            if owner != (broker.host, name):
-                host, other = owner
-                whose = f"{other} of {host}" if host != broker.host else f"{other} of the same broker"
-                yield error(
-                    "T006",
-                    broker.host,
-                    f"{name} and {whose} both listen on port {port} of {broker.address}",
-                    "set activemq_port_offset: 10, another activemq_address, or another port in activemq_connectors "
-                    "or activemq_console_port for one of the two listeners",
-                )
+            host, other = owners.setdefault((broker.address.lower(), port), (broker.host, name))
+            if (host, other) != (broker.host, name):
+                conflicts[host].append((name, other, port))
+        for host, shared in conflicts.items():
+            if host == broker.host or len(shared) == 1:
+                yield from (_port_finding(broker, host, *listeners) for listeners in shared)
+            else:
+                yield _address_finding(broker, host, shared)
+
+
+def _port_finding(broker: Broker, host: str, name: str, other: str, port: int) -> Finding:
+    whose = f"{other} of {host}" if host != broker.host else f"{other} of the same broker"
+    return error(
+        "T006",
+        broker.host,
+        f"{name} and {whose} both listen on port {port} of {broker.address}",
+        "set activemq_port_offset: 10, another activemq_address, or another port in activemq_connectors "
+        "or activemq_console_port for one of the two listeners",
+    )
+
+
+def _address_finding(broker: Broker, host: str, shared: Sequence[tuple[str, str, int]]) -> Finding:
+    """T006: a broker with the address of another host, and several of its ports."""
+    ports = ", ".join(f"{port} ({name})" for name, _, port in shared)
+    return error(
+        "T006",
+        broker.host,
+        f"by activemq_address, the broker has the address {broker.address} of {host}, and both brokers listen on the "
+        f"ports {ports}",
+        "set another activemq_address for one of the brokers, or activemq_port_offset: 10 if they are on one machine",
+    )
 
 
 def instance_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:

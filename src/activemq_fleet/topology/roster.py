@@ -13,9 +13,12 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN, PATTERN_VARIABLE, Identity, Naming, UnclearNameError
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
-from activemq_fleet.settings.reading import read_settings
+from activemq_fleet.settings.reading import check_known_variables, read_settings
 from activemq_fleet.topology.brokers import Member
-from activemq_fleet.topology.name_problems import misspelt_name_findings, unmatched_name_findings
+from activemq_fleet.topology.name_problems import (
+    misspelt_name_findings,
+    unmatched_name_findings,
+)
 
 BROKERS, AGENTS, BALANCERS = "activemq_brokers", "activemq_agents", "activemq_loadbalancers"
 RELEASE_NOT_SET = "activemq_release is not set: set it to the release of the broker, such as '5.18.3'"
@@ -31,7 +34,8 @@ class Roster:
     """The hosts of an inventory by role: brokers, agents and load balancers.
 
     ``identities`` are those of brokers. ``misnamed`` are the hosts whose variables state an impossible identity.
-    ``unread`` are hosts without a role whose groups, if they have any, contain brokers too.
+    ``unclear`` are the hosts that are meant as brokers and have no identity, ``others`` all hosts without a role, and
+    ``unread`` those of them whose groups, if they have any, contain brokers too.
     """
 
     pattern: str
@@ -39,6 +43,8 @@ class Roster:
     agents: Sequence[str]
     balancers: Sequence[str]
     misnamed: Mapping[str, SettingsError]
+    unclear: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
 
     @property
@@ -93,8 +99,11 @@ def sort_hosts_by_role(
         for name in members
     }
     unread = tuple(name for name in rest if name not in {*misspelt, *elsewhere, *_CONTROLLERS})
-    findings = [*unmatched_name_findings(unmatched, unclear, pattern), *misspelt_name_findings(misspelt, pattern)]
-    return Roster(pattern, identities, agents, balancers, misnamed, unread), findings
+    findings = [
+        *unmatched_name_findings(unmatched, unclear, pattern),
+        *misspelt_name_findings(misspelt, pattern),
+    ]
+    return Roster(pattern, identities, agents, balancers, misnamed, tuple(unmatched), tuple(rest), unread), findings
 
 
 def common_pattern(patterns: Iterable[str]) -> str:
@@ -125,6 +134,11 @@ def read_members(hosts: Variables, roster: Roster) -> tuple[dict[str, Settings],
     for name in dict.fromkeys(roster.names):
         try:
             settings[name] = read_settings(name, hosts[name])
+        except SettingsError as error:
+            errors[name] = error
+    for name in (*roster.unclear, *roster.others):
+        try:
+            check_known_variables(name, hosts[name], certain=name in roster.others)
         except SettingsError as error:
             errors[name] = error
     hosts_by_problem: dict[str, list[str]] = defaultdict(list)

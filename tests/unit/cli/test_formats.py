@@ -84,7 +84,7 @@ def test_what_sixty_pairs_have_alike_is_one_paragraph() -> None:
         "      why: public\n"
         "      fix: do it\n"
         "\n"
-        "120 hosts: 1 error, 240 warnings, 0 info"
+        "120 hosts: 1 error, 2 warnings, 0 info"
     )
     assert len(json.loads(written("json", report))["findings"]) == 241
     assert len(json.loads(written("sarif", report))["runs"][0]["results"]) == 241

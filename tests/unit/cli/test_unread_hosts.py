@@ -1,7 +1,8 @@
-"""check names the hosts of an inventory that it does not read as brokers."""
+"""check reports the hosts of an inventory that it does not read as brokers, and misspelt prefixes of variables."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,16 +10,49 @@ import pytest
 from activemq_fleet.cli.main import main
 
 
-def test_check_names_host_that_is_not_read_as_broker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    inventory = tmp_path / "inventory"
-    assert main(["init", "mq-kiel-1", "mq-kiel-2", "--release", "6.3.1", "-o", str(inventory)]) == 0
-    hosts = inventory / "hosts.yml"
+@pytest.fixture
+def inventory(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an inventory of ``init``, in which one host of the pair has a name that is not a broker's."""
+    monkeypatch.chdir(tmp_path)
+    path = Path("inventory")
+    assert main(["init", "mq-kiel-1", "mq-kiel-2", "--release", "6.3.1", "-o", str(path)]) == 0
+    hosts = path / "hosts.yml"
     hosts.write_text(hosts.read_text().replace("mq-kiel-2", "mqkiel2"))
     capsys.readouterr()
+    return path
 
+
+def test_check_names_host_that_is_not_read_as_broker(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "-i", str(inventory), "--select", "T"]) == 1
 
-    printed = capsys.readouterr()
-    command = f"activemq-fleet names -i {inventory}"
-    assert f"warning: 1 host is not read as a broker: mqkiel2 ({command} shows why)" in printed.err
-    assert "add mq-kiel-2 (mqkiel2 has a similar name" in printed.out
+    out = " ".join(capsys.readouterr().out.split())
+    assert "warning T037 inventory/hosts.yml:8: the host is not read as a broker" in out
+    assert "add mq-kiel-2 (mqkiel2 has a similar name" in out
+
+
+@pytest.mark.parametrize(("options", "code"), [((), 0), (("--strict",), 1)])
+def test_strict_check_counts_host_that_is_not_read(inventory: Path, options: tuple[str, ...], code: int) -> None:
+    assert main(["check", "-i", str(inventory), "--select", "T037", *options]) == code
+
+
+@pytest.mark.parametrize(("options", "code"), [((), 0), (("--strict",), 1)])
+def test_strict_check_counts_misspelt_prefix_once(
+    inventory: Path, options: tuple[str, ...], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    variables = inventory / "group_vars" / "all.yml"
+    before = variables.read_text()
+    variables.write_text(f"{before}activemqq_heap: 1g\n")
+    number = before.count("\n") + 1
+
+    assert main(["check", "-i", str(inventory), "--select", "T036", *options]) == code
+
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"warning T036 {variables}:{number}: activemqq_heap is ignored" in out
+    assert "fix: did you mean activemq_heap?" in out
+    assert "0 errors, 1 warning, 0 info" in out
+
+    main(["check", "-i", str(inventory), "--select", "T036", "--format", "json"])
+    report = json.loads(capsys.readouterr().out)
+    assert report["counts"]["warning"] == 1
+    assert report["warnings"] == []
+    assert {(finding["file"], finding["line"]) for finding in report["findings"]} == {(str(variables), number)}

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from activemq_fleet import Finding
 from activemq_fleet.findings import SEVERITIES
-from activemq_fleet.inventory import Position, position_of_variable
+from activemq_fleet.inventory import Position, position_of_finding
 
 if TYPE_CHECKING:
     from activemq_fleet import FileRepair, Fleet
 
 
+KINDS = (*SEVERITIES, "waived")
+"""The kinds by which findings are counted and sorted, the worst first."""
 INPUT_ERROR = "T000"
 """The name under which formats list input that cannot be used; no waiver or baseline lets it pass."""
 
@@ -48,9 +50,12 @@ class Report:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The number of a check's findings that are not waived, by severity, and the number of ``waived`` ones."""
-        counts_by_severity = dict.fromkeys((*SEVERITIES, "waived"), 0)
-        for finding in self.findings:
+        """The number of a check's findings that are not waived, by severity, and the number of ``waived`` ones.
+
+        Equal findings about several hosts are one mistake, and count once, as the text shows them.
+        """
+        counts_by_severity = dict.fromkeys(KINDS, 0)
+        for finding in {likeness_of(finding): finding for finding in self.findings}.values():
             counts_by_severity["waived" if finding.waived is not None else finding.severity] += 1
         return counts_by_severity
 
@@ -67,7 +72,7 @@ class Report:
         positions = self.positions.get(finding.host)
         if positions is None:
             return None
-        position = position_of_variable(positions, finding.message) or positions.get("")
+        position = position_of_finding(positions, finding)
         return position and Position(_path_from_here(position.file), position.line)
 
     def place_of(self, finding: Finding) -> tuple[str | None, int | None, int | None]:
@@ -83,12 +88,12 @@ class Report:
     def shown_place(self, finding: Finding) -> str:
         """Return a finding's position in its file, else that of its variable in the inventory, as ``FILE:LINE``.
 
-        A finding that names no variable has no position: people see its host, whose line would add nothing.
+        A finding about the inventory that names no variable has the position of its host.
         """
         if finding.file is not None:
             return position_of(finding)
-        position = position_of_variable(self.positions.get(finding.host, {}), finding.message)
-        return f"{_path_from_here(position.file)}:{position.line}" if position else ""
+        position = self.source_of(finding)
+        return f"{position.file}:{position.line}" if position else ""
 
     def message_of(self, finding: Finding) -> str:
         """Return a finding's message and fix, with the position in the rendered file where the place is another one."""
@@ -99,6 +104,15 @@ class Report:
 def _path_from_here(path: str) -> str:
     relative = os.path.relpath(path)
     return path if relative.startswith("..") else relative
+
+
+def likeness_of(finding: Finding) -> Hashable:
+    """Return a key that is equal for findings shown as one; a finding on a line of a hostless file has its own."""
+    place: Hashable = finding.file
+    if not finding.host:
+        place = (finding.file, finding.line, finding.column) if finding.line else ()
+    text = (finding.rule, finding.severity, finding.message, finding.why, finding.fix, finding.waived)
+    return *text, place
 
 
 def subject_of(finding: Finding) -> str:

@@ -8,13 +8,11 @@ from functools import partial
 import click
 
 from activemq_fleet import Finding
-from activemq_fleet.cli.formats.report import Report, subject_of
+from activemq_fleet.cli.formats.report import KINDS, Report, likeness_of, subject_of
 from activemq_fleet.cli.printing import printable, shorten_list
 from activemq_fleet.cli.terminal import output_width, wrapped
-from activemq_fleet.findings import SEVERITIES
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "bright_black"}
-_KINDS = (*SEVERITIES, "waived")
 
 
 def to_text(report: Report) -> str:
@@ -30,11 +28,11 @@ def to_text(report: Report) -> str:
         order = sorted(report.findings, key=lambda f: (f.host, f.rule, f.line or 0))
     same_findings: dict[Hashable, list[Finding]] = {}
     for finding in order:
-        same_findings.setdefault(_likeness(finding), []).append(finding)
+        same_findings.setdefault(likeness_of(finding), []).append(finding)
     groups: dict[tuple[int, tuple[str, ...]], list[list[Finding]]] = {}
     for findings in same_findings.values():
         subjects = tuple(dict.fromkeys(map(subject_of, findings)))
-        groups.setdefault((_KINDS.index(_kind(findings[0])), subjects), []).append(findings)
+        groups.setdefault((KINDS.index(_kind(findings[0])), subjects), []).append(findings)
     lines: list[str] = []
     shown: tuple[str, ...] = ()
     for (_, subjects), same in sorted(groups.items(), key=lambda group: (group[0][0], -len(group[0][1]))):
@@ -49,15 +47,6 @@ def to_text(report: Report) -> str:
 
 def _kind(finding: Finding) -> str:
     return finding.severity if finding.waived is None else "waived"
-
-
-def _likeness(finding: Finding) -> Hashable:
-    """Return a key that is equal for findings shown as one; a finding on a line of a hostless file has its own."""
-    place: Hashable = finding.file
-    if not finding.host:
-        place = (finding.file, finding.line, finding.column) if finding.line else ()
-    text = (finding.rule, finding.severity, finding.message, finding.why, finding.fix, finding.waived)
-    return *text, place
 
 
 def _heading(subjects: Sequence[str], report: Report) -> str:
@@ -89,9 +78,14 @@ def _lines(report: Report, findings: Sequence[Finding], subjects: Sequence[str])
 
 
 def _place(report: Report, findings: Sequence[Finding]) -> str | None:
-    """Return the findings' common position, else their file; columns differ where hosts' names differ in length."""
-    places = {report.shown_place(finding) for finding in findings}
-    return places.pop() if len(places) == 1 else findings[0].file
+    """Return the findings' common position; where they differ, their file, or a few positions in the inventory.
+
+    Columns of a rendered file differ where hosts' names differ in length.
+    """
+    places = dict.fromkeys(place for finding in findings if (place := report.shown_place(finding)))
+    if len(places) > 1 and findings[0].file is None:
+        return shorten_list(list(places))
+    return next(iter(places), None) if len(places) == 1 else findings[0].file
 
 
 def _summary(report: Report) -> str:

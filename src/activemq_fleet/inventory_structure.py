@@ -1,0 +1,440 @@
+"""Find mistakes in the structure of an inventory: keys, levels and names of files that Ansible ignores or misreads.
+
+The files are read here a second time, as YAML nodes: Ansible keeps no position of a key that it ignores.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from activemq_fleet.findings import Finding, Severity
+from activemq_fleet.naming import PREFIX
+from activemq_fleet.similar_names import similar_name
+
+SECTIONS = ("hosts", "children", "vars")
+_DIRECTORIES = ("group_vars", "host_vars")
+_EXTENSIONS = ("", ".yml", ".yaml", ".json")
+# Names of copies and notes, which Ansible does not read as variables of a group or host.
+_OTHER_FILES = re.compile(r"^\.|~$|\.(?:bak|cfg|ini|md|old|orig|pyc|retry|rst|swp|txt)$")
+_IDENTIFIER = re.compile(r"[^\W\d]\w*")
+_ROLE_GROUPS = ("activemq_agents", "activemq_loadbalancers", "activemq_brokers")
+_GENERATED = re.compile(r"activemq_(?:masters|slaves|(?:group|pair)_.*)")
+_SECTION_REFUSED = re.compile(r"Section \[(?P<group>[^]:]+):(?P<kind>[^]]+)\]")
+_VARIABLES_OF_HOSTS = {"activemq_address", "activemq_node", "activemq_pair", "ansible_host"}
+_MOST_NAMED = 4
+_VAULT = b"$ANSIBLE_VAULT"
+# libyaml's loader is ten times as fast, and is part of every wheel of PyYAML.
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryLayout:
+    """The files of an inventory, with the hosts of each group, and the names of all hosts."""
+
+    files: tuple[str, ...]
+    groups: Mapping[str, Sequence[str]]
+    hosts: frozenset[str]
+
+
+def structure_findings(layout: InventoryLayout) -> list[Finding]:
+    """Return the findings T038, T039 and T041 about the files of an inventory, those of a file in order of lines."""
+    files = [file for file in layout.files if not _misnamed_directory(os.path.basename(os.path.dirname(file)))]
+    findings = [finding for file in files for finding in inventory_file_findings(file, layout)]
+    findings += _variables_listed_as_hosts(layout, {finding.line for finding in findings})
+    return [*findings, *_variables_file_findings(layout), *_role_group_findings(layout)]
+
+
+def inventory_file_findings(path: str, layout: InventoryLayout | None = None) -> list[Finding]:
+    """Return the findings T038 about an inventory file in YAML; [] for another file, or one that is not YAML.
+
+    ``layout`` is that of the inventory; without it the file alone is known.
+    """
+    root = _compose(path)
+    if root is None or any(key.value == "plugin" for key, _ in _pairs(root)):
+        return []
+    scan = _FileScan(_path_from_here(path), layout or InventoryLayout((), {}, frozenset()))
+    return sorted(scan.findings(root), key=lambda finding: finding.line or 0)
+
+
+def structure_line(finding: Finding) -> str:
+    """Return a mistake in a file of an inventory as a line of an error: the file, the mistake and the place."""
+    place = f"{os.path.abspath(finding.file or '')}:{finding.line}"
+    return f"{finding.file}: {finding.message}: {finding.fix} ({place})"
+
+
+def section_mistake(path: str, reason: str) -> tuple[str, int] | None:
+    """Return a reason of Ansible about a section of an INI file with the section that is meant, and the line of it.
+
+    None for another reason. Ansible names the line after the section.
+    """
+    match = _SECTION_REFUSED.search(reason)
+    if match is None:
+        return None
+    lines = [line.strip() for line in Path(path).read_text(encoding="utf-8", errors="replace").split("\n")]
+    header = f"[{match['group']}:{match['kind']}]"
+    groups = {line.strip("[]").partition(":")[0] for line in lines if line.startswith("[") and line != header}
+    group = match["group"] if match["group"] in groups else similar_name(match["group"], groups) or match["group"]
+    kind = match["kind"] if match["kind"] in ("vars", "children") else similar_name(match["kind"], SECTIONS)
+    meant = f"[{group}:{kind}]"
+    hint = f": did you mean {meant}?" if kind and meant != header else ""
+    return f"{reason}{hint}", lines.index(header) + 1 if header in lines else 1
+
+
+def _misnamed_directory(name: str) -> str | None:
+    """Return the directory of variables whose name a directory almost has; None for any other directory."""
+    return None if name in _DIRECTORIES else similar_name(name, _DIRECTORIES, certain=True)
+
+
+def _path_from_here(path: str) -> str:
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative
+
+
+def _compose(path: str) -> yaml.MappingNode | None:
+    """Return the mapping that a YAML file holds; None for any other file. Ansible reports those."""
+    with suppress(OSError, UnicodeDecodeError, yaml.YAMLError):
+        text = Path(path).read_text(encoding="utf-8")
+        node = yaml.compose(text, Loader=_LOADER)
+        if isinstance(node, yaml.MappingNode):
+            return node
+    return None
+
+
+def _pairs(node: yaml.Node | None) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
+    """Return the keys of a mapping that are scalars, with their values; [] for another node."""
+    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+    return [(key, value) for key, value in pairs if isinstance(key, yaml.ScalarNode)]
+
+
+def _is_empty(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null"
+
+
+def _fleet_keys(node: yaml.Node) -> list[str]:
+    return [key.value for key, _ in _pairs(node) if key.value.startswith(PREFIX)]
+
+
+def _is_host(node: yaml.Node) -> bool:
+    """Return whether a mapping has variables that only a host can have, and no section of a group."""
+    keys = {key.value for key, _ in _pairs(node)}
+    return bool(keys & _VARIABLES_OF_HOSTS) and keys.isdisjoint(SECTIONS)
+
+
+def _is_group(name: str, node: yaml.Node) -> bool:
+    """Return whether a key where groups are listed is a group, such as activemq_agents, and not a variable."""
+    if not name.startswith(PREFIX):
+        return isinstance(node, yaml.MappingNode) or _is_empty(node)
+    return _is_empty(node) or any(key.value in SECTIONS for key, _ in _pairs(node))
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _resembles(name: str, hosts: Iterable[str]) -> str | None:
+    """Return a host of the same kind as a name: only a character or the digits of the name differ."""
+    shape = re.sub(r"\d+", "0", name)
+    for host in sorted(hosts):
+        has_its_digits = "0" in shape and re.sub(r"\d+", "0", host) == shape
+        is_of_length = len(host) == len(name)
+        if name != host and (has_its_digits or (is_of_length and sum(map(str.__ne__, name, host)) == 1)):
+            return host
+    return None
+
+
+@dataclass(slots=True)
+class _FileScan:
+    """The search for mistakes in one inventory file, with the keys and the definitions that it has seen."""
+
+    file: str
+    layout: InventoryLayout
+    repeated: set[str] = field(default_factory=set)
+    definitions: dict[tuple[str, str], list[yaml.ScalarNode]] = field(default_factory=lambda: defaultdict(list))
+
+    def findings(self, root: yaml.MappingNode) -> Iterator[Finding]:
+        """Yield the findings about the file, in no order."""
+        yield from self._repeated_keys(root, ())
+        for key, value in _pairs(root):
+            if not _is_group(key.value, value):
+                yield self._finding(
+                    key,
+                    f"{key.value} is written where groups are listed, so that Ansible ignores it",
+                    "move it below `vars:` of a group, such as all",
+                )
+            else:
+                yield from self._group(key, value, set())
+        for (host, variable), values in self.definitions.items():
+            if host not in self.repeated and len({value.value for value in values}) > 1:
+                lines = " and ".join(str(_line(value)) for value in values)
+                yield self._finding(
+                    values[-1],
+                    f"{variable} of host {host} has different values in lines {lines}, and the last one wins",
+                    "keep one of them",
+                )
+
+    def _finding(self, node: yaml.Node, message: str, fix: str, severity: Severity = "error") -> Finding:
+        return Finding(
+            rule="T038",
+            severity=severity,
+            host="",
+            message=message,
+            fix=fix,
+            why="hosts or variables would be missing in the fleet",
+            file=self.file,
+            line=_line(node),
+        )
+
+    def _repeated_keys(self, node: yaml.Node, path: tuple[str, ...]) -> Iterator[Finding]:
+        lines: dict[str, int] = {}
+        for key, value in _pairs(node):
+            if key.value in lines:
+                self.repeated.add(key.value)
+                inside = f" of {path[-1]}" if path else ""
+                yield self._finding(
+                    key,
+                    f"the key {key.value}{inside} is also in line {lines[key.value]}, and the second value wins",
+                    f"remove one of them, or rename it if it is another {'host' if path[-1:] == ('hosts',) else 'key'}",
+                )
+            lines.setdefault(key.value, _line(key))
+            yield from self._repeated_keys(value, (*path, key.value))
+
+    def _group(self, name: yaml.ScalarNode, node: yaml.Node, hosts: set[str]) -> Iterator[Finding]:
+        """Yield the findings about a group; ``hosts`` are those of the groups around it."""
+        sections = {key.value: value for key, value in _pairs(node) if key.value in SECTIONS}
+        hosts = hosts | {key.value for key, _ in _pairs(sections.get("hosts"))}
+        if keys := _fleet_keys(node):
+            yield self._variables_of_group_itself(name, node, keys)
+        for key, value in _pairs(node):
+            if key.value not in (*SECTIONS, *keys):
+                yield self._unexpected_key(name.value, key, value)
+        for host, value in _pairs(sections.get("hosts")):
+            yield from self._host(name.value, host, value)
+        for variable, value in _pairs(sections.get("vars")):
+            yield from self._nested_variables(f"group {name.value}", variable, value, frozenset())
+        children = _pairs(sections.get("children"))
+        if children and all(_is_host(value) for _, value in children):
+            key = next(key for key, _ in _pairs(node) if key.value == "children")
+            names = ", ".join(child.value for child, _ in children[:_MOST_NAMED])
+            message = f"the groups below `children:` of group {name.value} have variables of hosts: {names}"
+            yield self._finding(key, message, "did you mean hosts?")
+            return
+        for child, value in children:
+            if not _is_group(child.value, value):
+                yield self._finding(
+                    child,
+                    f"{child.value} is not a group, but listed below `children:` of group {name.value}",
+                    f"move it below `vars:` of group {name.value} if it is a variable",
+                )
+                continue
+            yield from self._group(child, value, hosts)
+            if _is_empty(value) and not self.layout.groups.get(child.value):
+                yield from self._empty_group(child)
+
+    def _variables_of_group_itself(self, name: yaml.ScalarNode, node: yaml.Node, keys: Sequence[str]) -> Finding:
+        group, listed = name.value, ", ".join(keys)
+        likeness = _resembles(group, self.layout.hosts)
+        if _is_host(node) or (likeness and not self.layout.groups.get(group)):
+            like = f", like {likeness}" if likeness else ""
+            return self._finding(
+                name,
+                f"{group} is listed as a group, but has variables of a host: {listed}",
+                f"move {group} below `hosts:` of its group{like}, or its variables below `vars:`",
+            )
+        key = next(key for key, _ in _pairs(node) if key.value == keys[0])
+        text = f"Ansible ignores variables of group {group} that are not below `vars:`: {listed}"
+        return self._finding(key, text, f"move them below `vars:` of group {group}")
+
+    def _unexpected_key(self, group: str, key: yaml.ScalarNode, value: yaml.Node) -> Finding:
+        text = f"the key {key.value} of group {group} is none of hosts, children and vars, so that Ansible ignores it"
+        if similar := similar_name(key.value, SECTIONS):
+            return self._finding(key, text, f"did you mean {similar}?")
+        if _fleet_keys(value) or key.value in self.layout.hosts or _resembles(key.value, self.layout.hosts):
+            return self._finding(key, text, "write hosts below `hosts:` of the group")
+        if any(inner.value in SECTIONS for inner, _ in _pairs(value)):
+            return self._finding(key, text, f"write {key.value} below `children:` of group {group}")
+        return self._finding(
+            key, text, "write hosts below `hosts:`, groups below `children:` and variables below `vars:`", "warning"
+        )
+
+    def _host(self, group: str, host: yaml.ScalarNode, value: yaml.Node) -> Iterator[Finding]:
+        if host.value.startswith(PREFIX):
+            yield self._finding(
+                host,
+                f"the variable {host.value} is listed as a host of group {group}",
+                "indent it below its host, or move it below `vars:` of the group",
+            )
+        elif host.value in SECTIONS:
+            yield self._finding(
+                host,
+                f"{host.value} is listed as a host of group {group}",
+                f"indent `{host.value}:` like `hosts:`",
+            )
+        elif not isinstance(value, yaml.MappingNode) and not _is_empty(value):
+            yield self._finding(
+                host,
+                f"the host {host.value} has a value, but the variables of a host are a mapping",
+                "write each variable on a line of its own below the host, indented and with its name",
+            )
+        for variable, content in _pairs(value):
+            if variable.value.startswith(PREFIX) and isinstance(content, yaml.ScalarNode):
+                self.definitions[host.value, variable.value].append(content)
+            yield from self._nested_variables(f"host {host.value}", variable, content, self.layout.hosts)
+
+    def _nested_variables(
+        self, owner: str, variable: yaml.ScalarNode, value: yaml.Node, hosts: frozenset[str]
+    ) -> Iterator[Finding]:
+        """Yield the finding about a host or a section that is indented so that it is a variable of ``owner``."""
+        name = variable.value
+        if name.startswith(PREFIX):
+            return
+        text = f"{name} is indented as a variable of {owner}"
+        if name in SECTIONS and (isinstance(value, yaml.MappingNode) or _is_empty(value)):
+            yield self._finding(variable, text, f"indent `{name}:` as a section of its group")
+        elif not _IDENTIFIER.fullmatch(name):
+            yield self._finding(
+                variable,
+                f"{text}, but no variable can have this name",
+                "if it is a host, indent it like the other hosts",
+            )
+        elif keys := _fleet_keys(value):
+            fix = f"if {name} is a host, indent it like the other hosts"
+            severity: Severity = "error" if _is_host(value) or _resembles(name, hosts) else "warning"
+            yield self._finding(variable, f"{text}, so that {keys[0]} in it has no effect", fix, severity)
+        elif _is_empty(value) and (likeness := _resembles(name, hosts)):
+            fix = f"if {name} is a host such as {likeness}, indent it like {likeness}"
+            yield self._finding(variable, f"{text} without a value", fix, "warning")
+
+    def _empty_group(self, group: yaml.ScalarNode) -> Iterator[Finding]:
+        if group.value in self.layout.hosts:
+            fix = f"remove it below `children:`, because {group.value} is a host"
+            yield self._finding(group, f"the group {group.value} has the name of a host", fix)
+        elif likeness := _resembles(group.value, self.layout.hosts):
+            yield self._finding(
+                group,
+                f"{group.value} is listed as a group below `children:`, and the group has no hosts",
+                f"if {group.value} is a host such as {likeness}, move it below `hosts:`",
+                "warning",
+            )
+
+
+def _variables_listed_as_hosts(layout: InventoryLayout, reported: Container[int | None]) -> Iterator[Finding]:
+    """Yield the error T038 for variables in a section of hosts of an INI file, and not in ``[GROUP:vars]``."""
+    for host in sorted(name for name in layout.hosts if name.startswith(PREFIX)):
+        file, line = _first_line_of(host.partition("=")[0], layout.files)
+        if line not in reported:
+            yield Finding(
+                rule="T038",
+                severity="error",
+                host="",
+                message=f"the variable {host.partition('=')[0]} is listed as a host",
+                fix="write it on the line of its host, or in the section [GROUP:vars] of its group",
+                why="hosts or variables would be missing in the fleet",
+                file=file,
+                line=line,
+            )
+
+
+def _variables_file_findings(layout: InventoryLayout) -> Iterator[Finding]:
+    """Yield the warning T039 for files of variables that no group or host has, so that Ansible ignores them."""
+    for directory in dict.fromkeys(os.path.dirname(file) for file in layout.files):
+        for entry in sorted(os.listdir(directory)):
+            path = os.path.join(directory, entry)
+            if not os.path.isdir(path) or entry.startswith("."):
+                continue
+            if entry in _DIRECTORIES:
+                yield from _ignored_entries(path, entry, layout)
+            elif (meant := _misnamed_directory(entry)) and _first_file_with_variables(path):
+                yield _variables_file_finding(
+                    path,
+                    f"Ansible does not read variables from the directory {entry}",
+                    f"rename the directory to {meant}",
+                )
+
+
+def _ignored_entries(directory: str, kind: str, layout: InventoryLayout) -> Iterator[Finding]:
+    known = {"group_vars": {"all", "ungrouped", *layout.groups}, "host_vars": set(layout.hosts)}
+    what, other = ("group", "host_vars") if kind == "group_vars" else ("host", "group_vars")
+    for entry in sorted(os.listdir(directory)):
+        stem, extension = os.path.splitext(entry)
+        name = stem if extension in _EXTENSIONS else entry
+        path = os.path.join(directory, entry)
+        if _OTHER_FILES.search(entry) or {name, entry} & known[kind]:
+            continue
+        similar = similar_name(name, known[kind], certain=True)
+        has_variables = _first_file_with_variables(path) is not None
+        text = f"the inventory has no {what} {name}, so that Ansible ignores this file of variables"
+        if stem in known[kind] and has_variables:
+            fix = f"rename the file to {stem}.yml"
+            text = f"Ansible reads no file with the extension {extension}, so that it ignores these variables of {stem}"
+            yield _variables_file_finding(path, text, fix)
+        elif name in known[other]:
+            fix = f"move the file to {other}, because {name} is a {'host' if what == 'group' else 'group'}"
+            yield _variables_file_finding(path, text, fix)
+        elif similar:
+            yield _variables_file_finding(path, text, f"did you mean {similar}{extension}?")
+        elif has_variables:
+            yield _variables_file_finding(path, text, f"rename the file to an existing {what}, or remove it")
+
+
+def _variables_file_finding(path: str, message: str, fix: str) -> Finding:
+    return Finding(
+        rule="T039",
+        severity="warning",
+        host="",
+        message=message,
+        fix=fix,
+        why="the hosts get other values than the file has",
+        file=_path_from_here(_first_file_with_variables(path) or path),
+        line=1,
+    )
+
+
+def _first_file_with_variables(path: str) -> str | None:
+    """Return the first file at or below a path that has variables of the fleet, or is encrypted; None without one."""
+    files = sorted(str(file) for file in Path(path).rglob("*")) if os.path.isdir(path) else [path]
+    for file in files:
+        with suppress(OSError):
+            content = Path(file).read_bytes() if os.path.isfile(file) else b""
+            if PREFIX.encode() in content or content.startswith(_VAULT):
+                return file
+    return None
+
+
+def _role_group_findings(layout: InventoryLayout) -> Iterator[Finding]:
+    """Yield the warning T041 for groups that almost have the name of the group of agents, balancers or brokers."""
+    for group, hosts in layout.groups.items():
+        if group in _ROLE_GROUPS or _GENERATED.fullmatch(group) or not hosts:
+            continue
+        meant = similar_name(group, _ROLE_GROUPS, certain=True)
+        if meant:
+            file, line = _first_line_of(group, layout.files)
+            yield Finding(
+                rule="T041",
+                severity="warning",
+                host="",
+                message=f"the group {group} has no meaning for activemq.fleet, but its name resembles {meant}",
+                fix=f"rename the group to {meant}",
+                why=f"the hosts of the group are ignored, such as {hosts[0]}",
+                file=file,
+                line=line,
+            )
+
+
+def _first_line_of(name: str, files: Iterable[str]) -> tuple[str | None, int | None]:
+    """Return the first file and line that contain a name as a word."""
+    word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])")
+    for file in files:
+        with suppress(OSError, UnicodeDecodeError):
+            for number, line in enumerate(Path(file).read_text(encoding="utf-8").split("\n"), 1):
+                if word.search(line):
+                    return _path_from_here(file), number
+    return None, None

@@ -1,0 +1,431 @@
+"""A mistake in the structure of an inventory is one finding that names its cause, its file and line, and the fix."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activemq_fleet.cli.main import main
+
+HOSTS = """\
+all:
+  children:
+    orders:
+      hosts:
+        kiel1:
+          activemq_pair: kiel
+          activemq_node: a
+        kiel2:
+          activemq_pair: kiel
+          activemq_node: b
+        bonn1:
+          activemq_pair: bonn
+          activemq_node: a
+        bonn2:
+          activemq_pair: bonn
+          activemq_node: b
+"""
+KIEL2 = "        kiel2:\n          activemq_pair: kiel\n          activemq_node: b\n"
+FILES = {
+    "hosts.yml": HOSTS,
+    "group_vars/all.yml": (
+        "activemq_release: 6.3.1\nactivemq_ha: shared-file\nactivemq_authentication: none\nactivemq_group: orders\n"
+    ),
+    "zz.activemq.yml": "plugin: activemq.fleet.topology\n",
+}
+Check = Callable[[Mapping[str, str]], tuple[int, list[dict[str, Any]]]]
+
+
+@pytest.fixture
+def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Check:
+    """Return a function that checks the inventory of the given files, in addition to ``FILES``.
+
+    It returns the exit code and the findings about the topology; the inventory is the directory ``inventory``.
+    """
+    monkeypatch.chdir(tmp_path)
+
+    def run_check(files: Mapping[str, str]) -> tuple[int, list[dict[str, Any]]]:
+        for name, text in {**FILES, **files}.items():
+            path = tmp_path / "inventory" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        options = ["--select", "T", "--ignore", "T016,T030,T029", "--format", "json"]
+        code = main(["check", "-i", "inventory", *options])
+        return code, json.loads(capsys.readouterr().out)["findings"]
+
+    return run_check
+
+
+def changed(old: str, new: str, text: str = HOSTS) -> dict[str, str]:
+    assert old in text
+    return {"hosts.yml": text.replace(old, new, 1)}
+
+
+def test_inventory_without_mistakes_has_no_findings(check: Check) -> None:
+    assert check({}) == (0, [])
+
+
+FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
+    "misspelt section": (
+        changed("all:\n", "all:\n  var:\n    activemq_heap: 1g\n"),
+        "T038 error",
+        "hosts.yml:2",
+        "the key var of group all is none of hosts, children and vars",
+        "did you mean vars?",
+    ),
+    "repeated host": (
+        {"hosts.yml": f"{HOSTS}        kiel1:\n          activemq_pair: bonn\n          activemq_node: b\n"},
+        "T038 error",
+        "hosts.yml:17",
+        "the key kiel1 of hosts is also in line 5, and the second value wins",
+        "remove one of them",
+    ),
+    "host in two groups of a file with two values": (
+        {"hosts.yml": f"{HOSTS}    other:\n      hosts:\n        kiel1:\n          activemq_pair: bonn\n"},
+        "T038 error",
+        "hosts.yml:20",
+        "activemq_pair of host kiel1 has different values in lines 6 and 20, and the last one wins",
+        "keep one of them",
+    ),
+    "host indented as a group": (
+        {"hosts.yml": f"{HOSTS.replace(KIEL2, '')}    kiel2:\n      activemq_pair: kiel\n      activemq_node: b\n"},
+        "T038 error",
+        "hosts.yml:14",
+        "kiel2 is listed as a group, but has variables of a host: activemq_pair, activemq_node",
+        "move kiel2 below `hosts:` of its group, like kiel1",
+    ),
+    "host without variables indented as a group": (
+        {
+            "hosts.yml": "all:\n  children:\n    orders:\n      hosts:\n        orders-mq01-a:\n    orders-mq01-b:\n",
+            "group_vars/all.yml": "activemq_release: 6.3.1\nactivemq_ha: none\nactivemq_authentication: none\n",
+        },
+        "T038 warning",
+        "hosts.yml:6",
+        "orders-mq01-b is listed as a group below `children:`, and the group has no hosts",
+        "if orders-mq01-b is a host such as orders-mq01-a, move it below `hosts:`",
+    ),
+    "host indented below another host": (
+        changed(KIEL2, KIEL2.replace("        ", "          ", 1).replace("\n          ", "\n            ")),
+        "T038 error",
+        "hosts.yml:8",
+        "kiel2 is indented as a variable of host kiel1, so that activemq_pair in it has no effect",
+        "if kiel2 is a host, indent it like the other hosts",
+    ),
+    "variable directly in a group": (
+        changed("    orders:\n", "    orders:\n      activemq_heap: 1g\n"),
+        "T038 error",
+        "hosts.yml:4",
+        "Ansible ignores variables of group orders that are not below `vars:`: activemq_heap",
+        "move them below `vars:` of group orders",
+    ),
+    "variable directly in all": (
+        changed("all:\n", "all:\n  activemq_heap: 1g\n"),
+        "T038 error",
+        "hosts.yml:2",
+        "Ansible ignores variables of group all that are not below `vars:`: activemq_heap",
+        "move them below `vars:` of group all",
+    ),
+    "variable where groups are listed": (
+        {"hosts.yml": f"{HOSTS}activemq_heap: 1g\n"},
+        "T038 error",
+        "hosts.yml:17",
+        "activemq_heap is written where groups are listed, so that Ansible ignores it",
+        "move it below `vars:` of a group, such as all",
+    ),
+    "group directly in all": (
+        {"hosts.yml": f"{HOSTS}  other:\n    hosts:\n      kiel1:\n"},
+        "T038 error",
+        "hosts.yml:17",
+        "the key other of group all is none of hosts, children and vars",
+        "write other below `children:` of group all",
+    ),
+    "host directly in a group": (
+        {"hosts.yml": f"{HOSTS}sites:\n  kiel1:\n"},
+        "T038 error",
+        "hosts.yml:18",
+        "the key kiel1 of group sites is none of hosts, children and vars",
+        "write hosts below `hosts:` of the group",
+    ),
+    "section indented too deep": (
+        {"hosts.yml": f"{HOSTS}      vars:\n        vars:\n          activemq_heap: 1g\n"},
+        "T038 error",
+        "hosts.yml:18",
+        "vars is indented as a variable of group orders",
+        "indent `vars:` as a section of its group",
+    ),
+    "file of a misspelt group": (
+        {"group_vars/oders.yml": "activemq_heap: 1g\n"},
+        "T039 warning",
+        "group_vars/oders.yml:1",
+        "the inventory has no group oders, so that Ansible ignores this file of variables",
+        "did you mean orders.yml?",
+    ),
+    "directory of a misspelt group": (
+        {"group_vars/oders/main.yml": "activemq_heap: 1g\n"},
+        "T039 warning",
+        "group_vars/oders/main.yml:1",
+        "the inventory has no group oders, so that Ansible ignores this file of variables",
+        "did you mean orders?",
+    ),
+    "file of a group that is not similar": (
+        {"group_vars/warehouse.yml": "activemq_heap: 1g\n"},
+        "T039 warning",
+        "group_vars/warehouse.yml:1",
+        "the inventory has no group warehouse",
+        "rename the file to an existing group, or remove it",
+    ),
+    "file of a misspelt host": (
+        {"host_vars/keil1.yml": "activemq_heap: 1g\n"},
+        "T039 warning",
+        "host_vars/keil1.yml:1",
+        "the inventory has no host keil1",
+        "did you mean kiel1.yml?",
+    ),
+    "file of a host among those of groups": (
+        {"group_vars/kiel1.yml": "activemq_heap: 1g\n"},
+        "T039 warning",
+        "group_vars/kiel1.yml:1",
+        "the inventory has no group kiel1",
+        "move the file to host_vars, because kiel1 is a host",
+    ),
+    "file with a misspelt extension": (
+        {"group_vars/orders.yamll": "activemq_heap: 1g\n"},
+        "T039 warning",
+        "group_vars/orders.yamll:1",
+        "Ansible reads no file with the extension .yamll",
+        "rename the file to orders.yml",
+    ),
+    "misspelt directory of variables": (
+        {"host_var/kiel1.yml": "activemq_heap: 1g\n"},
+        "T039 warning",
+        "host_var/kiel1.yml:1",
+        "Ansible does not read variables from the directory host_var",
+        "rename the directory to host_vars",
+    ),
+    "host in two groups with two pairs": (
+        {
+            "hosts.yml": HOSTS.replace("          activemq_pair: kiel\n", "", 1)
+            + "    other:\n      hosts:\n        kiel1:\n    third:\n      hosts:\n        kiel1:\n",
+            "group_vars/other.yml": "activemq_pair: kiel\n",
+            "group_vars/third.yml": "activemq_pair: bonn\n",
+        },
+        "T040 error",
+        "group_vars/third.yml:1",
+        "activemq_pair differs between the groups other and third of the host",
+        "remove the host from one of the groups",
+    ),
+    "misspelt group of agents": (
+        {"hosts.yml": f"{HOSTS}    activemq_agent:\n      hosts:\n        web1:\n"},
+        "T041 warning",
+        "hosts.yml:17",
+        "the group activemq_agent has no meaning for activemq.fleet, but its name resembles activemq_agents",
+        "rename the group to activemq_agents",
+    ),
+    "misspelt pair": (
+        changed("kiel2:\n          activemq_pair: kiel", "kiel2:\n          activemq_pair: keil"),
+        "T002 error",
+        "hosts.yml:6",
+        "activemq_pair is kiel, but keil on kiel2, and each of the two pairs has only one node",
+        "set activemq_pair to keil or kiel on both hosts if they are a pair",
+    ),
+    "node twice": (
+        changed("activemq_node: b", "activemq_node: a"),
+        "T003 error",
+        "hosts.yml:10",
+        "by activemq_node, the host is node a of pair kiel, but kiel1 is the same node",
+        "correct activemq_node of this host or of kiel1, or remove one of the hosts",
+    ),
+    "node deleted": (
+        changed(KIEL2, ""),
+        "T002 error",
+        "hosts.yml:6",
+        "pair kiel has only one node: no other host has activemq_pair kiel",
+        "set activemq_pair to kiel on the other node",
+    ),
+    "third node": (
+        {"hosts.yml": f"{HOSTS}        kiel3:\n          activemq_pair: kiel\n          activemq_node: c\n"},
+        "T002 error",
+        "hosts.yml:18",
+        "by activemq_pair, pair kiel has 3 nodes: a (kiel1), b (kiel2), c (kiel3)",
+        "set another activemq_pair on the other hosts",
+    ),
+    "node without its mark": (
+        changed("          activemq_node: b\n", ""),
+        "T001 error",
+        "hosts.yml:8",
+        "activemq_node is not set",
+        "set activemq_node, too",
+    ),
+    "node without its pair": (
+        changed("kiel2:\n          activemq_pair: kiel\n", "kiel2:\n"),
+        "T001 error",
+        "hosts.yml:8",
+        "activemq_pair is not set",
+        "set activemq_pair, too",
+    ),
+    "node of another group": (
+        changed("activemq_node: b\n", "activemq_node: b\n          activemq_group: billing\n"),
+        "T009 error",
+        "hosts.yml:11",
+        "activemq_group differs from the value of kiel1 in pair kiel",
+        "set activemq_group once, for the whole of pair kiel",
+    ),
+    "another release line": (
+        changed("activemq_node: b\n", "activemq_node: b\n          activemq_release: 5.18.3\n"),
+        "T004 error",
+        "hosts.yml:11",
+        "activemq_release is 5.18.3, but kiel1 in the same pair has 6.3.1",
+        "set the same release line on both nodes",
+    ),
+    "another store": (
+        changed("activemq_node: b\n", "activemq_node: b\n          activemq_store_directory: /mnt/x\n"),
+        "T009 error",
+        "hosts.yml:11",
+        "activemq_store_directory differs from the value of kiel1 in pair kiel",
+        "set activemq_store_directory once, for the whole of pair kiel",
+    ),
+    "address of another host": (
+        changed(
+            "activemq_node: b\n",
+            "activemq_node: b\n          activemq_address: bonn1\n          activemq_instance: second\n",
+        ),
+        "T006 error",
+        "hosts.yml:11",
+        "by activemq_address, the broker has the address bonn1 of bonn1, and both brokers listen on the ports 61616 ",
+        "set another activemq_address for one of the brokers, or activemq_port_offset: 10 if they are on one machine",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "rule", "place", "message", "fix"), FINDINGS.values(), ids=[name.replace(" ", "-") for name in FINDINGS]
+)
+def test_mistake_is_one_finding_with_place_and_fix(
+    files: dict[str, str], rule: str, place: str, message: str, fix: str, check: Check
+) -> None:
+    code, findings = check(files)
+
+    shown = [
+        (f"{finding['rule']} {finding['severity']}", f"{finding['file']}:{finding['line']}") for finding in findings
+    ]
+    assert shown == [(rule, f"inventory/{place}")]
+    assert message in findings[0]["message"]
+    assert fix in findings[0]["fix"]
+    assert code == (1 if rule.endswith("error") else 0)
+
+
+UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
+    "misspelt pair variable": (
+        changed("activemq_pair: kiel", "activemq_piar: kiel"),
+        "hosts.yml:6",
+        "activemq_piar is not a variable of activemq.fleet: did you mean activemq_pair?",
+    ),
+    "misspelt prefix of the pair": (
+        changed("activemq_pair: kiel", "activmq_pair: kiel"),
+        "hosts.yml:6",
+        "activmq_pair is not a variable of activemq.fleet: did you mean activemq_pair?",
+    ),
+    "misspelt prefix of the node": (
+        changed("activemq_node: a", "activemqq_node: a"),
+        "hosts.yml:7",
+        "activemqq_node is not a variable of activemq.fleet: did you mean activemq_node?",
+    ),
+    "misspelt variables of a host without a role": (
+        changed("activemq_pair: kiel\n          activemq_node", "activemq_piar: kiel\n          activemq_noed"),
+        "hosts.yml:7",
+        "activemq_noed is not a variable of activemq.fleet: did you mean activemq_node?",
+    ),
+    "misspelt children": (
+        changed("  children:", "  chidren:"),
+        "hosts.yml:2",
+        "the key chidren of group all is none of hosts, children and vars, so that Ansible ignores it: "
+        "did you mean children?",
+    ),
+    "misspelt hosts": (
+        changed("      hosts:", "      host:"),
+        "hosts.yml:4",
+        "the key host of group orders is none of hosts, children and vars, so that Ansible ignores it: "
+        "did you mean hosts?",
+    ),
+    "hosts below children": (
+        changed("      hosts:", "      children:"),
+        "hosts.yml:4",
+        "the groups below `children:` of group orders have variables of hosts: kiel1, kiel2, bonn1, bonn2: "
+        "did you mean hosts?",
+    ),
+    "variables indented as hosts": (
+        changed("          activemq_pair: kiel\n          activemq", "        activemq_pair: kiel\n        activemq"),
+        "hosts.yml:6",
+        "the variable activemq_pair is listed as a host of group orders: indent it below its host",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "place", "message"), UNUSABLE.values(), ids=[name.replace(" ", "-") for name in UNUSABLE]
+)
+def test_mistake_that_hides_hosts_is_an_error_of_input(
+    files: dict[str, str], place: str, message: str, check: Check
+) -> None:
+    code, findings = check(files)
+
+    assert code == 2
+    assert {finding["rule"] for finding in findings} == {"T000"}
+    assert f"inventory/{place}" in [f"{finding['file']}:{finding['line']}" for finding in findings]
+    assert any(message in finding["message"] for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        (
+            "[orders]\nkiel1 activemq_pair=kiel activemq_node=a\nkiel2 activemq_pair=kiel activemq_node=b\n"
+            "[orders]\nactivemq_heap=1g\n",
+            "hosts:5",
+            "the variable activemq_heap is listed as a host",
+        ),
+        (
+            "[orders]\nkiel1 activemq_pair=kiel activemq_node=a\nkiel2 activemq_piar=kiel activemq_node=b\n",
+            "hosts:3",
+            "activemq_piar is not a variable of activemq.fleet: did you mean activemq_pair?",
+        ),
+        (
+            "[orders:chidren]\nx\n[x]\nkiel1\n",
+            "hosts:1",
+            "Section [orders:chidren] has unknown type: chidren: did you mean [orders:children]?",
+        ),
+        (
+            "[orders]\nkiel1\n\n[oders:vars]\nactivemq_heap=1g\n",
+            "hosts:4",
+            "Section [oders:vars] not valid for undefined group 'oders': did you mean [orders:vars]?",
+        ),
+    ],
+)
+def test_mistake_in_ini_file_has_place(text: str, place: str, message: str, check: Check, tmp_path: Path) -> None:
+    (tmp_path / "inventory").mkdir()
+    code, findings = check({"hosts": text, "hosts.yml": "# the hosts are in the file hosts\nall:\n"})
+
+    assert code in {1, 2}
+    assert f"{findings[0]['file']}:{findings[0]['line']}" == f"inventory/{place}"
+    assert message in findings[0]["message"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"group_vars/elsewhere.yml": "color: blue\n"},
+        {"group_vars/README.md": "activemq_heap is in all.yml\n", "group_vars/orders.yml.bak": "activemq_heap: 1g\n"},
+        {"hosts.yml": f"{HOSTS}    activemq_agents:\n    websrv:\n    activemq_loadbalancers:\n"},
+        {"hosts.yml": f"{HOSTS}activemq_agents:\n  hosts:\nlab: {{}}\n"},
+        {"hosts.yml": f"{HOSTS}    copies:\n      hosts:\n        kiel1:\n        kiel2:\n"},
+        {"hosts.yml": f"{HOSTS}      vars:\n        defaults: {{heap: 1g}}\n"},
+        {"group_vars/orders.yml": "activemq_heap: 1g\n", "group_vars/activemq_brokers.yml": "activemq_heap: 2g\n"},
+        {"host_vars/kiel1.yml": "activemq_heap: 1g\n", "host_vars/kiel2/main.yml": "activemq_heap: 1g\n"},
+    ],
+)
+def test_legal_structure_has_no_findings(files: dict[str, str], check: Check) -> None:
+    assert check(files) == (0, [])
