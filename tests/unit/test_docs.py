@@ -17,6 +17,7 @@ def test_every_topology_error_has_its_row_and_can_be_selected() -> None:
     library = REPOSITORY / "src" / "activemq_fleet"
     sources = [*(library / "topology").glob("*.py"), *(library / "planning").glob("*.py")]
     sources += [*(library / "profiles").glob("*.py"), library / "site_refusals.py", library / "validation.py"]
+    sources += [library / "inventory.py", library / "inventory_structure.py"]
     fired = {rule for source in sources for rule in re.findall(r'"(T\d{3})"', source.read_text())}
     told = set(re.findall(r"^\| (T\d{3}) \|", (REPOSITORY / "docs" / "topology-errors.md").read_text(), re.MULTILINE))
 
