@@ -485,7 +485,9 @@ def test_without_a_fence_the_store_is_what_the_broker_opens() -> None:
 
 
 def test_a_fence_needs_a_store_that_both_nodes_share() -> None:
-    with pytest.raises(SettingsError, match="activemq_fence is guard, and activemq_ha: none shares no directory"):
+    with pytest.raises(
+        SettingsError, match="activemq_fence is guard, but with activemq_ha: none the broker shares no directory"
+    ):
         broker(ha="none", fence="guard")
 
 

@@ -224,7 +224,7 @@ def test_all_mistakes_of_a_host_are_told_at_once() -> None:
 @pytest.mark.parametrize("install", ["jars", "package"])
 def test_jars_and_packages_have_no_console(install: str) -> None:
     assert read_settings("h", {"activemq_install": install}).console is False
-    assert "set it to false" in problem({"activemq_install": install, "activemq_console": True})
+    assert "set activemq_console to false" in problem({"activemq_install": install, "activemq_console": True})
 
 
 SUM = "0123456789abcdef" * 8

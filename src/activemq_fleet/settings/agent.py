@@ -128,8 +128,8 @@ class AgentSettings(BaseModel):
             )
         if self.agent_handlers_source and not self.agent_handlers:
             raise ValueError(
-                "activemq_agent_handlers_source is set, but activemq_agent_handlers is not: set it to the directory on "
-                "the host"
+                "activemq_agent_handlers_source is set, but activemq_agent_handlers is not: set "
+                "activemq_agent_handlers to the directory of the handlers on the host"
             )
         for key in sorted(self.agent_options):
             better = COMPUTED.get(key) or (f"use activemq_agent_{VARIABLES[key]}" if key in VARIABLES else None)

@@ -71,7 +71,10 @@ NOT_SETTINGS = frozenset({
 # Names under which a broker's ports are listed next to those of its connectors.
 _PORTS_OF_OURS = frozenset({"console", "jmx", "metrics", "replication"})
 # Attributes of <broker> that peers, clients and the console rely on.
-_DECIDED = {"brokerName": "use activemq_broker_name", "id": "the console searches for 'broker': remove the attribute"}
+_DECIDED = {
+    "brokerName": "use activemq_broker_name",
+    "id": "remove the attribute, because the web console requires the id 'broker'",
+}
 
 
 def _has_default_password(username: str | None, password: SecretStr | EncryptedValue | None) -> bool:
@@ -304,10 +307,13 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
 
     def _store_contradictions(self) -> Iterator[str]:
         if self.install in ("jars", "package") and self.console:
-            yield f"activemq_console is true, and activemq_install: {self.install} brings none: set it to false"
+            yield (
+                f"activemq_console is true, but activemq_install: {self.install} installs no web console: set "
+                "activemq_console to false"
+            )
         if self.fence != "none" and not self.profile.shares_store_directory:
             yield (
-                f"activemq_fence is {self.fence}, and activemq_ha: {self.ha} shares no directory: "
+                f"activemq_fence is {self.fence}, but with activemq_ha: {self.ha} the broker shares no directory: "
                 "set activemq_fence to none"
             )
         # What follows would have to know the journals of several stores.
@@ -328,7 +334,7 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
     def _attribute_contradictions(self) -> Iterator[str]:
         attributes = self.broker_attributes
         if self.jmx and self.jmx.tls and self.tls is None:
-            yield "activemq_jmx.tls is true, so activemq_tls must be set: its stores are used"
+            yield "activemq_jmx.tls is true, so activemq_tls must be set: JMX uses its key store and trust store"
         if self.jmx and attributes.get("useJmx") == "false":
             yield "activemq_jmx needs JMX, and activemq_broker_attributes has useJmx: false: remove useJmx"
         if self.plugins and self.plugins.redelivery and attributes.get("schedulerSupport") == "false":
@@ -350,7 +356,7 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
             for name, value in (("archive", self.archive), ("archive_sha512", self.archive_sha512)):
                 if isinstance(value, dict) and self.release not in value:
                     has = f"it has {', '.join(value)}" if value else "it is empty"
-                    yield f"activemq_{name} has no entry for activemq_release {self.release}: {has}"
+                    yield f"activemq_{name} has no entry for activemq_release {self.release}: {has}; add an entry"
         for kind in ("network", "agent", "vip"):
             if _has_default_password(getattr(self, f"{kind}_username"), getattr(self, f"{kind}_password")):
                 yield f"activemq_{kind}_password is a default password of ActiveMQ: set a different password"
@@ -363,7 +369,10 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
     def _memory_contradictions(self) -> Iterator[str]:
         memory = size_of(self.unit_memory_max) if self.unit_memory_max and self.unit_memory_max != "infinity" else None
         if memory and memory <= (size_of(self.heap) or 0):
-            yield f"activemq_unit_memory_max is {self.unit_memory_max}, not more than activemq_heap: {self.heap}"
+            yield (
+                f"activemq_unit_memory_max is {self.unit_memory_max}, but must be more than activemq_heap, which is "
+                f"{self.heap}"
+            )
 
     def _name_contradictions(self) -> Iterator[str]:
         names = [connector.name for connector in self.connectors or ()]
@@ -402,7 +411,7 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
         ]
         for variable, group in groups:
             if group == PROBE_GROUP:
-                yield f"{variable} has {group}, the user group of the account that probes log in with: take it out"
+                yield f"{variable} has {group}, the user group of the account that probes log in with: remove the group"
 
     def archive_of_release(self) -> str | None:
         """Return the path on the controller or the URL of the release's archive, or None when it is not set."""

@@ -14,12 +14,12 @@ from activemq_fleet.settings.xml_beans import Count, Milliseconds, RefusingBean,
 _LOCK = "the lock of a shared store follows from activemq_ha, activemq_fence and activemq_lock_keepalive_interval"
 _REFUSED = {
     "directory": "use activemq_store_directory",
-    "index_directory": "the index stays in activemq_store_directory, where a take-over and a resync find it",
+    "index_directory": "remove it: the index must be in activemq_store_directory, where a takeover reads it",
     "locker": _LOCK,
     "use_lock": _LOCK,
     "lock_keep_alive_period": "use activemq_lock_keepalive_interval",
     "database_locked_wait_delay": "use activemq_lock_acquire_interval",
-    "stop_on_error": "a shared store always has it, from the release on that knows it",
+    "stop_on_error": "remove it: a shared store always sets it if the release supports it",
 }
 
 
