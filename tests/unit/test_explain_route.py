@@ -153,7 +153,7 @@ def test_the_page_of_a_single_broker_says_whose_ways_its_death_cuts() -> None:
     assert reached(found, "orders-mq01-a")["its failure cuts"] == (
         "orders-mq02-a to orders-mq03-a, orders-mq03-a to orders-mq02-a"
     )
-    assert reached(found, "orders-mq02-a")["its failure cuts"] == "no route between other pairs"
+    assert reached(found, "orders-mq02-a")["its failure cuts"] == "no route between other brokers"
 
 
 def test_a_fleet_of_one_pair_has_nobody_to_reach() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 import shlex
@@ -129,6 +130,17 @@ def test_status_as_text_has_a_line_for_each_host(
     _, first, second = capsys.readouterr().out.splitlines()
     assert first.split() == ["orders-mq01-a", "master", "active", "127.77.1.1", "4711", "12", "s", "-"]
     assert second.split() == ["orders-mq01-b", "slave", "stopped", "127.77.1.2", "-", "-", "-"]
+
+
+def test_status_as_text_shows_no_role_of_single_broker(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    single = dataclasses.replace(STATUS[0], has_peer=False)
+    monkeypatch.setattr(Lab, "status", lambda _lab: (single,))
+    run("status", directory=tmp_path)
+
+    _, line = capsys.readouterr().out.splitlines()
+    assert line.split()[:3] == ["orders-mq01-a", "single", "active"]
 
 
 def test_up_passes_on_how_to_begin(calls: Calls, tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def _print(status: Sequence[HostStatus], form: str) -> None:
     rows = [
         (
             host.host,
-            host.role,
+            host.shown_role,
             host.state,
             host.address,
             str(host.pid or "-"),

@@ -17,13 +17,23 @@ MOST_AGENTS = 12
 
 def accounts_section(fleet: Fleet, broker: Broker) -> Section:
     """Return the section that explains a broker's accounts: names, groups and rights, never passwords."""
-    accounts = [_account_entry(account, broker) for account in broker.accounts] or [
-        Entry("none", "no client can log in")
-    ]
     rights = [_permission_entry(permission) for permission in broker.permissions]
     if not rights:
-        rights = [variable_entry(broker.settings, "acl", "rights", "any client may do everything after it logs in")]
-    return Section("accounts", "Accounts and permissions", (*accounts, *rights))
+        condition = "" if broker.settings.authentication == "none" else " after it logs in"
+        rights = [variable_entry(broker.settings, "acl", "rights", f"any client may do everything{condition}")]
+    return Section("accounts", "Accounts and permissions", (*_login_entries(broker), *rights))
+
+
+def _login_entries(broker: Broker) -> list[Entry]:
+    """Return the entries that explain how clients log in: without an account, by a plugin, or by which accounts."""
+    settings = broker.settings
+    if settings.authentication == "none":
+        return [variable_entry(settings, "authentication", "login", "none: the broker accepts any client")]
+    accounts = [_account_entry(account, broker) for account in broker.accounts]
+    if settings.authentication == "custom":
+        text = "a plugin of activemq_xml_fragments decides which clients can log in"
+        return [variable_entry(settings, "authentication", "login", text), *accounts]
+    return accounts or [Entry("none", "no client can log in")]
 
 
 def _account_entry(account: Account, broker: Broker) -> Entry:

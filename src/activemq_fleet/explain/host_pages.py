@@ -89,8 +89,8 @@ def _broker_sections(
     yield release_section(fleet, broker)
     yield ports_section(fleet, broker)
     yield store_section(broker, document)
-    yield outgoing_links_section(fleet, broker)
-    yield incoming_links_section(fleet, broker)
+    yield outgoing_links_section(fleet, broker, document, routes)
+    yield incoming_links_section(fleet, broker, routes)
     if routes:
         yield reachability_section(fleet, broker, routes)
     yield takeover_section(fleet, broker, document)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from activemq_fleet.addresses import join
 from activemq_fleet.errors import shorten_list
-from activemq_fleet.explain.explanation import Entry, Origin, Section, pair_count
+from activemq_fleet.explain.explanation import Entry, Origin, Section, is_only_unit, unit_noun
+from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.node.printable import counted
+from activemq_fleet.routes import Routes
+from activemq_fleet.routes.bridges import changes_network_connectors
+from activemq_fleet.schema import XmlDocument
 from activemq_fleet.settings.broker import PREFIX
 from activemq_fleet.topology import Broker, Fleet, Link
 
@@ -18,24 +24,54 @@ _KINDS = {
 _MOST_LISTED = 12
 
 
-def outgoing_links_section(fleet: Fleet, broker: Broker) -> Section:
-    """Return the section that explains the links a broker dials: target, TTL and carried destinations of each."""
-    entries = [_outgoing_link_entry(fleet, broker, link) for link in broker.links]
-    if not entries:
-        entries = [Entry("none", _no_links_reason(fleet, broker))]
+def outgoing_links_section(fleet: Fleet, broker: Broker, document: XmlDocument, routes: Routes | None) -> Section:
+    """Return the section that explains the links a broker dials: target, TTL and carried destinations of each.
+
+    ``document`` is the broker's activemq.xml. With ``routes``, links of ``activemq_xml_fragments`` have the brokers to
+    which they lead.
+    """
+    links = [_outgoing_link_entry(fleet, broker, link) for link in broker.links]
+    if changes_network_connectors(broker):
+        peers = {connector.name: brokers for connector, brokers in _connectors_in_xml(broker, routes)}
+        planned = {link.name for link in broker.links}
+        written = [connector for connector in document.network_connectors if connector.name not in planned]
+        links += [_outgoing_connector_entry(connector, peers.get(connector.name, ())) for connector in written]
+    entries = links or [Entry("none", _no_links_reason(fleet, broker))]
     intro = ""
     if broker.links and broker.profile.shares_store and broker.peer:
         which = "links to other pairs," if broker.settings.pair_links == "static" else "links"
         intro = f"The active node opens these links; the other node has the same {which} with the same names."
     elif broker.links and broker.is_replication_slave:
         intro = "A slave opens these links only after its promotion, to send its messages to other masters."
-    return Section("links-out", "Outgoing links", tuple(entries), intro=intro, stacked=bool(broker.links))
+    return Section("links-out", "Outgoing links", tuple(entries), intro=intro, stacked=bool(links))
+
+
+def _connectors_in_xml(broker: Broker, routes: Routes | None) -> Iterator[tuple[NetworkConnector, tuple[Broker, ...]]]:
+    """Yield the networkConnectors of a broker that its XML fragments add, each with the brokers of its addresses."""
+    planned = {link.name for link in broker.links}
+    for connector, peers in routes.network.connectors(broker.host) if routes else ():
+        if connector.name not in planned:
+            yield connector, peers
+
+
+def _outgoing_connector_entry(connector: NetworkConnector, peers: Sequence[Broker]) -> Entry:
+    hosts = [peer.identity.host for peer in peers]
+    way = "duplex, in both directions" if connector.duplex else "one way, from this broker"
+    target = f"to {shorten_list(hosts, most=_MOST_LISTED)}: " if hosts else ""
+    return Entry(
+        connector.name or "without a name",
+        f"{target}{way}",
+        details=(connector.uri,),
+        variable=f"{PREFIX}xml_fragments",
+        origin="inventory",
+        data={"name": connector.name, "uri": connector.uri, "to": hosts, "duplex": connector.duplex},
+    )
 
 
 def _no_links_reason(fleet: Fleet, broker: Broker) -> str:
-    pairs = pair_count(fleet, broker.group)
-    if pairs == 1:
-        return f"{broker.unit} is the only pair of group {broker.group}, and activemq_links has no link from here"
+    if is_only_unit(fleet, broker):
+        noun = unit_noun(broker)
+        return f"{broker.unit} is the only {noun} of group {broker.group}, and activemq_links has no link from here"
     return f"activemq_topology is {broker.settings.topology}, and activemq_links has no link from here"
 
 
@@ -121,8 +157,11 @@ def _names_of(fleet: Fleet, target: str) -> set[str]:
     return {target, pair.group}
 
 
-def incoming_links_section(fleet: Fleet, broker: Broker) -> Section:
-    """Return the section that explains links of other brokers to a broker, and whether messages also go back."""
+def incoming_links_section(fleet: Fleet, broker: Broker, routes: Routes | None = None) -> Section:
+    """Return the section that explains links of other brokers to a broker, and whether messages also go back.
+
+    Those of ``activemq_xml_fragments`` are included if ``routes`` are given.
+    """
     names = {broker.unit, broker.identity.host}
     incoming_links: dict[tuple[str, str], list[tuple[Broker, Link]]] = {}
     multicast_peers: list[Broker] = []
@@ -135,6 +174,10 @@ def incoming_links_section(fleet: Fleet, broker: Broker) -> Section:
             elif link.target in names:
                 incoming_links.setdefault((other.unit, link.name), []).append((other, link))
     entries = [_incoming_link_entry(unit, name, dialled) for (unit, name), dialled in incoming_links.items()]
+    for other in fleet.brokers:
+        for connector, peers in _connectors_in_xml(other, routes) if other is not broker else ():
+            if broker in peers:
+                entries.append(_incoming_connector_entry(other, connector))
     if multicast_peers and broker.openwire:
         listed = shorten_list([b.identity.host for b in multicast_peers], most=_MOST_LISTED)
         text = f"each broker of the group that discovers it: {listed}"
@@ -143,6 +186,18 @@ def incoming_links_section(fleet: Fleet, broker: Broker) -> Section:
         return Section("links-in", "Incoming links", tuple(entries), stacked=True)
     why = "no other broker can open a link to it" if broker.openwire is None else ""
     return Section("links-in", "Incoming links", (Entry("none", "none", why=why),))
+
+
+def _incoming_connector_entry(opener: Broker, connector: NetworkConnector) -> Entry:
+    way = "messages flow in both directions" if connector.duplex else "messages flow to this broker"
+    return Entry(
+        connector.name or "without a name",
+        f"opened by {opener.identity.host}: {way}",
+        details=(f"at {connector.uri}",),
+        variable=f"{PREFIX}xml_fragments",
+        origin="inventory",
+        data={"from": opener.unit, "duplex": connector.duplex, "dialled_by": [opener.host]},
+    )
 
 
 def _incoming_link_entry(unit: str, name: str, dialled: list[tuple[Broker, Link]]) -> Entry:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from activemq_fleet.errors import shorten_list
-from activemq_fleet.explain.explanation import Entry, Section
+from activemq_fleet.explain.explanation import Entry, Section, unit_noun
 from activemq_fleet.routes import Answer, Routes
 from activemq_fleet.topology import Broker, Fleet
 
@@ -26,8 +26,18 @@ def reachability_section(fleet: Fleet, broker: Broker, routes: Routes) -> Sectio
         for group, group_answers in sorted(answers.items())
         for entry in _group_entries(group, group_answers, is_own_group=group == broker.group)
     ]
-    intro = f"Delivery from {broker.unit} if the only consumer is at one other pair; --to HOST shows the route."
-    return Section("reach", "Reachable pairs", (*entries, *_cut_route_entries(broker, routes)), intro=intro)
+    intro = (
+        f"Delivery from {broker.unit} if the only consumer is at one other {_unit_nouns(fleet)}; --to HOST shows the "
+        "route."
+    )
+    title = "Reachable pairs" if all(other.profile.has_peer for other in fleet.brokers) else "Reachable brokers"
+    return Section("reach", title, (*entries, *_cut_route_entries(fleet, broker, routes)), intro=intro)
+
+
+def _unit_nouns(fleet: Fleet) -> str:
+    """Return what the ends of routes are: a ``pair``, a ``broker`` without a peer, or either of them."""
+    nouns = sorted({unit_noun(broker) for broker in fleet.brokers}, reverse=True)
+    return " or ".join(nouns)
 
 
 def _group_entries(group: str, answers: dict[str, Answer], *, is_own_group: bool) -> Iterator[Entry]:
@@ -46,11 +56,12 @@ def _group_entries(group: str, answers: dict[str, Answer], *, is_own_group: bool
         yield Entry(group, f"{outcome} {named}", why=why, severity=severity, data=data)
 
 
-def _cut_route_entries(broker: Broker, routes: Routes) -> Iterator[Entry]:
+def _cut_route_entries(fleet: Fleet, broker: Broker, routes: Routes) -> Iterator[Entry]:
     stranded = routes.stranded_by(broker.host)
+    others = _unit_nouns(fleet).replace("pair", "pairs").replace("broker", "brokers")
     if stranded:
         shown = shorten_list([f"{source} to {target}" for source, target in stranded], most=_MOST_NAMED)
         data = {"stranded": [list(pair) for pair in stranded]}
-        yield Entry("its failure cuts", shown, why="routes between other pairs", severity="warning", data=data)
+        yield Entry("its failure cuts", shown, why=f"routes between other {others}", severity="warning", data=data)
     else:
-        yield Entry("its failure cuts", "no route between other pairs", data={"stranded": []})
+        yield Entry("its failure cuts", f"no route between other {others}", data={"stranded": []})

@@ -108,15 +108,11 @@ def _network_answers(broker: Broker) -> Iterator[_Answer]:
 
 def _client_answers(broker: Broker) -> Iterator[_Answer]:
     if broker.release.supports_agents:
-        yield "mqtt", True, "MQTT that delivers, so this can be the home pair of agents"
+        yield "mqtt", True, "MQTT that delivers, which agents require"
     elif broker.release.has_usable_mqtt:
-        yield (
-            "mqtt",
-            False,
-            "more than one durable MQTT subscription per client: this cannot be the home pair of agents",
-        )
+        yield "mqtt", False, "more than one durable MQTT subscription per client, which agents require"
     else:
-        yield "mqtt", False, "MQTT that delivers: this cannot be the home pair of agents"
+        yield "mqtt", False, "MQTT that delivers, which agents require"
 
 
 def _security_answer(broker: Broker) -> _Answer:

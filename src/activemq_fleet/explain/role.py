@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from activemq_fleet.explain.explanation import Entry, Section, pair_count, variable_entry
+from activemq_fleet.explain.explanation import (
+    Entry,
+    Section,
+    is_only_unit,
+    pair_count,
+    unit_noun,
+    units_text,
+    variable_entry,
+)
 from activemq_fleet.naming import DEFAULT_PATTERN, PREFIX
-from activemq_fleet.node.printable import counted
+from activemq_fleet.routes.bridges import changes_network_connectors
 from activemq_fleet.topology import Broker, Fleet
 
 _FOUND_OUT = "`activemq-fleet status` shows which node is active now, `lab status` in the lab"
@@ -67,11 +75,9 @@ def _role_entry(broker: Broker) -> Entry:
 def _pair_entry(fleet: Fleet, broker: Broker) -> Entry:
     data = {"pair": broker.pair, "peer": broker.peer}
     if not broker.profile.has_peer:
-        others = [b.host for b in fleet.pairs[broker.pair].brokers if b is not broker]
-        text = f"{broker.pair}, the name of a single broker" + (
-            f"; {', '.join(others)} is also a single broker" if others else ""
-        )
-        return Entry("pair", text, data=data)
+        others = [b.identity.host for b in fleet.pairs[broker.pair].brokers if b is not broker]
+        meant = f"this broker and {', '.join(others)}" if others else "this broker"
+        return Entry("pair", "none", why=f"in activemq_links, {broker.pair} means {meant}", data=data)
     if broker.peer is None:
         return Entry("pair", f"{broker.pair}, whose other node is not in the inventory", data=data)
     role = "slave" if broker.role == "master" else "master"
@@ -79,20 +85,30 @@ def _pair_entry(fleet: Fleet, broker: Broker) -> Entry:
 
 
 def _group_entry(fleet: Fleet, broker: Broker) -> Entry:
-    pairs = pair_count(fleet, broker.group)
-    data = {"group": broker.group, "pairs": pairs, "topology": broker.settings.topology}
+    units = units_text(fleet, broker.group)
+    data = {"group": broker.group, "pairs": pair_count(fleet, broker.group), "topology": broker.settings.topology}
     if any(link.kind == "multicast" for link in broker.links):
         shape = "linked by multicast discovery"
-        return variable_entry(
-            broker.settings, "discovery", "group", f"{broker.group}, {counted(pairs, 'pair')} {shape}", data=data
-        )
-    if pairs == 1:
-        return Entry("group", f"{broker.group}, with no other pair", data=data)
-    topology = broker.settings.topology
-    shape = "with no links between them" if topology == "none" else f"linked as a {topology}"
-    return variable_entry(
-        broker.settings, "topology", "group", f"{broker.group}, {counted(pairs, 'pair')} {shape}", data=data
-    )
+        return variable_entry(broker.settings, "discovery", "group", f"{broker.group}, {units} {shape}", data=data)
+    if is_only_unit(fleet, broker):
+        return Entry("group", f"{broker.group}, with no other {unit_noun(broker)}", data=data)
+    if broker.settings.topology != "none":
+        shape = f"linked as a {broker.settings.topology}"
+    elif variables := _variables_with_links(fleet, broker.group):
+        shape = f"with the links of {' and '.join(variables)}"
+    else:
+        shape = "with no links between them"
+    return variable_entry(broker.settings, "topology", "group", f"{broker.group}, {units} {shape}", data=data)
+
+
+def _variables_with_links(fleet: Fleet, group: str) -> list[str]:
+    """Return the variables that define links between the brokers of a group without a topology."""
+    brokers = [broker for broker in fleet.brokers if broker.group == group]
+    units = {broker.unit for broker in brokers}
+    has_entry = any(link.target in units - {broker.unit} for broker in brokers for link in broker.links)
+    has_fragment = any(changes_network_connectors(broker) for broker in brokers)
+    defined = {"activemq_links": has_entry, "activemq_xml_fragments": has_fragment}
+    return [name for name, defines_link in defined.items() if defines_link]
 
 
 def _broker_name_entry(broker: Broker) -> Entry:

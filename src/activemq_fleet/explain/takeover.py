@@ -43,9 +43,9 @@ def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> Sec
     with which messages.
     """
     if not broker.profile.has_peer:
-        entries = _no_peer_entries(f"activemq_ha is {broker.settings.ha}")
+        entries = _no_peer_entries(broker, f"activemq_ha is {broker.settings.ha}")
     elif broker.peer is None:
-        entries = _no_peer_entries("the other node of its pair is not in the inventory")
+        entries = _no_peer_entries(broker, "the other node of its pair is not in the inventory")
     else:
         within = takeover_time(broker, document)
         entries = (
@@ -56,11 +56,12 @@ def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> Sec
     return Section("dies", "Failure and takeover", (*entries, *_agent_entries(fleet, broker)))
 
 
-def _no_peer_entries(why: str) -> Iterator[Entry]:
+def _no_peer_entries(broker: Broker, why: str) -> Iterator[Entry]:
     yield Entry("takes over", _NO_NODE, why=why, data={"by": None, "seconds": None})
     yield Entry("its messages", "wait on its disk until it returns")
     yield Entry("its clients", "wait for it: their list has no other address")
-    yield Entry("its links", "are retried until it returns")
+    if broker.networked:
+        yield Entry("its links", "are retried until it returns")
 
 
 def _shared_store_entries(broker: Broker, document: XmlDocument, within: str) -> Iterator[Entry]:

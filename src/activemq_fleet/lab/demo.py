@@ -281,7 +281,7 @@ def _fleet_table(before: Sequence[HostStatus], after: Sequence[HostStatus], take
     for was, now in zip(before, after, strict=True):
         mark = "[bold]" if now.host in (takeover.victim, takeover.successor) else ""
         states = was.state, now.state
-        table.add_row(mark + now.host, now.address, now.role, *states, ", ".join(now.peers) or "-")
+        table.add_row(mark + now.host, now.address, now.shown_role, *states, ", ".join(now.peers) or "-")
     return table
 
 

@@ -53,6 +53,13 @@ class HostStatus:
     uptime: int | None
     bridges: tuple[RunningBridge, ...]
     breaking: tuple[str, ...] = ()
+    has_peer: bool = True
+    """False for a single broker, whose role has no meaning."""
+
+    @property
+    def shown_role(self) -> str:
+        """The preferred role as tables show it, ``single`` for a single broker."""
+        return self.role if self.has_peer else "single"
 
     @property
     def peers(self) -> tuple[str, ...]:
@@ -77,6 +84,7 @@ def status_of(hosts: Hosts, broker: Broker, snapshot: BrokerSnapshot) -> HostSta
         uptime=int(max(0.0, time.time() - snapshot.run.created)) if alive and snapshot.run else None,
         bridges=bridges_of(hosts, broker, snapshot.broker_run) if alive else (),
         breaking=_breaking(hosts, broker, snapshot) if alive else (),
+        has_peer=broker.profile.has_peer,
     )
 
 

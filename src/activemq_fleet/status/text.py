@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from activemq_fleet.node.printable import aligned, counted, printable
+from activemq_fleet.profiles import PROFILES
 from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, Certificate, FleetStatus
 
 BROKER_COLUMNS = (
@@ -32,7 +33,7 @@ def broker_cells(row: BrokerStatus, now: float) -> tuple[str, ...]:
     percent = (usage.get("store") or {}).get("percent")
     return (
         row.host,
-        row.role,
+        row.role if PROFILES[row.ha].has_peer else "single",
         "frozen" if row.frozen else row.state,
         _age(row.since, now),
         release,

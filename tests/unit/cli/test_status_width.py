@@ -12,7 +12,7 @@ import pytest
 from activemq_fleet.cli import status as status_command
 from activemq_fleet.cli import terminal
 from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, FleetStatus, LinkStatus
-from activemq_fleet.status.text import AGENT_COLUMNS, BALANCER_COLUMNS, BROKER_COLUMNS
+from activemq_fleet.status.text import AGENT_COLUMNS, BALANCER_COLUMNS, BROKER_COLUMNS, broker_cells
 from tests.support.broker_evidence import NOW, usage_evidence
 
 WIDTH = 80
@@ -147,3 +147,10 @@ def test_status_has_no_column_without_a_value() -> None:
     assert re.split(r" {2,}", tables[1][0].strip()) == ["agent", "state", "connected to"]
     assert tables[2][0].split() == ["balancer", "state", "haproxy", "keepalived"]
     assert tables_of(shown, wide=True)[0][0].split() == list(BROKER_COLUMNS)
+
+
+def test_single_broker_has_no_preferred_role_in_the_table() -> None:
+    shown = status_of(["a-mq01-a"])
+    [broker] = shown.brokers
+    assert broker_cells(broker, 0.0)[:2] == ("a-mq01-a", "master")
+    assert broker_cells(replace(broker, ha="none"), 0.0)[:2] == ("a-mq01-a", "single")
