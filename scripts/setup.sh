@@ -47,6 +47,11 @@ stop() {
     if [ -n "$running" ]; then
         kill -TERM -- "-$running" 2>/dev/null || true
         wait "$running" 2>/dev/null || true
+        # Its children may stop a moment later; the system may keep them as zombies longer.
+        for _ in 1 2 3 4 5; do
+            kill -0 -- "-$running" 2>/dev/null || break
+            sleep 0.1
+        done
     fi
     printf '\nsetup: stopped; the next run continues\n' >&2
     trap - "$1"
@@ -106,13 +111,11 @@ ensure_requirements() {
     rm -f .venv/fleet-stamp
     pip=".venv/bin/python -m pip --disable-pip-version-check"
     install_pinned "$1"
-    rm -rf build/uv
     # shellcheck disable=SC2086
-    timed "install activemq-fleet" $pip install --no-deps --no-build-isolation --editable .
-    # shellcheck disable=SC2086
-    timed "install activemq-agent" $pip install --no-deps --no-build-isolation --editable agent
+    timed "install activemq-fleet and activemq-agent" $pip install --no-deps --no-build-isolation --editable . --editable agent
     # shellcheck disable=SC2086
     timed "check the installed packages" $pip check
+    timed "compile the installed modules" compile_modules
     pwd >.venv/fleet-place
     echo "$wanted" >.venv/fleet-stamp
 }
@@ -135,8 +138,19 @@ install_pinned() {
 uv_install() {
     index=${PIP_INDEX_URL:-$($pip config get global.index-url 2>/dev/null || true)}
     [ -z "$index" ] || export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-$index}"
+    # Spark comes as source, 0.4 GB of compressed jars. Compressing them again in a wheel would need most of the time.
     UV_CACHE_DIR=${UV_CACHE_DIR:-build/uv} UV_SYSTEM_CERTS=true UV_HTTP_TIMEOUT=180 .venv/bin/uv pip install --python .venv/bin/python \
+        --config-settings-package 'pyspark:--build-option=--compression=stored' \
         --no-deps --require-hashes --requirement "requirements/$1.txt"
+}
+
+# compile_modules: compile what the commands import, and delete the cache of uv meanwhile. Otherwise the first process that
+# imports a module compiles it, and every process does where PYTHONDONTWRITEBYTECODE is set. Compiling pandas would take a
+# third of the time, and no command imports it.
+compile_modules() {
+    rm -rf build/uv &
+    .venv/bin/python -m compileall -q -j 0 -x '/(tests|ansible_test|(site-packages|pyspark)/pandas)/' .venv/lib src agent/src plugins/module_utils || true
+    wait
 }
 
 # Ansible finds a collection only below ansible_collections/NAMESPACE/NAME.

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ FILES = (
     *("scripts/setup.sh", "requirements/demo.txt", "requirements/dev.txt", "requirements/installer.txt"),
     *("pyproject.toml", "agent/pyproject.toml", "hatch_build.py"),
 )
-INSTALLER, REQUIREMENTS = "requirements/installer.txt", "requirements/demo.txt"
+INSTALLER, REQUIREMENTS, COMPILER = "requirements/installer.txt", "requirements/demo.txt", "compileall"
 # Installs nothing: it records its arguments. If they hold the text in the file `block`, it writes its process id and
 # that of a child, and waits for the child.
 PROGRAM = """#!/bin/sh
@@ -62,7 +63,12 @@ def start_setup(checkout: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize(
     ("stop", "blocked"),
-    [(signal.SIGTERM, INSTALLER), (signal.SIGTERM, REQUIREMENTS), (signal.SIGINT, REQUIREMENTS)],
+    [
+        (signal.SIGTERM, INSTALLER),
+        (signal.SIGTERM, REQUIREMENTS),
+        (signal.SIGINT, REQUIREMENTS),
+        (signal.SIGINT, COMPILER),
+    ],
 )
 def test_stopped_setup_leaves_no_child_and_continues_in_the_next_run(
     checkout: Path, stop: signal.Signals, blocked: str
@@ -115,3 +121,26 @@ def test_virtual_environment_without_pip_is_created_again(checkout: Path) -> Non
     )
     assert setup.returncode == 0, setup.stderr
     assert "create the virtual environment" in setup.stdout
+
+
+def test_setup_compiles_imported_modules_although_python_may_not_write_them(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    library = checkout / ".venv" / "lib" / "python3" / "site-packages"
+    compiled = {
+        checkout / "src" / "activemq_fleet" / "errors.py",
+        checkout / "agent" / "src" / "activemq_agent" / "errors.py",
+        checkout / "plugins" / "module_utils" / "node" / "errors.py",
+        library / "pyspark" / "sql" / "pandas" / "types.py",
+    }
+    omitted = {library / "pandas" / "core.py", library / "pyspark" / "pandas" / "frame.py", library / "tests" / "a.py"}
+    for file in compiled | omitted:
+        file.parent.mkdir(parents=True)
+        file.write_text("")
+    python = checkout / ".venv" / "bin" / "python"
+    python.write_text(f'#!/bin/sh\ncase "$*" in *{COMPILER}*) exec {sys.executable} "$@";; esac\n')
+    setup = start_setup(checkout)
+    output, _ = setup.communicate()
+    assert setup.returncode == 0, output
+    assert {file.parent.parent / f"{file.stem.partition('.')[0]}.py" for file in checkout.rglob("*.pyc")} == compiled
