@@ -244,6 +244,41 @@ def test_the_playbook_check_warns_of_what_site_refuses(place: Place) -> None:
     assert "the `site` playbook will fail" in " ".join(said.split())
 
 
+@pytest.mark.parametrize("playbook", ["check", "site"])
+def test_playbook_warns_of_unread_host_and_misspelt_prefix_with_their_lines(place: Place, playbook: str) -> None:
+    place.lay(A, B, "mqhamburg2", service="none")
+    hosts = place.root / "hosts.yml"
+    hosts.write_text(hosts.read_text().replace("activemq_release:", "activemqq_heap: 1g\n    activemq_release:"))
+    lines = hosts.read_text().split("\n")
+    of_host, of_variable = (
+        next(number for number, line in enumerate(lines, 1) if word in line)
+        for word in ("mqhamburg2", "activemqq_heap")
+    )
+
+    code, output = place.play(playbook)
+
+    words = " ".join(output.split())
+    assert code == 0, output
+    assert "T037 mqhamburg2: the host is not read as a broker" in words
+    assert f"({hosts}:{of_host})" in words
+    assert f"T036 {A}: activemqq_heap is ignored" in words
+    assert f"({hosts}:{of_variable})" in words
+
+
+def test_playbook_refuses_mistake_in_structure_at_its_line(place: Place) -> None:
+    place.lay(A, B)
+    hosts = place.root / "hosts.yml"
+    hosts.write_text(f"{hosts.read_text()}\norders:\n  host:\n    {A}:\n")
+    line = hosts.read_text().count("\n") - 1
+
+    code, output = place.play("site")
+
+    assert code != 0
+    assert f"T038 {hosts}:{line}: the key host of group orders is none of hosts, children and vars" in output
+    assert "did you mean hosts?" in output
+    assert not place.hosts.exists()
+
+
 def test_a_deployed_pair_keeps_its_name_whatever_the_convention(place: Place) -> None:
     place.lay(A, B)
     code, said = place.play("site")

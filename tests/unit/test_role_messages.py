@@ -68,3 +68,28 @@ def test_a_site_that_ends_says_which_brokers_were_done_before(
     assert run.returncode == 2
     assert said in run.stdout
     assert "and is active" in run.stdout
+
+
+RECORDS = {
+    "roles/agent/tasks/software.yml": "Check what is installed",
+    "roles/agent/tasks/start.yml": "Check which configuration the agent has read",
+    "roles/loadbalancer/tasks/service.yml": "Check which configuration they have read",
+}
+
+
+@pytest.mark.parametrize(("record", "fails"), [("missing", False), ("directory", True)])
+@pytest.mark.parametrize("file", RECORDS)
+def test_only_missing_record_of_last_run_is_no_error(file: str, record: str, fails: bool, tmp_path: Path) -> None:
+    """A record that exists and cannot be read would restart the service in every run."""
+    tasks = yaml.safe_load((REPOSITORY / file).read_text())
+    task = next(task for task in tasks if task["name"] == RECORDS[file])
+    (tmp_path / "directory").mkdir()
+    task["ansible.builtin.slurp"]["path"] = str(tmp_path / record)
+    play = tmp_path / "play.yml"
+    play.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]))
+    program = Path(sys.executable).with_name("ansible-playbook")
+    options = ["-i", "localhost,", "-c", "local", "-e", f"ansible_python_interpreter={sys.executable}"]
+
+    run = subprocess.run([str(program), *options, str(play)], capture_output=True, text=True, check=False)
+
+    assert (run.returncode != 0) == fails, run.stdout
