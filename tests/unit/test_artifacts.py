@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import io
 import logging
 import os
@@ -19,8 +20,10 @@ from activemq_fleet.artifacts import (
     RememberedRefusalError,
     cache_directory,
     distribution_for,
+    distribution_in,
     fetch_schema,
     jars_for,
+    jars_in,
     java,
     java_feature,
     load_schema,
@@ -320,6 +323,46 @@ def test_half_a_distribution_is_one_line(repository: Path) -> None:
     with pytest.raises(ArtifactError, match=r"apache-activemq-5\.18\.3-bin\.tar\.gz cannot be unpacked"):
         distribution_for(NEW)
     assert leftovers() == []
+
+
+def test_local_archive_is_used_without_maven(repository: Path, tmp_path: Path) -> None:
+    broker = {"apache-activemq-5.18.3/lib/activemq-broker-5.18.3.jar": jar("activemq-broker", "5.18.3")}
+    archive = put(tmp_path / "release.tar.gz", distribution(**broker))
+    sha512 = hashlib.sha512(archive.read_bytes()).hexdigest()
+
+    home = distribution_in(archive, NEW, sha512)
+    assert sorted(path.name for path in home.iterdir()) == ["bin", "lib"]
+    assert distribution_in(home, NEW, None) == home
+    assert jars_in(home / "lib", NEW) == home / "lib"
+    assert runs(repository) == []
+    assert distribution_in(archive, NEW, None) == home
+
+
+def test_local_archive_of_another_release_is_refused(tmp_path: Path) -> None:
+    broker = {"apache-activemq-5.18.3/lib/activemq-broker-5.18.2.jar": jar("activemq-broker", "5.18.2")}
+    archive = put(tmp_path / "release.tar.gz", distribution(**broker))
+
+    with pytest.raises(
+        ArtifactError, match=r"release\.tar\.gz contains the broker of ActiveMQ 5\.18\.2, and activemq_rel"
+    ):
+        distribution_in(archive, NEW, None)
+    with pytest.raises(ArtifactError, match="contains no broker of ActiveMQ, and activemq_release is 5"):
+        jars_in(tmp_path, NEW)
+
+
+def test_local_archive_with_another_checksum_is_refused(tmp_path: Path) -> None:
+    archive = put(tmp_path / "release.tar.gz", distribution())
+
+    with pytest.raises(ArtifactError, match="and activemq_archive_sha512 is another: download the archive again"):
+        distribution_in(archive, NEW, "0" * 128)
+
+
+def test_missing_jars_name_the_variable_for_a_local_archive(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(repository / "broker.jar", b"x")
+    monkeypatch.setenv("FAKE_EXIT", "1")
+    hint = r"add -e activemq_archive=FILE with its apache-activemq-5\.5\.1-bin\.tar\.gz"
+    with pytest.raises(ArtifactError, match=hint):
+        jars_for(OLD)
 
 
 def test_a_missing_maven_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

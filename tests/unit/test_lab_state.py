@@ -153,6 +153,53 @@ def test_errors_of_the_rules_are_told_and_the_fleet_can_be_tried_all_the_same(la
     ]
 
 
+def local_release(directory: Path, release: str) -> Path:
+    """Return a directory with the jar by which a release is recognized."""
+    directory.mkdir(parents=True)
+    (directory / f"activemq-broker-{release}.jar").touch()
+    return directory
+
+
+@pytest.mark.parametrize("install", ["archive", "none"])
+def test_directory_of_local_distribution_is_the_software(layout: LabLayout, tmp_path: Path, install: str) -> None:
+    library = local_release(tmp_path / "apache-activemq-6.3.1" / "lib", "6.3.1")
+    state = prepare(layout, variables(archive={"6.3.1": str(library.parent)}, install=install))
+
+    assert (state.software["6.3.1"].home, state.software["6.3.1"].whole) == (str(library.parent), True)
+
+
+def test_directory_of_local_jars_is_the_library(layout: LabLayout, tmp_path: Path) -> None:
+    jars = local_release(tmp_path / "jars", "6.3.1")
+    state = prepare(layout, variables(archive=str(jars), install="jars"))
+
+    assert (Path(state.software["6.3.1"].home) / "lib").resolve() == jars
+    assert not state.software["6.3.1"].whole
+
+
+def test_local_distribution_of_another_release_is_refused(layout: LabLayout, tmp_path: Path) -> None:
+    library = local_release(tmp_path / "apache-activemq-6.3.0" / "lib", "6.3.0")
+    with pytest.raises(ArtifactError, match=r"the broker of ActiveMQ 6\.3\.0, and activemq_release is 6\.3\.1"):
+        prepare(layout, variables(archive=str(library.parent)))
+
+
+@pytest.mark.parametrize("archive", ["https://example.org/activemq.tar.gz", "/nonexistent/activemq.tar.gz"])
+def test_archive_that_is_not_on_this_machine_is_fetched(layout: LabLayout, software: Path, archive: str) -> None:
+    state = prepare(layout, variables(archive=archive))
+    assert (Path(state.software["6.3.1"].home) / "lib").resolve() == software
+
+
+def test_release_that_cannot_be_fetched_names_variable_for_local_archive(
+    layout: LabLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_release: object, progress: object) -> None:
+        raise ArtifactError("no network")
+
+    monkeypatch.setattr(artifacts, "distribution_for", fail)
+    monkeypatch.setattr(type(build_fleet(variables()).brokers[0].release), "jars_available", False)
+    with pytest.raises(ArtifactError, match=r"no network\. If you have the release, add -e activemq_archive=FILE"):
+        prepare(layout, variables())
+
+
 def test_jars_do_where_a_distribution_does_not_come(layout: LabLayout, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_release: object, progress: object) -> None:
         raise ArtifactError("no network")

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from activemq_fleet.artifacts import _maven
 from activemq_fleet.artifacts._cache import Progress, cache_directory, ensure_cached, log_progress
 from activemq_fleet.errors import ArtifactError
+from activemq_fleet.node.install.jars import releases_in_directory
 from activemq_fleet.releases import Release
 
 _POSTGRESQL_DRIVER = "org.postgresql:postgresql:42.7.7"
@@ -28,6 +29,15 @@ _DAY = 86400
 
 class RememberedRefusalError(ArtifactError):
     """An error for a distribution whose download failed within the last day and is not tried again yet."""
+
+
+def local_archive_hint(release: Release) -> str:
+    """Return the instruction how to run a lab without a download of the release."""
+    return (
+        f"If you have the release, add -e activemq_archive=FILE with its apache-activemq-{release}-bin.tar.gz, or with "
+        "the directory to which it was unpacked. Otherwise run the lab with another release: add "
+        "-e activemq_release=RELEASE"
+    )
 
 
 def jars_for(release: Release, *, progress: Progress = log_progress) -> Path:
@@ -50,8 +60,7 @@ def jars_for(release: Release, *, progress: Progress = log_progress) -> Path:
         return ensure_cached(f"jars/{release}-{version}", make, progress=progress)
     except ArtifactError as error:
         raise ArtifactError(
-            f"the jars of ActiveMQ {release} are not available: {error}. If the Maven repository does not have "
-            "this release, run the lab with another one: add -e activemq_release=RELEASE"
+            f"the jars of ActiveMQ {release} are not available: {error}. {local_archive_hint(release)}"
         ) from None
 
 
@@ -86,6 +95,52 @@ def distribution_for(release: Release, *, progress: Progress = log_progress) -> 
         with contextlib.suppress(OSError):  # without a writable cache, each run tries again
             refusal.write_text(message, encoding="utf-8")
         raise ArtifactError(message) from None
+
+
+def distribution_in(archive: Path, release: Release, sha512: str | None, *, progress: Progress = log_progress) -> Path:
+    """Return the distribution of a release in a local directory, or unpacked from a local archive.
+
+    ``archive`` is the release's tar archive or the directory to which it was unpacked, and ``sha512`` the checksum that
+    a file must have. Raises ArtifactError for a file or directory that does not contain this release.
+    """
+    home = archive if archive.is_dir() else _unpacked(archive, release, sha512, progress)
+    _require_release(home / "lib", archive, release)
+    return home
+
+
+def jars_in(directory: Path, release: Release) -> Path:
+    """Return a local directory of jars. Raises ArtifactError if they are not of the release."""
+    _require_release(directory, directory, release)
+    return directory
+
+
+def _require_release(library: Path, archive: Path, release: Release) -> None:
+    releases = releases_in_directory(str(library))
+    if releases != [release.text]:
+        contained = f"the broker of ActiveMQ {', '.join(releases)}" if releases else "no broker of ActiveMQ"
+        raise ArtifactError(
+            f"{archive} contains {contained}, and activemq_release is {release}: set activemq_archive to "
+            f"apache-activemq-{release}-bin.tar.gz, or to the directory to which it was unpacked"
+        )
+
+
+def _unpacked(archive: Path, release: Release, sha512: str | None, progress: Progress) -> Path:
+    try:
+        with archive.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha512").hexdigest()
+    except OSError as error:
+        raise ArtifactError(f"{archive} cannot be read: {error.strerror or error}") from None
+    if sha512 not in (None, digest):
+        raise ArtifactError(
+            f"the SHA-512 of {archive} begins with {digest[:16]}, and activemq_archive_sha512 is another: download the "
+            "archive again, or correct the variable"
+        )
+
+    def make(part: Path) -> None:
+        progress(f"unpacking {archive} …")
+        _unpack(archive, part)
+
+    return ensure_cached(f"distributions/{release}-{digest[:16]}", make, progress=progress)
 
 
 def postgresql_driver(*, progress: Progress = log_progress) -> Path:

@@ -7,12 +7,13 @@ import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from activemq_fleet import artifacts
 from activemq_fleet.artifacts import Progress
 from activemq_fleet.deployment import files_of
-from activemq_fleet.errors import FleetError, LabError
+from activemq_fleet.errors import ArtifactError, FleetError, LabError
 from activemq_fleet.inventory import InventoryData
 from activemq_fleet.lab import loopback_overlay as over
 from activemq_fleet.lab.layout import LabLayout, write_file
@@ -53,7 +54,8 @@ def prepare(
     with suppress(LabError):  # the lab was created by another version and is created again
         before = load(layout)
     executable = artifacts.java(max([_JAVA, *(broker.release.java_minimum for broker in fleet.brokers)]))
-    software = {text: _software(text, layout, progress) for text in sorted({b.release.text for b in fleet.brokers})}
+    brokers = {broker.release.text: broker for broker in fleet.brokers}
+    software = {text: _software(broker, layout, progress) for text, broker in sorted(brokers.items())}
     layout.make()
     block = claims.reserve(layout.directory, before.block if before else None)
     seed = before.seed if before else secrets.token_hex(16)
@@ -89,20 +91,41 @@ def _tell_findings(fleet: Fleet, progress: Progress) -> None:
         progress(f"warning: {finding.to_line()}")
 
 
-def _software(text: str, layout: LabLayout, progress: Progress) -> Software:
-    release = Release.of(text)
+def _software(broker: Broker, layout: LabLayout, progress: Progress) -> Software:
+    """Return the software of a broker's release: of ``activemq_archive`` if that is on this machine, else fetched."""
+    if local := _local_software(broker, layout, progress):
+        return local
+    release, home = broker.release, None
     try:
         home = artifacts.distribution_for(release, progress=progress)
     except FleetError as error:
         if not release.jars_available:
-            raise
+            raise ArtifactError(f"{error}. {artifacts.local_archive_hint(release)}") from None
         if not isinstance(error, artifacts.RememberedRefusalError):
             progress(f"{error}; the lab uses its jars, which have no web console")
-        home = None
     if home is not None:
         return Software(str(home), whole=True)
-    jars = artifacts.jars_for(release, progress=progress)
-    library = layout.directory / "software" / text / "lib"
+    return _linked_jars(release, artifacts.jars_for(release, progress=progress), layout)
+
+
+def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> Software | None:
+    """Return the software in ``activemq_archive``, None if it is not on this machine or a tar archive of jars alone."""
+    settings, release = broker.settings, broker.release
+    configured = settings.archive_of_release()
+    if configured is None:
+        return None
+    archive = Path(configured).expanduser().resolve()
+    if archive.is_dir() and not (archive / "lib").is_dir():
+        return _linked_jars(release, artifacts.jars_in(archive, release), layout)
+    if archive.is_dir() or (archive.is_file() and settings.install != "jars"):
+        home = artifacts.distribution_in(archive, release, settings.sha512_of_release(), progress=progress)
+        return Software(str(home), whole=True)
+    return None
+
+
+def _linked_jars(release: Release, jars: Path, layout: LabLayout) -> Software:
+    """Return a directory of jars as software: the lab has a link to it in the place of a distribution's libraries."""
+    library = layout.directory / "software" / release.text / "lib"
     library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if library.is_symlink() and library.readlink() != jars:
         library.unlink()
