@@ -10,6 +10,7 @@ from collections.abc import Container
 from pathlib import PurePosixPath
 
 _LINK = re.compile(r"(?P<opening>\(?)\[(?P<label>[^\[\]]+)\]\((?P<target>[^()\s]+)\)(?P<closing>\)?)")
+_RST_LINK = re.compile(r"(?P<opening>\(?)`(?P<label>[^`<>]+?)\s+<(?P<target>[^<>\s]+)>`__(?P<closing>\)?)")
 _PAGE = re.compile(r"docs/(?P<topic>[a-z-]+)\.md")
 
 
@@ -24,15 +25,45 @@ def name_help_topics(text: str, page: str, files: Container[str]) -> str:
     """
 
     def rewritten(match: re.Match[str]) -> str:
-        target = match["target"].partition("#")[0]
-        if not target or ":" in target or str(PurePosixPath(page).parent / target) in files:
+        topic = _help_topic(match["target"], page, files)
+        if not topic:
             return match[0]
-        topic = _PAGE.fullmatch(target)
-        if topic is None:
-            raise DeadLinkError(f"{page} links {target}, which the archive of the collection does not contain")
-        command = f"`activemq-fleet help {topic['topic']}`"
+        command = f"`activemq-fleet help {topic}`"
         if match["opening"] and match["closing"]:
             return f"({match['label']}: {command})"
         return f"{match['opening']}{match['label']} ({command}){match['closing']}"
 
     return _LINK.sub(rewritten, text)
+
+
+def name_help_topics_in_changelog(text: str, page: str, files: Container[str]) -> str:
+    """Return the YAML ``text`` of changelogs/changelog.yaml, with commands in place of links in its reStructuredText.
+
+    Links are relative to the root of the collection, where CHANGELOG.md is. The other parameters are those of
+    ``name_help_topics``. The result is the same YAML structure: a command contains no character that YAML interprets.
+    """
+
+    def rewritten(match: re.Match[str]) -> str:
+        topic = _help_topic(match["target"], page, files)
+        if not topic:
+            return match[0]
+        command = f"``activemq-fleet help {topic}``"
+        if match["opening"] and match["closing"]:
+            return f"({match['label']}, {command})"
+        return f"{match['opening']}{match['label']} ({command}){match['closing']}"
+
+    return _RST_LINK.sub(rewritten, text)
+
+
+def _help_topic(link: str, page: str, files: Container[str]) -> str:
+    """Return the page of the documentation that a link leads to; "" for a link that works in the archive.
+
+    Raises DeadLinkError for any other link.
+    """
+    target = link.partition("#")[0]
+    if not target or ":" in target or str(PurePosixPath(page).parent / target) in files:
+        return ""
+    topic = _PAGE.fullmatch(target)
+    if topic is None:
+        raise DeadLinkError(f"{page} links {target}, which the archive of the collection does not contain")
+    return topic["topic"]

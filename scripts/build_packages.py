@@ -22,10 +22,11 @@ from pathlib import Path
 
 from activemq_fleet import __version__
 from scripts import sbom, wheelhouse
-from scripts.archived_links import DeadLinkError, name_help_topics
+from scripts.archived_links import DeadLinkError, name_help_topics, name_help_topics_in_changelog
 
 ROOT = Path(__file__).resolve().parents[1]
 CHECKSUMS = "SHA256SUMS"
+CHANGELOG = "changelogs/changelog.yaml"
 WHEELHOUSE = "activemq-agent-wheelhouse"
 REQUIREMENTS = {
     "requirements.txt": ("lab", "run.txt"),
@@ -132,6 +133,9 @@ def normalize_collection(archive: bytes, epoch: int) -> bytes:
     for name in contents:
         if name.endswith(".md"):
             contents[name] = name_help_topics(contents[name].decode(), name, contents).encode()
+        elif name == CHANGELOG:
+            changelog = contents[name].decode()
+            contents[name] = name_help_topics_in_changelog(changelog, "CHANGELOG.md", contents).encode()
     files = json.loads(contents["FILES.json"])
     for entry in files["files"]:
         entry["name"] = _archived_name(entry["name"])

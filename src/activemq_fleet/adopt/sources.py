@@ -20,7 +20,7 @@ from activemq_fleet.adopt.properties import (
     with_placeholder_defaults,
 )
 from activemq_fleet.adopt.xml_diff import ComparedElement, xml_element_of
-from activemq_fleet.errors import InputError, ReleaseError
+from activemq_fleet.errors import InputError, ReleaseError, shorten_list
 from activemq_fleet.grouping import inventory_groups
 from activemq_fleet.lint.file_kinds import foreign_kind
 from activemq_fleet.lint.versions_placeholders import template_mark
@@ -244,12 +244,20 @@ def read_addresses(arguments: Sequence[str], documents: Sequence[AdoptedDocument
         name, separator, address = text.partition("=")
         named = [document.host for document in documents if name in (document.host, document.identity.host)]
         if not separator or len(named) != 1:
-            raise InputError(f"--address {text}: write HOST=ADDRESS, with a host whose file is given")
+            raise InputError(
+                f"--address {text}: {_reason_for_address(name, separator, [document.host for document in documents])}"
+            )
         try:
             address_by_host[named[0]] = check_host(address)
         except ValueError as error:
             raise InputError(f"--address {text}: {error}") from None
     return address_by_host
+
+
+def _reason_for_address(name: str, separator: str, hosts: Sequence[str]) -> str:
+    if not separator:
+        return f"the address of a host is missing: write HOST=ADDRESS, such as {hosts[0]}=192.0.2.10"
+    return f"none of the adopted files belongs to the host {name!r}: use one of {shorten_list(hosts)}"
 
 
 def _document(

@@ -10,6 +10,7 @@ from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.network_demand import AUTHENTICATION
 from activemq_fleet.lint.security import authenticates, plugins_of, reachable_connectors
+from activemq_fleet.node.printable import counted
 from activemq_fleet.settings.sizes import size_of
 
 _BY_PASSWORD = ("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin", "simpleAuthenticationPlugin")
@@ -137,12 +138,13 @@ def _asks_for_login(context: Element) -> bool:
 
 @rule("S018", "warning", scope="fleet")
 def frames_fill_the_heap(view: FleetView) -> Iterator[Problem]:
-    """The largest frame multiplied by the number of allowed connections exceeds the heap.
+    """A connector allows more and larger frames than the heap has room for.
 
-    Why: the broker allocates the length that a frame announces before the client authenticates, so a few connections
-        with the first bytes of a large frame stop the broker by an OutOfMemoryError.
-    Fix: lower wireFormat.maxFrameSize to the size of the largest message, or maximumConnections to the number of
-        clients, in the options of activemq_connectors, or raise activemq_heap.
+    Why: a frame (one message or command on a connection) begins with its length. The broker reserves this memory
+        before the client authenticates. Any client that can connect can therefore stop the broker: it opens connections
+        and sends only the first bytes of a large frame on each, until the broker has an OutOfMemoryError.
+    Fix: in the options of activemq_connectors, lower wireFormat.maxFrameSize to the size of the largest message, or
+        maximumConnections to the number of clients. Or raise activemq_heap.
     Cannot see: connectors of fragments. The finding is a warning where fewer than five connections are enough, and
         otherwise an info, because the defaults need more connections.
     Source: measured on 5.18.3 and 6.3.1 with a heap of 512 MB
@@ -178,12 +180,12 @@ def frames_fill_the_heap(view: FleetView) -> Iterator[Problem]:
             frame, most = (_number(connector.options.get(name)) for name in (_FRAME_SIZE, "maximumConnections"))
             if heap and frame and (most is None or most * frame > heap):
                 is_default = connector.name not in listed
-                too_large.append((frame, connector.name, "any number" if most is None else most, is_default))
+                too_large.append((frame, connector.name, "any number of" if most is None else most, is_default))
         if too_large:
             frame, name, accepted, is_default = max(too_large, key=lambda largest: (largest[0], not largest[3]))
             yield Problem(
-                f"{max(heap // frame, 1)} connections with a frame of {frame >> 20} MiB each fill the heap of "
-                f"{heap >> 20} MiB, and connector {name} accepts {accepted}",
+                f"connector {name} accepts {accepted} connections and frames of up to {frame >> 20} MiB, but the heap "
+                f"of {heap >> 20} MiB has room for {counted(heap // frame, 'frame')} of this size",
                 host=broker.host,
                 severity="warning" if heap // frame < _FEW and not is_default else "info",
             )

@@ -269,7 +269,7 @@ def _links(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fi
                 "error",
                 row.host,
                 text,
-                f"restart the broker of {row.host} (playbook restart), which opens the link {link.link} again",
+                f"run the playbook restart for {row.host}: its broker opens the link {link.link} when it starts",
             )
 
 

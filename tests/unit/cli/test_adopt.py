@@ -422,7 +422,14 @@ class TestWhatItRefuses:
             (["o-mq1-a={empty}", "--release", "5.18.3"], "the directory contains no activemq.xml"),
             (["o-mq1-a=nosuch", "--release", "5.18.3"], "nosuch: there is no such file"),
             (["o-mq1-a=/dev/null", "--release", "5.18.3"], "is neither a file nor a directory"),
-            (["o-mq1-a={hand}", "--release", "5.18.3", "--address", "o-mq2-a=x"], "write HOST=ADDRESS"),
+            (
+                ["o-mq1-a={hand}", "--release", "5.18.3", "--address", "o-mq2-a=x"],
+                "none of the adopted files belongs to the host 'o-mq2-a': use one of o-mq1-a",
+            ),
+            (
+                ["o-mq1-a={hand}", "--release", "5.18.3", "--address", "10.0.0.1"],
+                "the address of a host is missing: write HOST=ADDRESS, such as o-mq1-a=192.0.2.10",
+            ),
             (["o-mq1-a={hand}", "--release", "5.18.3", "--address", "o-mq1-a=a_b"], "has an underscore"),
             (["o mq={hand}", "--release", "5.18.3"], "is not a host name"),
             (["", "--release", "5.18.3"], "names no file"),

@@ -134,3 +134,4 @@ def test_frames_of_all_connections_are_held_against_the_heap(
     connectors = [{"name": "openwire", "scheme": "nio", "port": 61616, "options": options}] if options else None
     found = of_fleet("S018", heap=heap, **({"connectors": connectors} if connectors else {}))
     assert {finding.severity for finding in found} == ({severity} if severity else set())
+    assert all("frames of up to" in finding.message and "has room for" in finding.message for finding in found)

@@ -9,11 +9,12 @@ import tarfile
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from activemq_fleet.cli.main import group
-from scripts.archived_links import DeadLinkError, name_help_topics
-from scripts.build_packages import build_collection
+from scripts.archived_links import DeadLinkError, name_help_topics, name_help_topics_in_changelog
+from scripts.build_packages import ROOT, build_collection
 
 FILES = {"README.md", "CHANGELOG.md", "roles/broker/README.md", "LICENSE"}
 PLACES = {
@@ -34,7 +35,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     with tarfile.open(archive) as opened:
         texts = {}
         for member in opened.getmembers():
-            file = opened.extractfile(member) if member.name.endswith((".md", ".json")) else None
+            file = opened.extractfile(member) if member.name.endswith((".md", ".json", ".yaml")) else None
             texts[member.name] = file.read().decode() if file else ""
     return texts
 
@@ -63,6 +64,54 @@ def test_link_to_file_outside_archive_is_an_error(target: str) -> None:
         name_help_topics(f"[page]({target})", "README.md", FILES)
 
 
+@pytest.mark.parametrize(
+    ("text", "rewritten"),
+    [
+        ("unit (`page\n          <docs/agent.md>`__).", "unit (page, ``activemq-fleet help agent``)."),
+        ("see `TLS <docs/tls.md#files>`__ here", "see TLS (``activemq-fleet help tls``) here"),
+        ("`site <https://example.org/a>`__ and `log <CHANGELOG.md>`__", None),
+    ],
+)
+def test_link_of_changelog_becomes_its_command(text: str, rewritten: str | None) -> None:
+    assert name_help_topics_in_changelog(text, "CHANGELOG.md", FILES) == (rewritten or text)
+
+
+def test_dead_link_of_changelog_is_an_error() -> None:
+    with pytest.raises(DeadLinkError, match=r"examples/README\.md"):
+        name_help_topics_in_changelog("`page <examples/README.md>`__", "CHANGELOG.md", FILES)
+
+
+def test_changelog_of_archive_has_the_texts_without_relative_links(pages: dict[str, str]) -> None:
+    archived = pages["changelogs/changelog.yaml"]
+    original = (ROOT / "changelogs/changelog.yaml").read_text("utf-8")
+
+    assert [target for target in re.findall(r"<([^<>]+)>`__", archived) if ":" not in target] == []
+    assert re.findall(r"activemq-fleet help ([a-z-]+)", archived)
+    texts, originals = (texts_in(yaml.safe_load(content)) for content in (archived, original))
+    assert len(texts) == len(originals)
+    changed = [was for text, was in zip(texts, originals, strict=True) if text != was]
+    assert changed
+    assert [was for was in changed if "`__" not in str(was)] == []
+
+
+@pytest.mark.parametrize("fragment", sorted((ROOT / "changelogs/fragments").glob("*.yml")), ids=lambda path: path.stem)
+def test_links_of_fragment_have_a_page_of_the_library(fragment: Path) -> None:
+    text = fragment.read_text("utf-8")
+    rewritten = name_help_topics_in_changelog(text, "CHANGELOG.md", FILES)
+
+    assert [target for target in re.findall(r"<([^<>\s]+)>`__", rewritten) if ":" not in target] == []
+    assert len(texts_in(yaml.safe_load(rewritten))) == len(texts_in(yaml.safe_load(text)))
+
+
+def texts_in(data: object) -> list[object]:
+    """Return the values of all lists and mappings in data of YAML, in order."""
+    if isinstance(data, dict):
+        return [text for value in data.values() for text in texts_in(value)]
+    if isinstance(data, list):
+        return [text for value in data for text in texts_in(value)]
+    return [data]
+
+
 def test_every_relative_link_of_archive_leads_to_its_file(pages: dict[str, str]) -> None:
     for name, text in ((name, text) for name, text in pages.items() if name.endswith(".md")):
         targets = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'(?:href|src)="([^"]+)"', text)
@@ -77,7 +126,7 @@ def test_every_topic_of_archive_has_its_page(pages: dict[str, str]) -> None:
     named = {
         topic
         for name, text in pages.items()
-        if name.endswith(".md")
+        if name.endswith((".md", ".yaml"))
         for topic in re.findall(r"activemq-fleet help ([a-z-]+)", text)
     }
     assert {"status", "install", "security"} <= named
@@ -106,5 +155,5 @@ def test_every_playbook_role_and_plugin_of_readme_is_in_archive(pages: dict[str,
 def test_checksums_of_archive_are_those_of_rewritten_pages(pages: dict[str, str]) -> None:
     recorded = {entry["name"]: entry["chksum_sha256"] for entry in json.loads(pages["FILES.json"])["files"]}
     for name, text in pages.items():
-        if name.endswith(".md"):
+        if name.endswith((".md", ".yaml")):
             assert recorded[name] == hashlib.sha256(text.encode()).hexdigest(), name
