@@ -44,8 +44,8 @@ EXAMPLES = r"""
 RETURN = r"""
 broker:
   description:
-    - The result of M(activemq.fleet.broker_info), and C(usage), C(usage_error), C(holds_lock), C(state_since),
-      C(records), C(deployed) and C(certificates).
+    - The result of M(activemq.fleet.broker_info), and C(usage), C(usage_error), C(log_error), C(holds_lock),
+      C(state_since), C(records), C(deployed) and C(certificates).
   type: dict
   returned: with O(broker)
 agent:

@@ -44,6 +44,7 @@ def broker_evidence(fleet: Fleet, host: str, **more: Any) -> dict[str, Any]:
         "free": {"/var/lib/activemq": 1 << 40},
         "usage": usage_evidence() if is_active else {},
         "usage_error": "",
+        "log_error": "",
         "records": [],
         "deployed": {path: hashlib.sha256(content).hexdigest() for path, content in planned.items()},
         "certificates": [],

@@ -92,6 +92,7 @@ WRONG: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
     ("filling", {"a": {"usage": usage_evidence(memory={"percent": 80, "limit": 1})}}, [("memory-filling", A)]),
     ("no room", {"a": {"free": {"/srv": 1 << 20}}}, [("disk-full", A)]),
     ("dead letters", {"a": {"usage": usage_evidence(dlq=4)}}, [("dlq", A)]),
+    ("a log of an unknown layout", {"a": {"log_error": "use a pattern"}}, [("log-unreadable", A)]),
     ("no answer of the JVM", {"a": {"usage": {}, "usage_error": "refused"}}, [("usage-unknown", A)]),
     ("certificate", {"a": {"certificates": [{**CERTIFICATE, "ends": NOW + 86400}]}}, [("certificate-near-end", A)]),
     ("ended", {"a": {"certificates": [{**CERTIFICATE, "ends": NOW - 1}]}}, [("certificate-ended", A)]),

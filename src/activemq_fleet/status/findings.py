@@ -32,7 +32,7 @@ BY_IMPORTANCE = (
     *("standby-missing", "store-filling", "memory-filling", "temp-filling", "outbox-aging", "quarantined"),
     "certificate-near-end",
     # A change or a check is due.
-    *("restart-required", "not-deployed", "changed-by-hand", "no-configuration", "usage-unknown"),
+    *("restart-required", "not-deployed", "changed-by-hand", "no-configuration", "log-unreadable", "usage-unknown"),
     *("dlq", "certificate-unknown"),
 )
 """The rules of findings, the most important first: ``status`` sorts the findings of one severity in this order."""
@@ -251,6 +251,15 @@ def _messages(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator
         text = f"the usage of the broker is not known: {evidence['usage_error']}"
         see = "run the playbooks site and restart if the service unit is older; otherwise check the memory of the JVM"
         yield _finding("usage-unknown", "warning", row.host, text, see)
+    if evidence.get("log_error"):
+        yield _finding(
+            "log-unreadable",
+            "warning",
+            row.host,
+            "the log of the broker (activemq.log) has no record of this process that status can read, so that states, "
+            "reasons of links and audits can be wrong",
+            str(evidence["log_error"]),
+        )
 
 
 def _links(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:

@@ -113,6 +113,7 @@ class _BrokerEvidence(_EvidencePart):
     free: dict[Text, Number] | None = None
     usage: _NoUsage | _UsageEvidence | None = None
     usage_error: Text | None = None
+    log_error: Text | None = None
     records: list[_OperationEvidence] = []
     breaking_bridges: list[_Breaking] | None = None
     deployed: dict[Text, Text] | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
@@ -16,7 +18,8 @@ from activemq_fleet.audit.result import Gap
 from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
 from activemq_fleet.logs.log_files import LogFile, events_of_host
 from activemq_fleet.logs.rolled_files import beginning_of
-from activemq_fleet.node.log.broker_log import phase_after
+from activemq_fleet.node.log.broker_log import phase_after, unread_log_reason
+from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
 from activemq_fleet.node.log.log_records import Record, parse
 from tests.log_reading import Row
 from tests.support.log_layouts import WITH_THREADS, WITHOUT_THREADS, in_layout
@@ -200,3 +203,46 @@ def test_gap_of_a_layout_without_packages_names_the_full_class_name() -> None:
         (gap,) = gaps_of(log.encode())
         assert (gap.file, gap.line, gap.weighs) == ("activemq.log", 1, True)
         assert gap.what.startswith("from line 1 on, the records have no full class names: use the pattern ")
+
+
+def write_log(directory: Path, text: str, written: float) -> str:
+    log = directory / "activemq.log"
+    log.write_text(text)
+    os.utime(log, (written, written))
+    return str(directory)
+
+
+def test_log_of_an_unknown_layout_has_a_reason_and_an_advice(tmp_path: Path) -> None:
+    began = time.time() - 60
+    data = write_log(tmp_path, "10:00:00 [main] INFO o.a.a.b.BrokerService - started\n", began + 1)
+
+    assert unread_log_reason(data, began) == f"the layout of the records is not known: {READABLE_LAYOUTS}"
+
+
+def test_log_whose_layout_was_changed_names_the_newest_record_that_can_be_read(tmp_path: Path) -> None:
+    began = time.time() - 60
+    old = "2026-03-01 10:00:00,123 | INFO  | started | org.apache.activemq.broker.BrokerService | main\n"
+    data = write_log(tmp_path, f"{old}10:00:00 [main] INFO BrokerService - started\n", began + 1)
+
+    assert unread_log_reason(data, began).startswith("the newest record that can be read is of 2026-03-01 10:00:00, ")
+
+
+@pytest.mark.parametrize("text", ["", "\n", None])
+def test_log_that_the_process_wrote_nothing_to_is_readable(tmp_path: Path, text: str | None) -> None:
+    data = str(tmp_path) if text is None else write_log(tmp_path, text, time.time())
+
+    assert unread_log_reason(data, time.time() - 60) == ""
+
+
+def test_log_of_an_earlier_process_is_readable(tmp_path: Path) -> None:
+    data = write_log(tmp_path, "10:00:00 [main] INFO BrokerService - started\n", time.time() - 600)
+
+    assert unread_log_reason(data, time.time() - 60) == ""
+
+
+def test_log_with_a_record_of_the_process_is_readable(tmp_path: Path) -> None:
+    now = time.time()
+    shown = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
+    record = f"{shown},123 | INFO  | started | org.apache.activemq.broker.BrokerService | main\n"
+
+    assert unread_log_reason(write_log(tmp_path, record, now), now - 60) == ""

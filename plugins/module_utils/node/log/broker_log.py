@@ -17,9 +17,11 @@ from datetime import datetime
 from ..files.untrusted_paths import UntrustedPathError, open_directory, open_owned_file
 from .broker_run import BrokerRun, Phase
 from .kinds import COMPARED
+from .log_layouts import READABLE_LAYOUTS
 from .log_records import Record, parse
 from .root_cause import CAUSE, root_cause
 
+_LOG = "activemq.log"
 _ERRORS = ("ERROR", "FATAL")
 _OF_CLIENT = re.compile(r"Could not accept connection|Security Error occurred on connection|Transport Connection to: ")
 """Messages about the connection of one client, such as a probe, which never stop a broker."""
@@ -59,13 +61,35 @@ def read_records(data: str, since: float) -> list[Record]:
 
     ``since`` is in seconds since the epoch; of each file its last 4 MiB are read.
     """
-    lines = [*_tail(data, "activemq.log.1"), *_tail(data, "activemq.log")]
+    lines = [*_tail(data, "activemq.log.1"), *_tail(data, _LOG)]
     return [record for record in parse_records(lines) if _is_of(record, since)]
+
+
+def unread_log_reason(data: str, since: float) -> str:
+    """Return why ``data``/activemq.log has no record of the process that began at ``since``; "" for a readable log.
+
+    A log that the process has not written to is readable: nothing is missing in it.
+    """
+    try:
+        was_written = os.lstat(os.path.join(data, _LOG)).st_mtime >= since
+    except OSError:
+        return ""
+    lines = _tail(data, _LOG)
+    if not was_written or not any(line.strip() for line in lines) or read_records(data, since):
+        return ""
+    newest = max((record.time for record in parse_records(lines)), default=None)
+    if newest is None:
+        return f"the layout of the records is not known: {READABLE_LAYOUTS}"
+    return (
+        f"the newest record that can be read is of {newest:%Y-%m-%d %H:%M:%S}, which is not a time since the start of "
+        f"the process: if the layout was changed, {READABLE_LAYOUTS}; if the broker writes times of another time zone, "
+        "set that of the host"
+    )
 
 
 def last_error(data: str, since: float = 0) -> str:
     """Return the last error in ``data``/activemq.log since a time, on one line with its root cause; or empty."""
-    records = _whole_records(_tail(data, "activemq.log"), stacks=True)
+    records = _whole_records(_tail(data, _LOG), stacks=True)
     errors = [record for record in records if record.level in _ERRORS and not _OF_CLIENT.search(record.message)]
     if not errors or not _is_of(errors[-1], since):
         return ""

@@ -19,7 +19,7 @@ from ..config.versions import Layout
 from ..errors import NodeError
 from ..judge import SERVING
 from ..log.bridge_breaks import repeatedly_broken_bridges
-from ..log.broker_log import epoch_seconds
+from ..log.broker_log import epoch_seconds, unread_log_reason
 from ..log.broker_run import Phase
 from ..log.log_records import Record
 from ..masking import mask_text
@@ -50,6 +50,7 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
     why it is missing. ``records``: the newest ``message`` s of its log about links and its newest warnings, each with
     ``level``, with secrets masked. ``breaking_bridges``: the result of ``repeatedly_broken_bridges``, with secrets
     masked. ``deployed``: the SHA-256 of each installed file; for a file with secrets, of its masked text.
+    ``log_error``: why no record of the process can be read from its log, empty if records can be read.
     ``certificates``: the result of ``certificates_of_connectors``.
 
     If the configuration cannot be read, the state is None, and ``how`` is the reason.
@@ -60,10 +61,14 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
     except (NodeError, OSError) as error:
         return {"state": None, "how": printable(str(error))}
     process, deployed = sources.evidence.process, sources.deployed
-    status.update(holds_lock=None, usage={}, usage_error="", records=[], breaking_bridges=[], certificates=[])
+    status.update(
+        holds_lock=None, usage={}, usage_error="", log_error="", records=[], breaking_bridges=[], certificates=[]
+    )
     if process and deployed.store:
         status["holds_lock"] = sources.evidence.holds_lock
     if process:
+        if not sources.records:
+            status["log_error"] = unread_log_reason(layout.data, process.since)
         status["records"] = _records_of_links(sources.records)
         status["breaking_bridges"] = [
             _masked(bridge) for bridge in repeatedly_broken_bridges(sources.records, time.time())
