@@ -184,8 +184,8 @@ def typed_evidence(
             typed[host] = read(result_of_host)
         except NodeError as error:
             raise InputError(
-                f"{host}: the host returned evidence that cannot be used: {error}; run the playbook again with -vvv, "
-                "which prints what the host returned"
+                f"{host}: the host returned a state of its broker that cannot be used: {error}; run the playbook again "
+                "with -vvv, which prints what the host returned"
             ) from None
     return typed
 

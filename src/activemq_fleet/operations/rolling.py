@@ -113,7 +113,9 @@ def next_restart(nodes: Sequence[Node], run: OperationRun) -> NextStep:
     """
     nodes = [node for node in nodes if not node.profile.needs_resync]
     if not nodes:
-        return NextStep("done", "the target contains only pure pairs")
+        return NextStep(
+            "done", "no broker is restarted: the target contains only pure pairs, which the playbook resync restarts"
+        )
 
     def step_of(pair: Sequence[Node]) -> NextStep | None:
         left = [node for node in pair if node.host in run.chosen and node.host not in run.done]
