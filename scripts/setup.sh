@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Set up a checkout; steps that are already done are skipped:
 #     scripts/setup.sh             .venv with the pinned requirements, and the collection's link
-#     scripts/setup.sh --demo      only what the demo needs, in place of all pinned requirements
+#     scripts/setup.sh --demo      only what the demo needs, in place of all pinned requirements; and the jars of its brokers
 #     scripts/setup.sh --java      and a Java (17 or later) and Maven for real brokers
 #     scripts/setup.sh --browser   and a Chromium that checks pictures; without it the checks are skipped
 #     scripts/setup.sh --tracer    and strace, for the test of the order of the agent's writes
@@ -20,7 +20,7 @@ note() { printf '==> %s\n' "$*"; }
 fail() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
 can_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
 
-# tried "what" COMMAND [ARG ...]: run it without output, and print its duration.
+# tried "what" COMMAND [ARG ...]: run it without output, and print its duration. Children of a failed command are stopped.
 tried() {
     what=$1; shift
     printf '==> %s … ' "$what"
@@ -34,25 +34,29 @@ tried() {
         running=
         printf '%s s\n' "$(($(date +%s) - began))"
     else
+        status=$?
+        stop_children
         running=
         printf 'failed\n'
-        return 1
+        return "$status"
     fi
+}
+
+stop_children() {
+    kill -TERM -- "-$running" 2>/dev/null || return 0
+    wait "$running" 2>/dev/null || true
+    # Its children may stop a moment later; the system may keep them as zombies longer.
+    for _ in 1 2 3 4 5; do
+        kill -0 -- "-$running" 2>/dev/null || break
+        sleep 0.1
+    done
 }
 
 # stop SIGNAL: stop the running command with its children, then end this script by the signal.
 running=
 stop() {
     trap '' HUP INT TERM
-    if [ -n "$running" ]; then
-        kill -TERM -- "-$running" 2>/dev/null || true
-        wait "$running" 2>/dev/null || true
-        # Its children may stop a moment later; the system may keep them as zombies longer.
-        for _ in 1 2 3 4 5; do
-            kill -0 -- "-$running" 2>/dev/null || break
-            sleep 0.1
-        done
-    fi
+    [ -z "$running" ] || stop_children
     printf '\nsetup: stopped; the next run continues\n' >&2
     trap - "$1"
     kill -s "$1" "$$"
@@ -122,13 +126,34 @@ ensure_requirements() {
 
 install_pinned() {
     # shellcheck disable=SC2086 # $pip is several words
-    if tried "install uv, the installer" $pip install --no-deps --require-hashes --requirement requirements/installer.txt &&
-        tried "install the pinned requirements with uv" uv_install "$1"; then
-        return
+    if tried "install uv, the installer" $pip install --no-deps --require-hashes --requirement requirements/installer.txt; then
+        status=0
+        if [ "$1" = demo ] && command -v mvn >/dev/null; then
+            tried "install the pinned requirements with uv, and fetch the jars of the brokers" install_and_fetch "$1" || status=$?
+        else
+            tried "install the pinned requirements with uv" uv_install "$1" || status=$?
+        fi
+        [ "$status" != 0 ] || return 0
+        if [ "$status" = "$jars_failed" ]; then
+            cat "$jars_log" >&2
+            fail "the jars of the brokers were not fetched; the next run continues"
+        fi
     fi
     note "uv failed; pip installs the pinned requirements"
     # shellcheck disable=SC2086
     timed "install the pinned requirements with pip" $pip install --no-compile --no-deps --require-hashes --requirement "requirements/$1.txt"
+}
+
+# install_and_fetch SET: fetch the jars while Spark is built, because Maven mostly waits for the network. The library, which
+# fetches them, is installed first. The status is $jars_failed if the jars are not fetched; `tried` stops the installation.
+jars_failed=3
+jars_log=build/jars.log
+install_and_fetch() {
+    uv_install run || return 1
+    uv_install "$1" &
+    installation=$!
+    PYTHONPATH=src .venv/bin/python -m scripts.prefetch demo >"$jars_log" 2>&1 || return "$jars_failed"
+    wait "$installation"
 }
 
 # uv needs about half of pip's time, but does not read pip's settings: it gets pip's index and the certificates of the
@@ -290,9 +315,6 @@ if command -v flock >/dev/null; then
 fi
 requirements=dev
 [ "${1:-}" = --demo ] && { requirements=demo; shift; }
-ensure_venv
-ensure_requirements "$requirements"
-ensure_link
 for wanted; do
     case $wanted in
         --java) ensure_java ;;
@@ -306,3 +328,6 @@ for wanted; do
         *) fail "unknown option $wanted: use --java, --browser, --tracer, --balancer, --database, --prometheus, --gluster, --packets" ;;
     esac
 done
+ensure_venv
+ensure_requirements "$requirements"
+ensure_link

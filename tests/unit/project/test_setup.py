@@ -18,26 +18,35 @@ FILES = (
     *("scripts/setup.sh", "requirements/demo.txt", "requirements/dev.txt", "requirements/installer.txt"),
     *("pyproject.toml", "agent/pyproject.toml", "hatch_build.py"),
 )
-INSTALLER, REQUIREMENTS, COMPILER = "requirements/installer.txt", "requirements/demo.txt", "compileall"
+INSTALLER, REQUIREMENTS = "requirements/installer.txt", "requirements/demo.txt"
+COMPILER, FETCH = "compileall", "scripts.prefetch"
 # Installs nothing: it records its arguments. If they hold the text in the file `block`, it writes its process id and
-# that of a child, and waits for the child.
+# that of a child, and waits for the child. If they hold the text in the file `fail`, it fails once another is blocked.
 PROGRAM = """#!/bin/sh
 echo "$*" >>calls
 if [ -e block ]; then
     case "$*" in *"$(cat block)"*) sleep 600 & echo "$$ $!" >pids; wait;; esac
 fi
+if [ -e fail ]; then
+    case "$*" in *"$(cat fail)"*)
+        while [ -e block ] && [ ! -e pids ]; do sleep 0.01; done
+        echo "fetch: error: no network"
+        exit 1
+    esac
+fi
 """
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A checkout with a virtual environment whose Python installs nothing."""
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with a virtual environment whose Python installs nothing, and a Maven that is never started."""
     for name in FILES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     programs = tmp_path / ".venv" / "bin"
     programs.mkdir(parents=True)
-    for name in ("python", "pip", "uv"):
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    for name in ("python", "pip", "uv", "mvn"):
         (programs / name).write_text(PROGRAM)
         (programs / name).chmod(0o755)
     return tmp_path
@@ -67,6 +76,8 @@ def start_setup(checkout: Path) -> subprocess.Popen[str]:
         (signal.SIGTERM, INSTALLER),
         (signal.SIGTERM, REQUIREMENTS),
         (signal.SIGINT, REQUIREMENTS),
+        (signal.SIGTERM, FETCH),
+        (signal.SIGINT, FETCH),
         (signal.SIGINT, COMPILER),
     ],
 )
@@ -95,6 +106,35 @@ def test_stopped_setup_leaves_no_child_and_continues_in_the_next_run(
     assert "waiting for it" not in output
     assert (checkout / ".venv" / "fleet-stamp").is_file()
     assert (checkout / "calls").read_text().count(blocked) == 2
+
+
+def test_failed_fetch_of_jars_stops_the_installation_with_one_message(checkout: Path) -> None:
+    (checkout / "block").write_text(REQUIREMENTS)
+    (checkout / "fail").write_text(FETCH)
+    setup = start_setup(checkout)
+    output, _ = setup.communicate()
+    assert setup.returncode == 1
+    assert output.endswith(
+        "failed\nfetch: error: no network\n"
+        "setup: error: the jars of the brokers were not fetched; the next run continues\n"
+    )
+    assert not any(is_running(int(word)) for word in (checkout / "pids").read_text().split())
+    assert not (checkout / ".venv" / "fleet-stamp").exists()
+
+    (checkout / "block").unlink()
+    (checkout / "fail").unlink()
+    following = start_setup(checkout)
+    output, _ = following.communicate()
+    assert following.returncode == 0, output
+
+
+def test_failed_installation_with_uv_is_repeated_with_pip(checkout: Path) -> None:
+    (checkout / ".venv" / "bin" / "uv").write_text("#!/bin/sh\nexit 1\n")
+    setup = start_setup(checkout)
+    output, _ = setup.communicate()
+    assert setup.returncode == 0, output
+    assert "uv failed; pip installs the pinned requirements" in output
+    assert "install the pinned requirements with pip" in output
 
 
 def test_finished_setup_installs_nothing_again(checkout: Path) -> None:
