@@ -135,3 +135,17 @@ def test_broker_with_login_plugin_is_not_reported_to_reject_clients(plugins: str
     [finding] = [finding for finding in adoption.fleet.findings if finding.rule == "T016"]
     assert "probes cannot log in" in finding.message
     assert "activemq_probe_password" in finding.fix
+
+
+def test_waived_errors_of_several_pairs_have_a_note_for_each_pair(tmp_path: Path) -> None:
+    files = {
+        f"{group}-mq01-{node}": document(SHARED.format(group) + CONNECTOR, brokerName=f"{group}{node}")
+        for group in "ns"
+        for node in "ab"
+    }
+    adoption, _ = adopted_inventory(tmp_path, files, "5.18.3")
+
+    notes = [note for note in adoption.notes if "T009" in note]
+    assert [note.partition(": ")[0] for note in notes] == ["n-mq01-b", "s-mq01-b"]
+    assert "the value of n-mq01-a in pair n-mq01" in notes[0]
+    assert "the value of s-mq01-a in pair s-mq01" in notes[1]

@@ -20,7 +20,7 @@ class AdditionAdvice:
     """What an addition changes and how to undo it.
 
     ``effect`` is None for an addition without a known effect on the broker and its clients. ``variables`` are those
-    that undo it, without their prefix; where none does, ``reason`` states why.
+    that undo it, without their prefix; where none does, or not all of it, ``reason`` states why.
     """
 
     effect: str | None
@@ -59,6 +59,7 @@ _JMX = "JMX no longer listens on port 1099"
 _STATES_DEFAULT = "the rendered file states the default of the release"
 _NEEDS_CREDENTIALS = "the bean reads the passwords of the inventory from credentials.properties"
 _NEEDS_LOCK = "the nodes of a pair need a lock on their shared store"
+_NEEDS_MEMORY_LIMIT = "messages can fill the heap without a limit of memory, which activemq_memory_limit sets"
 _FULL_DISK = '<ioExceptionHandler><defaultIOExceptionHandler ignoreNoSpaceErrors="true"/></ioExceptionHandler>'
 
 
@@ -135,16 +136,16 @@ _KINDS = (
     _kind(
         "systemUsage",
         "producers wait at other limits of memory, store and temporary store",
+        reason=_NEEDS_MEMORY_LIMIT,
         store_limit="100 gb",
         temp_limit="50 gb",
-        memory_limit="1 gb",
     ),
     _kind("storeUsage", "producers wait when the store reaches the limit", store_limit="100 gb"),
     _kind("tempUsage", "producers wait when the temporary store reaches the limit", temp_limit="50 gb"),
     _kind(
         r"memoryUsage(?:/@limit)?",
         "producers wait when messages take this memory",
-        reason="without a limit, messages can fill the heap; activemq_memory_limit sets the limit",
+        reason=_NEEDS_MEMORY_LIMIT,
     ),
     _kind(r"storeUsage/@(?:total|percentLimit)", reason="a broker raises only a limit in percent again (C012)"),
     _kind(

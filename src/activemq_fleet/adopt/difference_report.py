@@ -89,7 +89,9 @@ def _additions_as_text(additions: Sequence[AdditionGroup], number: int) -> Itera
         yield ""
         yield f"{counted(len(others), 'other addition')}, with no known effect on clients:"
     for addition in others:
-        yield from (f"    {path.removeprefix('beans/')}" for path in addition.hosts)
+        for path, hosts in addition.hosts.items():
+            where = "" if len(hosts) == number else f" ({', '.join(hosts)})"
+            yield f"    {path.removeprefix('beans/')}{where}"
         yield f"        undo: {_undo_text(addition.advice)}"
     if any(addition.advice.variables for addition in additions):
         yield ""
@@ -100,7 +102,8 @@ def _undo_text(advice: AdditionAdvice) -> str:
     """Return the variables that undo an addition as YAML, or the reason why none does."""
     if not advice.variables:
         return f"not possible: {advice.reason}"
-    return "; ".join(f"{PREFIX}{name}: {_flow_yaml(value)}" for name, value in advice.variables.items())
+    settings = "; ".join(f"{PREFIX}{name}: {_flow_yaml(value)}" for name, value in advice.variables.items())
+    return f"{settings}  # {advice.reason}" if advice.reason else settings
 
 
 def _flow_yaml(value: Any) -> str:

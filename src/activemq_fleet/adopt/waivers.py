@@ -125,7 +125,9 @@ def _waive(proposal: Proposal, errors: Iterable[Finding]) -> None:
         if set(where) < set(proposal.variables):
             waiver["hosts"] = sorted(where)
         waivers.append(waiver)
-        text = f"{rule}: {next(iter(where.values()))}; waived in the inventory, so that it renders"
-        proposal.note(where, text, is_urgent=True)
+        for message in dict.fromkeys(where.values()):
+            named = [host for host, reported in where.items() if reported == message]
+            text = f"{rule}: {message}; waived in the inventory, so that it renders"
+            proposal.note(named, text, is_urgent=True)
     for variables in proposal.variables.values():
         variables["waivers"] = waivers
