@@ -135,7 +135,27 @@ def test_what_a_version_says_of_itself_holds_no_secret(tmp_path: Path) -> None:
             "<authenticationUser username='u' password='********'/>",
         ),
         ("maximumConnections=1000", "maximumConnections=1000"),
+        ("# It may read its password, and kill it.", "# It may read its password, and kill it."),
+        ("# password=hunter2", "# password=********"),
+        ("# password, hunter2", "# password, ********"),
+        ("# password,and", "# password,********"),
+        ('["--password", "and"]', '["--password", "********"]'),
+        ("<!-- password: and more -->", "<!-- password: ******** more -->"),
     ],
 )
 def test_only_what_is_called_a_password_is_blotted_out(line: str, shown: str) -> None:
     assert hide_passwords(line) == shown
+
+
+def test_no_comment_of_a_rendered_file_is_masked() -> None:
+    golden = Path(__file__).resolve().parents[1] / "golden" / "examples"
+    comments = [
+        line
+        for path in sorted(golden.rglob("hosts/**/*"))
+        if path.is_file()
+        for line in path.read_text("utf-8").splitlines()
+        if line.lstrip().startswith(("#", "<!--"))
+    ]
+
+    assert len(comments) > 100
+    assert [line for line in comments if hide_passwords(line) != line] == []

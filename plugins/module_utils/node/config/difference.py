@@ -16,9 +16,11 @@ from .configuration_archive import File
 from .versions import Version
 
 _SECRET_VALUE = re.compile(
-    r"""((?:passw(?:or)?d|secret|passphrase)[\w.-]*["']?\s*(?:value\s*)?[=:,]\s*["']?)(?![$@]\S*[}@])[^\s"'&<>]+""",
+    r"""((?:passw(?:or)?d|secret|passphrase)[\w.-]*["']?\s*(?:value\s*)?(?:[=:]|,(?!\s+(?:and|or|but|so|which|because)\s))\s*["']?)"""
+    r"""(?![$@]\S*[}@])[^\s"'&<>]+""",
     re.IGNORECASE,
 )
+"""A comma before a conjunction is one of a sentence, such as "it may read its password, and stop it"."""
 _HIDDEN = "********"
 
 
