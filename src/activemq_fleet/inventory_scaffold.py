@@ -350,6 +350,11 @@ def _account_lines(named: _NamedHosts) -> Iterator[str]:
         "  - name: app\n"
         "    groups: [apps]\n"
         f"    password: {_secret('app')}\n"
+        "  # The web console and Jolokia accept only accounts of the group admins. To log in there, activate this\n"
+        "  # account, and give the group rights in activemq_acl, such as read: [apps, admins]:\n"
+        "  # - name: admin\n"
+        "  #   groups: [admins]\n"
+        f"  #   password: {_secret('admin')}\n"
         "\n# What the groups of accounts may do. Accounts of links and agents get the rights that they need.\n"
         "activemq_acl:\n"
         + "".join(

@@ -191,3 +191,32 @@ def test_directory_that_holds_a_file_is_not_touched(tmp_path: Path, capsys: pyte
     assert main(["init", "a", "--release", "6.3.1", "-o", str(tmp_path)]) == 2
     assert "contains notes, which init would replace" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]
+
+
+@pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
+@pytest.mark.parametrize("names", [NAMES["default"], NAMES["single"]], ids=["pairs", "one"])
+def test_account_of_the_console_is_a_comment_that_works_when_activated(
+    names: list[str], release: str, tmp_path: Path
+) -> None:
+    directory = made(tmp_path, *names, release=release)
+    path = directory / "group_vars/all.yml"
+    text = path.read_text()
+    before = {finding.to_line() for finding in check_fleet(load_fleet(directory), schema_of=None)}
+    assert [user.name for user in load_fleet(directory).brokers[0].settings.users] == ["app"]
+    assert b"admin" not in b"".join(accounts_of_console(directory))
+
+    text = re.sub(r"(?m)^  # (- name: admin|  groups: \[admins\]|  password: )", r"  \1", text)
+    path.write_text(re.sub(r"(read|write|admin): apps", r"\1: [apps, admins]", text))
+
+    fleet = load_fleet(directory)
+    assert [(user.name, user.groups) for user in fleet.brokers[0].settings.users][1:] == [("admin", ("admins",))]
+    assert {finding.to_line() for finding in check_fleet(fleet, schema_of=None)} <= before
+    assert any(b"admin" in content for content in accounts_of_console(directory))
+
+
+def accounts_of_console(directory: Path) -> list[bytes]:
+    """Return the lines with accounts of the web console of all brokers, without comments."""
+    files = render_fleet(load_fleet(directory))
+    contents = [files[path] for path in files if path.endswith(("/jetty-realm.properties", "/conf/users.properties"))]
+    assert contents
+    return [line for content in contents for line in content.splitlines() if not line.startswith(b"#")]
