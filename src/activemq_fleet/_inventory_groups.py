@@ -5,6 +5,7 @@ The variables by which a name is read are read from the files, before templates 
 
 from __future__ import annotations
 
+import re
 from collections import ChainMap, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from ansible.parsing.vault import EncryptedString
 from ansible.utils.vars import load_extra_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
-from activemq_fleet.errors import InputError
+from activemq_fleet._ansible_internals import Origin
+from activemq_fleet.errors import InputError, SettingsError
 from activemq_fleet.grouping import inventory_groups
 from activemq_fleet.naming import PATTERN_VARIABLE, PREFIX, Identity, Naming, UnclearNameError
 
@@ -58,7 +60,11 @@ def group_brokers(inventory: Any, loader: Any, sources: Sequence[str], options: 
     pattern = {**everyone, **stated}.get(PATTERN_VARIABLE)
     identities, unclear, nearly = [], [], []
     for host in inventory.hosts.values():
-        naming = Naming.of_host(host.name, variables.of_host(host), str(pattern) if pattern else None)
+        of_host = variables.of_host(host)
+        try:
+            naming = Naming.of_host(host.name, of_host, str(pattern) if pattern else None)
+        except SettingsError as error:
+            raise _with_origin(error, of_host) from None
         try:
             identity = naming.identify(host.name)
         except UnclearNameError as error:
@@ -75,6 +81,15 @@ def group_brokers(inventory: Any, loader: Any, sources: Sequence[str], options: 
     for identity in identities:
         inventory.set_variable(identity.name, "activemq_identity", identity.to_dict())
     return GroupedBrokers(tuple(identities), tuple(unclear), tuple(nearly))
+
+
+def _with_origin(error: SettingsError, variables: Mapping[str, object]) -> SettingsError:
+    """Return an error about a variable of a host that ends with the file and line of the variable, if known."""
+    value = next((variables[name] for name in re.findall(r"\w+", str(error)) if name in variables), None)
+    origin = Origin.get_tag(value)
+    if origin is None or not origin.path:
+        return error
+    return SettingsError(f"{error} ({origin.path}:{origin.line_num})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,9 +31,12 @@ _VARIABLE = re.compile(r"\w+")
 _WORD = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 _PLAIN = frozenset(PREFIX + part for part in STATED_PARTS)
 _OriginReader = Callable[[Mapping[Any, Any], Mapping[Any, Any], Iterable[str]], dict[str, tuple[str, int]]]
-# What Ansible prints about keys for which there is a finding T038.
+# What Ansible prints about keys and names for which there is a finding T038.
+_CONNECTION = ("ansible_host", "ansible_port", "ansible_connection")
 _CONSEQUENCES = frozenset({"T001", "T002", "T003", "T037"})
-_SKIPPED = re.compile(r"Skipping (?:unexpected )?key \(|Skipping '.*' as this is not a valid group definition")
+_SKIPPED = re.compile(
+    r"Found both group and host|Skipping (?:unexpected )?key \(|Skipping '.*' as this is not a valid group definition"
+)
 _NO_TEMPLATE = "is a template: write the text itself, since hosts are put into groups before templates are evaluated"
 
 
@@ -55,7 +58,8 @@ class InventoryData:
     ``warnings`` are Ansible's own, one line each. ``findings`` are those about the files of the inventory, and about
     variables without the prefix that have almost the name of a variable of the fleet.
     ``directories`` holds by host the directory of the inventory source
-    that has the host. ``positions`` is empty unless it was requested.
+    that has the host, and ``machines`` how Ansible connects to it, if
+    ``ansible_host`` is set. ``positions`` is empty unless it was requested.
     """
 
     hosts: dict[str, dict[str, object]]
@@ -63,6 +67,7 @@ class InventoryData:
     warnings: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     directories: dict[str, str] = dataclasses.field(default_factory=dict)
+    machines: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     positions: dict[str, dict[str, Position]] = dataclasses.field(default_factory=dict)
 
 
@@ -151,7 +156,7 @@ def fleet_of(data: InventoryData) -> Fleet:
     """
     from activemq_fleet.settings.broker import WaiverSettings
     from activemq_fleet.topology.build import build_fleet, waive
-    from activemq_fleet.topology.name_problems import unread_host_findings
+    from activemq_fleet.topology.name_problems import shared_machine_findings, unread_host_findings
 
     try:
         fleet = build_fleet(data.hosts, data.groups)
@@ -159,7 +164,8 @@ def fleet_of(data: InventoryData) -> Fleet:
         causes = [structure_line(finding) for finding in data.findings if finding.blocks and finding.file]
         raise type(error)(*causes, *error.lines, hosts_by_line=error.hosts_by_line) from None
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
-    about_data = waive((*data.findings, *unread_host_findings(fleet.unread)), waivers)
+    about_hosts = (*unread_host_findings(fleet.unread), *shared_machine_findings(fleet.brokers, data.machines))
+    about_data = waive((*data.findings, *about_hosts), waivers)
     # A key at a wrong level removes hosts and variables: what is missing then is reported after its correction.
     left_out = _CONSEQUENCES if any(finding.blocks for finding in about_data) else frozenset[str]()
     every = (finding for finding in (*fleet.findings, *about_data) if finding.rule not in left_out)
@@ -383,14 +389,17 @@ def _read_hosts(
     brokers = frozenset(groups.get(BROKERS, ()))
     values_by_host: dict[str, dict[str, object]] = {}
     directories: dict[str, str] = {}
+    machines: dict[str, tuple[str, ...]] = {}
     positions: dict[str, dict[str, Position]] = {}
     findings: list[Finding] = []
     wrong: dict[str, list[str]] = {}
     for host, variables in hosts:
         directories[host] = str(variables.get("inventory_dir") or ".")
+        if isinstance(variables.get("ansible_host"), str):
+            machines[host] = tuple(str(variables.get(name)) for name in _CONNECTION)
         misspelt = _misspelt_variables(variables)
         if reader is not None:
-            positions[host] = reader.positions_of(host, variables, misspelt)
+            positions[host] = reader.positions_of(host, variables, [*misspelt, "ansible_host"])
         try:
             _check_naming_variables(host, variables, misspelt)
             values_by_host[host] = _values(host, variables, templates.switch_to_host(variables), brokers)
@@ -398,7 +407,14 @@ def _read_hosts(
             wrong[host] = [problem.removeprefix(f"{host}: ") for problem in error.problems]
         findings += _misspelt_findings(host, misspelt)
     _refuse(wrong)
-    return InventoryData(values_by_host, groups, directories=directories, positions=positions, findings=tuple(findings))
+    return InventoryData(
+        values_by_host,
+        groups,
+        directories=directories,
+        machines=machines,
+        positions=positions,
+        findings=tuple(findings),
+    )
 
 
 def _check_naming_variables(host: str, variables: Mapping[Any, Any], misspelt: Mapping[str, str]) -> None:

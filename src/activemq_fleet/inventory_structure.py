@@ -49,6 +49,7 @@ def structure_findings(layout: InventoryLayout) -> list[Finding]:
     """Return the findings T038, T039 and T041 about the files of an inventory, those of a file in order of lines."""
     files = [file for file in layout.files if not _misnamed_directory(os.path.basename(os.path.dirname(file)))]
     findings = [finding for file in files for finding in inventory_file_findings(file, layout)]
+    findings += _groups_named_as_hosts(layout)
     findings += _variables_listed_as_hosts(layout, {finding.line for finding in findings})
     return [*findings, *_variables_file_findings(layout), *_role_group_findings(layout)]
 
@@ -162,9 +163,12 @@ class _FileScan:
 
     def findings(self, root: yaml.MappingNode) -> Iterator[Finding]:
         """Yield the findings about the file, in no order."""
-        yield from self._repeated_keys(root, ())
+        yield from self.repeated_keys(root, ())
         for key, value in _pairs(root):
-            if not _is_group(key.value, value):
+            if key.value in SECTIONS:
+                text = f"`{key.value}:` is written where groups are listed, so that Ansible reads it as a group"
+                yield self._finding(key, text, f"write `{key.value}:` below a group, such as all")
+            elif not _is_group(key.value, value):
                 yield self._finding(
                     key,
                     f"{key.value} is written where groups are listed, so that Ansible ignores it",
@@ -193,7 +197,8 @@ class _FileScan:
             line=_line(node),
         )
 
-    def _repeated_keys(self, node: yaml.Node, path: tuple[str, ...]) -> Iterator[Finding]:
+    def repeated_keys(self, node: yaml.Node, path: tuple[str, ...]) -> Iterator[Finding]:
+        """Yield the errors about keys that a mapping has twice; ``path`` are the keys around it."""
         lines: dict[str, int] = {}
         for key, value in _pairs(node):
             if key.value in lines:
@@ -202,15 +207,22 @@ class _FileScan:
                 yield self._finding(
                     key,
                     f"the key {key.value}{inside} is also in line {lines[key.value]}, and the second value wins",
-                    f"remove one of them, or rename it if it is another {'host' if path[-1:] == ('hosts',) else 'key'}",
+                    "rename one of them, or remove it" if path[-1:] == ("hosts",) else "remove one of them",
                 )
             lines.setdefault(key.value, _line(key))
-            yield from self._repeated_keys(value, (*path, key.value))
+            yield from self.repeated_keys(value, (*path, key.value))
 
     def _group(self, name: yaml.ScalarNode, node: yaml.Node, hosts: set[str]) -> Iterator[Finding]:
         """Yield the findings about a group; ``hosts`` are those of the groups around it."""
         sections = {key.value: value for key, value in _pairs(node) if key.value in SECTIONS}
         hosts = hosts | {key.value for key, _ in _pairs(sections.get("hosts"))}
+        for section, value in sections.items():
+            if isinstance(value, yaml.SequenceNode):
+                yield self._finding(
+                    value,
+                    f"`{section}:` of group {name.value} is a list, but must be a mapping",
+                    "write `NAME:` in place of `- NAME` for each entry",
+                )
         if keys := _fleet_keys(node):
             yield self._variables_of_group_itself(name, node, keys)
         for key, value in _pairs(node):
@@ -228,6 +240,10 @@ class _FileScan:
             yield self._finding(key, message, "did you mean hosts?")
             return
         for child, value in children:
+            if child.value in SECTIONS:
+                text = f"`{child.value}:` is listed as a group below `children:` of group {name.value}"
+                yield self._finding(child, text, f"indent `{child.value}:` below the name of its group")
+                continue
             if not _is_group(child.value, value):
                 yield self._finding(
                     child,
@@ -298,7 +314,13 @@ class _FileScan:
             return
         text = f"{name} is indented as a variable of {owner}"
         if name in SECTIONS and (isinstance(value, yaml.MappingNode) or _is_empty(value)):
-            yield self._finding(variable, text, f"indent `{name}:` as a section of its group")
+            is_of_host = owner.startswith("host ")
+            fix = (
+                "write variables directly below their host"
+                if is_of_host
+                else f"indent `{name}:` as a section of its group"
+            )
+            yield self._finding(variable, text, fix)
         elif not _IDENTIFIER.fullmatch(name):
             yield self._finding(
                 variable,
@@ -323,6 +345,23 @@ class _FileScan:
                 f"{group.value} is listed as a group below `children:`, and the group has no hosts",
                 f"if {group.value} is a host such as {likeness}, move it below `hosts:`",
                 "warning",
+            )
+
+
+def _groups_named_as_hosts(layout: InventoryLayout) -> Iterator[Finding]:
+    """Yield the warning T038 for groups with hosts that have the name of a host."""
+    for group in sorted(layout.hosts & layout.groups.keys()):
+        if layout.groups[group]:
+            file, line = _first_line_of(group, layout.files)
+            yield Finding(
+                rule="T038",
+                severity="warning",
+                host="",
+                message=f"the group {group} has the name of a host",
+                fix="rename the group",
+                why="group_vars and patterns of hosts that name it mean both, and a typing error is probable",
+                file=file,
+                line=line,
             )
 
 
@@ -367,9 +406,12 @@ def _ignored_entries(directory: str, kind: str, layout: InventoryLayout) -> Iter
         stem, extension = os.path.splitext(entry)
         name = stem if extension in _EXTENSIONS else entry
         path = os.path.join(directory, entry)
-        if _OTHER_FILES.search(entry) or {name, entry} & known[kind]:
+        if _OTHER_FILES.search(entry):
             continue
-        similar = similar_name(name, known[kind], certain=True)
+        if {name, entry} & known[kind]:
+            yield from _repeated_variables(path, layout)
+            continue
+        similar = _similar_entry(name, known[kind])
         has_variables = _first_file_with_variables(path) is not None
         text = f"the inventory has no {what} {name}, so that Ansible ignores this file of variables"
         if stem in known[kind] and has_variables:
@@ -383,6 +425,21 @@ def _ignored_entries(directory: str, kind: str, layout: InventoryLayout) -> Iter
             yield _variables_file_finding(path, text, f"did you mean {similar}{extension}?")
         elif has_variables:
             yield _variables_file_finding(path, text, f"rename the file to an existing {what}, or remove it")
+
+
+def _similar_entry(name: str, known: Iterable[str]) -> str | None:
+    """Return the group or host whose name a file almost has, with or without a domain; None without one."""
+    label = name.partition(".")[0]
+    of_label = [candidate for candidate in sorted(known) if candidate.partition(".")[0] == label]
+    return of_label[0] if len(of_label) == 1 else similar_name(name, known, certain=True)
+
+
+def _repeated_variables(path: str, layout: InventoryLayout) -> Iterator[Finding]:
+    """Yield the error T038 for keys that a file of variables, or a file below a directory of them, has twice."""
+    for file in sorted(Path(path).rglob("*")) if os.path.isdir(path) else [Path(path)]:
+        root = _compose(str(file)) if file.is_file() and file.suffix in _EXTENSIONS else None
+        if root is not None:
+            yield from _FileScan(_path_from_here(str(file)), layout).repeated_keys(root, ())
 
 
 def _variables_file_finding(path: str, message: str, fix: str) -> Finding:

@@ -82,7 +82,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "T038 error",
         "hosts.yml:17",
         "the key kiel1 of hosts is also in line 5, and the second value wins",
-        "remove one of them",
+        "rename one of them, or remove it",
     ),
     "host in two groups of a file with two values": (
         {"hosts.yml": f"{HOSTS}    other:\n      hosts:\n        kiel1:\n          activemq_pair: bonn\n"},
@@ -225,6 +225,52 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "the group activemq_agent has no meaning for activemq.fleet, but its name resembles activemq_agents",
         "rename the group to activemq_agents",
     ),
+    "variables of a host below vars": (
+        changed(KIEL2, "        kiel2:\n          vars:\n            activemq_pair: kiel\n"),
+        "T038 error",
+        "hosts.yml:9",
+        "vars is indented as a variable of host kiel2",
+        "write variables directly below their host",
+    ),
+    "variable twice in group_vars": (
+        {"group_vars/orders.yml": "activemq_heap: 1g\nactivemq_port_offset: 0\nactivemq_heap: 2g\n"},
+        "T038 error",
+        "group_vars/orders.yml:3",
+        "the key activemq_heap is also in line 1, and the second value wins",
+        "remove one of them",
+    ),
+    "file of a host with a domain": (
+        {"host_vars/kiel1.example.com.yml": "activemq_heap: 1g\n"},
+        "T039 warning",
+        "host_vars/kiel1.example.com.yml:1",
+        "the inventory has no host kiel1.example.com",
+        "did you mean kiel1.yml?",
+    ),
+    "group with the name of a host": (
+        changed("    orders:\n", "    kiel1:\n"),
+        "T038 warning",
+        "hosts.yml:3",
+        "the group kiel1 has the name of a host",
+        "rename the group",
+    ),
+    "node in the wrong pair": (
+        changed("kiel2:\n          activemq_pair: kiel", "kiel2:\n          activemq_pair: bonn"),
+        "T003 error",
+        "hosts.yml:9",
+        "by activemq_pair, the host is node b of pair bonn, but bonn2 is the same node",
+        "set activemq_pair to kiel, which lacks this node",
+    ),
+    "machine of another host": (
+        {
+            "hosts.yml": HOSTS.replace("kiel1:\n", "kiel1:\n          ansible_host: 10.0.0.1\n").replace(
+                "kiel2:\n", "kiel2:\n          ansible_host: 10.0.0.1\n"
+            )
+        },
+        "T009 error",
+        "hosts.yml:10",
+        "ansible_host is 10.0.0.1, as on kiel1, and activemq_instance is the same",
+        "correct ansible_host of one of the hosts",
+    ),
     "misspelt pair": (
         changed("kiel2:\n          activemq_pair: kiel", "kiel2:\n          activemq_pair: keil"),
         "T002 error",
@@ -339,6 +385,31 @@ UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
         "hosts.yml:7",
         "activemq_noed is not a variable of activemq.fleet: did you mean activemq_node?",
     ),
+    "list of hosts": (
+        {"hosts.yml": "all:\n  children:\n    orders:\n      hosts:\n        - kiel1\n"},
+        "hosts.yml:5",
+        "`hosts:` of group orders is a list, but must be a mapping: write `NAME:` in place of `- NAME`",
+    ),
+    "list of variables": (
+        changed("          activemq_pair: kiel\n          activemq_node: a", "          - activemq_pair: kiel"),
+        "hosts.yml:5",
+        "the host kiel1 has a value, but the variables of a host are a mapping",
+    ),
+    "hosts without a group": (
+        {"hosts.yml": "hosts:\n  kiel1:\n    activemq_pair: kiel\n    activemq_node: a\n"},
+        "hosts.yml:1",
+        "`hosts:` is written where groups are listed, so that Ansible reads it as a group: write `hosts:` below",
+    ),
+    "hosts below children without a group": (
+        changed("    orders:\n      hosts:\n", "    hosts:\n      orders:\n"),
+        "hosts.yml:3",
+        "`hosts:` is listed as a group below `children:` of group all",
+    ),
+    "node that is no text": (
+        changed("activemq_node: b", "activemq_node: 2"),
+        "hosts.yml:10",
+        "activemq_node must be text (quote numbers), not '2'",
+    ),
     "misspelt children": (
         changed("  children:", "  chidren:"),
         "hosts.yml:2",
@@ -423,6 +494,11 @@ def test_mistake_in_ini_file_has_place(text: str, place: str, message: str, chec
         {"hosts.yml": f"{HOSTS}activemq_agents:\n  hosts:\nlab: {{}}\n"},
         {"hosts.yml": f"{HOSTS}    copies:\n      hosts:\n        kiel1:\n        kiel2:\n"},
         {"hosts.yml": f"{HOSTS}      vars:\n        defaults: {{heap: 1g}}\n"},
+        {
+            "hosts.yml": HOSTS.replace(
+                "1:\n", "1:\n          ansible_host: 127.0.0.1\n          ansible_port: 2201\n"
+            ).replace("ansible_port: 2201", "ansible_port: 2202", 1)
+        },
         {"group_vars/orders.yml": "activemq_heap: 1g\n", "group_vars/activemq_brokers.yml": "activemq_heap: 2g\n"},
         {"host_vars/kiel1.yml": "activemq_heap: 1g\n", "host_vars/kiel2/main.yml": "activemq_heap: 1g\n"},
     ],

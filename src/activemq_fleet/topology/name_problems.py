@@ -64,6 +64,28 @@ def unread_host_findings(names: Iterable[str]) -> Iterator[Finding]:
         )
 
 
+def shared_machine_findings(brokers: Iterable[Broker], machines: Mapping[str, tuple[str, ...]]) -> Iterator[Finding]:
+    """Yield the error T009 for two brokers with the same directories on one machine, as ``ansible_host`` defines it.
+
+    ``machines`` are the connections of hosts; a template in one may have another value on each host.
+    """
+    owners: dict[tuple[str, ...], Broker] = {}
+    for broker in brokers:
+        machine = machines.get(broker.host, ())
+        if not machine or broker.settings.service == "none" or any("{{" in part for part in machine):
+            continue
+        owner = owners.setdefault((*machine, broker.settings.base, broker.settings.instance), broker)
+        if owner is not broker and owner.address != broker.address:  # T006 and T009 report equal addresses
+            yield error(
+                "T009",
+                broker.host,
+                f"ansible_host is {machine[0]}, as on {owner.host}, and activemq_instance is the same",
+                "correct ansible_host of one of the hosts, or set a different activemq_instance for each broker of the "
+                "machine",
+                why="both brokers would use the same service unit and directories",
+            )
+
+
 def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
     """Yield the error T003 for brokers that are the same node of the same pair."""
     seen: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -73,12 +95,38 @@ def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
         for host in hosts[1:]:
             part = _stated_part(brokers, pair, host)
             named = f"by activemq_{part}, the host" if part else "the host"
+            half = _half_pair(brokers, pair, node, host)
             fix = (
-                f"correct activemq_{part} of this host or of {hosts[0]}, or remove one of the hosts"
+                f"set activemq_pair to {half}, which lacks this node, or correct activemq_{part} of {hosts[0]}"
+                if half and part == "pair"
+                else f"correct activemq_{part} of this host or of {hosts[0]}, or remove one of the hosts"
                 if part
                 else "rename one of the hosts, remove it from the inventory, or change activemq_naming_pattern"
             )
             yield error("T003", host, f"{named} is node {node} of pair {pair}, but {hosts[0]} is the same node", fix)
+
+
+def half_pairs_of_surplus_nodes(brokers: Sequence[Broker]) -> set[str]:
+    """Return the pairs of a single node whose other node is stated, by ``activemq_pair``, in another pair."""
+    seen: set[tuple[str, str]] = set()
+    halves = set()
+    for broker in brokers:
+        key = broker.pair, broker.identity.node
+        if key in seen and _stated_part(brokers, broker.pair, broker.host) == "pair":
+            halves.add(_half_pair(brokers, *key, broker.host))
+        seen.add(key)
+    return {half for half in halves if half}
+
+
+def _half_pair(brokers: Sequence[Broker], pair: str, node: str, host: str) -> str:
+    """Return the only pair of the host's group that has a single node and lacks this one; "" without one."""
+    group = next(broker.group for broker in brokers if broker.host == host)
+    nodes: dict[str, set[str]] = defaultdict(set)
+    for broker in brokers:
+        if broker.group == group and broker.pair != pair and broker.profile.has_peer:
+            nodes[broker.pair].add(broker.identity.node)
+    halves = [name for name, marks in nodes.items() if len(marks) == 1 and node not in marks]
+    return halves[0] if len(halves) == 1 else ""
 
 
 def _stated_part(brokers: Sequence[Broker], pair: str, host: str) -> str:

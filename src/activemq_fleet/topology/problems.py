@@ -151,7 +151,9 @@ def topology_findings(
     paired = {broker.host for nodes in by_pair.values() if len(nodes) > 1 for broker in nodes}
     known = paired | {agent.host for agent in agents} | {balancer.host for balancer in balancers}
     unpaired = [name for name in names if name not in known]
-    yield from findings_within_pairs(_without_consequences(by_pair, unclear), unpaired)
+    explained = name_problems.half_pairs_of_surplus_nodes(brokers)
+    complete = {pair: nodes for pair, nodes in by_pair.items() if pair not in explained}
+    yield from findings_within_pairs(_without_consequences(complete, unclear), unpaired)
     yield from findings_within_groups(by_group)
     yield from network_findings(network)
     yield from shared_account_findings(agents)
