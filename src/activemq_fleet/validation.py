@@ -7,11 +7,10 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lxml import etree
 
-from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import InputError, SettingsError
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.lint import (
@@ -42,6 +41,9 @@ from activemq_fleet.site_refusals import missing_files_of, refusals_of
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.topology.build import waive
 from activemq_fleet.topology.inventory_rules import INPUT_RULE, InventoryRule, inventory_rules
+
+if TYPE_CHECKING:
+    from activemq_fleet.deployment import BrokerFacts
 
 _Node = TypeVar("_Node")
 _Made = TypeVar("_Made")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.engine import applicable_rules, findings_of
 from activemq_fleet.node.state.evidence import MachineFacts
+
+if TYPE_CHECKING:
+    from activemq_fleet.deployment import BrokerFacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,9 +203,7 @@ class Release:
         elements and for the attributes of those that a fleet uses; raises KeyError when no
         release has the element, or when its attributes are not in the data.
         """
-        since = load_schema_spans()
-        span = since.elements[element] if attribute is None else since.attributes[element][attribute]
-        return span.includes(parse_version(self.data_release))
+        return _has_in_schema(element, attribute, self.data_release)
 
     def attribute_for(self, element: str, key: str) -> str | None:
         """Return the XML attribute of an element for a key in snake case: ``queuePrefetch`` for ``queue_prefetch``;
@@ -299,6 +297,13 @@ def _spellings(element: str) -> dict[str, list[str]]:
     for name in sorted(load_schema_spans().attributes.get(element, ()), key=lambda name: name in MISSPELT_ATTRIBUTES):
         spellings_by_name.setdefault(MISSPELT_ATTRIBUTES.get(name, name).lower(), []).append(name)
     return spellings_by_name
+
+
+@lru_cache(maxsize=1 << 14)
+def _has_in_schema(element: str, attribute: str | None, data_release: str) -> bool:
+    since = load_schema_spans()
+    span = since.elements[element] if attribute is None else since.attributes[element][attribute]
+    return span.includes(parse_version(data_release))
 
 
 @lru_cache(maxsize=1 << 14)
