@@ -26,7 +26,7 @@ def listener_uri(connector: Element) -> Uri:
     return Uri.read(known) if known is not None else Uri("", "")
 
 
-@rule("C001", "warning", each="transportConnector", releases="5.4.0")
+@rule("C001", "warning", each="transportConnector", releases="5.4.0", needs="@rebalanceClusterClients")
 def rebalance_without_update(connector: Element) -> Iterator[Problem]:
     """A connector sets rebalanceClusterClients without updateClusterClients.
 
@@ -54,7 +54,7 @@ def rebalance_without_update(connector: Element) -> Iterator[Problem]:
         yield connector.problem(message, "rebalanceClusterClients")
 
 
-@rule("C002", "warning", each="transportConnector", releases="5.4.0")
+@rule("C002", "warning", each="transportConnector", releases="5.4.0", needs="@updateClusterClients")
 def clients_told_unreachable_names(connector: Element) -> Iterator[Problem]:
     """A connector with updateClusterClients publishes an address to which other machines cannot connect.
 
@@ -94,7 +94,7 @@ def clients_told_unreachable_names(connector: Element) -> Iterator[Problem]:
         yield connector.problem(message, "updateClusterClients", severity="info")
 
 
-@rule("C003", "info", each="transportConnector", releases="5.4.0")
+@rule("C003", "info", each="transportConnector", releases="5.4.0", needs="@updateClusterClients")
 def dead_brokers_stay_with_clients(connector: Element) -> Iterator[Problem]:
     """A connector sets updateClusterClients without updateClusterClientsOnRemove.
 

@@ -10,7 +10,7 @@ from activemq_fleet.lint.engine import rule
 _DEFAULT_TOPICS = "VirtualTopic.>"
 
 
-@rule("C017", "warning", each="kahaDB")
+@rule("C017", "warning", each="kahaDB", needs="@enableJournalDiskSyncs @journalDiskSyncStrategy")
 def journal_not_on_disk(store: Element) -> Iterator[Problem]:
     """A kahaDB acknowledges messages before they are on disk.
 

@@ -130,7 +130,7 @@ def _file_length(store: Element | None) -> int | None:
     return store.size("journalMaxFileLength")
 
 
-@rule("C008", "warning", each="broker")
+@rule("C008", "warning", each="broker", needs="@sendFailIfNoSpace @sendFailIfNoSpaceAfterTimeout")
 def refuses_instead_of_waiting(broker: Element) -> Iterator[Problem]:
     """A broker sets sendFailIfNoSpace although MQTT clients publish to it or bridges connect to it.
 
@@ -232,7 +232,7 @@ def _limits_of_destinations(broker: Element) -> dict[tuple[str, str], int]:
     return limits
 
 
-@rule("C016", "warning", each="broker", releases="5.4.0")
+@rule("C016", "warning", each="broker", releases="5.4.0", needs="@gcInactiveDestinations")
 def inactive_destinations_never_removed(broker: Element) -> Iterator[Problem]:
     """A destination policy sets gcInactiveDestinations, but <broker> has no schedulePeriodForDestinationPurge.
 
@@ -313,7 +313,7 @@ def _mb(number: int) -> str:
     return f"{number / _MEGABYTE:g} MB"
 
 
-@rule("C014", "info", each="policyMap")
+@rule("C014", "info", each="policyMap", needs="@producerFlowControl")
 def nothing_slows_producers(policies: Element) -> Iterator[Problem]:
     """A destination policy sets producerFlowControl="false" without a memory limit or a cursor.
 

@@ -113,7 +113,7 @@ def _is_relative(directory: str) -> bool:
     return bool(directory) and not absolute and "target" not in directory.split("/")  # L028 reports target
 
 
-@rule("C043", "warning", each="policyMap")
+@rule("C043", "warning", each="policyMap", needs="@producerFlowControl")
 def messages_pile_up_in_the_heap(policies: Element) -> Iterator[Problem]:
     """A destination policy switches flow control off and keeps all pending messages in memory.
 

@@ -330,9 +330,13 @@ class Document:
         elements = {element for name in names for element in self._by_attribute.get(name, ())}
         return sorted(elements, key=_INDEX)
 
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self._by_name).union(f"@{name}" for name in self._by_attribute)
+
     def has_any(self, names: Iterable[str]) -> bool:
-        """Return whether the file has an XML element with one of the names."""
-        return not self._by_name.keys().isdisjoint(names)
+        """Return whether the file has an XML element with one of the names, or an attribute (``@name``)."""
+        return not self._names.isdisjoint(names)
 
     def all(self, *names: str) -> list[Element]:
         """Return all XML elements of the file with one of the names, grouped by name, in the order of the file."""

@@ -86,10 +86,20 @@ class Rule:
     refuses: bool = False
     elements: tuple[str, ...] = ()
     """The names of the elements that ``check`` is about; empty where it takes the whole document."""
+    needs: tuple[str, ...] = ()
+    """Names of elements, and of attributes with an @ before them; ``check`` reports nothing about a file without any of
+    them. Empty where it can report something about each file.
+    """
 
     def applies_to(self, release: Release) -> bool:
         """Return whether the lint rule is meant for a release of ActiveMQ."""
         return release.within(self.releases)
+
+    def concerns(self, document: Document) -> bool:
+        """Return whether a file has the elements and attributes that the lint rule is about."""
+        return (not self.elements or document.has_any(self.elements)) and (
+            not self.needs or document.has_any(self.needs)
+        )
 
     @cached_property
     def text(self) -> str:
@@ -161,6 +171,7 @@ def rule(
     severity: Severity,
     *,
     each: str = "",
+    needs: str = "",
     scope: Scope = "file",
     releases: str = ALWAYS,
     refuses: bool = False,
@@ -168,7 +179,8 @@ def rule(
     """Return a decorator that registers a function as a lint rule with an id and a severity.
 
     A file rule takes a Document; with ``each``, names of elements with spaces between them, it takes one such Element
-    of the document at a time. A release, fleet or host rule takes the ReleaseView, FleetView or HostView.
+    of the document at a time. ``needs`` are names of elements and of attributes (``@name``): the rule does not run for
+    a file without any of them. A release, fleet or host rule takes the ReleaseView, FleetView or HostView.
     """
 
     def register(check: Check) -> Check:
@@ -182,7 +194,8 @@ def rule(
         if name in _RULES:
             msg = f"two rules are called {name}"
             raise ValueError(msg)
-        _RULES[name] = Rule(name, severity, scope, check_elements if each else check, releases, refuses, elements)
+        checked = check_elements if each else check
+        _RULES[name] = Rule(name, severity, scope, checked, releases, refuses, elements, tuple(needs.split()))
         return check
 
     return register

@@ -200,7 +200,7 @@ def document_findings(document: Document, file: str, selection: Selection) -> It
     """Yield the findings of the lint rules about an activemq.xml, rule by rule; at most 100 of each rule."""
     host = document.broker.host if document.broker else ""
     for rule in applicable_rules("file", document.release, selection):
-        if rule.elements and not document.has_any(rule.elements):
+        if not rule.concerns(document):
             continue
         problems = list(islice(rule.check(document), _MOST + 1))
         if len(problems) > _MOST:

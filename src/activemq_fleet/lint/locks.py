@@ -122,7 +122,7 @@ def keep_alive_that_misses_a_new_lock_owner(document: Document) -> Iterator[Prob
         )
 
 
-@rule("L007", "error")
+@rule("L007", "error", needs="@useLock @useDatabaseLock")
 def lock_switched_off(document: Document) -> Iterator[Problem]:
     """The lock of a shared store is disabled.
 
@@ -159,7 +159,7 @@ def lock_switched_off(document: Document) -> Iterator[Problem]:
                 yield store.problem(f'with {name}="false", a second broker can use the database at the same time', name)
 
 
-@rule("L008", "warning", each="shared-file-locker", releases="5.7.0")
+@rule("L008", "warning", each="shared-file-locker", releases="5.7.0", needs="@failIfLocked")
 def slave_that_does_not_wait(locker: Element) -> Iterator[Problem]:
     """A file locker is set to fail instead of waiting for the lock.
 
@@ -244,7 +244,7 @@ def store_that_does_not_last(document: Document) -> Iterator[Problem]:
         yield node.problem(text, attribute)
 
 
-@rule("L033", "warning", each="kahaDB", releases="5.9.0")
+@rule("L033", "warning", each="kahaDB", releases="5.9.0", needs="@checksumJournalFiles")
 def journal_without_checksums(store: Element) -> Iterator[Problem]:
     """A kahaDB writes its journal without checksums.
 

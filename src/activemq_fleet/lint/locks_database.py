@@ -22,6 +22,7 @@ from activemq_fleet.lint.locks_signs import (
 from activemq_fleet.node.protocols import protocol_of
 
 _LEASE = "lease-database-locker"
+_DATABASES = " ".join(("jdbcPersistenceAdapter", *sorted(DATABASE_LOCKERS)))
 _JDBC_KEEP_ALIVE = 30_000  # ms, JDBCPersistenceAdapter of every release
 _DEFAULT_LEASE = 10_000  # ms, AbstractLocker
 _FIXED_LEASE = 5000  # ms: what 5.7.0 sets the lease back to
@@ -32,7 +33,7 @@ _FAILS_OVER = re.compile(
 )
 
 
-@rule("L009", "error", releases="5.7.0")
+@rule("L009", "error", releases="5.7.0", needs="lease-database-locker")
 def lease_that_runs_out(document: Document) -> Iterator[Problem]:
     """A lease expires before its master renews it.
 
@@ -100,7 +101,7 @@ def _renewal_interval(store: Element) -> int | None:
     return _JDBC_KEEP_ALIVE if store.name == "jdbcPersistenceAdapter" else 0
 
 
-@rule("L012", "warning", releases="5.7.0")
+@rule("L012", "warning", releases="5.7.0", needs=_DATABASES)
 def lock_held_by_a_transaction(document: Document) -> Iterator[Problem]:
     """A JDBC store uses the default lock: a database transaction that stays open.
 
@@ -143,7 +144,13 @@ def lock_held_by_a_transaction(document: Document) -> Iterator[Problem]:
             )
 
 
-@rule("L013", "error", releases="5.7.0", refuses=True)
+@rule(
+    "L013",
+    "error",
+    releases="5.7.0",
+    refuses=True,
+    needs="database-locker lease-database-locker transact-database-locker",
+)
 def lease_without_a_database(document: Document) -> Iterator[Problem]:
     """A kahaDB has a database locker without a database.
 
@@ -185,7 +192,7 @@ def lease_without_a_database(document: Document) -> Iterator[Problem]:
             )
 
 
-@rule("L014", "warning", releases="5.7.0")
+@rule("L014", "warning", releases="5.7.0", needs=_DATABASES)
 def serves_without_its_database(document: Document) -> Iterator[Problem]:
     """A JDBC store has no ioExceptionHandler that stops the broker when the database fails.
 
@@ -232,7 +239,7 @@ def serves_without_its_database(document: Document) -> Iterator[Problem]:
             yield handler.node.problem(text, severity="info", edits=edits)
 
 
-@rule("L031", "warning", releases="5.6.0")
+@rule("L031", "warning", releases="5.6.0", needs=_DATABASES)
 def passes_over_a_full_database(document: Document) -> Iterator[Problem]:
     """MQTT clients get acknowledgements for messages that a full database rejected.
 
@@ -281,7 +288,7 @@ def passes_over_a_full_database(document: Document) -> Iterator[Problem]:
             )
 
 
-@rule("L015", "warning", releases="5.15.13")
+@rule("L015", "warning", releases="5.15.13", needs=_DATABASES)
 def keep_alive_that_only_logs(document: Document) -> Iterator[Problem]:
     """A database lock's failed keep-alive is only logged and does not stop the broker.
 

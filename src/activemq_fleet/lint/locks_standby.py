@@ -13,7 +13,7 @@ _SLOW = 30_000  # ms
 _VARIABLE = re.compile(r"\$\{[^}]*\}")
 
 
-@rule("L018", "warning", releases="5.4.0")
+@rule("L018", "warning", releases="5.4.0", needs="@schedulerSupport")
 def schedule_on_one_node(document: Document) -> Iterator[Problem]:
     """Delayed messages are in a local directory of the node although its store is shared.
 
@@ -57,7 +57,7 @@ def _root(directory: str) -> tuple[str, ...]:
     return tuple(part for part in directory.removeprefix("file:").split("/") if part)[:2]
 
 
-@rule("L019", "warning")
+@rule("L019", "warning", needs="@persistent")
 def store_that_is_ignored(document: Document) -> Iterator[Problem]:
     """persistent="false" makes the broker ignore a store that two nodes share.
 
@@ -85,7 +85,7 @@ def store_that_is_ignored(document: Document) -> Iterator[Problem]:
             yield broker.problem(message, "persistent")
 
 
-@rule("L020", "error")
+@rule("L020", "error", needs="@deleteAllMessagesOnStartup")
 def store_emptied_at_start(document: Document) -> Iterator[Problem]:
     """A broker with a persistent store sets deleteAllMessagesOnStartup.
 
@@ -126,7 +126,7 @@ def _begins_empty(broker: Element) -> bool:
     return (slave and pure) or bool(broker.all("memoryPersistenceAdapter"))
 
 
-@rule("L021", "warning", releases="5.9.0")
+@rule("L021", "warning", releases="5.9.0", needs="@restartAllowed @systemExitOnShutdown")
 def demoted_master_stays_down(document: Document) -> Iterator[Problem]:
     """A master does not start again after it lost its lock.
 
@@ -156,7 +156,7 @@ def demoted_master_stays_down(document: Document) -> Iterator[Problem]:
                 yield broker.problem(text, name, severity="info" if supervised else None)
 
 
-@rule("L022", "info")
+@rule("L022", "info", needs="@lockAcquireSleepInterval @databaseLockedWaitDelay")
 def slow_take_over(document: Document) -> Iterator[Problem]:
     """A slave tries to acquire the lock only every 30 s or less often.
 
@@ -226,7 +226,7 @@ def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
                 )
 
 
-@rule("L041", "warning", releases="5.8.0 !5.19.6 6.0.0 !6.2.5")
+@rule("L041", "warning", releases="5.8.0 !5.19.6 6.0.0 !6.2.5", needs="@startAsync @start")
 def console_of_a_slave_shows_an_error(document: Document) -> Iterator[Problem]:
     """With startAsync="true" or start="false", the web console of a slave answers with an error page.
 
@@ -279,7 +279,7 @@ def _has_console(document: Document) -> bool:
     return any("jetty" in resource for resource in imports) or any(".jetty." in name for name in classes)
 
 
-@rule("L024", "warning", each="kahaDB")
+@rule("L024", "warning", each="kahaDB", needs="@ignoreMissingJournalfiles")
 def losses_that_go_unnoticed(store: Element) -> Iterator[Problem]:
     """A kahaDB drops messages of missing or damaged journal files without an error.
 

@@ -112,7 +112,7 @@ def multicast_link_of_a_broker_not_announced(document: Document) -> Iterator[Pro
         )
 
 
-@rule("M004", "warning", each="transportConnector")
+@rule("M004", "warning", each="transportConnector", needs="@discoveryUri")
 def multicast_announces_a_loopback_address(connector: Element) -> Iterator[Problem]:
     """A connector announced by multicast is bound to a loopback address.
 

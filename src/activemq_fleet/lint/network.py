@@ -147,7 +147,7 @@ def remote_consumers_as_good_as_local(broker: Element) -> Iterator[Problem]:
         )
 
 
-@rule("N028", "error", each="networkConnector", releases="5.6.0")
+@rule("N028", "error", each="networkConnector", releases="5.6.0", needs="@staticBridge")
 def static_bridge_without_destinations(link: Element) -> Iterator[Problem]:
     """A networkConnector sets staticBridge="true" without staticallyIncludedDestinations.
 
@@ -173,7 +173,7 @@ def static_bridge_without_destinations(link: Element) -> Iterator[Problem]:
         )
 
 
-@rule("N030", "error", each="networkConnector", refuses=True)
+@rule("N030", "error", each="networkConnector", refuses=True, needs="@prefetchSize")
 def prefetch_size_below_one(link: Element) -> Iterator[Problem]:
     """A networkConnector sets a prefetchSize of 0 or less.
 
@@ -201,7 +201,7 @@ def prefetch_size_below_one(link: Element) -> Iterator[Problem]:
         yield link.problem(f"prefetchSize is {size}: {what}", "prefetchSize")
 
 
-@rule("N032", "warning", each="networkConnector", releases="5.14.0 !5.19.7 6.0.0 !6.2.6")
+@rule("N032", "warning", each="networkConnector", releases="5.14.0 !5.19.7 6.0.0 !6.2.6", needs="@syncDurableSubs")
 def durable_subscriptions_disclosed(link: Element) -> Iterator[Problem]:
     """A link sets syncDurableSubs="true" on a release that discloses durable subscriptions (CVE-2026-49270).
 
@@ -225,7 +225,7 @@ def durable_subscriptions_disclosed(link: Element) -> Iterator[Problem]:
         yield link.problem(message, "syncDurableSubs")
 
 
-@rule("N033", "info", each="networkConnector")
+@rule("N033", "info", each="networkConnector", needs="@dynamicOnly")
 def dynamic_only_is_false(link: Element) -> Iterator[Problem]:
     """dynamicOnly="false" is set: a bridge restores durable subscriptions of consumers that no longer exist.
 

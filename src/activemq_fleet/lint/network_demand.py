@@ -35,7 +35,7 @@ def destinations(link: Element, where: str) -> list[Element]:
     return [] if holder is None else holder.children("queue", "topic")
 
 
-@rule("N023", "info", each="networkConnector")
+@rule("N023", "info", each="networkConnector", needs="@decreaseNetworkConsumerPriority")
 def remote_consumers_counted_as_one(link: Element) -> Iterator[Problem]:
     """decreaseNetworkConsumerPriority="false" is without effect: conduitSubscriptions counts remote consumers as one.
 
@@ -63,7 +63,7 @@ def remote_consumers_counted_as_one(link: Element) -> Iterator[Problem]:
         yield link.problem(message, "decreaseNetworkConsumerPriority")
 
 
-@rule("N024", "warning", each="networkConnector")
+@rule("N024", "warning", each="networkConnector", needs="@conduitSubscriptions")
 def topics_forwarded_twice(link: Element) -> Iterator[Problem]:
     """A link that carries topics sets conduitSubscriptions="false".
 
@@ -234,7 +234,7 @@ def exclusion_of_what_is_listed(document: Document) -> Iterator[Problem]:
                 break
 
 
-@rule("N031", "warning", each="broker", releases="5.13.0")
+@rule("N031", "warning", each="broker", releases="5.13.0", needs="@useVirtualDestSubs")
 def virtual_demand_on_one_side(broker: Element) -> Iterator[Problem]:
     """useVirtualDestSubs is set on the broker or on its link, but not on both.
 

@@ -143,7 +143,7 @@ def replay_taken_for_a_duplicate(document: Document) -> Iterator[Problem]:
             yield entry.problem(message, "enableAudit" if entry.has("enableAudit") else "queue")
 
 
-@rule("N021", "info", releases="5.6.0")
+@rule("N021", "info", releases="5.6.0", needs="@replayWhenNoConsumers")
 def replay_at_once(document: Document) -> Iterator[Problem]:
     """A destination policy sets replayWhenNoConsumers without a replayDelay.
 
@@ -264,7 +264,7 @@ def selectors_beyond_the_bridge(document: Document) -> Iterator[Problem]:
                 )
 
 
-@rule("N034", "error", releases="5.6.0")
+@rule("N034", "error", releases="5.6.0", needs="@auditNetworkProducers")
 def audit_of_what_comes_back(document: Document) -> Iterator[Problem]:
     """A connector sets auditNetworkProducers although a policy sets replayWhenNoConsumers.
 

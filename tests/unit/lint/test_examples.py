@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from activemq_fleet.lint import Rule, file_findings, rules
+from activemq_fleet.lint.document import Document
 from activemq_fleet.lint.engine import Example
-from activemq_fleet.lint.files import SCHEMA_RULE
+from activemq_fleet.lint.files import SCHEMA_RULE, readable_document
 from activemq_fleet.lint.selection import Selection
 from activemq_fleet.releases import Release
+from activemq_fleet.schema import UnreadableError
 from tests.rule_examples import complete
 
 # The schema's own rule needs the release's XSD: tests/integration/test_refusals.py shows it.
@@ -45,6 +49,25 @@ def test_the_example_that_fires_does(one: Rule, example: Example) -> None:
 @pytest.mark.parametrize(("one", "example"), cases("silent"))
 def test_the_example_that_is_silent_is(one: Rule, example: Example) -> None:
     assert one.id not in found(example)
+
+
+@pytest.mark.parametrize("rule", [rule for rule in FILE_RULES if rule.needs], ids=lambda rule: rule.id)
+def test_rule_reports_nothing_without_what_it_needs(rule: Rule, example_documents: list[Document]) -> None:
+    others = [document for document in example_documents if not document.has_any(rule.needs)]
+    assert others
+    assert [problem for document in others for problem in rule.check(document)] == []
+
+
+@pytest.fixture(scope="module")
+def example_documents() -> list[Document]:
+    """The documents of all examples of file rules that are XML."""
+    examples = [example for rule in FILE_RULES for example in (*rule.fires, *rule.silent)]
+    documents = []
+    for example in examples:
+        release = Release.of(example.release)
+        with suppress(UnreadableError):
+            documents.append(Document(readable_document(complete(example.text, release)), release))
+    return documents
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "5.18.3", "6.3.1"])
