@@ -42,7 +42,7 @@ class Element:
     file, each once.
     """
 
-    __slots__ = ("_children", "_element", "_index", "attributes", "document", "name", "namespace", "parent")
+    __slots__ = ("_element", "_index", "attributes", "document", "name", "namespace", "parent")
 
     def __init__(self, element: etree._Element, document: Document, parent: Element | None, index: int) -> None:
         self._element = element
@@ -54,9 +54,6 @@ class Element:
         if document.has_stray:
             self.attributes = {name: value.replace(STRAY, "&") for name, value in self.attributes.items()}
         self._index = index
-        self._children: list[Element] = []
-        if parent is not None:
-            parent._children.append(self)
 
     def __repr__(self) -> str:
         return f"<{self.name}> of line {self.position()[0]}"
@@ -131,11 +128,15 @@ class Element:
         """Return the element's child elements with one of the names; without names, all child elements."""
         return [child for child in self._children if not names or child.name in names]
 
+    @property
+    def _children(self) -> list[Element]:
+        return self.document.children_by_index[self._index]
+
     def all(self, *names: str) -> list[Element]:
         """Return the element's descendants with one of the names; without names, all descendants."""
         last = self
-        while last._children:
-            last = last._children[-1]
+        while children := last._children:
+            last = children[-1]
         if not names:
             return self.document.nodes[self._index + 1 : last._index + 1]
         elements: list[Element] = []
@@ -272,13 +273,26 @@ class Document:
         self.has_stray = STRAY.encode() in source.content
         self.tree = source.tree
         elements: dict[etree._Element | None, Element] = {}
+        self.children_by_index: list[list[Element]] = []
+        """The child elements of each XML element, by its index in ``nodes``."""
         for index, element in enumerate(source.tree.iter(etree.Element)):
-            elements[element] = Element(element, self, elements.get(element.getparent()), index)
+            parent = elements.get(element.getparent())
+            elements[element] = Element(element, self, parent, index)
+            self.children_by_index.append([])
+            if parent is not None:
+                self.children_by_index[parent._index].append(elements[element])
         self.nodes = list(elements.values())
         """Every XML element of the file, in its order."""
         self._other_documents: dict[str, Document | None] = {}
         self.readings: dict[Callable[[Document], Iterable[Any]], tuple[Any, ...]] = {}
         """What functions read from the file, by function; see ``once_per_document``."""
+
+    def forget_elements(self) -> None:
+        """Forget the elements and all that was read from them; afterwards nothing can be read from the document.
+
+        Elements and document refer to each other. Without this, Python's garbage collector has to search for both.
+        """
+        self.__dict__.clear()
 
     def other_document(self, name: str) -> Document | None:
         """Return an XML file next to activemq.xml, such as ``jetty.xml``, parsed; None if it is absent or not XML."""

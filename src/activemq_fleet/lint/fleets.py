@@ -172,4 +172,6 @@ def document_findings_of(broker: Broker, source: XmlDocument, selection: Selecti
         document = Document(source, broker.release, broker, other_files=next_to_it)
     except UnreadableError:
         return ()
-    return tuple(document_findings(document, ACTIVEMQ_XML, selection))
+    findings = tuple(document_findings(document, ACTIVEMQ_XML, selection))
+    document.forget_elements()
+    return findings
