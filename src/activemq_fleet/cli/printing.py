@@ -61,6 +61,7 @@ def given_options(names: Iterable[str] = (), *, without: Iterable[str] = ()) -> 
 
     ``names`` are the parameters to repeat (default: all) and ``without`` those to leave out. An option whose value
     comes from the environment or from a configuration file applies to the suggested command, too, and is not repeated.
+    Neither are options such as ``--no-color`` that change only what a command prints on a terminal.
     """
     context = click.get_current_context(silent=True)
     if context is None:
@@ -69,7 +70,7 @@ def given_options(names: Iterable[str] = (), *, without: Iterable[str] = ()) -> 
     return [
         word
         for parameter in context.command.params
-        if isinstance(parameter, click.Option) and parameter.name and parameter.name not in excluded
+        if isinstance(parameter, click.Option) and parameter.name in context.params and parameter.name not in excluded
         if parameter.name in chosen or not chosen
         if context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
         for word in _words_of(parameter, context.params[parameter.name])

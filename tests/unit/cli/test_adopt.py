@@ -178,7 +178,7 @@ class TestWhatItWrites:
         values.write_text("NAME=value\n")
         options = ["--release", "broker1=5.18.3", "--address", "broker1=10.0.0.1", "--shared-store", "p"]
         options += ["--properties", str(values), "--format", "json"]
-        assert run(f"broker1={hand}", *options, "--node", "z", "-o", tmp_path / "an inventory") == 2
+        assert run(f"broker1={hand}", *options, "--no-color", "--node", "z", "-o", tmp_path / "an inventory") == 2
 
         words = shlex.split(capsys.readouterr().err.rpartition(", run: activemq-fleet ")[2])
         assert words[:2] == ["adopt", f"broker1={hand}"]
