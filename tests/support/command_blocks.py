@@ -222,7 +222,9 @@ def _matches_at(printed: Sequence[str], place: int, part: Sequence[str]) -> bool
 
 
 def _line_pattern(line: str) -> re.Pattern[str]:
-    return re.compile(" ".join(_word_pattern(word) for word in line.split()))
+    pattern = " ".join(_word_pattern(word) for word in line.split())
+    # The number of warnings can also be 1.
+    return re.compile(pattern.replace(f"{_MASKS['N']} warnings", f"{_MASKS['N']} warnings?"))
 
 
 def _word_pattern(word: str) -> str:
