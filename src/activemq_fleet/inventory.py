@@ -70,6 +70,14 @@ class InventoryData:
     machines: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     positions: dict[str, dict[str, Position]] = dataclasses.field(default_factory=dict)
 
+    def describe_findings(self) -> tuple[str, ...]:
+        """Return the findings as lines of text, each once, with the hosts or places that it is about."""
+        subjects_by_text: dict[str, list[str]] = {}
+        for finding in self.findings:
+            text = f"{finding.rule}: {finding.message}: {finding.fix}"
+            subjects_by_text.setdefault(text, []).append(finding.host or f"{finding.file}:{finding.line}")
+        return tuple(hosts_by_problem_line(subjects_by_text))
+
 
 def read_inventory(
     sources: Sequence[str],

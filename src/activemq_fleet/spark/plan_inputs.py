@@ -16,7 +16,6 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from activemq_fleet import InputError
-from activemq_fleet.errors import hosts_by_problem_line
 from activemq_fleet.planning.records import HOST_KEYS, ROLE_GROUPS, listed_hosts, variables_to_json
 from activemq_fleet.spark.paths import local_path, uri_of
 
@@ -138,9 +137,5 @@ def hosts_of_inventory(spark: SparkSession, data: InventoryData) -> HostRecords:
         (host, variables_to_json(variables), roles.get(host, []), positions.get(host, 0))
         for host, variables in data.hosts.items()
     ]
-    hosts_by_text: dict[str, list[str]] = {}
-    for finding in data.findings:
-        text = f"{finding.rule}: {finding.message}: {finding.fix}"
-        hosts_by_text.setdefault(text, []).append(finding.host or f"{finding.file}:{finding.line}")
-    warnings = (*data.warnings, *hosts_by_problem_line(hosts_by_text))
+    warnings = (*data.warnings, *data.describe_findings())
     return HostRecords(_frame_of_rows(spark, rows), "given", warnings)
