@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from activemq_fleet.artifacts import distribution_for, jars_for, schema_for
+from activemq_fleet.artifacts import distribution_for, jar_directory_for, schema_for
 from activemq_fleet.errors import FleetError
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.releases import Release
@@ -66,14 +66,14 @@ def fetch(text: str) -> str:
     began = time.monotonic()
     kind = "distribution" if distribution_for(release, progress=_tell) else "jars"
     if kind == "jars":
-        jars_for(release, progress=_tell)
+        jar_directory_for(release, progress=_tell)
     schema_for(release, progress=_tell)
     return f"==> ActiveMQ {release}: {kind} and schema in the cache ({time.monotonic() - began:.0f} s)"
 
 
 def fetch_jars(text: str) -> None:
     """Have the jars of one release in the cache, whether or not its distribution is there."""
-    jars_for(Release.of(text), progress=_tell)
+    jar_directory_for(Release.of(text), progress=_tell)
 
 
 def _tell(line: str) -> None:

@@ -14,10 +14,10 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.activemq.fleet.plugins.plugin_utils import collected
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec, read_documentation
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import node_module
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_host_module
 
-parse_json = node_module("foreign_data").parse_json
-printable = node_module("printable").printable
+parse_json = import_host_module("foreign_data").parse_json
+printable = import_host_module("printable").printable
 
 _ARGUMENTS = argument_spec(read_documentation("collect"))
 _ON_CONTROLLER = ("state", "about")

@@ -20,10 +20,10 @@ from ansible_collections.activemq.fleet.plugins.modules.compile import DOCUMENTA
 from ansible_collections.activemq.fleet.plugins.plugin_utils.compiled_fleet import write_compiled_fleet
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, library, node_module
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, import_host_module, library
 
-File = node_module("config.configuration_archive").File
-pack = node_module("config.configuration_archive").pack
+File = import_host_module("config.configuration_archive").File
+pack = import_host_module("config.configuration_archive").pack
 
 # As in ``decide``, which needs the same: imported once, in the process from which workers are forked.
 with suppress(AnsibleError):

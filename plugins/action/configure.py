@@ -9,11 +9,11 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import node_module
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_host_module
 
-NodeError = node_module("errors").NodeError
-ARGUMENTS = node_module("install.configure").ARGUMENTS
-configure = node_module("install.configure").configure
+NodeError = import_host_module("errors").NodeError
+ARGUMENTS = import_host_module("install.configure").ARGUMENTS
+configure = import_host_module("install.configure").configure
 
 
 class ActionModule(ActionBase):

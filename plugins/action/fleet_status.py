@@ -14,9 +14,9 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.activemq.fleet.plugins.modules.fleet_status import DOCUMENTATION
 from ansible_collections.activemq.fleet.plugins.plugin_utils.documented_options import argument_spec
 from ansible_collections.activemq.fleet.plugins.plugin_utils.fleet_action import FleetAction
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, library, node_module
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import api, import_host_module, library
 
-parse_json = node_module("foreign_data").parse_json
+parse_json = import_host_module("foreign_data").parse_json
 
 _PARTS = ("broker", "agent", "balancer")
 

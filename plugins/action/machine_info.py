@@ -8,10 +8,10 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import node_module
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_host_module
 
-ARGUMENTS = node_module("state.machine").ARGUMENTS
-gather_machine_facts = node_module("state.machine").gather_machine_facts
+ARGUMENTS = import_host_module("state.machine").ARGUMENTS
+gather_machine_facts = import_host_module("state.machine").gather_machine_facts
 
 
 class ActionModule(ActionBase):

@@ -13,10 +13,10 @@ from typing import Any
 from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import node_module
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_host_module
 
-NodeError = node_module("errors").NodeError
-store_copy = node_module("kahadb.store_copy")
+NodeError = import_host_module("errors").NodeError
+store_copy = import_host_module("kahadb.store_copy")
 
 _MODULE = "activemq.fleet.store_copy"
 _SPARE = 64 << 20

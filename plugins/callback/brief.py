@@ -29,10 +29,10 @@ from typing import Any
 
 from ansible import constants
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import node_module
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_host_module
 
-printable = node_module("printable").printable
-split_lines = node_module("text_lines").split_lines
+printable = import_host_module("printable").printable
+split_lines = import_host_module("text_lines").split_lines
 
 _PRINTED_ACTIONS = ("ansible.builtin.debug", "debug", "ansible.builtin.assert", "assert")
 _QUIET = "All assertions passed"

@@ -87,7 +87,7 @@ def _refuse_old_ansible() -> None:
         )
 
 
-def node_module(name: str) -> ModuleType:
+def import_host_module(name: str) -> ModuleType:
     """Import and return a module of the package ``node``: that of the library, or where none is installed, our own.
 
     So no process imports one file under two names, with two sets of classes. Raises LibraryError if the library has

@@ -9,11 +9,11 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.plugin_utils.library import node_module
+from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_host_module
 
-NodeError = node_module("errors").NodeError
-releases_in_archive = node_module("install.jars").releases_in_archive
-releases_in_directory = node_module("install.jars").releases_in_directory
+NodeError = import_host_module("errors").NodeError
+releases_in_archive = import_host_module("install.jars").releases_in_archive
+releases_in_directory = import_host_module("install.jars").releases_in_directory
 
 _CHUNK = 1 << 20
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.fence.old_generations import uncopied_messages
-from activemq_fleet.node.fence.replay import Replay
+from activemq_fleet.node.fence.replay import ReplayConnection
 from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.timeouts import READY
 from scripts.attacks.clients import FILLER_QUEUE, Sender, consume, sending, wait_until
@@ -247,7 +247,9 @@ def _replay(lab: Lab, active: str) -> Counter[str]:
     login = lab.credentials(PAIR)
     named: Counter[str] = Counter()
     for number in store.kept_generations():
-        with Replay(lab.addresses(active, "openwire")[0], Login(*astuple(login) if login else ("", ""))) as connection:
+        with ReplayConnection(
+            lab.addresses(active, "openwire")[0], Login(*astuple(login) if login else ("", ""))
+        ) as connection:
             sent = connection.send(uncopied_messages(store, number))
         named.update(message.destination for message in uncopied_messages(store, number))
         store.note_replay(number, sent)

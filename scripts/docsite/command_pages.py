@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import click
 
-from activemq_fleet.cli.main import group
+from activemq_fleet.cli.main import fleet_cli
 
 
 def command_line_page() -> str:
     """Return the page of all commands and subcommands of ``activemq-fleet``."""
-    context = click.Context(group, info_name="activemq-fleet")
-    return "".join(["# Command line\n\n", _help(group), "\n", *_sections(group, context)])
+    context = click.Context(fleet_cli, info_name="activemq-fleet")
+    return "".join(["# Command line\n\n", _help(fleet_cli), "\n", *_sections(fleet_cli, context)])
 
 
 def _sections(commands: click.Group, parent: click.Context) -> Iterator[str]:

@@ -46,7 +46,10 @@ class InventoryVariables:
         return stated | {"hostvars": self.hostvars}
 
     def problems_by_host(self) -> dict[str, list[str]]:
-        """Return for each host with such variables one line for each variable that is not the inventory's to set."""
+        """Return, by host, an error line for each variable of the collection that a fact or a task set.
+
+        Only the inventory may set these variables. Hosts without such variables are omitted.
+        """
         problems = {host: list(self._problems(host)) for host in self._inventory.hosts}
         return {host: lines for host, lines in problems.items() if lines}
 

@@ -18,7 +18,7 @@ LARGEST_BARRIER = 512
 """The most bytes of a barrier's payload: an agent's event id has 260 at most."""
 
 
-def level_of(agent: str) -> str:
+def topic_level_of(agent: str) -> str:
     """Return an agent's name as an MQTT topic level: all but letters, digits, ``_`` and ``-`` become ``_``.
 
     Some releases swap dots and slashes.
@@ -31,10 +31,10 @@ def canary_topic(prefix: str, agent: str) -> str:
 
     An empty prefix gives ``__canary__/AGENT``.
     """
-    return f"{prefix}/{CANARY}/{level_of(agent)}" if prefix else f"{CANARY}/{level_of(agent)}"
+    return f"{prefix}/{CANARY}/{topic_level_of(agent)}" if prefix else f"{CANARY}/{topic_level_of(agent)}"
 
 
-def concrete_topic(topic_filter: str, agent: str) -> str | None:
+def canary_topic_matching(topic_filter: str, agent: str) -> str | None:
     """Return a canary topic that an MQTT filter with wildcards matches (``a/#``: ``a/__canary__/AGENT``), or None.
 
     ActiveMQ writes a durable subscription to the store of each topic that the filter matches. Without such a topic, the
@@ -56,7 +56,7 @@ def barrier_topic(prefix: str, agent: str) -> str:
     """Return ``PREFIX/__barrier__/AGENT``, the MQTT topic of barriers: messages that mark that all earlier events were
     sent.
     """
-    return f"{prefix}/{BARRIER}/{level_of(agent)}"
+    return f"{prefix}/{BARRIER}/{topic_level_of(agent)}"
 
 
 def is_barrier(topic: str) -> bool:
@@ -70,7 +70,7 @@ def is_barrier_of(topic: str, agent: str) -> bool:
 
     True also for the older form of the topic, which names no agent.
     """
-    return topic.endswith((f"/{BARRIER}", f"/{BARRIER}/{level_of(agent)}"))
+    return topic.endswith((f"/{BARRIER}", f"/{BARRIER}/{topic_level_of(agent)}"))
 
 
 def prefix_of(topic: str) -> str:

@@ -74,7 +74,7 @@ class LinksDownError(LabError):
     """An error for network links of a lab that are down; each of ``lines`` names one link."""
 
 
-def text_required(value: object) -> str:
+def text_required_message(value: object) -> str:
     """Return the end of an error about a value that is not text: what it must be, and how to write it."""
     if isinstance(value, Mapping | list | tuple):
         return f"must be text, not a {'mapping' if isinstance(value, Mapping) else 'list'}"
@@ -91,5 +91,5 @@ def shorten_list(names: Sequence[str], number: int | None = None, *, most: int =
 
 
 def hosts_by_problem_line(hosts_by_problem: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-    """Return by line ``HOSTS: PROBLEM``, which names a few hosts of a problem, all hosts of that problem."""
+    """Return a dict from lines ``HOSTS: PROBLEM``, each with a few hosts of a problem, to all hosts of that problem."""
     return {f"{shorten_list(hosts)}: {problem}": hosts for problem, hosts in hosts_by_problem.items()}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, get_args
 
-from activemq_fleet.errors import InputError, SettingsError, text_required
+from activemq_fleet.errors import InputError, SettingsError, text_required_message
 
 DEFAULT_PATTERN = r"^(?P<group>[^.]+)-mq(?P<number>[0-9]+)-(?P<node>[ab])(?:\.|$)"
 DEFAULT_MASTER_NODE = "a"
@@ -319,7 +319,7 @@ def _check_stated_part(host: str, variable: str, value: object, pattern: str) ->
     """Return the plain text of a variable that states a part. Raises SettingsError for anything else."""
     if not isinstance(value, str):
         shown = "" if isinstance(value, Mapping | list) else f", not {str(value)[:60]!r}"
-        raise SettingsError(f"{host}: {variable} {text_required(value)}{shown}")
+        raise SettingsError(f"{host}: {variable} {text_required_message(value)}{shown}")
     if not re.fullmatch(pattern, value):
         allowed = "letters and digits" if pattern == NODE_MARK else "letters, digits, - and _"
         raise SettingsError(

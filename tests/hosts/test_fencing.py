@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.artifacts import jars_for
+from activemq_fleet.artifacts import jar_directory_for
 from activemq_fleet.node.fence import shared_store
 from activemq_fleet.node.fence.old_generations import uncopied_messages
 from activemq_fleet.node.fence.shared_store import SharedStore
@@ -122,7 +122,7 @@ def test_an_upgrade_and_the_way_back_under_load_lose_nothing(controller: Control
     wait_for_pair(controller.rack.machines)
     with controller.streaming(600) as found:
         for release in ("5.18.3", RELEASE):
-            said = {"activemq_release": release, "activemq_archive": str(jars_for(Release.of(release)))}
+            said = {"activemq_release": release, "activemq_archive": str(jar_directory_for(Release.of(release)))}
             ended(controller.play("upgrade", *FENCED, "--extra-vars", json.dumps(said)))
             wait_for_pair(controller.rack.machines)
     assert found["missing"] == [], look(controller.rack.machines[0])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.artifacts import jars_for
+from activemq_fleet.artifacts import jar_directory_for
 from activemq_fleet.releases import Release
 from tests.hosts.brokers import SHARE, STORE, wait_for_pair, wait_until
 from tests.hosts.machines import Machine, Rack
@@ -29,7 +29,7 @@ def controller(rack: Rack, repository: Path) -> Controller:
 
 
 def words(**variables: object) -> tuple[str, ...]:
-    archive = str(jars_for(Release.of(RELEASE)))
+    archive = str(jar_directory_for(Release.of(RELEASE)))
     return "--extra-vars", json.dumps({"activemq_release": RELEASE, "activemq_archive": archive, **variables})
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.artifacts import jars_for, postgresql_driver
+from activemq_fleet.artifacts import jar_directory_for, postgresql_driver
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.database import find_program
 from activemq_fleet.releases import Release
@@ -88,7 +88,7 @@ def test_an_upgrade_and_the_way_back_lose_nothing(controller: Controller) -> Non
     wait_for_pair(controller.rack.machines)
     with controller.streaming(900) as found:
         for release in (OLDER, RELEASE):
-            wanted = {"activemq_release": release, "activemq_archive": str(jars_for(Release.of(release)))}
+            wanted = {"activemq_release": release, "activemq_archive": str(jar_directory_for(Release.of(release)))}
             ended(controller.play("upgrade", "--extra-vars", json.dumps(wanted)))
             wait_for_pair(controller.rack.machines)
     print(found)

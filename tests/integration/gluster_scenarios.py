@@ -24,7 +24,7 @@ from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.readiness import is_port_taken
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.fence.old_generations import uncopied_messages
-from activemq_fleet.node.fence.replay import Replay
+from activemq_fleet.node.fence.replay import ReplayConnection
 from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.watchdog.watchdog import Watchdog, _options
 from activemq_fleet.render.service import paths
@@ -270,7 +270,7 @@ def _count(scenario: Scenario, senders: Any, is_taken_over: bool) -> dict[str, A
         poll(lambda: _old_generations(store) <= set(store.kept_generations()), _NAMED, 0.5)
         for number in store.kept_generations():
             login = Login(*astuple(credentials) if credentials else ("", ""))
-            with Replay(lab.addresses(sound, "openwire")[0], login) as connection:
+            with ReplayConnection(lab.addresses(sound, "openwire")[0], login) as connection:
                 named += connection.send(uncopied_messages(store, number))
     stomp = lab.addresses(sound, "stomp")[0]
     lost = {one.queue: len(consume(stomp, one.queue, credentials, one.accepted)) for one in senders}

@@ -22,8 +22,8 @@ import structlog
 from activemq_agent import publishing
 from activemq_agent.config import Config
 from activemq_agent.config_values import Endpoint, Password
-from activemq_agent.connecting import Policy
-from activemq_agent.connection_events import Gone
+from activemq_agent.connecting import ConnectionPolicy
+from activemq_agent.connection_events import ConnectionEnded
 from activemq_agent.publishing import Publisher
 from activemq_agent.store import Store
 from activemq_agent.subscribing import Subscriber
@@ -53,7 +53,7 @@ class Agent:
         directory: Path,
         topics: tuple[str, ...] = (),
         who: Credentials | None = None,
-        policy: Policy | None = None,
+        policy: ConnectionPolicy | None = None,
     ) -> None:
         group = lab.fleet.groups[0].name
         who = who or lab.credentials(group)
@@ -65,7 +65,7 @@ class Agent:
             topics=topics,
             client_id=name,
             state_directory=directory / name,
-            policy=policy or Policy(),
+            policy=policy or ConnectionPolicy(),
         )
         # Nothing is handled here: with many kills on a slow machine more is received than a topic's bound.
         limits = replace(self.config.limits, topic_rows=1_000_000)
@@ -143,7 +143,7 @@ def until_received(accepted: list[str], sender: Agent, receiver: Agent) -> None:
         f"{len(sender.publisher._flying)} on the wire, and said of the first that was missing: {told}"
     )
     link = receiver.subscriber.link
-    link.put(Gone(link.conn, "the test connects it anew"))
+    link.put(ConnectionEnded(link.conn, "the test connects it anew"))
     if kept or arrives(accepted, receiver):
         raise LateError(seen)
     raise AssertionError(f"{seen}; a new connection brought no more")
@@ -260,7 +260,7 @@ def test_what_the_broker_denies_alarms_is_kept_and_stops_nothing_else(
     rights = [{"destination": "instance.>", "kind": "topic", "read": "agents", "write": "agents", "admin": "agents"}]
     lab = lab_of(inventory_of(tmp_path, users=[AGENT_USER], acl=rights))
     lab.up()
-    who, brisk = Credentials("agent", "s3cret-agent"), Policy(canary_interval=8, canary_timeout=8)
+    who, brisk = Credentials("agent", "s3cret-agent"), ConnectionPolicy(canary_interval=8, canary_timeout=8)
 
     with Agent("receiver", lab, tmp_path, ("secret/#", "instance/#"), who, brisk) as agent:
         subscriber = agent.subscriber

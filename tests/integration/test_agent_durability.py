@@ -20,7 +20,7 @@ from threading import Timer
 
 import pytest
 
-from activemq_agent.store import Sent, Store
+from activemq_agent.store import SentEvent, Store
 from tests.support.agent_store_process import agent_environment, store_load_command
 
 KILLS = int(os.environ.get("AGENT_KILLS", "20"))
@@ -159,7 +159,7 @@ def test_nothing_that_was_accepted_is_lost_by_kill_9(tmp_path: Path, capsys: pyt
             assert not handled & {message.event_id for message in store.pending("in", 10**6)}
             jseq, seq, promised = jseq + len(records), seq + len(accepted), promised + len(returned)
             kinds += [record["kind"] for record in records]
-            store.queue_acknowledged([Sent(event.seq, 1, 1, "b") for event in outgoing], proved=True).result()
+            store.queue_acknowledged([SentEvent(event.seq, 1, 1, "b") for event in outgoing], proved=True).result()
             last = store.oldest_journal_records(10**6)[-1]
             jseq = json.loads(last.line)["jseq"]
             store.delete_exported_journal(last.position)

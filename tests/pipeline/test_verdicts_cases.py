@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from activemq_fleet.audit import verdict_words as words
-from activemq_fleet.audit.gaps import foreign_claims
+from activemq_fleet.audit.gaps import gaps_of_foreign_journals
 from activemq_fleet.audit.journals import JournalGap
 from activemq_fleet.spark.datasets import Output
 from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
@@ -272,7 +272,7 @@ def judge_hosts(
     return (
         {row["event_id"]: row["verdict"] for row in messages},
         {(row["event_id"], row["subscriber"]): row["verdict"] for row in deliveries},
-        [f"{gap.host}: {gap.what}" for gap in foreign_claims(journals.files, journals.host_of)],
+        [f"{gap.host}: {gap.what}" for gap in gaps_of_foreign_journals(journals.files, journals.host_of)],
     )
 
 

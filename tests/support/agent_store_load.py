@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from threading import Thread
 
-from activemq_agent.store import Sent, Store
+from activemq_agent.store import SentEvent, Store
 
 CALLERS = 4
 
@@ -36,7 +36,7 @@ def send(store: Store) -> None:
         events = store.outgoing(20, after)
         if events:
             after = events[-1].seq
-            wire = [Sent(event.seq, 1, event.seq % 65535, "b") for event in events]
+            wire = [SentEvent(event.seq, 1, event.seq % 65535, "b") for event in events]
             store.queue_sent(wire).result()
             store.queue_acknowledged(wire[::2], proved=True).result()
 
@@ -45,7 +45,7 @@ def handle(store: Store) -> None:
     """As a subscriber does, with ids that no earlier run has used."""
     run = os.getpid()
     for number in itertools.count():
-        receipt = store.received_later("in", b'{"eventId":"%d-%d"}' % (run, number), broker="b", conn=1).result()
+        receipt = store.queue_received("in", b'{"eventId":"%d-%d"}' % (run, number), broker="b", conn=1).result()
         store.begin_attempt(receipt.rx)
         store.record_handled(receipt.rx)
         say(f"handled {receipt.event_id}")

@@ -94,7 +94,7 @@ def audit_logs(logs: dict[str, bytes], pairs: Iterable[tuple[str, ...]] = (), re
     }
     fleet = FleetEvidence(
         frozenset(name for findings in by_group.values() for name in findings.reporting_names),
-        {name: text for findings in by_group.values() for name, text in findings.frame_limits.items()},
+        {name: text for findings in by_group.values() for name, text in findings.frame_refusals.items()},
     )
     recorded = RecordedFindings()
     for findings in by_group.values():

@@ -13,7 +13,7 @@ from activemq_fleet.audit.report_figures import (
     EventFigures,
     IncidentFigures,
     LineFigures,
-    Picture,
+    ReportData,
     ShownBridge,
     ShownHost,
     Silence,
@@ -48,7 +48,7 @@ def make_incident(number: int = 1, kind: str = "takeover", text: str = "a was ki
     return Incident(**known)  # type: ignore[arg-type]
 
 
-def make_picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: float = 90) -> Picture:
+def make_picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: float = 90) -> ReportData:
     times = TimeRange(NOON, time_after(seconds))
     incident_figures, bridges, lines, events = (
         IncidentFigures(),
@@ -69,7 +69,7 @@ def make_picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: f
     events.silences.add(Silence(f"s-{text}", time_after(40), 4.2))
     names = [f"h{number}-{text}" for number in range(hosts)]
     shown = [ShownHost(name, f"p{n // 2}-{text}", (Span(name, "active", NOON, None),)) for n, name in enumerate(names)]
-    return Picture(times, incident_figures, shown, 0, bridges, lines, events)
+    return ReportData(times, incident_figures, shown, 0, bridges, lines, events)
 
 
 def make_result(text: str = "x", **messages: int) -> Result:

@@ -9,7 +9,7 @@ import yaml
 from click.testing import CliRunner
 
 from activemq_fleet.adopt import adopt, read_sources
-from activemq_fleet.cli.adopt import command
+from activemq_fleet.cli.adopt import adopt_command
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import Naming
 from tests.unit.adopt_files import document, write_files
@@ -95,7 +95,7 @@ def test_the_option_reaches_the_files_and_no_password_is_copied(tmp_path: Path) 
     (tmp_path / "env").write_text("APP_PASSWORD=hunter2-hunter2\n")
     output = tmp_path / "inventory"
     asked = [str(files), "--release", "5.18.3", "-o", str(output), "--properties", str(tmp_path / "env")]
-    result = CliRunner().invoke(command, asked)
+    result = CliRunner().invoke(adopt_command, asked)
     assert result.exit_code == 0, result.output
     assert "hunter2" not in result.output
     assert not [path for path in output.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]

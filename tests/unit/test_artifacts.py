@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.artifacts import (
-    RememberedRefusalError,
+    RecentDownloadFailureError,
     cache_directory,
     distribution_for,
     distribution_in,
     fetch_schema,
-    jars_for,
+    jar_directory_for,
     jars_in,
     java,
     java_feature,
@@ -222,9 +222,9 @@ def test_a_file_that_holds_no_schema_of_the_release_is_refused_and_nothing_is_ca
 
 def test_jars_land_whole_and_are_asked_for_by_the_releases_profiles(repository: Path) -> None:
     put(repository / "broker.jar", b"x")
-    directory = jars_for(OLD)
+    directory = jar_directory_for(OLD)
     assert [path.name for path in directory.iterdir()] == ["broker.jar"]
-    assert jars_for(OLD) == directory
+    assert jar_directory_for(OLD) == directory
     (run,) = runs(repository)
     assert "-P core,log4j1" in run
     assert "-Dactivemq.version=5.5.1" in run
@@ -235,7 +235,7 @@ def test_jars_that_come_only_in_part_are_not_kept(repository: Path, monkeypatch:
     put(repository / "broker.jar", b"x")
     monkeypatch.setenv("FAKE_EXIT", "1")
     with pytest.raises(ArtifactError, match=r"^the jars of ActiveMQ 5\.5\.1 are not available: "):
-        jars_for(OLD)
+        jar_directory_for(OLD)
     assert not [*(cache_directory() / "jars").glob("5.5.1*")]
     assert leftovers() == []
 
@@ -243,14 +243,16 @@ def test_jars_that_come_only_in_part_are_not_kept(repository: Path, monkeypatch:
 def test_what_a_killed_process_left_is_swept_away(repository: Path) -> None:
     put(repository / "broker.jar", b"x")
     put(cache_directory() / "jars/.5.5.1.part/old.jar", b"half")
-    assert [path.name for path in jars_for(OLD).iterdir()] == ["broker.jar"]
+    assert [path.name for path in jar_directory_for(OLD).iterdir()] == ["broker.jar"]
 
 
 def test_callers_at_the_same_time_fetch_once(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(repository / "broker.jar", b"x")
     monkeypatch.setenv("FAKE_SLEEP", "0.3")
     lines: list[str] = []
-    threads = [threading.Thread(target=jars_for, args=(OLD,), kwargs={"progress": lines.append}) for _ in range(5)]
+    threads = [
+        threading.Thread(target=jar_directory_for, args=(OLD,), kwargs={"progress": lines.append}) for _ in range(5)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -264,9 +266,9 @@ def test_another_process_waits_too(repository: Path, monkeypatch: pytest.MonkeyP
     put(repository / "broker.jar", b"x")
     monkeypatch.setenv("FAKE_SLEEP", "0.5")
     code = textwrap.dedent("""
-        from activemq_fleet.artifacts import jars_for
+        from activemq_fleet.artifacts import jar_directory_for
         from activemq_fleet.releases import Release
-        print([path.name for path in jars_for(Release.of("5.5.1")).iterdir()])
+        print([path.name for path in jar_directory_for(Release.of("5.5.1")).iterdir()])
     """)
     command = [sys.executable, "-c", code]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
@@ -297,7 +299,7 @@ def test_a_distribution_that_is_not_to_be_had_is_none_unless_it_is_in_the_cache(
 
 
 def test_a_distribution_that_does_not_come_is_asked_for_again_a_day_later(repository: Path) -> None:
-    for refused, asked in ((ArtifactError, 1), (RememberedRefusalError, 1)):
+    for refused, asked in ((ArtifactError, 1), (RecentDownloadFailureError, 1)):
         with pytest.raises(refused, match=r"the distribution of 5\.18\.3 is not available"):
             distribution_for(NEW)
         assert len(runs(repository)) == asked
@@ -362,13 +364,13 @@ def test_missing_jars_name_the_variable_for_a_local_archive(repository: Path, mo
     monkeypatch.setenv("FAKE_EXIT", "1")
     hint = r"add -e activemq_archive=FILE with its apache-activemq-5\.5\.1-bin\.tar\.gz"
     with pytest.raises(ArtifactError, match=hint):
-        jars_for(OLD)
+        jar_directory_for(OLD)
 
 
 def test_a_missing_maven_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ArtifactError, match="Maven was not found: install it"):
-        jars_for(OLD)
+        jar_directory_for(OLD)
 
 
 def test_a_cache_that_cannot_be_written_names_the_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from activemq_fleet.cli.store import command
+from activemq_fleet.cli.store import store_command
 from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.kahadb.openwire_message import event_id, read_message
 
@@ -52,8 +52,8 @@ def test_a_frame_of_another_form_is_refused() -> None:
 
 
 def test_a_store_with_nothing_behind_says_so_and_another_directory_is_refused(tmp_path: Path) -> None:
-    refused = CliRunner().invoke(command, ["behind", str(tmp_path)])
+    refused = CliRunner().invoke(store_command, ["behind", str(tmp_path)])
     assert "is not a fenced store: name the activemq_store_directory of a pair" in str(refused.exception)
     SharedStore(str(tmp_path)).make_directories()
-    shown = CliRunner().invoke(command, ["behind", str(tmp_path)])
+    shown = CliRunner().invoke(store_command, ["behind", str(tmp_path)])
     assert "no message is only in an old generation of the store" in shown.output

@@ -103,7 +103,7 @@ def test_the_lock_has_one_holder_who_keeps_it_though_others_look_at_its_file(
 
 
 def test_a_broker_without_a_guard_cannot_lock_the_store(store: SharedStore, tmp_path: Path) -> None:
-    assert store.bar_unguarded()
+    assert store.bar_unguarded_brokers()
     with pytest.raises(IsADirectoryError):
         (tmp_path / "lock").open("r+")
 
@@ -119,7 +119,7 @@ def test_only_what_nobody_needs_or_can_claim_is_removed(store: SharedStore, tmp_
         assert claimed(store, claim_of(number), {"ends": {}, "open_file": ""})
     (tmp_path / "generations" / f"2-{TOKENS[1]}").mkdir()
     (tmp_path / "generations" / f"4-{TOKENS[1]}").mkdir()
-    store.note_end(1)
+    store.record_broker_dead(1)
     assert list(remove_old_generations(store)) == ["generation 1 is removed: the next generation has all its messages"]
     left = {path.name for path in (tmp_path / "generations").iterdir()}
     assert left == {f"2-{NODES[0]}", f"3-{NODES[0]}", f"4-{TOKENS[1]}"}
@@ -129,7 +129,7 @@ def test_records_of_long_replaced_claims_go_with_their_generations(store: Shared
     for number in range(1, 121):
         assert claimed(store, claim_of(number), {"is_whole": True, "ends": {}, "open_file": ""})
         if number != 5:
-            store.note_end(number)
+            store.record_broker_dead(number)
     for _ in range(2):
         list(remove_old_generations(store))
     assert store.claims() == [5, 6, *range(20, 121)]
@@ -144,10 +144,10 @@ def test_a_lock_that_a_broker_without_a_guard_has_is_left_alone(store: SharedSto
     (tmp_path / "lock").touch()
     with (tmp_path / "lock").open("r+") as broker:
         fcntl.lockf(broker, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        assert not store.bar_unguarded()
+        assert not store.bar_unguarded_brokers()
         assert (tmp_path / "lock").is_file()
-    assert store.bar_unguarded()
-    assert store.bar_unguarded()
+    assert store.bar_unguarded_brokers()
+    assert store.bar_unguarded_brokers()
 
 
 def test_a_claim_whose_answer_was_lost_counts_as_made(store: SharedStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from activemq_fleet.node.fence.store_access import (
     directory_in_force,
     generation_in_force,
     generation_written,
-    two_masters,
+    two_masters_message,
     writers_in_force,
 )
 from activemq_fleet.node.process.proc import open_files
@@ -48,7 +48,9 @@ def test_only_who_has_the_newest_generation_open_can_write_to_the_store_in_force
     accesses: dict[str, StoreAccess], writers: list[str]
 ) -> None:
     assert writers_in_force(accesses) == writers
-    assert two_masters(accesses) == ("a and b can both write to the store in force" if len(writers) == 2 else "")
+    assert two_masters_message(accesses) == (
+        "a and b can both write to the store in force" if len(writers) == 2 else ""
+    )
 
 
 def test_a_process_writes_into_the_generation_whose_files_it_has_open(store: SharedStore) -> None:

@@ -31,7 +31,7 @@ def software(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home.mkdir()
     monkeypatch.setattr(artifacts, "java", lambda _minimum: Path("/usr/lib/jvm/bin/java"))
     monkeypatch.setattr(artifacts, "distribution_for", lambda _release, progress: None)
-    monkeypatch.setattr(artifacts, "jars_for", lambda _release, progress: home)
+    monkeypatch.setattr(artifacts, "jar_directory_for", lambda _release, progress: home)
     return home
 
 
@@ -214,7 +214,7 @@ def test_a_release_that_cannot_be_had_is_refused(layout: LabLayout, monkeypatch:
     def fail(_release: object, progress: object) -> None:
         raise ArtifactError("the jars of 6.3.1 are not available: no network")
 
-    monkeypatch.setattr(artifacts, "jars_for", fail)
+    monkeypatch.setattr(artifacts, "jar_directory_for", fail)
     with pytest.raises(ArtifactError, match="no network"):
         prepare(layout, variables())
 

@@ -13,7 +13,7 @@ import yaml
 from activemq_fleet.artifacts import metrics_exporter_jar
 from activemq_fleet.errors import ArtifactError, SettingsError
 from activemq_fleet.node.state import operation_record
-from activemq_fleet.node.textfile import MetricSample, text_of
+from activemq_fleet.node.textfile import MetricSample, to_prometheus_text
 from activemq_fleet.render import SECRET_FILES, render, render_fleet
 from activemq_fleet.render.monitoring import ALERTS, rules_file
 from activemq_fleet.render.monitoring.dashboards import DASHBOARDS, dashboards
@@ -203,7 +203,7 @@ def test_dashboards_are_json_with_every_panel_inside_the_grid() -> None:
 
 
 def test_a_text_file_escapes_what_a_label_may_hold() -> None:
-    text = text_of([MetricSample("a_total", "counter", "what", 2, {"x": 'q"\\\n'})], {"host": "h"}).decode()
+    text = to_prometheus_text([MetricSample("a_total", "counter", "what", 2, {"x": 'q"\\\n'})], {"host": "h"}).decode()
     assert text == '# HELP a_total what\n# TYPE a_total counter\na_total{host="h",x="q\\"\\\\\\n"} 2\n'
 
 

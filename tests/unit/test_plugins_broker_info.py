@@ -24,7 +24,7 @@ from activemq_fleet.node.config.versions import Layout
 from activemq_fleet.node.log import broker_log
 from activemq_fleet.node.log.broker_run import UNKNOWN
 from activemq_fleet.node.probe import connector_probe as probe
-from activemq_fleet.node.probe.settling import Settling, is_loading_in
+from activemq_fleet.node.probe.settling import ReadinessDetector, is_loading_in
 from activemq_fleet.node.process.proc import Process, find_broker, uptime
 from activemq_fleet.node.state import broker_state as state
 from activemq_fleet.render import render
@@ -585,7 +585,7 @@ def test_broker_is_ready_only_when_its_configuration_is_loaded_crash_loop_late_b
     clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, sleep=lambda _: None)
     monkeypatch.setattr(state, "_gather_now", look_once)
     monkeypatch.setattr(state, "time", clock)
-    monkeypatch.setattr(state, "Settling", lambda: Settling(is_loading, clock.monotonic))
+    monkeypatch.setattr(state, "ReadinessDetector", lambda: ReadinessDetector(is_loading, clock.monotonic))
     ready = ("active", "standby")
     found = state.gather_broker_state(str(tmp_path), "u", wait=30, wanted=ready)
     assert found.get("settled") is settled
@@ -617,7 +617,7 @@ def test_a_broker_that_is_waited_for_is_hung_when_it_stays_silent(
         )
 
     monkeypatch.setattr(state, "_gather_now", look_once)
-    monkeypatch.setattr(state, "Settling", lambda: Settling(lambda _process: False))
+    monkeypatch.setattr(state, "ReadinessDetector", lambda: ReadinessDetector(lambda _process: False))
     clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, sleep=lambda _: None)
     monkeypatch.setattr(state, "time", clock)
     found = state.gather_broker_state(str(tmp_path), None, wait=300, wanted=("active", "stopped", "hung"))

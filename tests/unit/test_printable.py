@@ -20,7 +20,7 @@ from activemq_fleet.audit.report_figures import (
     EventFigures,
     IncidentFigures,
     LineFigures,
-    Picture,
+    ReportData,
     ShownHost,
     TimeRange,
 )
@@ -119,7 +119,7 @@ def test_a_hostile_text_is_escaped_in_a_page(said: str) -> None:
         LineFigures(times),
         EventFigures(times),
     )
-    picture = Picture(times, *figures)
+    picture = ReportData(times, *figures)
     gaps = (Gap(said, "cut off"),)
     whole = audit_report(audit.Result("incomplete", InputSummary("out", 1, 1, 0, 1), gaps, Counts(), "out"), picture)
     assert is_harmless(whole)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from activemq_fleet.cli.store import command
+from activemq_fleet.cli.store import store_command
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.fence.decision import Claim
 from activemq_fleet.node.fence.shared_store import SharedStore
@@ -31,7 +31,7 @@ def flip(path: Path, what: bytes, occurrence: int = 0) -> int:
 
 
 def shown(store: Path, *options: str) -> tuple[int, str]:
-    result = CliRunner().invoke(command, ["inspect", str(store), *options], standalone_mode=False)
+    result = CliRunner().invoke(store_command, ["inspect", str(store), *options], standalone_mode=False)
     if result.exception:
         raise result.exception
     return result.return_value, result.output
@@ -153,7 +153,7 @@ def test_of_a_fenced_store_the_generation_in_force_is_read(tmp_path: Path) -> No
         claim = Claim(number, "0a", f"{number}-0000000a")
         write(Path(shared.building_path("0a")), add(message, f"of-{message}"))
         assert shared.claim(claim, {})
-    shared.note_end(1)
+    shared.record_broker_dead(1)
     shared.note_uncopied_messages(1, [{"message": "m"}])
     _, text = shown(tmp_path)
     assert "generation 1: its broker is dead, kept: only it holds some messages" in text

@@ -26,13 +26,13 @@ class ConfigError(AgentError):
         super().__init__("; ".join(problems))
 
 
-class Refused(AgentError):
+class RequestRefusedError(AgentError):
     """An error: the agent refused a request; nothing was stored, and repeating the request does not help."""
 
     code = "refused"
 
 
-class Full(AgentError):
+class OutboxFullError(AgentError):
     """An error: the outbox has its largest number of rows or bytes; nothing was stored, try again later."""
 
     code = "full"

@@ -14,7 +14,7 @@ from activemq_agent.agent_errors import AgentError, ConfigError
 from activemq_agent.agent_topics import canary_topic
 from activemq_agent.config import DAY, KEYS, Config, format_value
 from activemq_agent.config_values import Endpoint
-from activemq_agent.connection_events import Connack, Gone, Message, SessionEvent, Suback, TransportUp
+from activemq_agent.connection_events import Connack, ConnectionEnded, Message, SessionEvent, Suback, TransportUp
 from activemq_agent.programs import handler_problems
 from activemq_agent.session import Session
 from activemq_agent.tls import speaks_tls, tls_context
@@ -48,7 +48,7 @@ def effective_lines(config: Config) -> list[str]:
     return [f"{key.name} = {format_value(key.value_in(config))}".rstrip() for key in KEYS]
 
 
-def refuse_short_memory(config: Config) -> None:
+def check_dedupe_period(config: Config) -> None:
     """Raise ConfigError if ``dedupe.days`` is shorter than the time in which a duplicate of an event can still arrive.
 
     That time is ``mb.publisher.timeout`` plus ``subscription.offline.limit``.
@@ -149,17 +149,17 @@ class _Attempt:
         return problem
 
 
-def wait_for_event(events: queue.SimpleQueue[SessionEvent], kind: type[E], deadline: float, otherwise: str) -> E:
+def wait_for_event(events: queue.SimpleQueue[SessionEvent], kind: type[E], deadline: float, timeout_message: str) -> E:
     """Wait until ``deadline`` (monotonic seconds) for a connection event of class ``kind``, and return the event.
 
-    Raises AgentError with the reason when the connection ends, and with ``otherwise`` at the deadline.
+    Raises AgentError with the reason if the connection ends, or with the text ``timeout_message`` at the deadline.
     """
     while True:
         try:
             event = events.get(timeout=max(0.001, deadline - time.monotonic()))
         except queue.Empty:
-            raise AgentError(otherwise) from None
-        if isinstance(event, Gone):
+            raise AgentError(timeout_message) from None
+        if isinstance(event, ConnectionEnded):
             raise AgentError(event.reason)
         if isinstance(event, kind):
             return event

@@ -62,13 +62,13 @@ def run(path: Path, drop_expired: bool) -> int:
 @group.command()
 @click.pass_obj
 def check(path: Path) -> int:
-    """Show the configuration that is in effect, and try every broker: 0 if one of them serves."""
+    """Show the configuration that is in effect, and try every broker; exit with 0 if at least one serves, else 1."""
     config = _config(path)
-    from activemq_agent.check import effective_lines, refuse_short_memory, refuse_unsafe_handlers, try_brokers
+    from activemq_agent.check import check_dedupe_period, effective_lines, refuse_unsafe_handlers, try_brokers
 
     for line in effective_lines(config):
         click.echo(line)
-    refuse_short_memory(config)
+    check_dedupe_period(config)
     refuse_unsafe_handlers(config)
     click.echo("")
     serves = False

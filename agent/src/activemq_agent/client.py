@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from activemq_agent.agent_errors import AgentError, Full, Refused
+from activemq_agent.agent_errors import AgentError, OutboxFullError, RequestRefusedError
 
 DEFAULT_SOCKET = Path("/var/lib/activemq-agent/agent.sock")
 TIMEOUT = 60.0
@@ -23,7 +23,11 @@ BYTES_AT_ONCE = 1 << 18
 answers must fit into the buffer of the socket. The agent writes one answer per read of a few KiB, and the buffer holds
 about 280 writes."""
 
-_ERRORS: dict[str, type[AgentError]] = {Full.code: Full, Refused.code: Refused, "bad": Refused}
+_ERRORS: dict[str, type[AgentError]] = {
+    OutboxFullError.code: OutboxFullError,
+    RequestRefusedError.code: RequestRefusedError,
+    "bad": RequestRefusedError,
+}
 
 
 class Client:
@@ -50,16 +54,16 @@ class Client:
 
         With an ``event_id`` that was accepted before, the id is returned and nothing is accepted: after an error that
         leaves open what happened, publishing again with the same id is safe. ``timeout``: seconds until the event
-        expires unsent. Raises Full when the outbox is full, Refused when the event can never be accepted, else
-        AgentError.
+        expires unsent. Raises OutboxFullError when the outbox is full, RequestRefusedError when the event can never be
+        accepted, else AgentError.
         """
         return str(_result(self.call(_publish(topic, payload, event_id, timeout)))["id"])
 
     def publish_all(self, events: Sequence[tuple[str, bytes | str]]) -> list[str]:
         """Hand (topic, payload) pairs to the agent in order, many per round trip; return their event ids.
 
-        Raises the error of the first event that fails (Full, Refused, AgentError); events after it may have been
-        accepted.
+        Raises the error of the first event that fails (OutboxFullError, RequestRefusedError, AgentError); events after
+        it may have been accepted.
         """
         answers: list[dict[str, Any]] = []
         for batch in _batches(_line(_publish(topic, payload, None, None)) for topic, payload in events):
@@ -117,7 +121,7 @@ class Client:
 def publish(topic: str, payload: bytes | str, *, event_id: str | None = None, socket: Path = DEFAULT_SOCKET) -> str:
     """Hand one event to the running agent over a new connection; return its event id once it is on the agent's disk.
 
-    Raises Full, Refused, or AgentError, as ``Client.publish`` does.
+    Raises OutboxFullError, RequestRefusedError, or AgentError, as ``Client.publish`` does.
     """
     with Client(socket) as client:
         return client.publish(topic, payload, event_id=event_id)

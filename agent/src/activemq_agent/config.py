@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from activemq_agent import config_values as values
 from activemq_agent.config_values import CertificateName, Endpoint, Password
-from activemq_agent.connecting import Policy
+from activemq_agent.connecting import ConnectionPolicy
 from activemq_agent.store import Limits
 
 DAY = 86_400.0
@@ -91,7 +91,7 @@ class Config:
     log_level: str = _key("log.level", values.choice_parser("debug", "info", "warning", "error"), "info")
     log_format: str = _key("log.format", values.choice_parser("json", "text"), "json")
     tls: Tls = Tls()
-    policy: Policy = field(default_factory=Policy)
+    policy: ConnectionPolicy = field(default_factory=ConnectionPolicy)
 
     def __post_init__(self) -> None:
         if not self.agent:
@@ -155,10 +155,10 @@ def _keys_of(part: str, kind: type[Config | Tls]) -> list[ConfigKey]:
 
 
 def _policy_keys() -> list[ConfigKey]:
-    """Return the keys ``connecting.*``, one for each field of ``Policy``."""
+    """Return the keys ``connecting.*``, one for each field of ``ConnectionPolicy``."""
     return [
         ConfigKey(f"connecting.{name.replace('_', '.')}", "policy", name, values.duration_parser(default), default)
-        for name, default in ((attribute.name, attribute.default) for attribute in dataclasses.fields(Policy))
+        for name, default in ((attribute.name, attribute.default) for attribute in dataclasses.fields(ConnectionPolicy))
     ]
 
 

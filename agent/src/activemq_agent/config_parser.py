@@ -11,7 +11,7 @@ from typing import Any
 from activemq_agent.agent_errors import ConfigError
 from activemq_agent.config import KEYS, Config, Tls
 from activemq_agent.config_values import Password
-from activemq_agent.connecting import Policy
+from activemq_agent.connecting import ConnectionPolicy
 from activemq_agent.ini import Ini, read_ini
 from activemq_agent.similar_names import similar_name
 
@@ -48,7 +48,7 @@ def read_config(path: Path, environment: Mapping[str, str] | None = None) -> Con
         values["mb.password"] = _find_password(path, values, environment)
     except ValueError as error:
         problems.add([("mb.password" if "mb.password" in values else "mb.password.file", str(error))])
-    policy = Policy(**_fields(values, "policy"))
+    policy = ConnectionPolicy(**_fields(values, "policy"))
     if not any(key.startswith("connecting.") for key in problems.keys):
         problems.add(_policy_problems(policy))
     problems.raise_any()
@@ -175,7 +175,7 @@ def _refuse_open(path: Path, descriptor: int | None = None) -> None:
         raise ValueError(f"{path} holds a password, but every user can read or change it: run chmod 0640 {path}")
 
 
-def _policy_problems(policy: Policy) -> Iterator[tuple[str, str]]:
+def _policy_problems(policy: ConnectionPolicy) -> Iterator[tuple[str, str]]:
     """Yield (key, reason) for ``connecting.*`` numbers that contradict each other."""
     if policy.fast_pause[0] > policy.fast_pause[1]:
         yield "connecting.fast.pause", "the first number must not be above the second: write the shortest pause first"

@@ -180,9 +180,10 @@ def _in_range(number: Number, least: int, most: int) -> Number:
 
 
 def duration_parser(like: Any) -> Callable[[str], Any]:
-    """Return a parser of durations (above 0, up to 86400 s): of one, or of a pair if the default ``like`` is one.
+    """Return a parser of a duration in seconds, above 0 and at most 86400.
 
-    The parser raises ValueError with the reason.
+    ``like`` is the default value. If it is a pair, the parser reads a pair of durations. The parser raises ValueError
+    with the reason.
     """
 
     def parse(text: str) -> Any:

@@ -27,7 +27,7 @@ Behavior
 
 Invariants
 1. There are never two connections: between two ``Dial`` actions is the ``Close`` of the first connection. Each
-   connection gets exactly one ``Close``; ``Up`` and ``Down`` come in pairs before it.
+   connection gets exactly one ``Close``; ``ReportUp`` and ``ReportDown`` come in pairs before it.
 2. A step is always due, except before ``Started`` and after ``Stopped``. Once a ``Tick`` was processed, ``due`` is in
    the future, so the caller does not spin.
 3. A walk tries the brokers in the order of the list, each once. It begins with the first broker of the list. After a
@@ -45,13 +45,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from activemq_agent.connection_events import Connack, Gone, TransportUp
+from activemq_agent.connection_events import Connack, ConnectionEnded, TransportUp
 
 _NEVER = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class ConnectionPolicy:
     """The times (in seconds) and counts that govern an agent's connections: the keys ``connecting.*`` of agent.conf.
 
     The state machine does not use ``keepalive`` (of MQTT) and ``puback_timeout``: session and publisher do.
@@ -91,7 +91,7 @@ class CanaryCameBack:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Event: time has passed; to be sent to the connecting state machine at the time ``Machine.due``."""
+    """Event: time has passed; to be sent to the connecting state machine at the time ``ConnectionStateMachine.due``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,8 @@ class Stopped:
     """Event: the agent stops, so that its connecting state machine closes its connection permanently."""
 
 
-Event = Started | TransportUp | Connack | Gone | CanaryCameBack | Tick | Stopped
-"""An event that ``Machine.step`` processes; the events of a connection are those of ``connection_events``."""
+Event = Started | TransportUp | Connack | ConnectionEnded | CanaryCameBack | Tick | Stopped
+"""An event for ``ConnectionStateMachine.step``; the events of a connection are those of ``connection_events``."""
 
 
 # -- what is to be done ---------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class Alarm:
 
 
 @dataclass(frozen=True, slots=True)
-class Up:
+class ReportUp:
     """Action: report that connection ``conn``, to the broker at index ``broker``, is up."""
 
     broker: int
@@ -146,14 +146,14 @@ class Up:
 
 
 @dataclass(frozen=True, slots=True)
-class Down:
+class ReportDown:
     """Action: report that connection ``conn``, which was up, has ended."""
 
     conn: int
     reason: str
 
 
-Action = Dial | Close | SendCanary | Alarm | Up | Down
+Action = Dial | Close | SendCanary | Alarm | ReportUp | ReportDown
 
 
 # -- between --------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class _Connection:
 
 
 @dataclass(slots=True)
-class Machine:
+class ConnectionStateMachine:
     """The state machine that decides which broker to dial, when, and when to leave it; it opens no sockets.
 
     ``brokers``: length of the list, at least 1; ``random``: a function, uniform in [0, 1). ``numbers`` yields the
@@ -187,7 +187,7 @@ class Machine:
     """
 
     brokers: int
-    policy: Policy
+    policy: ConnectionPolicy
     random: Callable[[], float] = field(compare=False)
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1), compare=False)
     _phase: Literal["new", "running", "stopped"] = "new"
@@ -233,7 +233,7 @@ class Machine:
         return self._connection_event(event, connection, now)
 
     def _connection_event(
-        self, event: TransportUp | Connack | Gone | CanaryCameBack, connection: _Connection, now: float
+        self, event: TransportUp | Connack | ConnectionEnded | CanaryCameBack, connection: _Connection, now: float
     ) -> tuple[Action, ...]:
         is_up = connection.up_at is not None
         match event:
@@ -244,9 +244,9 @@ class Machine:
             case Connack(refused=str(reason), bad_credentials=True) if not is_up:
                 self._resume_at = now + self.policy.refused_pause
                 return (*self._close(reason), Alarm(reason))
-            case Connack(refused=str(reason)) | Gone(reason=reason) if not is_up:
+            case Connack(refused=str(reason)) | ConnectionEnded(reason=reason) if not is_up:
                 return (*self._close(reason), *self._next_attempt(now))
-            case Gone(reason=reason):
+            case ConnectionEnded(reason=reason):
                 return self._lost(connection, reason, event.silent or event.hostile, now)
             case CanaryCameBack() if is_up and 0 < event.number <= connection.number:
                 connection.answers, connection.misses, connection.answer_by = True, 0, None
@@ -311,7 +311,7 @@ class Machine:
 
     def _accepted(self, connection: _Connection, now: float) -> tuple[Action, ...]:
         connection.up_at = now
-        return (Up(connection.broker, connection.conn), self._canary(connection, now))
+        return (ReportUp(connection.broker, connection.conn), self._canary(connection, now))
 
     def _canary(self, connection: _Connection, now: float) -> SendCanary:
         connection.number += 1
@@ -350,4 +350,4 @@ class Machine:
         if connection is None:
             return ()
         close = Close(connection.conn, reason)
-        return (close,) if connection.up_at is None else (close, Down(connection.conn, reason))
+        return (close,) if connection.up_at is None else (close, ReportDown(connection.conn, reason))

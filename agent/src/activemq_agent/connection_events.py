@@ -57,7 +57,7 @@ class OversizedMessage(NamedTuple):
     conn: int
 
 
-class Gone(NamedTuple):
+class ConnectionEnded(NamedTuple):
     """Event: connection ``conn`` ended, or could not be made.
 
     ``silent``: the broker did not answer for two keep-alives. ``hostile``: it sent what no broker sends.
@@ -69,4 +69,4 @@ class Gone(NamedTuple):
     hostile: bool = False
 
 
-SessionEvent = TransportUp | Connack | Suback | Puback | Message | OversizedMessage | Gone
+SessionEvent = TransportUp | Connack | Suback | Puback | Message | OversizedMessage | ConnectionEnded

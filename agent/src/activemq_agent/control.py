@@ -27,7 +27,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from activemq_agent.agent_errors import AgentError, Full, Refused
+from activemq_agent.agent_errors import AgentError, OutboxFullError, RequestRefusedError
 
 if TYPE_CHECKING:
     from activemq_agent.logs import Log
@@ -43,7 +43,7 @@ SLOW = 30.0
 _LONGEST_PATH = 107  # sun_path of unix(7), without its end
 
 
-class _Bad(Refused):
+class _Bad(RequestRefusedError):
     """A request with a bad form or with values of the wrong type."""
 
     code = "bad"
@@ -55,7 +55,7 @@ class _Stopping(AgentError):
     code = "stopping"
 
 
-class Control:
+class ControlServer:
     """The server of the agent's control socket, from ``start`` to ``close``.
 
     It calls ``on_accepted`` after accepting events. Raises AgentError if the socket cannot be created. An existing
@@ -200,7 +200,7 @@ class Control:
         if not isinstance(error, AgentError):
             self._log.error("a request on the control socket failed", reason=repr(error))
             return {"error": f"{type(error).__name__}: {error} (this is a bug)", "code": AgentError.code}
-        self.refused += isinstance(error, Full)
+        self.refused += isinstance(error, OutboxFullError)
         return {"error": str(error), "code": error.code}
 
 

@@ -23,9 +23,9 @@ from importlib.metadata import entry_points
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from activemq_agent.agent_errors import AgentError, Refused
+from activemq_agent.agent_errors import AgentError, RequestRefusedError
 from activemq_agent.programs import HandlerEvent, ProgramRunner, event_name, find_program
-from activemq_agent.store import Incoming
+from activemq_agent.store import IncomingMessage
 
 if TYPE_CHECKING:
     from activemq_agent.config import Config
@@ -51,7 +51,7 @@ Event = HandlerEvent
 Handler = Callable[[HandlerEvent], object]
 
 
-class Handlers:
+class HandlerRunner:
     """The runner of message handlers: one worker thread for each topic filter, from ``start`` to ``close``.
 
     ``observe`` is called with an event's name and the seconds of each run. Raises AgentError for an entry point that
@@ -129,7 +129,7 @@ class Handlers:
 class Worker:
     """The thread that handles the messages of one topic filter, or of all filters that are no longer configured."""
 
-    def __init__(self, handlers: Handlers, lanes: tuple[str, ...]) -> None:
+    def __init__(self, handlers: HandlerRunner, lanes: tuple[str, ...]) -> None:
         self._all = handlers
         self.lanes = lanes
         self.programs = ProgramRunner()
@@ -137,7 +137,7 @@ class Worker:
         self.thread = threading.Thread(target=self._run, name=f"handler {lanes[0]}", daemon=True)
         self._turned = handlers.clock()
         self._busy_until: float | None = None
-        self._page: deque[Incoming] = deque()
+        self._page: deque[IncomingMessage] = deque()
 
     @property
     def last_turn(self) -> float:
@@ -175,10 +175,10 @@ class Worker:
     def _work(self) -> None:
         """Handle the messages of the worker's filters until none is left or the agent stops."""
         while not self._all.stop.is_set() and (message := self._next()) is not None:
-            with suppress(Refused):  # not there any more
+            with suppress(RequestRefusedError):  # not there any more
                 self._see_through(message)
 
-    def _next(self) -> Incoming | None:
+    def _next(self) -> IncomingMessage | None:
         """Return the oldest message of the worker's filters, or None.
 
         Pages are read ahead: no other thread takes messages of these filters.
@@ -188,7 +188,7 @@ class Worker:
                 self._page.extend(self._all.store.pending(lane, PAGE, most_bytes=PAGE_BYTES))
         return self._page.popleft() if self._page else None
 
-    def _see_through(self, message: Incoming) -> None:
+    def _see_through(self, message: IncomingMessage) -> None:
         """Run a message's handlers until it is handled or quarantined, or the agent stops."""
         config, store, log = self._all.config, self._all.store, self._all.log
         attempt = message.attempts
@@ -222,7 +222,7 @@ class Worker:
                 with self._busy(pause):
                     self._all.stop.wait(pause)
 
-    def _handlers_of(self, message: Incoming) -> list[Handler]:
+    def _handlers_of(self, message: IncomingMessage) -> list[Handler]:
         """Return the handlers of a message in the order in which they run.
 
         In place of an executable that must not run there is, in front of all, a function that raises AgentError.
@@ -237,13 +237,13 @@ class Worker:
             handlers.append(partial(self.programs.run, program, config.handler_timeout))
         return handlers
 
-    def _pass(self, first: Incoming) -> None:
+    def _pass(self, first: IncomingMessage) -> None:
         """Record a message without a handler as handled, with those directly behind it: they share a commit."""
         passed = [first]
         while self._page and not self._page[0].attempts and not self._handlers_of(self._page[0]):
             passed.append(self._page.popleft())
         for recorded in [self._all.store.queue_handled(message.rx) for message in passed]:
-            with suppress(Refused):  # not there any more
+            with suppress(RequestRefusedError):  # not there any more
                 recorded.result()
                 self._all.without_handler += 1
         self._turned = self._all.clock()
@@ -271,7 +271,7 @@ class Worker:
         finally:
             self._all.observe(event_name(event.topic), self._turned - began)
 
-    def _record(self, message: Incoming, event: HandlerEvent) -> None:
+    def _record(self, message: IncomingMessage, event: HandlerEvent) -> None:
         """Record an event as handled, trying again until the store has taken it.
 
         Raises _Failure if the statements that its handlers added fail.
@@ -280,7 +280,7 @@ class Worker:
             try:
                 self._all.store.queue_handled(message.rx, event.statements).result()
                 return
-            except Refused:
+            except RequestRefusedError:
                 raise
             except AgentError as error:
                 if event.statements:
@@ -300,7 +300,7 @@ class _Failure(Exception):
     """A failed run of an event's handlers; its text is the reason."""
 
 
-def _id(message: Incoming) -> str:
+def _id(message: IncomingMessage) -> str:
     return message.event_id or message.rx_id
 
 

@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any
 
-from activemq_agent.agent_errors import Refused
+from activemq_agent.agent_errors import RequestRefusedError
 
 MEMBER = "eventId"
 LONGEST = 512
@@ -21,9 +21,9 @@ _OPENING = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*")
 
 
 def check_event_id(text: str) -> str:
-    """Return ``text`` if it can serve as an event id: 1 to 512 printable characters. Raises Refused if not."""
+    """Return ``text`` if it is a valid event id: 1 to 512 printable characters. Raises RequestRefusedError."""
     if not text or len(text) > LONGEST or not text.isprintable():
-        raise Refused(f"an event id has 1 to {LONGEST} printable characters, but this id is {text[:40]!r}")
+        raise RequestRefusedError(f"an event id has 1 to {LONGEST} printable characters, but this id is {text[:40]!r}")
     return text
 
 

@@ -21,19 +21,19 @@ from activemq_agent.connecting import (
     Alarm,
     CanaryCameBack,
     Close,
+    ConnectionStateMachine,
     Dial,
-    Down,
     Event,
-    Machine,
+    ReportDown,
+    ReportUp,
     SendCanary,
     Started,
     Stopped,
     Tick,
-    Up,
 )
 from activemq_agent.connection_events import (
     Connack,
-    Gone,
+    ConnectionEnded,
     Message,
     OversizedMessage,
     Puback,
@@ -64,7 +64,7 @@ Open = Callable[[int, int, Callable[[Any], None]], Session]
 """(index of the broker in the list, number of the connection, callback of events) -> a connection being opened."""
 
 
-class LinkOptions(TypedDict, total=False):
+class ConnectionOptions(TypedDict, total=False):
     """The options of an ``AgentConnection``: ``draw`` returns random numbers in [0, 1), ``numbers`` yields connection
     numbers.
 
@@ -97,7 +97,7 @@ class AgentConnection:
         store: Store,
         log: Log,
         clock: Callable[[], float] = time.monotonic,
-        **options: Unpack[LinkOptions],
+        **options: Unpack[ConnectionOptions],
     ) -> None:
         self.names = tuple(broker.name for broker in config.urls)
         self.session: Session | None = None
@@ -117,7 +117,7 @@ class AgentConnection:
         self.dropped = DroppedMessages(log, clock)
         """Messages from brokers that were discarded, by reason."""
         draw, numbers = options.get("draw", random.random), options.get("numbers") or itertools.count(1)
-        self._machine = Machine(len(config.urls), config.policy, draw, numbers)
+        self._machine = ConnectionStateMachine(len(config.urls), config.policy, draw, numbers)
         self._open_session = options.get("open_session") or _sessions(config, role)
         self._canary_topic = canary_topic("", f"{config.agent}-{role}")
         self._login = config.login
@@ -127,7 +127,7 @@ class AgentConnection:
         self._log = log
         self._clock = clock
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._tell: list[Up | Down] = []  # what the caller has to know
+        self._tell: list[ReportUp | ReportDown] = []  # what the caller has to know
         self._dialled = 0  # the broker's index in names
         self._sent: dict[int, int] = {}  # canaries of this connection: number by packet number
         self._sent_at: dict[int, float] = {}
@@ -150,11 +150,11 @@ class AgentConnection:
 
     def give_up(self, reason: str) -> None:
         """End a connection whose broker does not answer, and dial the next broker of the list."""
-        self._step(Gone(self.conn, reason, silent=True))
+        self._step(ConnectionEnded(self.conn, reason, silent=True))
 
     def renew(self, reason: str) -> None:
         """End a working connection and dial the first broker, which then delivers unacknowledged messages again."""
-        self._step(Gone(self.conn, reason))
+        self._step(ConnectionEnded(self.conn, reason))
 
     def acknowledge(self, message: Message) -> None:
         """Acknowledge a message of the current connection; does nothing at QoS 0 or without a connection."""
@@ -165,8 +165,8 @@ class AgentConnection:
         """Wait at most ``wait`` s for activity; yield connection changes, connection events and objects passed to
         ``put``.
 
-        State changes are ``Up`` and ``Down``. The connection processes CONNACK, canaries and timeouts, and does not
-        yield them. Ends when the queue is empty or after about ``MOST_EVENTS`` events.
+        State changes are ``ReportUp`` and ``ReportDown``. The connection processes CONNACK, canaries and timeouts, and
+        does not yield them. Ends when the queue is empty or after about ``MOST_EVENTS`` events.
         """
         if self._tell:
             wait = 0.0
@@ -188,10 +188,10 @@ class AgentConnection:
             yield from self._state_changes()
 
     def handle_safely(self, event: Any, handle: Callable[[Any], bool | None]) -> bool:
-        """Call ``handle`` with an event; return whether it returned true, or failed on an event that the broker caused.
+        """Return whether ``handle(event)`` returned true; also True if it failed on a packet that the broker sent.
 
-        Such an exception is counted and logged as a dropped message, so that a broker's bytes cannot end the thread.
-        Exceptions on events that come from elsewhere are raised.
+        Such a failure is counted and logged as a dropped message, so that a broker's data cannot end the thread.
+        Errors on events that are not packets of the broker are raised.
         """
         try:
             return bool(handle(event))
@@ -212,7 +212,7 @@ class AgentConnection:
                 pass  # of a connection that is over
             case OversizedMessage():
                 self.dropped.note("larger than packet.bytes", broker=self.broker)
-            case TransportUp() | Connack() | Gone():
+            case TransportUp() | Connack() | ConnectionEnded():
                 if not isinstance(item, TransportUp):
                     self._note_failure(item)
                 self._step(item)
@@ -220,7 +220,7 @@ class AgentConnection:
             case _:
                 yield item
 
-    def _note_failure(self, item: Connack | Gone) -> None:
+    def _note_failure(self, item: Connack | ConnectionEnded) -> None:
         """Keep and log why an attempt to connect failed; the same reason for the same broker is logged once."""
         reason = item.refused if isinstance(item, Connack) else item.reason
         if reason is None or self.broker is not None or item.conn != self.conn:
@@ -275,7 +275,7 @@ class AgentConnection:
         for action in self._machine.step(event, self._clock()):
             self._do(action)
 
-    def _state_changes(self) -> Iterator[Up | Down]:
+    def _state_changes(self) -> Iterator[ReportUp | ReportDown]:
         changes, self._tell = self._tell, []
         yield from changes
 
@@ -287,9 +287,9 @@ class AgentConnection:
                 if self.session is not None:
                     self.session.close(orderly=action.reason == "stopped")
                 self.session = None
-            case Up():
+            case ReportUp():
                 self._up(action)
-            case Down():
+            case ReportDown():
                 self._down(action)
             case SendCanary():
                 self._send_canary(action)
@@ -302,9 +302,9 @@ class AgentConnection:
         try:
             self.session = self._open_session(action.broker, action.conn, self._queue.put)
         except Exception as error:  # noqa: BLE001 -- whatever a broker's entry is like, the walk goes on
-            self._queue.put(Gone(action.conn, str(error)))
+            self._queue.put(ConnectionEnded(action.conn, str(error)))
 
-    def _up(self, action: Up) -> None:
+    def _up(self, action: ReportUp) -> None:
         self.broker, self.alarm = self.names[action.broker], None
         self.failure_reasons.clear()
         self.connections += 1
@@ -313,17 +313,17 @@ class AgentConnection:
         self._sent_at.clear()
         self._canaries.clear()
         self._log.info("connected", broker=self.broker, conn=action.conn)
-        self._store.note_later("connected", broker=self.broker, conn=action.conn)
+        self._store.queue_journal_record("connected", broker=self.broker, conn=action.conn)
         if self.session is not None:
             self._canary_mid = self.session.subscribe(self._canary_topic, self._canary_qos)
         self._tell.append(action)
 
-    def _down(self, action: Down) -> None:
+    def _down(self, action: ReportDown) -> None:
         if self._acknowledged and not self._came_back and not self._refused:
             self._fruitless += 1
         self.losses[action.reason] = self.losses.get(action.reason, 0) + 1
         self._log.warning("connection lost", broker=self.broker, conn=action.conn, reason=action.reason)
-        self._store.note_later("connection_lost", broker=self.broker, conn=action.conn, reason=action.reason)
+        self._store.queue_journal_record("connection_lost", broker=self.broker, conn=action.conn, reason=action.reason)
         self.broker = None
         self._tell.append(action)
 

@@ -41,7 +41,10 @@ def _interval(environment: Mapping[str, str]) -> float | None:
 
 
 class StallDetector:
-    """A detector of stalled loops: those that began no new turn since the last time when all loops had."""
+    """A detector of stalled loops.
+
+    A loop is stalled if it began no new iteration since the last moment at which all loops had begun one.
+    """
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}

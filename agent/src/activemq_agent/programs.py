@@ -78,10 +78,10 @@ def find_program(directory: Path | None, name: str) -> Path | None:
 
 
 def refuse_foreign_owners(path: Path) -> Path:
-    """Return the resolved path of a file or directory, provided that no other user can replace it.
+    """Return the resolved path of a file or directory; raise AgentError if another user could replace it.
 
     Every directory and link on the way, from ``/`` on, must belong to root or the agent's user and be writable
-    by its owner alone; a sticky directory such as ``/tmp`` is refused. Raises AgentError with what to do.
+    by its owner alone; a sticky directory such as ``/tmp`` is refused. The error contains the remedy.
     """
     here, left, links = Path("/"), list(reversed(path.absolute().parts[1:])), 0
     try:

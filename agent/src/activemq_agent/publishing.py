@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack
 
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.agent_topics import LARGEST_CANARY, barrier_topic, canary_topic, prefix_of
-from activemq_agent.connecting import Down, Up
+from activemq_agent.connecting import ReportDown, ReportUp
 from activemq_agent.connection_events import Message, Puback, Suback
 from activemq_agent.identity import add_event_id
-from activemq_agent.link import AgentConnection, LinkOptions
+from activemq_agent.link import AgentConnection, ConnectionOptions
 from activemq_agent.logs import Log
-from activemq_agent.store import Outgoing, Sent
+from activemq_agent.store import OutgoingEvent, SentEvent
 
 if TYPE_CHECKING:
     from activemq_agent.config import Config
@@ -64,13 +64,13 @@ class _Prefix:
     state: Literal["asked", "proved", "unproved"]
     asked_at: float
     canary: bytes = field(default_factory=lambda: secrets.token_hex(16).encode())
-    held: list[Sent] = field(default_factory=list)
+    held: list[SentEvent] = field(default_factory=list)
 
 
 class _Flying(NamedTuple):
     """An event sent at time ``at`` whose PUBACK has not come."""
 
-    sent: Sent
+    sent: SentEvent
     prefix: _Prefix
     at: float
 
@@ -90,7 +90,7 @@ class Publisher:
         *,
         log: Log,
         clock: Callable[[], float] = time.monotonic,
-        **options: Unpack[LinkOptions],
+        **options: Unpack[ConnectionOptions],
     ) -> None:
         self.acknowledged = 0
         """Number of events that brokers acknowledged since the start."""
@@ -104,9 +104,9 @@ class Publisher:
         self._woken = False
         self._up = False
         self._reset()
-        self._unrecorded: dict[_Fate, list[Sent]] = {"sent": [], "proved": [], "unproved": []}
+        self._unrecorded: dict[_Fate, list[SentEvent]] = {"sent": [], "proved": [], "unproved": []}
         self._since = 0.0  # when the first of these came
-        self._recording: deque[tuple[Future[None], _Fate, list[Sent]]] = deque()  # what the store must record
+        self._recording: deque[tuple[Future[None], _Fate, list[SentEvent]]] = deque()  # what the store must record
         self._disk_since: float | None = None  # when the disk refused last, until it has taken something
         self._barrier_at = clock() + BARRIER_EVERY
         self._asked_at = clock()
@@ -118,7 +118,7 @@ class Publisher:
         self._prefix_of_canary: dict[str, str] = {}  # prefix by canary topic
         self._subscribing: dict[int, str] = {}  # prefix by packet number
         self._held = 0
-        self._buffer: deque[Outgoing] = deque()
+        self._buffer: deque[OutgoingEvent] = deque()
         self._after = 0
         self._read_at = 0.0
         self._look_at = 0.0  # when to read the outbox again without a wake-up
@@ -140,7 +140,7 @@ class Publisher:
         """Put a barrier (a message that marks the end of all earlier events) for each topic prefix into the outbox;
         return event ids.
 
-        Raises Full when the outbox is full.
+        Raises OutboxFullError when the outbox is full.
         """
         event_ids = []
         for prefix in list(self._used):
@@ -186,11 +186,11 @@ class Publisher:
                 prefix = self._subscribing.pop(event.mid, None)
                 if prefix is not None and event.refused:
                     self._give_up_on(prefix, "the broker refuses the subscription to the agent's test topic")
-            case Up():
+            case ReportUp():
                 self._wait_recorded()  # what is acknowledged must be gone before the outbox is read again
                 self._reset()
                 self._up = True
-            case Down():
+            case ReportDown():
                 self._up = False
                 self._reset()
             case _ if event is _WAKE:
@@ -318,7 +318,7 @@ class Publisher:
             if mid is None:
                 return  # the connection is going: its end is in the queue
             self._buffer.popleft()
-            sent = Sent(row.seq, self.link.conn, mid, broker)
+            sent = SentEvent(row.seq, self.link.conn, mid, broker)
             self._flying[mid] = _Flying(sent, prefix, now)
             self.sent += 1
             self._note("sent", [sent])
@@ -341,7 +341,7 @@ class Publisher:
 
     # -- what is to be recorded -------------------------------------------------------------------
 
-    def _note(self, fate: _Fate, events: list[Sent]) -> None:
+    def _note(self, fate: _Fate, events: list[SentEvent]) -> None:
         """Remember what became of events until the next batch is recorded."""
         if not any(self._unrecorded.values()):
             self._since = self._clock()
@@ -370,7 +370,7 @@ class Publisher:
                 )
                 self._recording.append((future, fate, events))
 
-    def _recorded(self, future: Future[None], fate: _Fate, events: list[Sent]) -> None:
+    def _recorded(self, future: Future[None], fate: _Fate, events: list[SentEvent]) -> None:
         """Process the store's answer; acknowledgements that the disk refused are recorded later."""
         try:
             future.result()

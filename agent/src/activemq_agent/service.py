@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from activemq_agent import __version__
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.control import Control
-from activemq_agent.handling import Handlers
+from activemq_agent.control import ControlServer
+from activemq_agent.handling import HandlerRunner
 from activemq_agent.journal_files import DIRECTORY, JournalFiles
 from activemq_agent.logs import Log, make_log
 from activemq_agent.metrics import Metrics
@@ -132,13 +132,13 @@ class Service:
         numbers = itertools.count(1)  # one journal, so one count of connections
         self.publisher = Publisher(config, self.store, log=log, numbers=numbers)
         metrics = Metrics(self.status)
-        self.handlers = Handlers(config, self.store, log=log, observe=metrics.observe)
+        self.handlers = HandlerRunner(config, self.store, log=log, observe=metrics.observe)
         self.subscriber = (
             Subscriber(config, self.store, log=log, numbers=numbers, on_stored=self.handlers.wake)
             if config.topics
             else None
         )
-        self.control = Control(config.socket, self.store, self.status, log=log, on_accepted=self.publisher.wake)
+        self.control = ControlServer(config.socket, self.store, self.status, log=log, on_accepted=self.publisher.wake)
         ends.callback(self.control.close)
         if config.metrics_address:
             metrics.serve(config.metrics_address)

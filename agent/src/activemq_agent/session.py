@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.connection_events import (
     Connack,
-    Gone,
+    ConnectionEnded,
     Message,
     OversizedMessage,
     Puback,
@@ -161,7 +161,7 @@ class Session:
     def _over(self, reason: str, *, silent: bool = False, hostile: bool = False) -> None:
         self._gone.set()
         self._client = None
-        self._put(Gone(self._conn, reason, silent, hostile))
+        self._put(ConnectionEnded(self._conn, reason, silent, hostile))
 
     def _on_socket_open(self, _client: Any, _data: Any, opened: socket.socket) -> None:
         if self._closed:

@@ -21,11 +21,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.agent_topics import LARGEST_BARRIER, concrete_topic, is_barrier, is_barrier_of, is_canary
-from activemq_agent.connecting import Down, Up
+from activemq_agent.agent_topics import LARGEST_BARRIER, canary_topic_matching, is_barrier, is_barrier_of, is_canary
+from activemq_agent.connecting import ReportDown, ReportUp
 from activemq_agent.connection_events import Message, Suback
 from activemq_agent.identity import event_id_in
-from activemq_agent.link import AgentConnection, LinkOptions
+from activemq_agent.link import AgentConnection, ConnectionOptions
 from activemq_agent.logs import Log
 from activemq_agent.store import StoredReceipt
 from activemq_agent.store.inbox import lane_of
@@ -73,7 +73,7 @@ class Subscriber:
         log: Log,
         on_stored: Callable[[str], None] = lambda _lane: None,
         clock: Callable[[], float] = time.monotonic,
-        **options: Unpack[LinkOptions],
+        **options: Unpack[ConnectionOptions],
     ) -> None:
         self.received = 0
         """Messages stored since the start."""
@@ -134,10 +134,10 @@ class Subscriber:
                 event()
             case Suback():
                 self._answered(event)
-            case Up():
+            case ReportUp():
                 self._up_at = self._clock()
                 self._ask([*self._config.topics])
-            case Down():
+            case ReportDown():
                 self._forget()
 
     def _forget(self) -> None:
@@ -175,9 +175,9 @@ class Subscriber:
             return
         self.refused.pop(topic_filter, None)
         self.granted.add(topic_filter)
-        self._store.note_later("subscribed", filters=[topic_filter], broker=broker, conn=conn)
+        self._store.queue_journal_record("subscribed", filters=[topic_filter], broker=broker, conn=conn)
         self._log.info("subscribed", topic=topic_filter, broker=broker, conn=conn)
-        anchor = concrete_topic(topic_filter, f"{self._config.agent}-subscriber")
+        anchor = canary_topic_matching(topic_filter, f"{self._config.agent}-subscriber")
         if anchor is not None and self.link.session is not None:
             self.link.session.publish(anchor, b"subscribed")
 
@@ -211,7 +211,7 @@ class Subscriber:
             self.link.dropped.note("barrier (test message) of another sender", topic=message.topic)
             self.link.acknowledge(message)
             return
-        noted = self._store.note_later(
+        noted = self._store.queue_journal_record(
             "barrier", event_id=event_id, topic=message.topic, broker=self.link.broker, conn=message.conn
         )
         self._when_done(noted, self._noted, message)
@@ -221,7 +221,7 @@ class Subscriber:
         for message in itertools.islice(lane.waiting, lane.offered, None):
             head, lane.offered = lane.offered == 0, lane.offered + 1
             try:
-                future = self._store.received_later(
+                future = self._store.queue_received(
                     message.topic, message.payload, broker=self.link.broker or "", conn=message.conn, head=head
                 )
             except AgentError as error:

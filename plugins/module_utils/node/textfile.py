@@ -24,7 +24,7 @@ class MetricSample:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-def text_of(samples: Iterable[MetricSample], labels: Mapping[str, str]) -> bytes:
+def to_prometheus_text(samples: Iterable[MetricSample], labels: Mapping[str, str]) -> bytes:
     """Return metric values in Prometheus' text format, grouped by name; ``labels`` are added to each value's own
     labels.
     """

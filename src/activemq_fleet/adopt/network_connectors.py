@@ -132,7 +132,7 @@ def _ttl(connector: NetworkConnector) -> Ttl:
     return SplitTtl(consumer=consumer, message=message) if connector.has_split_ttl else consumer
 
 
-def replays(document: AdoptedDocument) -> bool:
+def allows_replay(document: AdoptedDocument) -> bool:
     """Return whether a policy in an activemq.xml lets messages go back over bridges (networkBridgeFilterFactory)."""
     entries = document.broker.find_all("destinationPolicy/policyMap/policyEntries/policyEntry")
     return any(entry.find("networkBridgeFilterFactory") for entry in entries)

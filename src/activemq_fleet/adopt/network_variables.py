@@ -16,16 +16,16 @@ from activemq_fleet.adopt.network_connectors import (
     BrokersByAddress,
     ReplaceableBridge,
     Ttl,
+    allows_replay,
     network_connectors,
     replaceable_bridges,
-    replays,
     ttl_as_setting,
     ttl_of,
     why_not_replaceable,
 )
 from activemq_fleet.adopt.network_user import NEW_USER, propose_network_user, withdraw_network_user
 from activemq_fleet.adopt.profiles import master_connector, store_path
-from activemq_fleet.adopt.properties import whose_address
+from activemq_fleet.adopt.properties import address_hint
 from activemq_fleet.adopt.proposal import Proposal, is_default, is_valid_value, yaml_value_of
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.settings.fields import option_text
@@ -124,7 +124,7 @@ class _Network:
         elif None in owners:
             host, port = bridge.addresses[owners.index(None)]
             named = f"connects to {host.rpartition('@')[2]}:{port}, which is not a broker of these files"
-            return self._outside_target(document, bridge, f"{named} ({whose_address(host)})")
+            return self._outside_target(document, bridge, f"{named} ({address_hint(host)})")
         elif units == {dialling_broker.unit}:
             if _is_pair_link(bridge, dialling_broker, brokers):
                 self.pair_links[document.host] = bridge
@@ -257,7 +257,7 @@ class _Network:
         fitting: dict[str, dict[str, list[AdoptedLink]]] = {group.name: {} for group in self.base.groups}
         # A shape without links makes a network all the same, whose policies have replay.
         apart = {document.identity.group for document in self._documents_without_multicast()} - {
-            document.identity.group for document in self.proposal.documents if replays(document)
+            document.identity.group for document in self.proposal.documents if allows_replay(document)
         }
         several = {group.name for group in self.base.groups if len({broker.unit for broker in group.brokers}) > 1}
         for shape in _SHAPES:

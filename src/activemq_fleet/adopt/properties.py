@@ -118,7 +118,9 @@ def placeholder_names(text: str) -> list[str]:
 
 
 def with_placeholder_defaults(node: ComparedElement) -> ComparedElement:
-    """Return an element whose networkConnectors and transportConnectors, at any depth, have placeholders' own defaults.
+    """Return an element with each ``${NAME:DEFAULT}`` in its connectors' attributes replaced by DEFAULT.
+
+    The connectors are the networkConnectors and transportConnectors at any depth.
 
     A placeholder without a default in a networkConnector's URI becomes a host name below ``UNKNOWN_HOST``, which is
     derived from its name. The operator must replace it.
@@ -134,7 +136,7 @@ def with_placeholder_defaults(node: ComparedElement) -> ComparedElement:
     return replace(node, attributes=attributes, children=tuple(map(with_placeholder_defaults, node.children)))
 
 
-def whose_address(host: str) -> str:
+def address_hint(host: str) -> str:
     """Return the instruction how to assign a dialled address to a host, for a note."""
     if host.endswith(UNKNOWN_HOST):
         return "for a placeholder that no file explains: adopt again with --properties FILE, or write the address"

@@ -71,8 +71,9 @@ class Proposal:
         return directories_of(base, instance)
 
     def set_preferred_master(self, host: str, mark: str) -> None:
-        """Propose the node mark of the preferred master of a host's pair, unless it follows from
-        the naming convention.
+        """Propose which node of a host's pair is the preferred master, unless this follows from the naming convention.
+
+        ``mark`` is the part of the host name that distinguishes the two nodes, such as ``a``.
         """
         if mark != self.naming.preferred_node:
             self.set(host, "master_node", mark)

@@ -7,10 +7,10 @@ Every function is safe to call from several processes at once; a file or directo
 from __future__ import annotations
 
 from activemq_fleet.artifacts._brokers import (
-    RememberedRefusalError,
+    RecentDownloadFailureError,
     distribution_for,
     distribution_in,
-    jars_for,
+    jar_directory_for,
     jars_in,
     local_archive_hint,
     metrics_exporter_jar,
@@ -22,13 +22,13 @@ from activemq_fleet.artifacts._schemas import cached_schemas, fetch_schema, load
 
 __all__ = [
     "Progress",
-    "RememberedRefusalError",
+    "RecentDownloadFailureError",
     "cache_directory",
     "cached_schemas",
     "distribution_for",
     "distribution_in",
     "fetch_schema",
-    "jars_for",
+    "jar_directory_for",
     "jars_in",
     "java",
     "java_feature",

@@ -27,7 +27,7 @@ _DAY = 86400
 """Seconds until a failed download of a distribution is tried again: Maven takes half a minute to fail."""
 
 
-class RememberedRefusalError(ArtifactError):
+class RecentDownloadFailureError(ArtifactError):
     """An error for a distribution whose download failed within the last day and is not tried again yet."""
 
 
@@ -40,7 +40,7 @@ def local_archive_hint(release: Release) -> str:
     )
 
 
-def jars_for(release: Release, *, progress: Progress = log_progress) -> Path:
+def jar_directory_for(release: Release, *, progress: Progress = log_progress) -> Path:
     """Return the directory of the jars that start a release with ``org.apache.activemq.console.Main``.
 
     The jars have OpenWire, STOMP, MQTT, mostly AMQP (``release.jar_schemes``), KahaDB, JDBC stores with a connection
@@ -68,8 +68,8 @@ def distribution_for(release: Release, *, progress: Progress = log_progress) -> 
     """Return the unpacked distribution of a release, usable as ``ACTIVEMQ_HOME``.
 
     Returns None when the distribution is not published (``release.distribution_available``) and not in the cache.
-    Raises ArtifactError when a published distribution cannot be fetched; for a day after that RememberedRefusalError is
-    raised without another attempt.
+    Raises ArtifactError when a published distribution cannot be fetched; for a day after that
+    RecentDownloadFailureError is raised without another attempt.
     """
     name = f"distributions/{release}"
     if (cache_directory() / name).is_dir():
@@ -193,7 +193,7 @@ def _raise_refusal_of_today(refusal: Path) -> None:
         return
     if 0 <= age < _DAY:
         again = f"the next attempt is a day after that; remove {refusal} to retry now"
-        raise RememberedRefusalError(f"{message} ({again})")
+        raise RecentDownloadFailureError(f"{message} ({again})")
 
 
 def _unpack(archive: Path, directory: Path) -> None:

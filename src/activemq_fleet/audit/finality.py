@@ -19,13 +19,13 @@ JOURNAL_RETENTION = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
-class Horizons:
+class EvidenceEnds:
     """The times at which the evidence ends: of each host's log, and of all journals; None without a log or journal."""
 
     of_logs: Mapping[str, datetime | None]
     of_journals: datetime | None
 
-    def is_past(self, ended: datetime | None, hosts: Sequence[str]) -> bool:
+    def is_final(self, ended: datetime | None, hosts: Sequence[str]) -> bool:
         """Return whether an incident or bridge that ended at ``ended`` is final, because the logs of ``hosts`` continue
         long enough.
         """
@@ -36,6 +36,6 @@ class Horizons:
         all_logs_go_on = bool(log_ends) and all(at is not None and at >= ended + FINAL_AFTER for at in log_ends)
         return all_logs_go_on or newest >= ended + FINAL_AFTER_FOR_FLEET
 
-    def is_event_past(self, last: datetime | None) -> bool:
+    def is_event_final(self, last: datetime | None) -> bool:
         """Return whether an event is final, because journals continue for a week after its last record at ``last``."""
         return last is not None and self.of_journals is not None and self.of_journals >= last + JOURNAL_RETENTION

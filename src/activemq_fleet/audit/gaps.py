@@ -53,7 +53,7 @@ def gap_order(gap: JournalGap) -> tuple[str, str, int]:
     return gap.agent, gap.epoch, gap.jseq
 
 
-def foreign_claims(files: Iterable[JournalFileSummary], host_of: Mapping[str, str]) -> list[Gap]:
+def gaps_of_foreign_journals(files: Iterable[JournalFileSummary], host_of: Mapping[str, str]) -> list[Gap]:
     """Return a gap for each file with lines of an agent whose journal another host has, the first ``MOST_GAPS``.
 
     ``host_of`` is what ``journal_hosts`` returns.

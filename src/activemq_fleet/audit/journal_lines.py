@@ -261,7 +261,7 @@ def epochs_of_files(
 
 
 def is_of_host(agent: str | None, host: str, host_of: Mapping[str, str] | None) -> bool:
-    """Return whether a line of an agent counts in the directory of a host; a line of an unknown agent does."""
+    """Return whether an agent's journal line belongs to a host; also True if the agent or its host is unknown."""
     return agent is None or host_of is None or host_of.get(agent, host) == host
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.broker_runs import KINDS as OF_RUNS
 from activemq_fleet.audit.evidence import LogEvidence
-from activemq_fleet.audit.record_signs import READ, STARTS_FAILED, sign_of, start_error_text
+from activemq_fleet.audit.record_signs import READ, STARTS_FAILED, evidence_of_record, start_error_text
 
 TEXT = 2000
 """Maximum number of characters of message and stack trace that are searched."""
@@ -46,7 +46,7 @@ def evidence_in(records: Iterable[LogEvidence]) -> Iterator[LogEvidence]:
     for record in records:
         if record.kind in OF_RUNS or record.kind in OF_LINKS or record.kind in LOCKS or record.kind in _OTHERS:
             yield _failed_start(record) if record.kind in STARTS_FAILED else replace(record, text="")
-        sign = sign_of(record)
+        sign = evidence_of_record(record)
         if sign is None:
             continue
         minute = record.at.replace(second=0, microsecond=0)

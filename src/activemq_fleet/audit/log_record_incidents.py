@@ -56,7 +56,7 @@ _BLOCKED = timedelta(minutes=1)
 
 
 def log_record_incidents(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
-    """Yield the incidents that the signs in a host's log show by their number; ``evidence`` is ordered by time."""
+    """Yield the incidents that repeated records in a host's log prove; ``evidence`` holds the records by time."""
     by_kind: dict[str, list[LogEvidence]] = {}
     for record in evidence:
         by_kind.setdefault(record.kind, []).append(record)
@@ -111,7 +111,10 @@ def shortened(text: str) -> str:
 
 
 def count_of(series: Iterable[LogEvidence]) -> int:
-    """Return how many events a series of signs shows: one event can leave a record of each of several kinds."""
+    """Return the number of events that a series of log records reports: the largest count of any kind of record.
+
+    A single event can cause a record of each of several kinds, so the counts of the kinds are not added.
+    """
     counts: Counter[str] = Counter()
     for record in series:
         counts[record.fields["of"]] += record.count

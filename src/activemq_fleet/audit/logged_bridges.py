@@ -86,8 +86,9 @@ class _DialledLink:
     """Whether the log has the records of attempts; a log with warnings only has none, and none of links that are up."""
 
     def has_failed(self, newest: datetime | None, last: datetime | None, least: int) -> bool:
-        """Return whether the link never came up: after so many attempts, or a long time, until the newest record of a
-        link or a run. ``last`` is the last record of the log.
+        """Return whether the link never came up, in ``least`` or more attempts or in attempts over a long time.
+
+        ``newest`` is the time of the newest record of a link or a run, ``last`` that of the last record of the log.
         """
         if self.is_up or newest is None:
             return False

@@ -47,13 +47,14 @@ _SPOOL_LOST_WITHIN = timedelta(minutes=15)
 class FleetEvidence:
     """What the logs of all hosts show about the incidents of one.
 
-    ``reporting_names``: the brokers whose own logs report refusals. ``frame_limits``: refusals of large frames, by the
-    name of the broker that refused. ``served_stores``: until when brokers had stores open, by the store and its host.
+    ``reporting_names``: the brokers whose own logs report refusals. ``frame_refusals``: refusals of large frames, by
+    the name of the broker that refused. ``last_served_times``: until when brokers had stores open, by the store and its
+    host.
     """
 
     reporting_names: frozenset[str] = frozenset()
-    frame_limits: Mapping[str, str] = field(default_factory=dict)
-    served_stores: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
+    frame_refusals: Mapping[str, str] = field(default_factory=dict)
+    last_served_times: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
 
     def is_explained(self, incident: Incident) -> bool:
         """Return whether another host's log reports the incident, or shows that it is none."""
@@ -61,16 +62,19 @@ class FleetEvidence:
             return True
         if incident.kind != "outage" or incident.began is None:
             return False
-        users = self.served_stores.get(incident.store, {})
+        users = self.last_served_times.get(incident.store, {})
         return any(host != incident.host and until >= incident.began for host, until in users.items())
 
     def explain(self, incident: Incident) -> Incident:
-        """Return the incident; a bridge that breaks gets the limit at which its peer refuses its frames."""
-        if incident.kind != "breaking_bridge" or incident.mark not in self.frame_limits:
+        """Return the incident, for a breaking bridge with the frame limit of the peer added to its cause and remedy.
+
+        The limit is added only if the peer's log reports that it refused a frame.
+        """
+        if incident.kind != "breaking_bridge" or incident.mark not in self.frame_refusals:
             return incident
         cause = (
             f"{incident.cause} {incident.mark[:80]} refuses a message that is larger than wireFormat.maxFrameSize of "
-            f"its connector: “{self.frame_limits[incident.mark]}”."
+            f"its connector: “{self.frame_refusals[incident.mark]}”."
         )
         return replace(incident, cause=cause, remedy=advice.FRAMES.remedy, rules=advice.FRAMES.rules)
 
@@ -94,12 +98,12 @@ class PairFindings:
     refused_frames: dict[str, str] = field(default_factory=dict)
 
     @property
-    def frame_limits(self) -> dict[str, str]:
+    def frame_refusals(self) -> dict[str, str]:
         """The refusals of frames by the names of the brokers that refused them."""
         return {name: text for host, text in self.refused_frames.items() for name in self.names.get(host, ()) if name}
 
     @property
-    def served_stores(self) -> dict[str, dict[str, datetime]]:
+    def last_served_times(self) -> dict[str, dict[str, datetime]]:
         """The last time at which a node's log shows that its broker had a store open, by store and host."""
         served: dict[str, dict[str, datetime]] = {}
         for run in (run for host_runs in self.runs.values() for run in host_runs if run.is_active):

@@ -21,7 +21,7 @@ from activemq_fleet.audit.evidence import (
 from activemq_fleet.audit.operation_records import Operation
 from activemq_fleet.audit.takeover_durations import TakeoverStart, right_clocks, takeover_start
 from activemq_fleet.audit.takeover_order import Offset, clock_offsets, runs_in_order, shifted_time
-from activemq_fleet.node.fence.store_access import StoreAccess, two_masters
+from activemq_fleet.node.fence.store_access import StoreAccess, two_masters_message
 
 FLAPS = 3
 WITHIN = timedelta(minutes=10)
@@ -336,7 +336,7 @@ def _share_store(first: ObservedRun, second: ObservedRun, nodes: Mapping[str, Pa
     """
     numbers = {run.host: nodes[run.host].generation_at(run.begin) for run in (first, second)}
     if all(numbers.values()):
-        return bool(two_masters({host: StoreAccess(number, number) for host, number in numbers.items()}))
+        return bool(two_masters_message({host: StoreAccess(number, number) for host, number in numbers.items()}))
     first_store, second_store = nodes[first.host].store, nodes[second.host].store
     if first_store and second_store:
         return first_store == second_store

@@ -62,7 +62,7 @@ class EventRange:
 
 
 class RangeKey(NamedTuple):
-    """The key of a range of events: the epoch of a publisher, a subscriber, and what the received events share.
+    """The key of a range of received events: a publisher's epoch and subscriber, and a kind of range.
 
     ``era``: receipts between two changes of the subscriptions; ``number`` counts the changes before. ``topic``:
     receipts on a topic; ``barrier``: barriers of a prefix; there ``number`` counts the missing records before them, -1

@@ -100,7 +100,7 @@ _TEMPLATE = 160
 """Characters of a message by which unexplained records count as the same."""
 
 
-def sign_of(record: LogEvidence) -> LogEvidence | None:
+def evidence_of_record(record: LogEvidence) -> LogEvidence | None:
     """Return the evidence in one log record, such as a refusal or a store error; None for most records."""
     exhausted = _exhausted_resource(record)
     if exhausted is not None:

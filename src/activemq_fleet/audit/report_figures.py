@@ -110,8 +110,9 @@ class TimeRange:
 
 
 def time_range(times: Iterable[SortedSample], others: Iterable[datetime | None]) -> TimeRange:
-    """Return the period from the first to the last event, by samples of their times
-    (microseconds), and of ``others``.
+    """Return the period that contains all events and the times ``others``; it lasts at least 1 s.
+
+    ``times`` are sorted samples of the events' times in microseconds since the epoch.
     """
     moments = [_BEGINNING_OF_TIME + timedelta(microseconds=int(at)) for at in quantiles(times, _EDGES)]
     moments += [at for at in others if at is not None]
@@ -387,7 +388,7 @@ class EventFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ReportData:
     """All data that an audit's report shows; ``hosts_left`` is the number of hosts left out of the time line.
 
     ``scraped``: the availability in Prometheus, None without ``--metrics``. ``unexplained``: warnings and errors that

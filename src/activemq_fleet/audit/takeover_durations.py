@@ -38,10 +38,10 @@ def takeover_start(
     skew: timedelta,
     right: Collection[str] = (),
 ) -> TakeoverStart:
-    """Return when the takeover began after which ``term`` became active: by an agent's journal,
-    else a bridge, else a log.
+    """Return the start of the takeover that made the broker run ``term`` active.
 
-    ``right``: the witnesses whose clocks are known to agree with the pair's.
+    The source is an agent's journal, else a bridge, else a log. ``skew`` is the largest difference between clocks;
+    ``right`` names the witnesses whose clocks are known to agree with the pair's.
     """
     if term.started is None:
         return TakeoverStart()

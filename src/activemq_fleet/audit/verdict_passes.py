@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from activemq_fleet.audit.deliveries import Delivery, DeliveryOutcome, Judge
 from activemq_fleet.audit.event_records import events_of
-from activemq_fleet.audit.finality import Horizons
+from activemq_fleet.audit.finality import EvidenceEnds
 from activemq_fleet.audit.journal_lines import is_of_host, parsed_lines
 from activemq_fleet.audit.journals import (
     Epoch,
@@ -101,7 +101,7 @@ class JudgedEvent(NamedTuple):
 
 
 def judged_events(
-    records: Iterable[OrderedRecord], judge: Judge, figures: EventFigures, horizons: Horizons | None
+    records: Iterable[OrderedRecord], judge: Judge, figures: EventFigures, horizons: EvidenceEnds | None
 ) -> Iterator[JudgedEvent]:
     """Yield the judgement of every event, and count it in ``figures``; ``horizons`` None: every judgement is final."""
     last: dict[str, datetime] = {}
@@ -115,5 +115,5 @@ def judged_events(
     for event in events_of(watched()):
         for outcome, deliveries in judge.outcomes_of([event]):
             figures.add(outcome, deliveries)
-            is_final = horizons is None or horizons.is_event_past(last.pop(event.event_id, None))
+            is_final = horizons is None or horizons.is_event_final(last.pop(event.event_id, None))
             yield JudgedEvent(outcome, deliveries, is_final)

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     "--node", metavar="MARK", help="Set activemq_node for hosts whose names have no node: each becomes a single broker."
 )
 @format_option(help="Format of the list.")
-def command(
+def adopt_command(
     files: tuple[str, ...],
     output: Path,
     releases: tuple[str, ...],

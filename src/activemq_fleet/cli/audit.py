@@ -49,7 +49,7 @@ _SHOWN = 15
 )
 @format_option(help="Output format.")
 @spark_options
-def command(
+def audit_command(
     logs: str,
     output: str,
     inventory: InventoryOptions,

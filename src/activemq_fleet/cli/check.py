@@ -71,7 +71,7 @@ _PATH = click.Path(path_type=Path)
     metavar="FILE",
     help="Write the output in --format to this file, and print the text for people.",
 )
-def command(
+def check_command(
     inventory: InventoryOptions,
     named: tuple[Path, ...],
     files: tuple[Path, ...],

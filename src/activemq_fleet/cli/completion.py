@@ -18,7 +18,7 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.command("completion", short_help="Print the script for completion in bash, zsh or fish.")
 @click.argument("shell", type=click.Choice(_SHELLS))
 @click.pass_context
-def command(context: click.Context, shell: str) -> int:
+def completion_command(context: click.Context, shell: str) -> int:
     r"""Print the script with which SHELL completes commands, options, hosts of the inventory and rules.
 
     \b

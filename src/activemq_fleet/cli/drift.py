@@ -33,7 +33,7 @@ _MOST_SHOWN = 40
 @output_option("OUT", "Directory for the dataset drift, written atomically.")
 @format_option()
 @spark_options
-def command(planned: str, collected: str, output: str, form: str, spark: SessionOptions) -> int:
+def drift_command(planned: str, collected: str, output: str, form: str, spark: SessionOptions) -> int:
     """Compare the planned files of every host with the deployed files.
 
     A file is added, removed, changed or the same; by hand, or out of date because the plan is newer

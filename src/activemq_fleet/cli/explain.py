@@ -37,7 +37,7 @@ _STYLES: dict[str, dict[str, object]] = {
 )
 @click.option("--destination", metavar="NAME", help="Destination of the message for --to: a queue, or topic://NAME.")
 @format_option()
-def command(inventory: InventoryOptions, host: str, to: str | None, destination: str | None, form: str) -> int:
+def explain_command(inventory: InventoryOptions, host: str, to: str | None, destination: str | None, form: str) -> int:
     """Explain one HOST: role, release, ports, store, links, which node takes over when it fails, and why.
 
     HOST is an inventory name, or its first label if it is unique. A value from the inventory or a

@@ -23,7 +23,7 @@ from activemq_fleet.cli.printing import counted, echo
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Output of `status --format json`: mark its states and findings in place of those of `check`.",
 )
-def command(inventory: InventoryOptions, output: Path, status: Path | None) -> int:
+def graph_command(inventory: InventoryOptions, output: Path, status: Path | None) -> int:
     """Draw groups, pairs and links: an SVG to print, or Mermaid for Markdown.
 
     Findings are marked at their brokers and links, except those of the releases' schemas: `check` reports these.

@@ -15,7 +15,7 @@ from activemq_fleet.cli.terminal import is_terminal, print_long, text_of
 @click.command("help")
 @click.argument("topic", metavar="[TOPIC|COMMAND] [SECTION|SUBCOMMAND]", nargs=-1, shell_complete=complete_topics)
 @click.pass_context
-def command(context: click.Context, topic: tuple[str, ...]) -> int:
+def help_command(context: click.Context, topic: tuple[str, ...]) -> int:
     """Print the usage of a COMMAND, and the page of the documentation of the same name or of a TOPIC.
 
     Without a name it lists commands and topics. SECTION is a heading of the page, or the first cell of a row of its

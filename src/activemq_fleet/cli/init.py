@@ -31,7 +31,7 @@ from activemq_fleet.cli.printing import command_line, counted, echo, warn
     help="The release's archive, apache-activemq-X-bin.tar.gz, for `site` to install; its checksum is computed.",
 )
 @click.option("--tls", is_flag=True, help="Encrypt connectors and links; install key stores on the hosts first.")
-def command(hosts: tuple[str, ...], release: str, output: Path, archive: Path | None, tls: bool) -> int:
+def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Path | None, tls: bool) -> int:
     """Write an Ansible inventory for the brokers HOST..., which `check` accepts.
 
     The names are read by the default convention, else by one that `names` proposes; other hosts become brokers without

@@ -12,7 +12,7 @@ import click
 
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.drill import drill_command
-from activemq_fleet.cli.lab_options import existing_lab_options, interruptible, lab_command, lab_options
+from activemq_fleet.cli.lab_options import existing_lab_options, interruptible, lab_command_line, lab_options
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import counted, echo, echo_to_stderr, print_table, warn
 
@@ -26,7 +26,7 @@ _format = format_option(help="Output format.")
 
 
 @click.group(short_help="Run the fleet on this machine, on loopback addresses.")
-def command() -> None:
+def lab_command() -> None:
     """Run the fleet of an inventory on this machine: real brokers, each host on a loopback address.
 
     The lab requires no root and uses no real network. It replaces listen addresses, directories,
@@ -34,7 +34,7 @@ def command() -> None:
     """
 
 
-@command.command("prepare", short_help="Reserve addresses and write the lab's inventory layer.")
+@lab_command.command("prepare", short_help="Reserve addresses and write the lab's inventory layer.")
 @lab_options
 @_difference
 def prepare_command(lab: Lab, show_difference: bool) -> None:
@@ -48,7 +48,7 @@ def prepare_command(lab: Lab, show_difference: bool) -> None:
     echo(str(lab.inventory))
 
 
-@command.command("up", short_help="Start the whole fleet and wait until it is ready.")
+@lab_command.command("up", short_help="Start the whole fleet and wait until it is ready.")
 @lab_options
 @_difference
 @_format
@@ -81,7 +81,9 @@ def up_command(
             echo_to_stderr(f"Prometheus: {lab.monitoring.url()}  Alertmanager: {lab.monitoring.url('alertmanager')}")
         if not foreground:
             removal = shlex.join(["rm", "-r", str(lab.directory)])
-            echo_to_stderr(f"the lab is in {lab.directory}; after `{lab_command('down')}`, remove it with: {removal}")
+            echo_to_stderr(
+                f"the lab is in {lab.directory}; after `{lab_command_line('down')}`, remove it with: {removal}"
+            )
             return
         try:
             echo_to_stderr("the fleet runs; press Ctrl-C to stop it")
@@ -90,7 +92,7 @@ def up_command(
             lab.down()
 
 
-@command.command("down", short_help="Stop all brokers of the lab.")
+@lab_command.command("down", short_help="Stop all brokers of the lab.")
 @existing_lab_options
 def down_command(lab: Lab) -> None:
     """Stop every process of the lab and release its addresses. Stores and logs are kept."""
@@ -102,7 +104,7 @@ def down_command(lab: Lab) -> None:
         warn(f"there is no lab in {lab.directory}: set --dir to its directory, or -i to the inventory of `lab up`")
 
 
-@command.command("status", short_help="Show the state of each broker.")
+@lab_command.command("status", short_help="Show the state of each broker.")
 @existing_lab_options
 @_format
 def status_command(lab: Lab, form: str) -> None:
@@ -120,7 +122,7 @@ def status_command(lab: Lab, form: str) -> None:
 def _add_host_command(name: str, what: str, done: str) -> None:
     """Add a command that calls the lab's method of the same name for one host."""
 
-    @command.command(name, short_help=what, help=f"{what}\n\nHOST is an inventory name or its first label.")
+    @lab_command.command(name, short_help=what, help=f"{what}\n\nHOST is an inventory name or its first label.")
     @click.argument("host", shell_complete=complete_hosts)
     @existing_lab_options
     def host_command(host: str, lab: Lab) -> None:
@@ -133,10 +135,10 @@ _add_host_command("stop", "Stop a broker in an orderly way; kill a pure one.", "
 _add_host_command("kill", "Kill a broker (SIGKILL), with its process group.", "was killed")
 _add_host_command("pause", "Freeze a broker (SIGSTOP).", "is frozen")
 _add_host_command("resume", "Resume a frozen broker (SIGCONT).", "was resumed")
-command.add_command(drill_command)
+lab_command.add_command(drill_command)
 
 
-@command.command("freeze", short_help="Freeze a broker, give its lock to the other node, and resume it.")
+@lab_command.command("freeze", short_help="Freeze a broker, give its lock to the other node, and resume it.")
 @click.argument("host", shell_complete=complete_hosts)
 @existing_lab_options
 @click.option("--steal-lock", is_flag=True, help="Give the broker's lock to the other node, as when a lease expires.")

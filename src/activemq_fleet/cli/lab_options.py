@@ -62,7 +62,7 @@ existing_lab_options = _lab_options(inventory_required=False)
 _LAB_PARAMETERS = ("sources", "extra_vars", "vault_ids", "vault_password_files", "directory")
 
 
-def lab_command(name: str) -> str:
+def lab_command_line(name: str) -> str:
     """Return the command line that runs a command of ``lab`` for the lab that the user's options choose."""
     return command_line("lab", name, *given_options(_LAB_PARAMETERS))
 

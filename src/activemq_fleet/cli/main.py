@@ -47,7 +47,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"activemq_fleet.cli.{cmd_name}").command
+        module = importlib.import_module(f"activemq_fleet.cli.{cmd_name}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
         return add_output_options(command)
 
     def resolve_command(
@@ -63,14 +64,14 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name=PROGRAM)
-def group() -> None:
+def fleet_cli() -> None:
     """Generate, verify and operate highly available ActiveMQ Classic clusters from an Ansible inventory.
 
     Exit codes: 0 success; 1 error findings, or a failed run; 2 wrong usage or unreadable input.
     """
 
 
-add_output_options(group)
+add_output_options(fleet_cli)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -98,10 +99,10 @@ def _use_utf8_locale() -> None:
 
 
 def _invoke(arguments: Sequence[str] | None) -> int:
-    # Not group.main(), which exits for a closed pipe.
+    # Not fleet_cli.main(), which exits for a closed pipe.
     words = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None and (instruction := os.environ.get(COMPLETE_VARIABLE)):
-        return complete_line(group, instruction)
-    with group.make_context(PROGRAM, words, color=color_of_environment()) as context:
-        result = group.invoke(context)
+        return complete_line(fleet_cli, instruction)
+    with fleet_cli.make_context(PROGRAM, words, color=color_of_environment()) as context:
+        result = fleet_cli.invoke(context)
     return result if isinstance(result, int) else 0

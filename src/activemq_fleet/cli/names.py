@@ -32,7 +32,7 @@ _NO_CONVENTION = f"No known convention reads these names as pairs: set --naming-
 @click.option("--master-node", metavar="MARK", help="Set activemq_master_node.")
 @click.option("--node", metavar="MARK", help="Set activemq_node for all hosts: each becomes a single broker.")
 @format_option()
-def command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str, **convention: str | None) -> int:
+def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str, **convention: str | None) -> int:
     """Show how each HOST's name is read, and why; propose a convention where names are not read.
 
     With -i the hosts are those of the inventory, read with their variables. Exit code 1: a HOST is not read as a

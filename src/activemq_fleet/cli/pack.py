@@ -22,7 +22,7 @@ from activemq_fleet.cli.printing import echo
     metavar="DIR",
     help="Prefix of the executors' Python, such as /usr, if it differs from this machine.",
 )
-def command(output: Path, python_prefix: str | None) -> int:
+def pack_command(output: Path, python_prefix: str | None) -> int:
     """Pack the Python environment that executors need.
 
     Then: activemq-fleet audit --master spark://HOST:7077 --archives env.tar.gz#environment ...

@@ -54,7 +54,7 @@ _LARGEST = 5000
     help="Report a network of more brokers than this, and do not plan it: one task has to hold it.",
 )
 @spark_options
-def command(
+def plan_command(
     hosts: str | None,
     form: str,
     inventory: InventoryOptions,

@@ -24,7 +24,7 @@ _OURS = frozenset({_INDEX, "fleet.svg", "hosts", "clients", "prometheus"})
     "Directory to write, atomically. A directory that render wrote earlier is replaced.",
     click.Path(path_type=Path),
 )
-def command(inventory: InventoryOptions, output: Path) -> int:
+def render_command(inventory: InventoryOptions, output: Path) -> int:
     """Write the generated files of every host, fleet.json and a picture.
 
     The playbook `site` adds the other files of `conf/` from the archive of the release. If an error finding is not

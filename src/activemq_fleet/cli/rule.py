@@ -31,7 +31,7 @@ _FAMILIES_OF_INVENTORIES = {
 @click.command("rule")
 @click.argument("ids", metavar="[ID]...", nargs=-1, shell_complete=complete_rules)
 @format_option()
-def command(ids: tuple[str, ...], form: str) -> int:
+def rule_command(ids: tuple[str, ...], form: str) -> int:
     """Explain the rule ID, such as N003 or T002; without ID list all rules.
 
     For a family, such as N, list its rules. The explanation names the severity, the releases, the consequence of

@@ -12,11 +12,11 @@ from activemq_fleet.cli.printing import echo, echo_to_stderr
 
 
 @click.group()
-def command() -> None:
+def schema_command() -> None:
     """Fetch the XML schemas of releases, and print the JSON Schemas of variables and inventories."""
 
 
-@command.command()
+@schema_command.command()
 @click.argument("releases", metavar="RELEASE...", nargs=-1, required=True, shell_complete=complete_releases)
 @click.option(
     "--from",
@@ -45,7 +45,7 @@ def fetch(releases: tuple[str, ...], source: Path | None) -> None:
 def _add_print_command(name: str, files: str) -> None:
     """Add a command that prints the JSON Schema of one kind of file."""
 
-    @command.command(
+    @schema_command.command(
         name,
         help=f"Print the JSON Schema (draft 2020-12) of {files}.\n\nAn editor with a YAML language server validates "
         "and completes such a file by the line: # yaml-language-server: $schema=PATH",

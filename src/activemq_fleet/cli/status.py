@@ -92,7 +92,7 @@ class _Question:
     default="",
     help="Options for ansible-playbook, such as '--become -u ops'.",
 )
-def command(form: str, html: Path | None, watch: float | None, wide: bool, **question: Any) -> int:
+def status_command(form: str, html: Path | None, watch: float | None, wide: bool, **question: Any) -> int:
     """Show the state of every broker, agent and load balancer, and findings.
 
     The command changes nothing on any host. The row of a host that does not answer shows it as unreachable.

@@ -20,7 +20,7 @@ from activemq_fleet.cli.printing import counted, echo, printable
 if TYPE_CHECKING:
     from activemq_fleet.addresses import Address
     from activemq_fleet.node.config.probe_account import Login
-    from activemq_fleet.node.fence.replay import Replay
+    from activemq_fleet.node.fence.replay import ReplayConnection
     from activemq_fleet.node.fence.shared_store import SharedStore
 
 _T = TypeVar("_T")
@@ -35,7 +35,7 @@ class ReplayError(FleetError):
 
 
 @click.group(short_help="Inspect a kahaDB store: contents, damage, and messages left in old generations.")
-def command() -> None:
+def store_command() -> None:
     """Inspect a kahaDB store on a machine that has mounted it: messages, damage, uncopied messages.
 
     STORE is the pair's activemq_store_directory. In a fenced store a node that thawed before its guard may have
@@ -44,7 +44,7 @@ def command() -> None:
     """
 
 
-@command.command("inspect", short_help="Show the contents and the damage of a store.")
+@store_command.command("inspect", short_help="Show the contents and the damage of a store.")
 @_store
 @_format
 def inspect_command(directory: Path, form: str) -> int:
@@ -62,7 +62,7 @@ def inspect_command(directory: Path, form: str) -> int:
     return 1 if report["damaged_places"] or report["index_lacks_files"] else 0
 
 
-@command.command("behind", short_help="List the messages.")
+@store_command.command("behind", short_help="List the messages.")
 @_store
 @_format
 def behind_command(directory: Path, form: str) -> None:
@@ -92,7 +92,7 @@ def behind_command(directory: Path, form: str) -> None:
         echo(_nothing_behind(directory))
 
 
-@command.command("replay", short_help="Send the messages to the pair.")
+@store_command.command("replay", short_help="Send the messages to the pair.")
 @_store
 @click.option(
     "--to",
@@ -219,17 +219,17 @@ def _parse(url: str) -> tuple[Address, bool]:
         raise InputError(f"--to: {error}") from None
 
 
-def _connect(addresses: Sequence[tuple[Address, bool]], login: Login, context: ssl.SSLContext) -> Replay:
+def _connect(addresses: Sequence[tuple[Address, bool]], login: Login, context: ssl.SSLContext) -> ReplayConnection:
     """Return a connection to the active node: the first that accepts one."""
     from activemq_fleet.addresses import join
-    from activemq_fleet.node.fence.replay import Replay
+    from activemq_fleet.node.fence.replay import ReplayConnection
     from activemq_fleet.node.fence.shared_store import FenceError
 
     refusals: list[str] = []
     for address, tls in addresses:
         try:
             # This runs as the account that owns the store, which is the account of a broker on this machine.
-            return Replay(address, login, context if tls else None, account=os.geteuid())
+            return ReplayConnection(address, login, context if tls else None, account=os.geteuid())
         except OSError as error:
             refusals.append(f"{join(*address)}: {error.strerror or error}")
     raise FenceError(f"no address in --to accepts a connection: {'; '.join(refusals)}")

@@ -70,7 +70,7 @@ def _set_no_pager(context: click.Context, _option: click.Parameter, value: bool)
 
 
 def wanted_color() -> bool | None:
-    """Return whether the user wants colors; None: on a terminal."""
+    """Return whether the user chose colors; None without a choice, when only a terminal gets colors."""
     context = click.get_current_context(silent=True)
     return context.color if context else color_of_environment()
 

@@ -46,7 +46,7 @@ class CardStyle:
 
     @classmethod
     def of(cls, usual: str, domain: str | None, *, detailed: bool) -> CardStyle:
-        """Return the style of detailed or of compact cards."""
+        """Return the style of detailed cards if ``detailed``, else of compact cards."""
         if detailed:
             return cls(detailed, usual, domain, 228.0, "pair-name", "host", 32.0, 10.0, 30.0, 19.0, 6.0)
         return cls(detailed, usual, domain, 118.0, "pair-small", "label", 25.0, 6.0, 16.0, 12.0, 4.0)

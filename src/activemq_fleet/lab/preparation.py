@@ -101,11 +101,11 @@ def _software(broker: Broker, layout: LabLayout, progress: Progress) -> Software
     except FleetError as error:
         if not release.jars_available:
             raise ArtifactError(f"{error}. {artifacts.local_archive_hint(release)}") from None
-        if not isinstance(error, artifacts.RememberedRefusalError):
+        if not isinstance(error, artifacts.RecentDownloadFailureError):
             progress(f"{error}; the lab uses its jars, which have no web console")
     if home is not None:
         return Software(str(home), whole=True)
-    return _linked_jars(release, artifacts.jars_for(release, progress=progress), layout)
+    return _linked_jars(release, artifacts.jar_directory_for(release, progress=progress), layout)
 
 
 def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> Software | None:

@@ -19,7 +19,7 @@ from activemq_fleet.lab.readiness import credentials_of
 from activemq_fleet.lab.state import load_existing
 from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of, status_of
 from activemq_fleet.lab.stomp import Credentials
-from activemq_fleet.node.fence.store_access import two_masters
+from activemq_fleet.node.fence.store_access import two_masters_message
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.node.timeouts import LAB_READY
 from activemq_fleet.render import service
@@ -82,7 +82,9 @@ class ReadOnlyLab:
         brokers = self._pair(pair).brokers
         if brokers[0].shared_directory is None:
             return ""
-        looks = [two_masters({broker.host: self._hosts.store_access(broker) for broker in brokers}) for _ in range(2)]
+        looks = [
+            two_masters_message({broker.host: self._hosts.store_access(broker) for broker in brokers}) for _ in range(2)
+        ]
         return looks[0] and looks[1]
 
     def is_alive(self, host: str) -> bool:

@@ -17,7 +17,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.hosts import Hosts
 from activemq_fleet.node.judge import BrokerState
-from activemq_fleet.node.probe.settling import Settling, is_loading
+from activemq_fleet.node.probe.settling import ReadinessDetector, is_loading
 from activemq_fleet.node.process.proc import Process
 from activemq_fleet.topology import Broker, Pair
 
@@ -145,7 +145,7 @@ class Startup:
 
     def _settle(self, broker: Broker) -> None:
         """Wait until a ready broker stays ready: until no bean of its configuration can end it any more."""
-        settling = Settling(self._loading)
+        settling = ReadinessDetector(self._loading)
 
         def is_settled() -> bool:
             seen = self._hosts.observe(broker, timeout=_PROBE_TIMEOUT)

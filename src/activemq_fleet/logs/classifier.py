@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.logs.kinds import kind, kinds
-from activemq_fleet.node.log.kinds import COMPARED, Kind
+from activemq_fleet.node.log.kinds import COMPARED, LogMessageKind
 from activemq_fleet.releases import Release
 
 UNKNOWN = "UNKNOWN"
@@ -54,7 +54,7 @@ class Classifier:
         self._remembered: dict[str, Found] = {}
         self._sort_in(fitting)
 
-    def _sort_in(self, fitting: list[Kind]) -> None:
+    def _sort_in(self, fitting: list[LogMessageKind]) -> None:
         begun: list[tuple[str, _Try]] = []
         for entry in fitting:
             prefix, needed = literal_texts(entry.regex.pattern)
@@ -103,7 +103,7 @@ def _known(release: str | None) -> Release | None:
         return None
 
 
-def is_written_by_release(entry: Kind, release: Release) -> bool:
+def is_written_by_release(entry: LogMessageKind, release: Release) -> bool:
     """Return whether brokers of a release write messages of the kind ``entry``, at any level."""
     releases = re.sub(r"\([^()]*(?:\([^()]*\)[^()]*)*\)", "", entry.releases)
     ranges = [match for match in _RANGE.finditer(releases) if "." in match["first"]]

@@ -15,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from activemq_fleet.node.log.kinds import KINDS, Kind
+from activemq_fleet.node.log.kinds import KINDS, LogMessageKind
 
 _FILES = ("kinds.json", "kinds_extra.json")
 
@@ -32,9 +32,9 @@ def kinds() -> tuple[str, ...]:
 
 
 @cache
-def kind(id_: str) -> Kind:
+def kind(id_: str) -> LogMessageKind:
     """Return the kind of log message with an id, compiled on first use. Raises KeyError for an unknown id."""
     entry = _entries()[id_]
     if "regex" not in entry:
         return replace(KINDS[id_], releases=entry["releases"])
-    return Kind(id_, re.compile(entry["regex"]), frozenset(entry.get("classes", ())), entry["releases"])
+    return LogMessageKind(id_, re.compile(entry["regex"]), frozenset(entry.get("classes", ())), entry["releases"])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.node.fence.store_access import StoreAccess, two_masters
+from activemq_fleet.node.fence.store_access import StoreAccess, two_masters_message
 from activemq_fleet.node.timeouts import SETTLE
 from activemq_fleet.operations.requests import Decision, Request, Step, operation
 from activemq_fleet.topology import Fleet, Pair
@@ -161,7 +161,7 @@ def decide_drill(request: Request) -> Decision:
             access = StoreAccess(evidence.generation, evidence.generation_in_force)
             accesses.setdefault(pair, {})[host] = access
     for pair, nodes in accesses.items():
-        if both := two_masters(nodes):
+        if both := two_masters_message(nodes):
             raise InputError(
                 f"{pair} has two masters: {both}. Stop the broker without clients immediately, and keep a copy of "
                 "the store"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
 from activemq_fleet.deployment import BrokerFacts
-from activemq_fleet.node.fence.store_access import StoreAccess, two_masters, writers_in_force
+from activemq_fleet.node.fence.store_access import StoreAccess, two_masters_message, writers_in_force
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.node.state.health import MIN_FREE_BYTES
@@ -235,7 +235,7 @@ def _release(node: Node) -> Iterator[PairProblem]:
 def _who_serves(nodes: Sequence[Node], settle: float) -> Iterator[PairProblem]:
     active = [node for node in nodes if node.is_serving]
     guarded = [node for node in nodes if node.guard]
-    if guarded and (both := two_masters({node.host: node.generation_access for node in nodes})):
+    if guarded and (both := two_masters_message({node.host: node.generation_access for node in nodes})):
         text = f"{both}: stop the broker without clients immediately, and keep a copy of {guarded[0].store}"
         yield PairProblem(guarded[0].host, text, _BLINK)
     elif guarded and len(active) > 1:

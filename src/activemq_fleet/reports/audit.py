@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import groupby
 
 from activemq_fleet.audit.evidence import Incident, short_name
-from activemq_fleet.audit.report_figures import BUCKETS, EventSlice, Picture, Silence
+from activemq_fleet.audit.report_figures import BUCKETS, EventSlice, ReportData, Silence
 from activemq_fleet.audit.result import Result, headline, incident_names
 from activemq_fleet.audit.scraped_availability import UnservedPeriod, incident_within
 from activemq_fleet.audit.state_spans import spans_until_takeovers
@@ -38,12 +38,12 @@ class ChartSection:
     """
 
     title: str
-    note: Callable[[Picture], str]
-    charts: tuple[Callable[[Picture], Chart | None], ...]
+    note: Callable[[ReportData], str]
+    charts: tuple[Callable[[ReportData], Chart | None], ...]
     legend: tuple[tuple[str, str], ...] = ()
 
 
-def audit_report(result: Result, picture: Picture) -> str:
+def audit_report(result: Result, picture: ReportData) -> str:
     """Return the report of an audit as an HTML page."""
     takeovers = [incident.seconds for incident in _shown_takeovers(picture) if incident.seconds is not None]
     drawn = [(section, section.note(picture), [chart(picture) for chart in section.charts]) for section in SECTIONS]
@@ -63,7 +63,7 @@ def audit_report(result: Result, picture: Picture) -> str:
     )
 
 
-def _longest_unserved(picture: Picture) -> list[tuple[UnservedPeriod, str]]:
+def _longest_unserved(picture: ReportData) -> list[tuple[UnservedPeriod, str]]:
     """Return the longest times without an active node by scrapes, each with the incident that explains it."""
     if picture.scraped is None:
         return []
@@ -74,15 +74,15 @@ def _longest_unserved(picture: Picture) -> list[tuple[UnservedPeriod, str]]:
     return [(period, numbers[incident.id] if incident else "nothing") for period, incident in incidents]
 
 
-def _shown_takeovers(picture: Picture) -> list[Incident]:
+def _shown_takeovers(picture: ReportData) -> list[Incident]:
     return [incident for incident in picture.incidents.shown_incidents if incident.kind == "takeover"]
 
 
-def _chart_over_time(title: str, picture: Picture) -> Chart:
+def _chart_over_time(title: str, picture: ReportData) -> Chart:
     return Chart(title, picture.times.began.timestamp(), picture.times.ended.timestamp())
 
 
-def timeline_chart(picture: Picture) -> Chart | None:
+def timeline_chart(picture: ReportData) -> Chart | None:
     """Return a chart of the hosts' states over time, with the numbers of incidents, and of the number of log lines."""
     if not picture.hosts:
         return None
@@ -116,7 +116,7 @@ def timeline_chart(picture: Picture) -> Chart | None:
     return _add_time_axis(chart)
 
 
-def _add_lines(chart: Chart, picture: Picture) -> None:
+def _add_lines(chart: Chart, picture: ReportData) -> None:
     """Add bars of all lines, of warnings and of errors; their height is a root, so that a few are visible too."""
     chart.add_name(chart.height + 10, "lines in logs", "warnings, errors")
     slices = picture.lines.slices
@@ -152,7 +152,7 @@ def _add_time_axis(chart: Chart) -> Chart:
     )
 
 
-def flow_chart(picture: Picture) -> Chart | None:
+def flow_chart(picture: ReportData) -> Chart | None:
     """Return a chart of how many events were handled in each slice of time, and how long each took (logarithmic)."""
     slices = picture.events.slices
     if not slices:
@@ -201,7 +201,7 @@ def _power_of_ten(seconds: float | None) -> float:
     return math.log10(max(1e-3, seconds or 0.0) * 1000)
 
 
-def latency_chart(picture: Picture) -> Chart | None:
+def latency_chart(picture: ReportData) -> Chart | None:
     """Return a chart of how many events took how long, by powers of two of milliseconds."""
     if not picture.events.slices:
         return None
@@ -228,7 +228,7 @@ def _power_of_two(power: int) -> str:
     return duration_text(float(f"{2.0**power / 1000:.2g}"))
 
 
-def silences_chart(picture: Picture) -> Chart | None:
+def silences_chart(picture: ReportData) -> Chart | None:
     """Return a chart of the longest times without a handled event, one row for each subscriber,
     with lines at take-overs.
     """
@@ -257,7 +257,7 @@ def silences_chart(picture: Picture) -> Chart | None:
     return _add_time_axis(chart)
 
 
-def _timeline_note(picture: Picture) -> str:
+def _timeline_note(picture: ReportData) -> str:
     note, left = (
         "Numbers mark the incidents below. Where no bar is drawn, no log shows the state of the broker.",
         picture.hosts_left,
@@ -266,7 +266,7 @@ def _timeline_note(picture: Picture) -> str:
     return note + more if left else note
 
 
-def _latency_note(picture: Picture) -> str:
+def _latency_note(picture: ReportData) -> str:
     took = picture.events.handling_times
     if not took.counts_by_power_of_two:
         return ""

@@ -24,7 +24,7 @@ from pydantic import (
 from pydantic_core import core_schema
 
 from activemq_fleet.addresses import check_host, join, parse_listening, parse_url
-from activemq_fleet.errors import text_required
+from activemq_fleet.errors import text_required_message
 from activemq_fleet.settings.encrypted import EncryptedValue
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
@@ -136,7 +136,7 @@ def _secret(value: Any) -> SecretStr | EncryptedValue:
     if isinstance(value, EncryptedValue):
         return value
     if not isinstance(value, str | SecretStr):
-        raise ValueError(f"the password {text_required(value)}")
+        raise ValueError(f"the password {text_required_message(value)}")
     text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
     if not text:
         raise ValueError("the password is empty: set a password")
@@ -172,7 +172,7 @@ def text_by_release(check: Callable[[str], str]) -> PlainValidator:
 
     def _check_entry(key: Any, text: Any) -> str:
         if not isinstance(text, str):
-            raise ValueError(f"the value for release {key} {text_required(text)}")
+            raise ValueError(f"the value for release {key} {text_required_message(text)}")
         try:
             return check(str(text))
         except ValueError as error:

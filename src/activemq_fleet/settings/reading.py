@@ -10,7 +10,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from activemq_fleet.errors import SettingsError, text_required
+from activemq_fleet.errors import SettingsError, text_required_message
 from activemq_fleet.node.masking import mask_text
 from activemq_fleet.settings.broker import NOT_SETTINGS, PREFIX, USERS_OWN, Settings
 from activemq_fleet.settings.encrypted import EncryptedValue
@@ -114,7 +114,7 @@ def _explain_error(host: str, detail: ErrorDetails) -> str:
     elif detail["type"] == "missing":
         reason = "is missing"
     elif detail["type"] == "string_type" and isinstance(value, list | dict):
-        reason = text_required(value)
+        reason = text_required_message(value)
     else:
         hidden = isinstance(value, dict | list) or _may_be_secret(place, str(value))
         message = _DETAIL.split(detail["msg"].removeprefix("Input should be "))[0]

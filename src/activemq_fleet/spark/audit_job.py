@@ -9,10 +9,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.audit.evidence import SKEW
-from activemq_fleet.audit.finality import Horizons
-from activemq_fleet.audit.gaps import foreign_claims, journal_gaps, log_gaps
+from activemq_fleet.audit.finality import EvidenceEnds
+from activemq_fleet.audit.gaps import gaps_of_foreign_journals, journal_gaps, log_gaps
 from activemq_fleet.audit.log_summaries import LogFileSummary
-from activemq_fleet.audit.report_figures import EventFigures, LineFigures, Picture, TimeRange, shown_hosts, time_range
+from activemq_fleet.audit.report_figures import (
+    EventFigures,
+    LineFigures,
+    ReportData,
+    TimeRange,
+    shown_hosts,
+    time_range,
+)
 from activemq_fleet.audit.result import Counts, Gap, Result, audit_outcome
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability, unexplained_gaps
 from activemq_fleet.reports.audit import audit_report
@@ -140,7 +147,7 @@ def write_audit(
         for file in inputs.files_of_kind("log"):
             names.setdefault(file.host, []).append(file.file)
         gaps = [*absent, *log_gaps(logs, names), *journal_gaps(missing, journals.files)]
-        gaps += foreign_claims(journals.files, journals.host_of)
+        gaps += gaps_of_foreign_journals(journals.files, journals.host_of)
         if scraped:
             gaps += unexplained_gaps(scraped, log_figures.incidents.shown_incidents, times.began, times.ended)
         counts = _build_counts(output, logs, gaps, log_figures, events)
@@ -150,20 +157,20 @@ def write_audit(
         hosts, hosts_left = shown_hosts(pair_of, group_of, log_figures.spans, log_figures.incidents.shown_incidents)
         lines = _line_figures(output, times)
         incidents, bridges, unexplained = log_figures.incidents, log_figures.bridges, log_figures.unexplained
-        picture = Picture(times, incidents, hosts, hosts_left, bridges, lines, events, scraped, unexplained)
+        picture = ReportData(times, incidents, hosts, hosts_left, bridges, lines, events, scraped, unexplained)
         output.write_text("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
         output.write_text("report.html", audit_report(result, picture))
     return result
 
 
-def _build_horizons(inputs: Inputs, logs: Sequence[LogFileSummary], of_journals: datetime | None) -> Horizons:
+def _build_horizons(inputs: Inputs, logs: Sequence[LogFileSummary], of_journals: datetime | None) -> EvidenceEnds:
     """Return the times at which each host's log and all journals end."""
     last: dict[str, datetime | None] = dict.fromkeys(inputs.hosts)
     for log in logs:
         if log.last is not None:
             at = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=log.last)
             last[log.host] = max(at, last[log.host] or at)
-    return Horizons(last, of_journals)
+    return EvidenceEnds(last, of_journals)
 
 
 def _build_counts(

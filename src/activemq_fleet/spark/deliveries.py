@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from activemq_fleet.audit.aggregates import TopItems
 from activemq_fleet.audit.deliveries import Judge
 from activemq_fleet.audit.event_records import events_of
-from activemq_fleet.audit.finality import Horizons
+from activemq_fleet.audit.finality import EvidenceEnds
 from activemq_fleet.audit.gaps import MOST_GAPS, gap_order
 from activemq_fleet.audit.journal_lines import (
     LARGEST_JOURNAL_FILE,
@@ -91,7 +91,7 @@ def read_journals(spark: SparkSession, output: Output, inputs: Inputs) -> ReadJo
 
 
 def judge_deliveries(
-    output: Output, journals: ReadJournals, times: TimeRange, horizons: Horizons | None
+    output: Output, journals: ReadJournals, times: TimeRange, horizons: EvidenceEnds | None
 ) -> tuple[EventFigures, list[JournalGap]]:
     """Write the datasets ``deliveries`` and ``messages``; return the figures of all events, and
     the gaps of the journals.
@@ -177,7 +177,7 @@ def _compute_reach(
 
 
 def _judge_events(
-    batches: Batches, *, judge: Judge, times: TimeRange, horizons: Horizons | None
+    batches: Batches, *, judge: Judge, times: TimeRange, horizons: EvidenceEnds | None
 ) -> Iterator[DatasetRows | EventFigures]:
     """Yield the rows of all deliveries and messages in one partition, and their figures."""
     figures = EventFigures(times)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as sf
 
 from activemq_fleet.audit.evidence import ConnectionLoss, LogEvidence, LoggedPeriod, PairNode
-from activemq_fleet.audit.finality import Horizons
+from activemq_fleet.audit.finality import EvidenceEnds
 from activemq_fleet.audit.log_evidence import KINDS, TEXT
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.operation_records import Operation
@@ -58,14 +58,14 @@ class _Fleet:
     """
 
     pair_of: dict[str, str]
-    horizons: Horizons | None
+    horizons: EvidenceEnds | None
     hosts: dict[str, list[str]] = field(default_factory=dict)
     nodes: dict[str, list[PairNode]] = field(default_factory=dict)
     operations: dict[str, list[Operation]] = field(default_factory=dict)
 
     def is_final(self, ended: datetime | None, hosts: Sequence[str]) -> bool:
         """Return whether a row about ``hosts`` that ended at ``ended`` can no longer change with later logs."""
-        return self.horizons is None or self.horizons.is_past(ended, hosts)
+        return self.horizons is None or self.horizons.is_final(ended, hosts)
 
 
 @dataclass(slots=True)
@@ -74,8 +74,8 @@ class _PairSummary:
 
     names: dict[str, set[str]]
     reporting_names: set[str]
-    frame_limits: dict[str, str]
-    served_stores: dict[str, dict[str, datetime]]
+    frame_refusals: dict[str, str]
+    last_served_times: dict[str, dict[str, datetime]]
     spans: list[Span]
     bridges: BridgeFigures
     unexplained: UnexplainedFigures
@@ -97,7 +97,7 @@ def find_incidents(
     logs: Sequence[LogFileSummary],
     connections: DataFrame | None,
     skew: timedelta,
-    horizons: Horizons | None,
+    horizons: EvidenceEnds | None,
 ) -> FoundIncidents:
     """Write the datasets ``bridges`` and ``incidents`` from the dataset ``events``, and return their figures.
 
@@ -120,11 +120,11 @@ def find_incidents(
         witnessed = witnessed.unionByName(connections)
     served: dict[str, dict[str, datetime]] = {}
     for pair in pairs:
-        for store, users in pair.served_stores.items():
+        for store, users in pair.last_served_times.items():
             served.setdefault(store, {}).update(users)
     fleet_evidence = FleetEvidence(
         frozenset(name for pair in pairs for name in pair.reporting_names),
-        {name: text for pair in pairs for name, text in pair.frame_limits.items()},
+        {name: text for pair in pairs for name, text in pair.frame_refusals.items()},
         served,
     )
     task = partial(_find_incidents_of_pairs, fleet=fleet, skew=skew, fleet_evidence=fleet_evidence)
@@ -138,7 +138,7 @@ def find_incidents(
     return log_figures
 
 
-def _describe_fleet(inputs: Inputs, horizons: Horizons | None) -> _Fleet:
+def _describe_fleet(inputs: Inputs, horizons: EvidenceEnds | None) -> _Fleet:
     """Return the hosts, nodes and planned work of an audit by pair."""
     logs = {file.host for file in inputs.files_of_kind("log")}
     journals = {file.host for file in inputs.files_of_kind("journal")}
@@ -211,8 +211,8 @@ def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | 
         yield _PairSummary(
             findings.names,
             findings.reporting_names,
-            findings.frame_limits,
-            findings.served_stores,
+            findings.frame_refusals,
+            findings.last_served_times,
             findings.spans,
             bridges,
             unexplained,

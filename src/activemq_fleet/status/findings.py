@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from activemq_fleet.findings import Finding, Severity
-from activemq_fleet.node.fence.store_access import StoreAccess, two_masters, writers_in_force
+from activemq_fleet.node.fence.store_access import StoreAccess, two_masters_message, writers_in_force
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.health import MIN_FREE_BYTES
 from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, Certificate
@@ -373,7 +373,7 @@ def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]
         yield _finding("two-active", "error", active[0].host, text, stop)
         return
     accesses = {row.host: StoreAccess(row.generation, row.generation_in_force) for row in active}
-    if both := two_masters(accesses):
+    if both := two_masters_message(accesses):
         yield _finding("two-active", "error", active[0].host, both, stop)
     elif not writers_in_force(accesses):
         text = f"{names} are both active, but neither writes to the newest generation of the store"

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from activemq_agent.config import Config
 from activemq_agent.config_values import Endpoint
-from activemq_agent.connection_events import Connack, Gone, Message, Puback, Suback, TransportUp
+from activemq_agent.connection_events import Connack, ConnectionEnded, Message, Puback, Suback, TransportUp
 from activemq_agent.session import Session
 from activemq_agent.store import Store
 from activemq_fleet.agent_topics import CANARY
@@ -106,7 +106,7 @@ class Conn(Session):
         self.closed = True
 
     def die(self) -> None:
-        self.put(Gone(self.number, "the connection was closed"))
+        self.put(ConnectionEnded(self.number, "the connection was closed"))
 
 
 class FakeBroker:
@@ -126,7 +126,7 @@ class FakeBroker:
             put(TransportUp(conn))
             put(Connack(conn, None, False))
         else:
-            put(Gone(conn, "nobody listens"))
+            put(ConnectionEnded(conn, "nobody listens"))
         return made
 
     def on_publish(self, conn: Conn, mid: int, topic: str, payload: bytes) -> None:

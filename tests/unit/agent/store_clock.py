@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from activemq_agent.store import Clock, Incoming, Limits, Sent, Store, StoredReceipt
+from activemq_agent.store import Clock, IncomingMessage, Limits, SentEvent, Store, StoredReceipt
 
 
 @dataclass
@@ -50,14 +50,14 @@ def accept_all(store: Store, events: list[tuple[str, bytes]]) -> list[str]:
 
 def acknowledge(store: Store, *places: int, proved: bool, conn: int = 0, mid: int = 1) -> None:
     """Record that events of the outbox were acknowledged, by their places."""
-    store.queue_acknowledged([Sent(place, conn, mid, "b") for place in places], proved).result()
+    store.queue_acknowledged([SentEvent(place, conn, mid, "b") for place in places], proved).result()
 
 
 def receive(store: Store, topic: str, payload: bytes, *, conn: int = 1) -> StoredReceipt:
     """Store a message and return its receipt."""
-    return store.received_later(topic, payload, broker="b", conn=conn).result()
+    return store.queue_received(topic, payload, broker="b", conn=conn).result()
 
 
-def everything_pending(store: Store) -> list[Incoming]:
+def everything_pending(store: Store) -> list[IncomingMessage]:
     """The messages of all lanes, in the order of receipt."""
     return sorted(message for lane in store.counts().lanes for message in store.pending(lane, 10**6))

@@ -8,7 +8,7 @@ from paho.mqtt.client import topic_matches_sub
 from activemq_fleet.agent_topics import (
     barrier_topic,
     canary_topic,
-    concrete_topic,
+    canary_topic_matching,
     is_barrier,
     is_barrier_of,
     is_canary,
@@ -55,7 +55,7 @@ def test_topic_of_barrier_names_its_sender_except_in_older_form() -> None:
 def test_a_filter_with_wildcards_has_a_topic_that_it_matches_and_everybody_drops(
     topic_filter: str, anchor: str | None
 ) -> None:
-    found = concrete_topic(topic_filter, "h")
+    found = canary_topic_matching(topic_filter, "h")
     assert found == anchor
     if found is not None:
         assert is_canary(found)

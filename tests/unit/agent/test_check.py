@@ -9,22 +9,24 @@ from pathlib import Path
 import pytest
 
 from activemq_agent.agent_errors import ConfigError
-from activemq_agent.check import effective_lines, refuse_short_memory, try_brokers
+from activemq_agent.check import check_dedupe_period, effective_lines, try_brokers
 from activemq_agent.cli import main
 from activemq_agent.config import Tls
 from activemq_agent.config_values import Endpoint, Password
-from activemq_agent.connecting import Policy
+from activemq_agent.connecting import ConnectionPolicy
 
 from .certificates import DAY, Authority, serving
 from .logged import make_config
 from .tiny_broker import TinyBroker
 
-PATIENT = Policy(connack_timeout=60, canary_timeout=60)
-QUICK = Policy(connack_timeout=3, canary_timeout=3)
+PATIENT = ConnectionPolicy(connack_timeout=60, canary_timeout=60)
+QUICK = ConnectionPolicy(connack_timeout=3, canary_timeout=3)
 """For a broker that says nothing; one that answers may be slow to, on a busy machine."""
 
 
-def try_one(directory: Path, port: int, *, tls: bool = False, ca: Path | None = None, policy: Policy = PATIENT) -> str:
+def try_one(
+    directory: Path, port: int, *, tls: bool = False, ca: Path | None = None, policy: ConnectionPolicy = PATIENT
+) -> str:
     config = make_config(directory, urls=(Endpoint("127.0.0.1", port, tls=tls),), tls=Tls(ca=ca), policy=policy)
     (trial,) = try_brokers(config)
     return trial.line
@@ -100,18 +102,18 @@ class TestTls:
 
 class TestMemory:
     def test_a_week_is_enough_by_default(self, tmp_path: Path) -> None:
-        refuse_short_memory(make_config(tmp_path))
+        check_dedupe_period(make_config(tmp_path))
 
     def test_less_than_copies_may_take_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(
             ConfigError, match=r"dedupe.days: 1 is too short: .* up to 519300 s .*: set dedupe.days to at least 6\.01"
         ):
-            refuse_short_memory(make_config(tmp_path, dedupe_days=1))
+            check_dedupe_period(make_config(tmp_path, dedupe_days=1))
 
     def test_exactly_enough_is_enough(self, tmp_path: Path) -> None:
-        refuse_short_memory(make_config(tmp_path, dedupe_days=1, publisher_timeout=6400, offline_limit=80000))
+        check_dedupe_period(make_config(tmp_path, dedupe_days=1, publisher_timeout=6400, offline_limit=80000))
         with pytest.raises(ConfigError):
-            refuse_short_memory(make_config(tmp_path, dedupe_days=1, publisher_timeout=6401, offline_limit=80000))
+            check_dedupe_period(make_config(tmp_path, dedupe_days=1, publisher_timeout=6401, offline_limit=80000))
 
 
 def test_secrets_are_masked(tmp_path: Path) -> None:

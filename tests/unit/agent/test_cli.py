@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from activemq_agent import cli
-from activemq_agent.control import Control
+from activemq_agent.control import ControlServer
 from activemq_agent.store import Limits, Store
 
 from .logged import Lines
@@ -30,7 +30,7 @@ def config(tmp_path: Path) -> Path:
 def store(tmp_path: Path, config: Path) -> Iterator[Store]:
     """The store of an agent whose socket answers."""
     with Store.open(tmp_path / "state", agent="a", limits=Limits(outbox_rows=2)) as opened:
-        served = Control(tmp_path / "state/agent.sock", opened, lambda: STATUS, log=Lines())
+        served = ControlServer(tmp_path / "state/agent.sock", opened, lambda: STATUS, log=Lines())
         served.start()
         yield opened
         served.close()

@@ -13,18 +13,18 @@ from activemq_agent.connecting import (
     Alarm,
     CanaryCameBack,
     Close,
+    ConnectionPolicy,
+    ConnectionStateMachine,
     Dial,
-    Down,
     Event,
-    Machine,
-    Policy,
+    ReportDown,
+    ReportUp,
     SendCanary,
     Started,
     Stopped,
     Tick,
-    Up,
 )
-from activemq_agent.connection_events import Connack, Gone, TransportUp
+from activemq_agent.connection_events import Connack, ConnectionEnded, TransportUp
 
 
 def accepted(conn: int) -> Connack:
@@ -40,7 +40,7 @@ class Bench:
 
     def __init__(self, brokers: int = 2, draw: Callable[[], float] = lambda: 0.5) -> None:
         self.now = 1000.0
-        self.machine = Machine(brokers, Policy(), draw)
+        self.machine = ConnectionStateMachine(brokers, ConnectionPolicy(), draw)
 
     def tell(self, event: Event) -> list[Action]:
         return list(self.machine.step(event, self.now))
@@ -63,7 +63,7 @@ class Bench:
         """A connection to a broker, the first dialled being the head of the list."""
         done = self.tell(Started())
         for _ in range(broker):
-            done = self.tell(Gone(dialled(done)[0].conn, "refused"))
+            done = self.tell(ConnectionEnded(dialled(done)[0].conn, "refused"))
         conn = dialled(done)[0].conn
         self.tell(accepted(conn))
         return conn
@@ -91,12 +91,12 @@ def dialled(actions: list[Action]) -> list[Dial]:
 def refuse_for(bench: Bench, seconds: float, conn: int) -> list[tuple[float, int]]:
     """(second since the call, broker) of every attempt while nobody listens anywhere."""
     began, found = bench.now, []
-    done = bench.tell(Gone(conn, "refused"))
+    done = bench.tell(ConnectionEnded(conn, "refused"))
     while bench.now - began < seconds:
         attempts = dialled(done)
         if attempts:
             found.append((bench.now - began, attempts[0].broker))
-            done = bench.tell(Gone(attempts[0].conn, "refused"))
+            done = bench.tell(ConnectionEnded(attempts[0].conn, "refused"))
         else:
             done = bench.wait()
     return found
@@ -105,17 +105,17 @@ def refuse_for(bench: Bench, seconds: float, conn: int) -> list[tuple[float, int
 def test_the_first_walk_dials_the_list_in_order_and_at_once() -> None:
     bench = Bench(3)
     assert bench.tell(Started()) == [Dial(0, 1)]
-    assert bench.tell(Gone(1, "refused")) == [Close(1, "refused"), Dial(1, 2)]
-    assert bench.tell(Gone(2, "refused")) == [Close(2, "refused"), Dial(2, 3)]
-    assert bench.tell(Gone(3, "refused")) == [Close(3, "refused")]
+    assert bench.tell(ConnectionEnded(1, "refused")) == [Close(1, "refused"), Dial(1, 2)]
+    assert bench.tell(ConnectionEnded(2, "refused")) == [Close(2, "refused"), Dial(2, 3)]
+    assert bench.tell(ConnectionEnded(3, "refused")) == [Close(3, "refused")]
     assert dialled(bench.wait())[0].broker == 0
 
 
 def test_the_first_broker_that_accepts_wins_and_gets_a_canary_at_once() -> None:
     bench = Bench()
     bench.tell(Started())
-    bench.tell(Gone(1, "refused"))
-    assert bench.tell(accepted(2)) == [Up(1, 2), SendCanary(2, 1)]
+    bench.tell(ConnectionEnded(1, "refused"))
+    assert bench.tell(accepted(2)) == [ReportUp(1, 2), SendCanary(2, 1)]
 
 
 def test_a_broker_that_says_nothing_is_left_after_five_seconds() -> None:
@@ -146,7 +146,11 @@ def test_after_a_working_connection_the_walk_begins_at_once_at_the_head_of_the_l
     bench = Bench()
     conn = bench.up(broker=1)
     bench.work(conn)
-    assert bench.tell(Gone(conn, "reset")) == [Close(conn, "reset"), Down(conn, "reset"), Dial(0, conn + 1)]
+    assert bench.tell(ConnectionEnded(conn, "reset")) == [
+        Close(conn, "reset"),
+        ReportDown(conn, "reset"),
+        Dial(0, conn + 1),
+    ]
 
 
 @pytest.mark.parametrize("draw", [0.0, 0.5, 0.999])
@@ -154,7 +158,7 @@ def test_for_thirty_seconds_rounds_are_a_fifth_to_one_second_apart(draw: float) 
     bench = Bench(draw=lambda: draw)
     conn = bench.up()
     bench.work(conn)
-    bench.tell(Gone(conn, "reset"))
+    bench.tell(ConnectionEnded(conn, "reset"))
     heads = [second for second, broker in refuse_for(bench, 29, conn + 1) if broker == 0]
     pauses = [after - before for before, after in itertools.pairwise(heads)]
     assert len(pauses) >= 28
@@ -165,7 +169,7 @@ def test_attempts_after_fast_phase_are_at_most_thirty_seconds_apart() -> None:
     bench = Bench(draw=random.Random(7).random)
     conn = bench.up()
     bench.work(conn)
-    bench.tell(Gone(conn, "reset"))
+    bench.tell(ConnectionEnded(conn, "reset"))
     late = [(second, broker) for second, broker in refuse_for(bench, 3600, conn + 1) if second > 30]
     pauses = [after - before for (before, _), (after, _) in itertools.pairwise(late)]
     assert all(28.5 <= pause <= 30 for pause in pauses)
@@ -199,7 +203,7 @@ def test_two_canaries_in_a_row_that_do_not_come_back_end_the_connection() -> Non
     done: list[Action] = []
     while not any(isinstance(action, Close) for action in done):
         done += bench.wait()
-    assert [action for action in done if isinstance(action, Down)]
+    assert [action for action in done if isinstance(action, ReportDown)]
     assert bench.now - silent_since <= 15 + 15 + 5
 
 
@@ -217,14 +221,14 @@ def test_a_broker_that_went_silent_is_not_the_first_to_be_dialled_again() -> Non
     bench = Bench(3)
     conn = bench.up(broker=1)
     bench.work(conn)
-    done = bench.tell(Gone(conn, "the broker sent no PUBACK in 30 s", silent=True))
+    done = bench.tell(ConnectionEnded(conn, "the broker sent no PUBACK in 30 s", silent=True))
     assert dialled(done)[0].broker == 2
 
 
 def test_a_connection_that_never_worked_does_not_start_the_fast_phase() -> None:
     bench = Bench()
     conn = bench.up()
-    done = bench.tell(Gone(conn, "closed"))
+    done = bench.tell(ConnectionEnded(conn, "closed"))
     assert dialled(done) == []
     assert dialled(bench.wait())[0].broker == 1
 
@@ -235,14 +239,14 @@ def test_two_agents_that_evict_each_other_slow_down() -> None:
     conn = bench.up()
     bench.work(conn)
     began, attempts = bench.now, 0
-    done = bench.tell(Gone(conn, "evicted"))
+    done = bench.tell(ConnectionEnded(conn, "evicted"))
     while bench.now - began < 600:
         for dial in dialled(done):
             attempts += bench.now - began > 60
             bench.tell(accepted(dial.conn))
             bench.answer(dial.conn)
             bench.now += 0.1
-            bench.tell(Gone(dial.conn, "evicted"))
+            bench.tell(ConnectionEnded(dial.conn, "evicted"))
         done = bench.wait()
     assert attempts <= 540 / 28.5 + 1
 
@@ -251,7 +255,7 @@ def test_the_first_connection_that_is_lost_soon_is_followed_by_a_fast_phase_too(
     bench = Bench(1)
     conn = bench.up()
     bench.work(conn, 1)
-    assert dialled(bench.tell(Gone(conn, "reset")))
+    assert dialled(bench.tell(ConnectionEnded(conn, "reset")))
 
 
 def test_after_one_of_those_growth_is_forgotten_only_after_five_stable_seconds() -> None:
@@ -259,7 +263,7 @@ def test_after_one_of_those_growth_is_forgotten_only_after_five_stable_seconds()
         bench = Bench(1)
         conn = bench.up()
         bench.work(conn, 1)
-        bench.tell(Gone(conn, "reset"))
+        bench.tell(ConnectionEnded(conn, "reset"))
         refuse_for(bench, 120, conn + 1)
         done: list[Action] = []
         while not dialled(done):
@@ -268,7 +272,7 @@ def test_after_one_of_those_growth_is_forgotten_only_after_five_stable_seconds()
         bench.tell(accepted(conn))
         bench.work(conn, lived)
         began = bench.now
-        done = bench.tell(Gone(conn, "reset"))
+        done = bench.tell(ConnectionEnded(conn, "reset"))
         while not dialled(done):
             done = bench.wait()
         return bench.now - began
@@ -285,7 +289,7 @@ def test_agents_spread_anew_after_every_fast_phase() -> None:
         conn = bench.up()
         for _ in range(2):
             bench.work(conn)
-            bench.tell(Gone(conn, "reset"))
+            bench.tell(ConnectionEnded(conn, "reset"))
             late = [second for second, _ in refuse_for(bench, 100, conn + 1) if second > 30]
             done: list[Action] = []
             while not dialled(done):
@@ -302,7 +306,7 @@ def test_frozen_broker_extends_fast_phase_by_bounded_time() -> None:
     conn = bench.up()
     bench.work(conn)
     began = bench.now
-    done = bench.tell(Gone(conn, "canaries", silent=True))
+    done = bench.tell(ConnectionEnded(conn, "canaries", silent=True))
     rounds: list[float] = []
     while bench.now - began < 300:
         for dial in dialled(done):
@@ -311,7 +315,7 @@ def test_frozen_broker_extends_fast_phase_by_bounded_time() -> None:
                 bench.tell(TransportUp(dial.conn))  # and not a word more
                 done = []
             else:
-                done = bench.tell(Gone(dial.conn, "refused"))
+                done = bench.tell(ConnectionEnded(dial.conn, "refused"))
                 break
         else:
             done = bench.wait()
@@ -326,7 +330,7 @@ def test_a_machine_that_is_powered_off_does_not_make_the_fast_phase_longer() -> 
     conn = bench.up()
     bench.work(conn)
     began = bench.now
-    bench.tell(Gone(conn, "reset"))
+    bench.tell(ConnectionEnded(conn, "reset"))
     while bench.now - began < 40:
         bench.wait()
     assert bench.machine._fast_until == began + 30
@@ -335,12 +339,19 @@ def test_a_machine_that_is_powered_off_does_not_make_the_fast_phase_longer() -> 
 def test_stopping_closes_what_is_open_and_is_the_end() -> None:
     bench = Bench()
     conn = bench.up()
-    assert bench.tell(Stopped()) == [Close(conn, "stopped"), Down(conn, "stopped")]
+    assert bench.tell(Stopped()) == [Close(conn, "stopped"), ReportDown(conn, "stopped")]
     assert bench.machine.due is None
-    late: list[Event] = [Started(), Stopped(), Tick(), accepted(conn), Gone(conn, "reset"), CanaryCameBack(conn, 1)]
+    late: list[Event] = [
+        Started(),
+        Stopped(),
+        Tick(),
+        accepted(conn),
+        ConnectionEnded(conn, "reset"),
+        CanaryCameBack(conn, 1),
+    ]
     assert [bench.tell(event) for event in late] == [[]] * len(late)
 
 
 def test_a_machine_without_brokers_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one broker"):
-        Machine(0, Policy(), random.random)
+        ConnectionStateMachine(0, ConnectionPolicy(), random.random)

@@ -19,20 +19,20 @@ from activemq_agent.connecting import (
     Alarm,
     CanaryCameBack,
     Close,
+    ConnectionPolicy,
+    ConnectionStateMachine,
     Dial,
-    Down,
     Event,
-    Machine,
-    Policy,
+    ReportDown,
+    ReportUp,
     SendCanary,
     Started,
     Stopped,
     Tick,
-    Up,
 )
-from activemq_agent.connection_events import Connack, Gone, TransportUp
+from activemq_agent.connection_events import Connack, ConnectionEnded, TransportUp
 
-POLICY = Policy()
+POLICY = ConnectionPolicy()
 
 
 def accepted(conn: int) -> Connack:
@@ -46,7 +46,7 @@ def denied(conn: int, reason: str) -> Connack:
 class Watcher:
     """Carries a machine out in its head and holds it to its word after every step."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: ConnectionStateMachine) -> None:
         self.machine = machine
         self.now = 0.0
         self.started = self.stopped = False
@@ -69,9 +69,9 @@ class Watcher:
         self.stopped = self.stopped or isinstance(event, Stopped)
         if isinstance(event, CanaryCameBack) and event.conn == self.open and self.up and event.number == 1:
             self.answered = True
-        lost = was_up and any(isinstance(action, Down) for action in actions)
+        lost = was_up and any(isinstance(action, ReportDown) for action in actions)
         if lost and broker is not None:
-            unanswered = isinstance(event, Tick) or (isinstance(event, Gone) and event.silent)
+            unanswered = isinstance(event, Tick) or (isinstance(event, ConnectionEnded) and event.silent)
             self.heads = frozenset({(broker + 1) % self.machine.brokers if unanswered or not was_answered else 0})
             self.walked = set()
         for action in actions:
@@ -95,10 +95,10 @@ class Watcher:
             case Close():
                 assert self.open == action.conn
                 self.open = None
-            case Up():
+            case ReportUp():
                 assert (self.open, self.broker, self.up) == (action.conn, action.broker, False)
                 self.up = True
-            case Down():
+            case ReportDown():
                 assert self.up
                 self.up = False
             case SendCanary():
@@ -134,7 +134,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @initialize(brokers=st.integers(1, 4), seed=st.integers(0, 2**16))
     def begin(self, brokers: int, seed: int) -> None:
-        self.watcher = Watcher(Machine(brokers, POLICY, random.Random(seed).random))
+        self.watcher = Watcher(ConnectionStateMachine(brokers, POLICY, random.Random(seed).random))
 
     def some_conn(self, back: int) -> int:
         return max(self.watcher.seen, default=1) - back
@@ -170,7 +170,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(back=st.sampled_from([0, 0, 0, 1, -1]))
     def fail(self, back: int) -> None:
-        self.watcher.tell(Gone(self.some_conn(back), "refused"))
+        self.watcher.tell(ConnectionEnded(self.some_conn(back), "refused"))
 
     @rule(back=st.sampled_from([0, 0, 1]))
     def deny(self, back: int) -> None:
@@ -178,7 +178,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(back=st.sampled_from([0, 0, 0, 1, -1]), unanswered=st.booleans())
     def lose(self, back: int, unanswered: bool) -> None:
-        self.watcher.tell(Gone(self.some_conn(back), "reset", unanswered))
+        self.watcher.tell(ConnectionEnded(self.some_conn(back), "reset", unanswered))
 
     @rule(back=st.sampled_from([0, 0, 0, 1]), number=st.sampled_from([1, 1, 2, 3, 0, 99]))
     def canary(self, back: int, number: int) -> None:
@@ -198,8 +198,17 @@ class AnyHistory(RuleBasedStateMachine):
 TestAnyHistory = AnyHistory.TestCase
 
 STORY: tuple[Event | float, ...] = (
-    *(Started(), Gone(1, "refused"), TransportUp(2), 5.0, 1.0, TransportUp(3), accepted(3), CanaryCameBack(3, 1)),
-    *(15.0, CanaryCameBack(3, 2), 15.0, CanaryCameBack(3, 3), 2.0, Gone(3, "reset"), TransportUp(4), 5.0),
+    *(
+        Started(),
+        ConnectionEnded(1, "refused"),
+        TransportUp(2),
+        5.0,
+        1.0,
+        TransportUp(3),
+        accepted(3),
+        CanaryCameBack(3, 1),
+    ),
+    *(15.0, CanaryCameBack(3, 2), 15.0, CanaryCameBack(3, 3), 2.0, ConnectionEnded(3, "reset"), TransportUp(4), 5.0),
     *(denied(5, "password"), 60.0, accepted(6), 5.0, 15.0, 5.0, 30.0),
 )
 """A life with everything in it: refusals, silence, an outage, canaries lost, credentials."""
@@ -220,17 +229,17 @@ def interruptions(watcher: Watcher) -> list[Event | float]:
         found += [
             TransportUp(number),
             accepted(number),
-            Gone(number, "r"),
+            ConnectionEnded(number, "r"),
             denied(number, "d"),
             CanaryCameBack(number, 1),
         ]
-        found += [Gone(number, "l"), Gone(number, "l", True)]
+        found += [ConnectionEnded(number, "l"), ConnectionEnded(number, "l", True)]
     return found
 
 
 def test_every_transition_may_be_interrupted_twice_by_anything() -> None:
     """At each point of a life, each two events that could come instead; then the machine connects again."""
-    watcher = Watcher(Machine(2, POLICY, random.Random(1).random))
+    watcher = Watcher(ConnectionStateMachine(2, POLICY, random.Random(1).random))
     replayed = 0
     for event in STORY:
         for first in interruptions(watcher):
@@ -259,18 +268,20 @@ def connects(watcher: Watcher) -> bool:
     return watcher.up
 
 
-def fleet_outage(seed: int, policy: Policy = POLICY, *, agents: int = 50, seconds: float = 600.0) -> list[float]:
+def fleet_outage(
+    seed: int, policy: ConnectionPolicy = POLICY, *, agents: int = 50, seconds: float = 600.0
+) -> list[float]:
     """When the agents of a fleet dial, in seconds since all lost both brokers at once; nobody listens."""
     draw, found = random.Random(seed), []
     queue: list[tuple[float, int]] = []
     machines = []
     for agent in range(agents):
-        machine = Machine(2, policy, draw.random)
+        machine = ConnectionStateMachine(2, policy, draw.random)
         machine.step(Started(), -100.0)
         machine.step(accepted(1), -100.0)
         machine.step(CanaryCameBack(1, 1), -100.0)
         machines.append(machine)
-        pending = deque(machine.step(Gone(1, "reset"), 0.0))
+        pending = deque(machine.step(ConnectionEnded(1, "reset"), 0.0))
         found += refuse(machine, pending, 0.0)
         heapq.heappush(queue, (machine.due or 0.0, agent))
     while queue[0][0] <= seconds:
@@ -281,13 +292,13 @@ def fleet_outage(seed: int, policy: Policy = POLICY, *, agents: int = 50, second
     return found
 
 
-def refuse(machine: Machine, pending: deque[Action], now: float) -> list[float]:
+def refuse(machine: ConnectionStateMachine, pending: deque[Action], now: float) -> list[float]:
     found = []
     while pending:
         action = pending.popleft()
         if isinstance(action, Dial):
             found.append(now)
-            pending.extend(machine.step(Gone(action.conn, "refused"), now))
+            pending.extend(machine.step(ConnectionEnded(action.conn, "refused"), now))
     return found
 
 
@@ -334,20 +345,20 @@ def test_full_jitter_between_rounds_would_break_the_bound() -> None:
 
 @pytest.mark.parametrize("hours", [24])
 def test_a_day_without_brokers_takes_no_memory(hours: int) -> None:
-    machine = Machine(2, POLICY, random.Random(1).random, itertools.count(1))
+    machine = ConnectionStateMachine(2, POLICY, random.Random(1).random, itertools.count(1))
     machine.step(Started(), 0.0)
     now, conn = 0.0, 1
 
     def fail_until(end: float) -> int:
         nonlocal now, conn
         attempts = 0
-        pending = deque(machine.step(Gone(conn, "refused"), now))
+        pending = deque(machine.step(ConnectionEnded(conn, "refused"), now))
         while now < end:
             while pending:
                 action = pending.popleft()
                 if isinstance(action, Dial):
                     conn, attempts = action.conn, attempts + 1
-                    pending.extend(machine.step(Gone(conn, "refused"), now))
+                    pending.extend(machine.step(ConnectionEnded(conn, "refused"), now))
             now = machine.due or now
             pending.extend(machine.step(Tick(), now))
         return attempts

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from activemq_agent import control
-from activemq_agent.agent_errors import AgentError, Full, Refused
+from activemq_agent.agent_errors import AgentError, OutboxFullError, RequestRefusedError
 from activemq_agent.client import Client, publish
-from activemq_agent.control import Control
+from activemq_agent.control import ControlServer
 from activemq_agent.store import Limits, Store
 
 from .logged import Lines
@@ -34,7 +34,7 @@ def log() -> Lines:
 
 @pytest.fixture
 def path(tmp_path: Path, store: Store, log: Lines) -> Iterator[Path]:
-    served = Control(tmp_path / "agent.sock", store, lambda: {"broker": "b:1"}, log=log)
+    served = ControlServer(tmp_path / "agent.sock", store, lambda: {"broker": "b:1"}, log=log)
     served.start()
     yield tmp_path / "agent.sock"
     served.close()
@@ -88,14 +88,14 @@ def test_many_large_events_do_not_wait_for_answers_that_nobody_reads(path: Path,
 def test_a_full_outbox_is_told_to_the_caller(path: Path, store: Store) -> None:
     with Client(path) as client:
         client.publish_all([("a/b", "x")] * 1000)
-        with pytest.raises(Full, match="the outbox is full"):
+        with pytest.raises(OutboxFullError, match="the outbox is full"):
             client.publish("a/b", "one more")
     assert store.counts().outbox_rows == 1000
     assert raw(path, b'{"op":"publish","topic":"a","payload":""}\n')[0]["code"] == "full"
 
 
 def test_what_can_never_be_sent_is_refused(path: Path) -> None:
-    with pytest.raises(Refused, match="not a topic for publishing"):
+    with pytest.raises(RequestRefusedError, match="not a topic for publishing"):
         publish("a/#", "x", socket=path)
 
 
@@ -103,7 +103,7 @@ def test_status_and_requeue_are_answered(path: Path) -> None:
     with Client(path) as client:
         assert client.status() == {"broker": "b:1"}
         assert client.requeue() == 0
-        with pytest.raises(Refused, match="no expired and no unconfirmed event with the id nobody"):
+        with pytest.raises(RequestRefusedError, match="no expired and no unconfirmed event with the id nobody"):
             client.requeue(["nobody"])
 
 
@@ -195,7 +195,7 @@ def test_one_caller_too_many_hears_that_it_is_busy(path: Path, monkeypatch: pyte
 
 
 def test_a_stopping_agent_takes_no_more_and_still_answers(tmp_path: Path, store: Store) -> None:
-    served = Control(tmp_path / "s", store, dict, log=Lines())
+    served = ControlServer(tmp_path / "s", store, dict, log=Lines())
     served.start()
     served.stopping = True
     with Client(tmp_path / "s") as client:
@@ -211,7 +211,7 @@ def test_a_status_that_fails_is_an_answer_too(tmp_path: Path, store: Store) -> N
         raise KeyError("x")
 
     log = Lines()
-    served = Control(tmp_path / "s", store, fail, log=log)
+    served = ControlServer(tmp_path / "s", store, fail, log=log)
     served.start()
     with Client(tmp_path / "s") as client, pytest.raises(AgentError, match="this is a bug"):
         client.status()
@@ -224,7 +224,7 @@ def test_a_socket_left_behind_is_replaced_and_the_own_one_removed(tmp_path: Path
     left = socket.socket(socket.AF_UNIX)
     left.bind(str(path))
     left.close()
-    served = Control(path, store, dict, log=Lines())
+    served = ControlServer(path, store, dict, log=Lines())
     served.start()
     with Client(path) as client:
         assert client.status() == {}
@@ -252,4 +252,4 @@ def test_an_agent_that_goes_away_leaves_open_what_happened(path: Path, store: St
 
 def test_a_path_too_long_for_a_socket_names_the_key(tmp_path: Path, store: Store) -> None:
     with pytest.raises(AgentError, match="at most 107 bytes: set a shorter path"):
-        Control(tmp_path / ("x" * 120), store, dict, log=Lines())
+        ControlServer(tmp_path / ("x" * 120), store, dict, log=Lines())

@@ -15,7 +15,7 @@ import pytest
 
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.config import Config
-from activemq_agent.handling import Handlers
+from activemq_agent.handling import HandlerRunner
 from activemq_agent.programs import HandlerEvent, find_program, handler_problems
 from activemq_agent.store import Limits, Store
 from tests.waiting import PATIENCE, wait_until, within
@@ -33,7 +33,7 @@ class Rig:
         self.directory, self.programs = directory, programs
         self.log = Lines()
         self.store = self.open()
-        self.handlers: Handlers | None = None
+        self.handlers: HandlerRunner | None = None
         programs.mkdir(mode=0o755)
 
     def open(self, topics: tuple[str, ...] = TOPICS) -> Store:
@@ -47,12 +47,12 @@ class Rig:
 
     def start(
         self, installed: dict[str, list[Callable[[HandlerEvent], object]]] | None = None, **fields: Any
-    ) -> Handlers:
+    ) -> HandlerRunner:
         defaults: dict[str, Any] = {
             "topics": TOPICS, "handler_pause": 0.01, "handlers": self.programs, "handler_timeout": 20,
         }  # fmt: skip
         config: Config = make_config(self.directory, **(defaults | fields))
-        self.handlers = Handlers(config, self.store, log=self.log, installed=installed or {})
+        self.handlers = HandlerRunner(config, self.store, log=self.log, installed=installed or {})
         self.handlers.start()
         return self.handlers
 

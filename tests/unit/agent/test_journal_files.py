@@ -19,7 +19,7 @@ def numbers(files: JournalFiles) -> list[int]:
 
 
 def notes(store: Store, count: int) -> None:
-    for future in [store.note_later("started") for _ in range(count)]:
+    for future in [store.queue_journal_record("started") for _ in range(count)]:
         future.result()
 
 

@@ -16,7 +16,15 @@ import pytest
 
 from activemq_agent.config import Config
 from activemq_agent.config_values import Endpoint, Password
-from activemq_agent.connection_events import Connack, Gone, Message, Puback, SessionEvent, Suback, TransportUp
+from activemq_agent.connection_events import (
+    Connack,
+    ConnectionEnded,
+    Message,
+    Puback,
+    SessionEvent,
+    Suback,
+    TransportUp,
+)
 from activemq_agent.packet_limits import BoundedClient
 from activemq_agent.session import Session
 from tests.waiting import PATIENCE, wait_until, within
@@ -144,14 +152,14 @@ def test_a_refused_login_tells_whether_it_is_the_credentials(peer: Peer, code: i
     assert answer.bad_credentials is bad
     assert answer.refused is not None
     assert "127.0.0.1" in answer.refused
-    assert isinstance(opened.next(), Gone)
+    assert isinstance(opened.next(), ConnectionEnded)
 
 
 def test_a_port_where_nobody_listens_says_so() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))  # and does not listen
         port = bound.getsockname()[1]
-        assert Opened(port).next() == Gone(
+        assert Opened(port).next() == ConnectionEnded(
             7, f"no process listens on 127.0.0.1:{port}: start the broker, or correct mb.urls"
         )
 
@@ -160,7 +168,7 @@ def test_a_broker_that_closes_is_gone_and_the_client_does_not_come_back_by_itsel
     assert peer.connection is not None
     peer.packet(CONNECT)
     peer.connection.shutdown(socket.SHUT_RDWR)
-    assert opened.next() == Gone(7, "the connection was closed")
+    assert opened.next() == ConnectionEnded(7, "the connection was closed")
     with pytest.raises(queue.Empty):
         peer.packets.get(timeout=1.5)
 
@@ -209,7 +217,7 @@ def test_an_orderly_end_says_goodbye(peer: Peer, opened: Opened, monkeypatch: py
     monkeypatch.setattr("activemq_agent.session.FAREWELL", 30.0)  # a busy machine takes its time
     opened.session.close(orderly=True)
     assert peer.packet(DISCONNECT) == b""
-    assert isinstance(opened.next(), Gone)
+    assert isinstance(opened.next(), ConnectionEnded)
 
 
 def test_an_orderly_end_right_after_the_connection_says_goodbye(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +253,7 @@ def test_closing_waits_for_no_broker_that_reads_nothing(peer: Peer, opened: Open
     for _ in range(100):
         opened.session.publish("a/b", bytes(100_000))
     within(PATIENCE, lambda: opened.session.close(orderly=orderly))
-    while not isinstance(opened.next(), Gone):
+    while not isinstance(opened.next(), ConnectionEnded):
         pass
 
 
@@ -254,7 +262,7 @@ def test_a_port_that_accepts_and_never_answers_is_closed_at_once(peer: Peer) -> 
     opened = Opened(peer.port)
     assert opened.next() == TransportUp(7)
     within(PATIENCE, opened.session.close)
-    assert isinstance(opened.next(), Gone)
+    assert isinstance(opened.next(), ConnectionEnded)
 
 
 def _descriptors() -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_agent.agent_errors import AgentError, Refused
+from activemq_agent.agent_errors import AgentError, RequestRefusedError
 from activemq_agent.store import Limits, Store, StoredReceipt
 from activemq_agent.store.inbox import filter_matches
 from tests.unit.agent.store_clock import open_store
@@ -82,7 +82,7 @@ def test_a_handled_message_never_runs_again(tmp_path: Path) -> None:
         store.record_handled(1)
         assert store.pending("t") == []
         for again in (store.begin_attempt, store.record_handled):
-            with pytest.raises(Refused, match="was handled"):
+            with pytest.raises(RequestRefusedError, match="was handled"):
                 again(1)
 
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from activemq_agent.store import Limits, Sent, Store
+from activemq_agent.store import Limits, SentEvent, Store
 from tests.unit.agent.store_clock import SimulatedClock, accept_all, acknowledge, open_store, receive
 
 
@@ -18,7 +18,7 @@ def journal(store: Store) -> list[dict[str, Any]]:
 def test_the_way_of_an_event_is_told(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         event_id = store.accept("t", b"x")
-        wire = Sent(1, 3, 77, "h:1883")
+        wire = SentEvent(1, 3, 77, "h:1883")
         store.queue_sent([wire]).result()
         store.queue_acknowledged([wire], proved=True).result()
         assert [record["kind"] for record in journal(store)] == ["accepted", "sent", "acknowledged"]

@@ -12,8 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from activemq_agent.agent_errors import Full, Refused
-from activemq_agent.store import Limits, Sent, Store, StoredReceipt
+from activemq_agent.agent_errors import OutboxFullError, RequestRefusedError
+from activemq_agent.store import Limits, SentEvent, Store, StoredReceipt
 from tests.unit.agent.store_clock import SimulatedClock, acknowledge, everything_pending, open_store, receive
 
 # Small, so that each bound is met within a few calls.
@@ -86,7 +86,7 @@ class StoreMachine(RuleBasedStateMachine):
         model, payload = self.model, b"payload %d" % self.model.place
         try:
             got = self.store.accept(topic, payload, event_id=event_id, timeout=timeout)
-        except Full:
+        except OutboxFullError:
             assert len(model.outbox) == LIMITS.outbox_rows
             assert event_id not in model.accepted
             return
@@ -108,7 +108,7 @@ class StoreMachine(RuleBasedStateMachine):
         model = self.model
         alive = [event for event in model.outbox if event.deadline > self.clock.seconds]
         chosen = data.draw(st.lists(st.sampled_from(alive), unique_by=id)) if alive else []
-        self.store.queue_sent([Sent(event.place, self.conn, 1, "b") for event in chosen]).result()
+        self.store.queue_sent([SentEvent(event.place, self.conn, 1, "b") for event in chosen]).result()
         acknowledge(self.store, *[event.place for event in chosen], proved=proved, conn=self.conn)
         model.jseq += 2 * len(chosen)
         for event in chosen:
@@ -207,7 +207,7 @@ class StoreMachine(RuleBasedStateMachine):
         rx = data.draw(st.sampled_from(sorted(self.model.handled)))
         try:
             self.store.begin_attempt(rx)
-        except Refused:
+        except RequestRefusedError:
             return
         raise AssertionError(f"message {rx} runs again")
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from activemq_agent.agent_errors import AgentError, Full, Refused
-from activemq_agent.store import Limits, Sent, Store, outbox
+from activemq_agent.agent_errors import AgentError, OutboxFullError, RequestRefusedError
+from activemq_agent.store import Limits, SentEvent, Store, outbox
 from activemq_agent.store.transaction import Transaction
 from tests.unit.agent.store_clock import SimulatedClock, accept_all, acknowledge, open_store
 
@@ -63,7 +63,7 @@ def test_an_id_of_the_caller_is_known_after_it_was_acknowledged(tmp_path: Path) 
 def test_an_id_in_the_payload_is_the_callers(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         assert store.accept("t", b'{"eventId":"mine"}') == "mine"
-        with pytest.raises(Refused, match="use the same id for both"):
+        with pytest.raises(RequestRefusedError, match="use the same id for both"):
             store.accept("t", b'{"eventId":"mine"}', event_id="other")
 
 
@@ -71,21 +71,21 @@ def test_an_id_that_the_store_gave_is_known(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         given = store.accept("t", b"x")
         assert store.accept("t", b"x", event_id=given) == given
-        with pytest.raises(Refused, match="choose another"):
+        with pytest.raises(RequestRefusedError, match="choose another"):
             store.accept("t", b"x", event_id=f"a1:{store.epoch}:2")
         assert ids(store) == [given]
 
 
 @pytest.mark.parametrize("topic", ["", "a/#", "a/+/b", "a\0b", "x" * 65536])
 def test_a_topic_that_cannot_be_published_to_is_refused(tmp_path: Path, topic: str) -> None:
-    with open_store(tmp_path) as store, pytest.raises(Refused, match="is not a topic"):
+    with open_store(tmp_path) as store, pytest.raises(RequestRefusedError, match="is not a topic"):
         store.accept(topic, b"x")
 
 
 def test_a_full_outbox_refuses_and_keeps_what_it_has(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=Limits(outbox_rows=3)) as store:
         accepted = accept_all(store, [("t", b"x")] * 3)
-        with pytest.raises(Full, match="the event was rejected"):
+        with pytest.raises(OutboxFullError, match="the event was rejected"):
             store.accept("t", b"y")
         assert ids(store) == accepted
         acknowledge(store, 2, proved=True)
@@ -95,7 +95,7 @@ def test_a_full_outbox_refuses_and_keeps_what_it_has(tmp_path: Path) -> None:
 def test_an_outbox_is_full_by_bytes_too(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=Limits(outbox_bytes=20)) as store:
         store.accept("t", b"x" * 10)
-        with pytest.raises(Full):
+        with pytest.raises(OutboxFullError):
             store.accept("t", b"x" * 9)
         store.accept("t", b"x" * 8)
         assert store.counts().outbox_bytes == 20
@@ -157,7 +157,7 @@ def test_an_expired_event_is_kept_apart_and_requeued_with_its_id(tmp_path: Path)
 
 
 def test_requeue_refuses_an_id_that_is_not_kept(tmp_path: Path) -> None:
-    with open_store(tmp_path) as store, pytest.raises(Refused, match="no event was queued again"):
+    with open_store(tmp_path) as store, pytest.raises(RequestRefusedError, match="no event was queued again"):
         store.requeue(["no"])
 
 
@@ -168,7 +168,7 @@ def test_expired_events_without_room_apart_stay_unsent_in_the_outbox(tmp_path: P
         clock.pass_time(6)
         assert (store.expire(), store.counts().outbox_rows, store.outgoing(9)) == (1, 2, [])
         store.accept("t", b"x")
-        with pytest.raises(Full):
+        with pytest.raises(OutboxFullError):
             store.accept("t", b"x")
 
 
@@ -254,7 +254,7 @@ def test_what_is_not_yet_on_the_disk_is_not_counted(tmp_path: Path, monkeypatch:
     with open_store(tmp_path) as store:
         store.accept("instance/status/E", b"{}")
         monkeypatch.setattr(outbox, "record_acknowledged", hold)
-        future = store.queue_acknowledged([Sent(1, 1, 1, "b")], proved=False)
+        future = store.queue_acknowledged([SentEvent(1, 1, 1, "b")], proved=False)
         assert deleted.wait(10)
         during = store.counts()
         go_on.set()

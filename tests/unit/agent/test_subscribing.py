@@ -126,7 +126,7 @@ def test_messages_are_stored_then_acknowledged_in_their_order(bench: Bench) -> N
 
 def test_nothing_is_acknowledged_before_its_commit(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     promise: Future[StoredReceipt] = Future()
-    monkeypatch.setattr(bench.store, "received_later", lambda *_, **__: promise)
+    monkeypatch.setattr(bench.store, "queue_received", lambda *_, **__: promise)
     bench.come(1)
     bench.turn()
     assert bench.conn.acked == []
@@ -144,7 +144,7 @@ def test_a_disk_that_fails_withholds_the_acknowledgement_and_is_tried_again(
         return failed
 
     with monkeypatch.context() as patch:
-        patch.setattr(bench.store, "received_later", fail)
+        patch.setattr(bench.store, "queue_received", fail)
         bench.come(1)
         bench.turn()
         assert bench.conn.acked == []
@@ -194,7 +194,7 @@ def test_room_that_is_made_between_two_messages_does_not_let_the_later_one_pass(
     bench = bench_of(topic_rows=1)
     bench.come(1, b"1")
     bench.turn()
-    take = bench.store.received_later
+    take = bench.store.queue_received
 
     def make_room_after(topic: str, payload: bytes, **rest: Any) -> Future[StoredReceipt]:
         future = take(topic, payload, **rest)
@@ -202,7 +202,7 @@ def test_room_that_is_made_between_two_messages_does_not_let_the_later_one_pass(
             bench.handle_first()
         return future
 
-    monkeypatch.setattr(bench.store, "received_later", make_room_after)
+    monkeypatch.setattr(bench.store, "queue_received", make_room_after)
     bench.come(2, b"2")
     bench.come(3, b"3")
     bench.turn()

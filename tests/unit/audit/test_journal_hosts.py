@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from activemq_fleet.audit.gaps import foreign_claims
+from activemq_fleet.audit.gaps import gaps_of_foreign_journals
 from activemq_fleet.audit.journal_lines import epochs_of_files, journal_hosts, parse_line, summarize_journal
 from activemq_fleet.audit.verdict_passes import placed_lines
 
@@ -54,7 +54,7 @@ def test_journal_belongs_to_one_host(owner: str, hosts: list[str], agent_hosts: 
     assert counted == {
         host: [1, 2] if host == owner == expected else [3] if host == expected else [] for host in contents
     }
-    assert {gap.host for gap in foreign_claims(files, host_of)} == contents.keys() - {expected}
+    assert {gap.host for gap in gaps_of_foreign_journals(files, host_of)} == contents.keys() - {expected}
 
 
 @pytest.mark.parametrize(

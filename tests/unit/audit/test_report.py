@@ -13,7 +13,7 @@ from activemq_fleet.audit.report_figures import (
     EventFigures,
     IncidentFigures,
     LineFigures,
-    Picture,
+    ReportData,
     ShownHost,
     TimeRange,
 )
@@ -91,7 +91,7 @@ def test_the_headline_tells_of_losses_first() -> None:
 def test_a_report_of_nothing_can_be_drawn() -> None:
     times = TimeRange(NOON, time_after(1))
     hosts: list[ShownHost] = []
-    picture = Picture(times, IncidentFigures(), hosts, 0, BridgeFigures(), LineFigures(times), EventFigures(times))
+    picture = ReportData(times, IncidentFigures(), hosts, 0, BridgeFigures(), LineFigures(times), EventFigures(times))
     nothing = Result("clean", InputSummary("file:/x", 1, 1, 0, 1), (), Counts(), "out")
 
     assert Page(audit_report(nothing, picture)).open == []

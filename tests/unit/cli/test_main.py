@@ -31,7 +31,7 @@ def raising(monkeypatch: pytest.MonkeyPatch) -> list[BaseException | int]:
 
     module = ModuleType("activemq_fleet.cli.check")
     module.__spec__ = ModuleSpec(module.__name__, loader=None)
-    setattr(module, "command", command)  # noqa: B010 -- a made-up module has no such attribute for mypy
+    setattr(module, "check_command", command)  # noqa: B010 -- a made-up module has no such attribute for mypy
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.delenv("ACTIVEMQ_FLEET_DEBUG", raising=False)
     return what
@@ -45,7 +45,7 @@ def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
 def test_help_names_every_command_whose_module_exists(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--help"]) == 0
     out = capsys.readouterr().out
-    listed = cli.group.list_commands(click.Context(cli.group))
+    listed = cli.fleet_cli.list_commands(click.Context(cli.fleet_cli))
     assert listed
     assert all(f"\n  {name} " in out for name in listed)
 

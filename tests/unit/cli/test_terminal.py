@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from activemq_fleet.cli.main import COMMANDS, group, main
+from activemq_fleet.cli.main import COMMANDS, fleet_cli, main
 from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.cli.printing import print_table
 from activemq_fleet.cli.terminal import add_output_options
@@ -40,7 +40,7 @@ def commands_below(command: click.Command, name: str) -> list[tuple[str, click.C
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_the_options_of_output(name: str) -> None:
-    command = group.get_command(click.Context(group), name)
+    command = fleet_cli.get_command(click.Context(fleet_cli), name)
     assert command
     for path, shown in commands_below(command, name):
         options = [word for parameter in shown.params for word in parameter.opts]

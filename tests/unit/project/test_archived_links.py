@@ -12,7 +12,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from activemq_fleet.cli.main import group
+from activemq_fleet.cli.main import fleet_cli
 from scripts.archived_links import DeadLinkError, name_help_topics, name_help_topics_in_changelog
 from scripts.build_packages import ROOT, build_collection
 
@@ -131,7 +131,7 @@ def test_every_topic_of_archive_has_its_page(pages: dict[str, str]) -> None:
     }
     assert {"status", "install", "security"} <= named
     for topic in sorted(named):
-        shown = CliRunner().invoke(group, ["help", topic])
+        shown = CliRunner().invoke(fleet_cli, ["help", topic])
         assert shown.exit_code == 0, topic
 
 

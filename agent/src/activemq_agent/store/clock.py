@@ -22,7 +22,7 @@ class Clock:
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def wall(self) -> datetime:
-        """Return the time of day in UTC, which may jump."""
+        """Return the current date and time in UTC; adjustments of the system clock make it jump."""
         return datetime.now(UTC)
 
     def boot_id(self) -> str:
@@ -31,7 +31,7 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
+class ClockReading:
     """The times of one moment: ``elapsed`` seconds since the outbox was made, boot id, monotonic,
     and wall (epoch s).
     """
@@ -42,7 +42,7 @@ class Anchor:
     wall: float
 
 
-class Elapsed:
+class ElapsedTimeCounter:
     """A counter of the seconds since the outbox was made, which never goes back, not even over a reboot.
 
     Within a boot the monotonic clock counts; across a reboot the wall clock does, from the last anchor that was
@@ -50,7 +50,7 @@ class Elapsed:
     counted as elapsed time.
     """
 
-    def __init__(self, clock: Clock, last: Anchor | None) -> None:
+    def __init__(self, clock: Clock, last: ClockReading | None) -> None:
         self._clock = clock
         self._boot = clock.boot_id()
         self._anchor = last or self._moment(0.0)
@@ -60,8 +60,8 @@ class Elapsed:
                 _log_step(f"went back by {-passed:.0f} s across a reboot")
             self._anchor = self._moment(last.elapsed + max(0.0, passed))
 
-    def _moment(self, elapsed: float) -> Anchor:
-        return Anchor(elapsed, self._boot, self._clock.monotonic(), self._clock.wall().timestamp())
+    def _moment(self, elapsed: float) -> ClockReading:
+        return ClockReading(elapsed, self._boot, self._clock.monotonic(), self._clock.wall().timestamp())
 
     def now(self) -> float:
         """Return the seconds elapsed since the outbox was made."""
@@ -71,7 +71,7 @@ class Elapsed:
         """Return whether the wall clock jumped by over 60 s since the last stored moment (anchor)."""
         return abs(self._step(self._moment(0.0))) > STEP
 
-    def anchor(self) -> Anchor:
+    def anchor(self) -> ClockReading:
         """Return the present moment on all clocks, for storing; log a jump of the wall clock since the last one."""
         at = self._moment(self.now())
         step = self._step(at)
@@ -80,7 +80,7 @@ class Elapsed:
         self._anchor = at
         return at
 
-    def _step(self, at: Anchor) -> float:
+    def _step(self, at: ClockReading) -> float:
         """Return the seconds by which the wall clock got ahead of the monotonic one since the last anchor."""
         return (at.wall - self._anchor.wall) - (at.monotonic - self._anchor.monotonic)
 

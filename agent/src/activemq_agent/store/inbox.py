@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from activemq_agent.agent_errors import Refused
+from activemq_agent.agent_errors import RequestRefusedError
 from activemq_agent.identity import event_id_in
 from activemq_agent.store.rows import StoredReceipt, is_whole, size_of
 from activemq_agent.store.schema import ID_TABLES
@@ -90,7 +90,7 @@ def _record(transaction: Transaction, kind: str, rx: int, event_id: str | None, 
 def begin_attempt(transaction: Transaction, rx: int) -> int:
     """Record that a handler begins to handle a message of the inbox; return the number of the attempt, from 1.
 
-    Raises Refused if the message is not in the inbox.
+    Raises RequestRefusedError if the message is not in the inbox.
     """
     row = transaction.db.execute(
         "UPDATE inbox SET attempts = attempts + 1 WHERE rx = ? RETURNING attempts, event_id, topic", (rx,)
@@ -104,8 +104,9 @@ def begin_attempt(transaction: Transaction, rx: int) -> int:
 def record_handled(transaction: Transaction, rx: int, statements: Sequence[Statement] = ()) -> None:
     """Remove a handled message from the inbox, remember its event id, and run the SQL statements of its handlers.
 
-    A copy of the message counts as a duplicate from now on. Raises Refused if the message is not in the inbox, or
-    damaged, sqlite3.Error for a statement that is wrong or touches other tables than those that begin with ``x_``.
+    A copy of the message counts as a duplicate from now on. Raises RequestRefusedError if the message is not in the
+    inbox, or damaged, sqlite3.Error for a statement that is wrong or touches other tables than those that begin with
+    ``x_``.
     """
     row = _take(transaction, rx)
     _record(transaction, "handled", rx, row[1], row[2])
@@ -130,7 +131,7 @@ def _authorize(action: int, name: str | None, *_: str | None) -> int:
 def quarantine(transaction: Transaction, rx: int, reason: str) -> None:
     """Move a message permanently from the inbox to the quarantine, where an operator can inspect it.
 
-    A copy counts as a duplicate. Raises Refused if the message is not in the inbox, or damaged.
+    A copy counts as a duplicate. Raises RequestRefusedError if the message is not in the inbox, or damaged.
     """
     row = _take(transaction, rx)
     transaction.insert("quarantine", row[:5], row[6], reason)
@@ -149,8 +150,10 @@ def _take(transaction: Transaction, rx: int) -> tuple[Any, ...]:
     return row
 
 
-def _absent(rx: int) -> Refused:
-    return Refused(f"message {rx} is not in the inbox: it was handled or quarantined, or is damaged on the disk")
+def _absent(rx: int) -> RequestRefusedError:
+    return RequestRefusedError(
+        f"message {rx} is not in the inbox: it was handled or quarantined, or is damaged on the disk"
+    )
 
 
 def _remember(transaction: Transaction, event_id: str | None) -> None:

@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.store.clock import Anchor, Clock, Elapsed
+from activemq_agent.store.clock import Clock, ClockReading, ElapsedTimeCounter
 from activemq_agent.store.inbox import lane_of
 from activemq_agent.store.rows import Limits
 from activemq_agent.store.schema import ANCHOR, COUNTERS, EVENT_TABLES, MESSAGE_TABLES, connect, create
@@ -16,7 +16,7 @@ from activemq_agent.store.transaction import Counters, Transaction
 
 def open_database(
     path: Path, *, agent: str, limits: Limits, clock: Clock, synchronous: str
-) -> tuple[sqlite3.Connection, Counters, Elapsed]:
+) -> tuple[sqlite3.Connection, Counters, ElapsedTimeCounter]:
     """Open the store's database (created with a new epoch if missing); return it with its counters and elapsed time.
 
     Raises AgentError if the file belongs to another agent.
@@ -27,9 +27,9 @@ def open_database(
         create(db)
     row = db.execute(f"SELECT {', '.join(COUNTERS + ANCHOR)} FROM counters").fetchone()  # noqa: S608 -- constants
     if row is None:
-        counters, elapsed = Counters(agent=agent, epoch=str(uuid.uuid4())), Elapsed(clock, None)
+        counters, elapsed = Counters(agent=agent, epoch=str(uuid.uuid4())), ElapsedTimeCounter(clock, None)
     else:
-        counters, elapsed = Counters(*row[:7]), Elapsed(clock, Anchor(*row[len(COUNTERS) :]))
+        counters, elapsed = Counters(*row[:7]), ElapsedTimeCounter(clock, ClockReading(*row[len(COUNTERS) :]))
     if counters.agent != agent:
         db.close()
         raise AgentError(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from activemq_agent.agent_errors import Full, Refused
+from activemq_agent.agent_errors import OutboxFullError, RequestRefusedError
 from activemq_agent.identity import check_event_id, event_id_in
 from activemq_agent.printable import counted
-from activemq_agent.store.rows import Sent, size_of
+from activemq_agent.store.rows import SentEvent, size_of
 from activemq_agent.store.transaction import Transaction
 
 LONGEST_TOPIC = 65535
@@ -17,24 +17,24 @@ _SEQ = re.compile(r"[1-9][0-9]*")
 _SIZE = "length(CAST(topic AS BLOB)) + length(payload)"
 
 
-def check_event(topic: str, payload: bytes, event_id: str | None) -> str | None:
+def chosen_event_id(topic: str, payload: bytes, event_id: str | None) -> str | None:
     """Return the event id that the publisher chose, by argument or by the payload's ``eventId``; None without one.
 
-    Raises Refused for a topic, payload or id that cannot be published.
+    Raises RequestRefusedError for a topic, payload or id that cannot be published.
     """
     size = len(topic.encode(errors="replace"))
     if not 0 < size <= LONGEST_TOPIC or any(c in topic for c in "+#\0") or not topic.isprintable():
-        raise Refused(
+        raise RequestRefusedError(
             f"{topic[:80]!r} is not a topic for publishing: such a topic has 1 to {LONGEST_TOPIC} bytes, only "
             "printable characters, no + and no #"
         )
     if not isinstance(payload, bytes):
-        raise Refused(f"the payload must be bytes, not {type(payload).__name__}")
+        raise RequestRefusedError(f"the payload must be bytes, not {type(payload).__name__}")
     inside = event_id_in(payload)
     if event_id is None:
         return inside
     if inside not in (None, event_id):
-        raise Refused(
+        raise RequestRefusedError(
             f"the payload's eventId is {inside!r}, but the request has the id {event_id!r}: use the same id for both"
         )
     return check_event_id(event_id)
@@ -43,14 +43,15 @@ def check_event(topic: str, payload: bytes, event_id: str | None) -> str | None:
 def accept(transaction: Transaction, topic: str, payload: bytes, event_id: str | None, timeout: float | None) -> str:
     """Put an event into the outbox and return its event id; an event whose id is known already is not stored again.
 
-    Raises Full when the outbox has no room, Refused for an id that the agent itself will give to a later event.
+    Raises OutboxFullError when the outbox has no room, RequestRefusedError for an id that the agent itself will give to
+    a later event.
     """
     counters = transaction.counters
     if event_id is not None and _was_accepted(transaction, event_id):
         return event_id
     if not _has_room(transaction, size_of(topic, payload)):
         rows, size = counted(counters.rows["outbox"], "event"), counted(counters.sizes["outbox"], "byte")
-        raise Full(
+        raise OutboxFullError(
             f"the outbox is full ({rows}, {size}): the event was rejected; publish it again when a broker is connected"
         )
     if event_id is None:
@@ -70,7 +71,9 @@ def _was_accepted(transaction: Transaction, event_id: str) -> bool:
     if event_id != prefix + seq or not _SEQ.fullmatch(seq):
         return False
     if int(seq) > counters.seq:
-        raise Refused(f"{event_id} is an id that this agent assigns to events automatically: choose another id")
+        raise RequestRefusedError(
+            f"{event_id} is an id that this agent assigns to events automatically: choose another id"
+        )
     return True
 
 
@@ -85,7 +88,7 @@ def _append(
     transaction.record("accepted", event_id=event_id, topic=topic, reason=reason)
 
 
-def record_sent(transaction: Transaction, events: Sequence[Sent]) -> None:
+def record_sent(transaction: Transaction, events: Sequence[SentEvent]) -> None:
     """Write a journal record for each event of the outbox that was sent."""
     for event in events:
         row = transaction.db.execute("SELECT event_id, topic FROM outbox WHERE place = ?", (event.seq,)).fetchone()
@@ -95,7 +98,7 @@ def record_sent(transaction: Transaction, events: Sequence[Sent]) -> None:
             )
 
 
-def record_acknowledged(transaction: Transaction, events: Sequence[Sent], proved: bool) -> None:
+def record_acknowledged(transaction: Transaction, events: Sequence[SentEvent], proved: bool) -> None:
     """Process acknowledgements: delete events whose topic prefix is proved to work, mark others as unconfirmed."""
     for event in events:
         row = transaction.take("outbox", event.seq) or transaction.take("expired", event.seq)
@@ -166,7 +169,7 @@ def expire(transaction: Transaction) -> int:
 def requeue(transaction: Transaction, event_ids: Sequence[str] | None) -> int:
     """Put expired events (all, or those with the given ids) back into the outbox; return the number that fitted.
 
-    Unconfirmed events may be named too. Raises Refused, and re-queues nothing, for an id of neither kind.
+    Unconfirmed events may be named too. Raises RequestRefusedError, and re-queues nothing, for an id of neither kind.
     """
     rows = _kept_apart(transaction, "expired")
     if event_ids is not None:
@@ -174,7 +177,7 @@ def requeue(transaction: Transaction, event_ids: Sequence[str] | None) -> int:
         rows = [row for row in rows + _kept_apart(transaction, "unconfirmed") if row[2] in wanted]
         missing = wanted - {row[2] for row in rows}
         if missing:
-            raise Refused(
+            raise RequestRefusedError(
                 "no event was queued again, because the agent has no expired and no unconfirmed event with the id "
                 f"{', '.join(sorted(missing)[:5])}"
             )

@@ -40,7 +40,7 @@ class Limits:
     remember: float = 7 * 86400.0
 
 
-class Outgoing(NamedTuple):
+class OutgoingEvent(NamedTuple):
     """An event in the outbox that is to be sent.
 
     ``seq`` is its place in the outbox, which orders sending. It is not the SEQ of the id: ids of callers have no SEQ,
@@ -53,7 +53,7 @@ class Outgoing(NamedTuple):
     payload: bytes
 
 
-class Incoming(NamedTuple):
+class IncomingMessage(NamedTuple):
     """A message in the inbox that is to be handled.
 
     ``rx`` is its place in the inbox, ``rx_id`` names it if it has no id, ``attempts`` is how often a handler was begun.
@@ -67,7 +67,7 @@ class Incoming(NamedTuple):
     attempts: int
 
 
-class Sent(NamedTuple):
+class SentEvent(NamedTuple):
     """A record of a sent event: position in the outbox (``seq``), connection, MQTT packet id and broker."""
 
     seq: int

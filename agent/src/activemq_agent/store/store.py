@@ -9,13 +9,21 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from activemq_agent.agent_errors import AgentError, Refused
+from activemq_agent.agent_errors import AgentError, RequestRefusedError
 from activemq_agent.store import inbox, outbox
 from activemq_agent.store.clock import Clock
 from activemq_agent.store.damage import find_damage
 from activemq_agent.store.opening import open_database
 from activemq_agent.store.reader import Reader
-from activemq_agent.store.rows import Incoming, JournalRecord, Limits, Outgoing, Sent, StoreCounts, StoredReceipt
+from activemq_agent.store.rows import (
+    IncomingMessage,
+    JournalRecord,
+    Limits,
+    OutgoingEvent,
+    SentEvent,
+    StoreCounts,
+    StoredReceipt,
+)
 from activemq_agent.store.salvage import StoreDamage, finish_interrupted_salvage, salvage
 from activemq_agent.store.schema import FILE
 from activemq_agent.store.state_directory import lock
@@ -107,36 +115,37 @@ class Store:
 
         An id of the caller's own, in the argument or as member ``eventId`` of the payload, is kept; if it was
         accepted before, it is returned and nothing is stored. ``timeout``: elapsed seconds until the event expires.
-        Raises Full if there is no room, Refused if the event could never be sent.
+        Raises OutboxFullError if there is no room, RequestRefusedError if the event could never be sent.
         """
         return self.accept_later(topic, payload, event_id=event_id, timeout=timeout).result()
 
     def accept_later(
         self, topic: str, payload: bytes, *, event_id: str | None = None, timeout: float | None = None
     ) -> Future[str]:
-        """Queue an event for the outbox; return a future of its event id. Raises Refused for an event that can never be
-        sent.
+        """Queue an event for the outbox; return a future of its event id.
+
+        Raises RequestRefusedError for an event that can never be sent.
         """
-        chosen_id = outbox.check_event(topic, payload, event_id)
+        chosen_id = outbox.chosen_event_id(topic, payload, event_id)
         if timeout is not None and not timeout >= 0:
-            raise Refused(f"the timeout must be 0 or a positive number of seconds, not {timeout}")
+            raise RequestRefusedError(f"the timeout must be 0 or a positive number of seconds, not {timeout}")
         future = self._writer.submit(lambda transaction: outbox.accept(transaction, topic, payload, chosen_id, timeout))
         future.add_done_callback(self._tell)
         return future
 
-    def outgoing(self, limit: int, after: int = 0) -> list[Outgoing]:
+    def outgoing(self, limit: int, after: int = 0) -> list[OutgoingEvent]:
         """Return at most ``limit`` unexpired events of the outbox after position ``after``, in sending order."""
         # The plus keeps SQLite from using the index of deadlines, by which it would have to sort.
         rows = self._reader.whole_rows(
             "outbox", "place > ? AND +deadline > ?", after, self._writer.elapsed.now(), limit=limit
         )
-        return [Outgoing(*row[:4]) for row in rows]
+        return [OutgoingEvent(*row[:4]) for row in rows]
 
-    def queue_sent(self, events: Sequence[Sent]) -> Future[None]:
+    def queue_sent(self, events: Sequence[SentEvent]) -> Future[None]:
         """Queue journal records that events were sent; return a future that is done after the commit."""
         return self._writer.submit(lambda transaction: outbox.record_sent(transaction, events))
 
-    def queue_acknowledged(self, events: Sequence[Sent], proved: bool) -> Future[None]:
+    def queue_acknowledged(self, events: Sequence[SentEvent], proved: bool) -> Future[None]:
         """Queue the broker's acknowledgements of sent events; return a future that is done after the commit.
 
         Events are deleted if their prefix is proved, else kept as unconfirmed, within bounds.
@@ -160,7 +169,8 @@ class Store:
     def requeue(self, event_ids: Sequence[str] | None = None) -> int:
         """Put expired events (all, or those with the given ids) back into the outbox; return the number that fitted.
 
-        Unconfirmed events may be named too. Raises Refused for an id that is neither expired nor unconfirmed.
+        Unconfirmed events may be named too. Raises RequestRefusedError for an id that is neither expired nor
+        unconfirmed.
         """
         future = self._writer.submit(lambda transaction: outbox.requeue(transaction, event_ids))
         future.add_done_callback(self._tell)
@@ -171,7 +181,7 @@ class Store:
 
     # The subscriber's side
 
-    def received_later(
+    def queue_received(
         self, topic: str, payload: bytes, *, broker: str, conn: int, head: bool = True
     ) -> Future[StoredReceipt]:
         """Queue a received message to be stored in the inbox; return a future of its receipt.
@@ -183,7 +193,9 @@ class Store:
             lambda transaction: inbox.store_message(transaction, topic, payload, broker, conn, head)
         )
 
-    def pending(self, lane: str, limit: int = 100, after: int = 0, most_bytes: int | None = None) -> list[Incoming]:
+    def pending(
+        self, lane: str, limit: int = 100, after: int = 0, most_bytes: int | None = None
+    ) -> list[IncomingMessage]:
         """Return the messages of a lane whose handlers have not ended, in the order of receipt.
 
         A lane is a topic filter of the configuration, or a topic that none matches. A message whose handler ran when
@@ -192,19 +204,19 @@ class Store:
         """
         rows = self._reader.whole_rows("inbox", "lane = ? AND rx > ?", lane, after, limit=limit, most_bytes=most_bytes)
         rx_id = self._writer.committed_counters.rx_id
-        return [Incoming(row[0], row[1], rx_id(row[0]), row[2], row[3], row[6]) for row in rows]
+        return [IncomingMessage(row[0], row[1], rx_id(row[0]), row[2], row[3], row[6]) for row in rows]
 
     def begin_attempt(self, rx: int) -> int:
         """Record that a handler begins to handle a message of the inbox; return the number of the attempt, from 1.
 
-        Raises Refused if the message is not in the inbox.
+        Raises RequestRefusedError if the message is not in the inbox.
         """
         return self._writer.submit(lambda transaction: inbox.begin_attempt(transaction, rx)).result()
 
     def record_handled(self, rx: int) -> None:
         """Record that a message's handlers ended well, so that they never run again for that message.
 
-        Raises Refused if it is not in the inbox.
+        Raises RequestRefusedError if it is not in the inbox.
         """
         self.queue_handled(rx).result()
 
@@ -212,22 +224,25 @@ class Store:
         """Queue the record that a message's handlers ended well; return a future that is done after the commit.
 
         The SQL statements of its handlers take effect with the record, or neither does; tables of handlers begin with
-        ``x_``. The future raises Refused if the message is not in the inbox, AgentError for a statement that is wrong
-        or not allowed.
+        ``x_``. The future raises RequestRefusedError if the message is not in the inbox, AgentError for a statement
+        that is wrong or not allowed.
         """
         return self._writer.submit(lambda transaction: inbox.record_handled(transaction, rx, statements))
 
     def quarantine(self, rx: int, reason: str) -> None:
-        """Move a message permanently from the inbox to the quarantine. Raises Refused if it is not in the inbox."""
+        """Move a message permanently from the inbox to the quarantine.
+
+        Raises RequestRefusedError if it is not in the inbox.
+        """
         self._writer.submit(lambda transaction: inbox.quarantine(transaction, rx, reason)).result()
 
     # Journal and numbers
 
     def note(self, kind: str, **fields: Any) -> None:
         """Write a journal record about no event, of a kind such as connected, subscribed, barrier or started."""
-        self.note_later(kind, **fields).result()
+        self.queue_journal_record(kind, **fields).result()
 
-    def note_later(self, kind: str, **fields: Any) -> Future[None]:
+    def queue_journal_record(self, kind: str, **fields: Any) -> Future[None]:
         """Queue a journal record such as connected or barrier; return a future that is done after the commit."""
         return self._writer.submit(lambda transaction: transaction.record(kind, **fields))
 

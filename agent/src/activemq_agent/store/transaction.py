@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from activemq_agent.store.clock import Clock, Elapsed
+from activemq_agent.store.clock import Clock, ElapsedTimeCounter
 from activemq_agent.store.rows import Limits, checksum, is_whole, size_of
 from activemq_agent.store.schema import EVENT_TABLES, ID_TABLES, MESSAGE_TABLES
 
@@ -55,7 +55,7 @@ class Transaction:
     """
 
     def __init__(
-        self, db: sqlite3.Connection, counters: Counters, limits: Limits, clock: Clock, elapsed: Elapsed
+        self, db: sqlite3.Connection, counters: Counters, limits: Limits, clock: Clock, elapsed: ElapsedTimeCounter
     ) -> None:
         self.db = db
         self.counters = counters

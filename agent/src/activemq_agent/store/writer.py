@@ -12,9 +12,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from activemq_agent.agent_errors import AgentError, Full
+from activemq_agent.agent_errors import AgentError, OutboxFullError
 from activemq_agent.store import inbox, outbox
-from activemq_agent.store.clock import Clock, Elapsed
+from activemq_agent.store.clock import Clock, ElapsedTimeCounter
 from activemq_agent.store.rows import Limits
 from activemq_agent.store.schema import is_machine_failure
 from activemq_agent.store.transaction import Counters, Transaction
@@ -44,7 +44,7 @@ class Writer(threading.Thread):
         self,
         db: sqlite3.Connection,
         counters: Counters,
-        elapsed: Elapsed,
+        elapsed: ElapsedTimeCounter,
         limits: Limits,
         clock: Clock,
         sweep: float | None,
@@ -66,11 +66,11 @@ class Writer(threading.Thread):
     def submit(self, job: Callable[[Transaction], T]) -> Future[T]:
         """Queue a job for the writer thread; return a future of the job's result.
 
-        Raises AgentError after ``stop``, Full if too many jobs wait.
+        Raises AgentError after ``stop``, OutboxFullError if too many jobs wait.
         """
         future: Future[T] = Future()
         if self._queue.qsize() > WAITING:
-            raise Full(f"{WAITING} requests already wait for the disk: send the request again later")
+            raise OutboxFullError(f"{WAITING} requests already wait for the disk: send the request again later")
         with self._lock:
             if self._closing:
                 raise AgentError("the store is closed: start the agent again")

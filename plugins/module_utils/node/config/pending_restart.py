@@ -104,7 +104,7 @@ def record_restart(layout: Layout, previous: str, more: Iterable[str]) -> Pendin
     return _write(layout, owed)
 
 
-def mark_in_force(layout: Layout, owed: PendingRestart) -> PendingRestart:
+def record_deployment(layout: Layout, owed: PendingRestart) -> PendingRestart:
     """Record that the changed configuration has just been deployed; return the record of the pending restart."""
     return _write(layout, replace(owed, uptime=uptime(), boot=boot_id()))
 

@@ -213,7 +213,7 @@ def _make_fit_for_a_start(source: str, target: str) -> dict[str, Any]:
             if index.missing_journal_files(target):
                 _remove_index(target)
     begin_data_file_after_moved_acks(target)
-    kept.carry_to(target)
+    kept.link_into_generation(target)
     return {"has_index": not index.describe_unusable_index(target), "restored": restored, "risk": risk}
 
 

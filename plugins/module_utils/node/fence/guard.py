@@ -83,7 +83,7 @@ _BUILD_TIMEOUT = 600
 
 
 def main() -> NoReturn:
-    """Run the guard until its broker has ended; the exit status is the broker's, or ``ENDED``."""
+    """Run the guard until its broker ends; exit with the broker's status, or with 75 if the guard killed the broker."""
     parser = argparse.ArgumentParser(prog="guard", description="Run a broker whose store is protected by a fence.")
     parser.add_argument("--store", required=True)
     parser.add_argument("--local")
@@ -190,7 +190,7 @@ def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
             f"claim {number} is not the newest claim of {directory}, because claim {highest} is newer: run the command "
             "with the number that the waiting guard prints in its log"
         )
-    store.note_end(number)
+    store.record_broker_dead(number)
     yield f"the broker of claim {number} is recorded as dead: the other node may serve"
 
 
@@ -326,7 +326,7 @@ class Guard:
         """Try to acquire the lock. An earlier copy is outdated, because the other node may have written since then."""
         self._note_ends(number)
         has_it = self._store.try_lock(self._token)
-        if has_it and self._command is None and not self._store.bar_unguarded():
+        if has_it and self._command is None and not self._store.bar_unguarded_brokers():
             self._store.unlock()  # A broker without a guard serves, so this node waits.
             has_it = False
         return fence.after_claim(), 0.0 if has_it else TRY_INTERVAL
@@ -366,7 +366,7 @@ class Guard:
             return make_first_generation(target)
         source = self._store.read_claim(number)[0]
         path = self._store.generation_path(source.directory)
-        make = link_generation if self._store.has_ended(number) else make_generation
+        make = link_generation if self._store.is_broker_recorded_dead(number) else make_generation
         return make(path, target, in_place=path == self._store.directory)
 
     def _fence_other(self, number: int) -> None:
@@ -383,7 +383,7 @@ class Guard:
                 f"When you are sure that the broker there is dead, confirm it: {' '.join(own_command_line())} --store "
                 f"{self._store.directory} --confirm {number}"
             )
-        self._store.note_end(number)
+        self._store.record_broker_dead(number)
         say(f"{self._command.host} was fenced in {time.monotonic() - began:.1f} s")
 
     def _drop_building(self) -> None:
@@ -450,11 +450,11 @@ class Guard:
         if highest in (0, self._noted_until):
             return
         for number in {*self._store.generations_by_number(), highest}:
-            if number > highest or self._store.has_ended(number):
+            if number > highest or self._store.is_broker_recorded_dead(number):
                 continue
             node = self._store.read_claim(number)[0].node
             if node == self._node or (not node and self._both_have_guards and number < highest):
-                self._store.note_end(number)
+                self._store.record_broker_dead(number)
         self._noted_until = highest
 
     def _tidy(self) -> None:

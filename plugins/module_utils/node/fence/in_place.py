@@ -80,12 +80,12 @@ def unfence(directory: str) -> list[str]:
     try:
         actions = _put_in_place(store)
         for number in store.generations_by_number():
-            if not store.has_ended(number):
-                store.note_end(number)
+            if not store.is_broker_recorded_dead(number):
+                store.record_broker_dead(number)
         actions += remove_old_generations(store)
         # Guards that start later record again which nodes have a guard.
         disk.remove_tree(os.path.join(directory, "fence", "nodes"))
-        store.admit_unguarded()
+        store.admit_unguarded_brokers()
     finally:
         store.unlock()
     return actions

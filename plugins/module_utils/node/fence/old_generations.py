@@ -137,7 +137,7 @@ def _tidy_claimed(store: SharedStore, number: int, path: str) -> Iterator[str]:
     if store.was_replayed(number):
         disk.remove_tree(path)
         yield f"generation {number} is removed: the messages that only it held were sent to the pair again"
-    elif store.has_ended(number) and not os.path.lexists(store.uncopied_list_path(number)):
+    elif store.is_broker_recorded_dead(number) and not os.path.lexists(store.uncopied_list_path(number)):
         rows = [message.row() for message in uncopied_messages(store, number)]
         if rows:
             store.note_uncopied_messages(number, rows)

@@ -40,7 +40,7 @@ def _object(kind: int, content: bytes) -> bytes:
     return bytes([1, kind]) + content
 
 
-class Replay:
+class ReplayConnection:
     """An OpenWire connection that sends messages read from a store to a broker; a context manager.
 
     ``account``: the uid that must own a listener on this machine before the login is sent. Raises OSError, FenceError.
@@ -81,7 +81,7 @@ class Replay:
             self._close()
             raise
 
-    def __enter__(self) -> Replay:
+    def __enter__(self) -> ReplayConnection:
         return self
 
     def __exit__(self, *_unused: object) -> None:

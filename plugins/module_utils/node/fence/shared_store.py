@@ -177,7 +177,7 @@ class SharedStore:
         for directory in (self._ended, self._claims, fence, self.directory):
             disk.sync_directory(directory)
 
-    def bar_unguarded(self) -> bool:
+    def bar_unguarded_brokers(self) -> bool:
         """Replace the lock file of brokers without a guard by a directory; return False if such a broker holds the
         lock.
 
@@ -205,7 +205,7 @@ class SharedStore:
         disk.sync_directory(self.directory)
         return True
 
-    def admit_unguarded(self) -> None:
+    def admit_unguarded_brokers(self) -> None:
         """Remove the directory in place of the lock file, so that brokers without a guard can lock the store."""
         barrier = os.path.join(self.directory, BARRIER)
         if os.path.isdir(barrier):
@@ -268,7 +268,7 @@ class SharedStore:
         broker is dead.
         """
         highest = self.highest_claim()
-        has_ended = at_end and highest is not None and self.has_ended(highest.number)
+        has_ended = at_end and highest is not None and self.is_broker_recorded_dead(highest.number)
         return FenceEvidence(self.holds_lock(), highest, has_ended)
 
     def highest_claim(self) -> Claim | None:
@@ -326,11 +326,11 @@ class SharedStore:
         """Sync the directory of claims to the disk, before the broker of a claim acknowledges messages."""
         disk.sync_directory(self._claims)
 
-    def note_end(self, number: int) -> None:
+    def record_broker_dead(self, number: int) -> None:
         """Record that the broker of claim ``number`` is dead and no longer writes to the store."""
         self._note(self._ended, number, {"ended": time.time()})
 
-    def has_ended(self, number: int) -> bool:
+    def is_broker_recorded_dead(self, number: int) -> bool:
         """Return whether the broker of claim ``number`` on the store is recorded as dead."""
         return os.path.lexists(os.path.join(self._ended, str(number)))
 

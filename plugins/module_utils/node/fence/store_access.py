@@ -39,7 +39,7 @@ def writers_in_force(accesses: Mapping[str, StoreAccess]) -> list[str]:
     return sorted(host for host, access in accesses.items() if newest is not None and access.writes == newest)
 
 
-def two_masters(accesses: Mapping[str, StoreAccess]) -> str:
+def two_masters_message(accesses: Mapping[str, StoreAccess]) -> str:
     """Return a sentence that names both brokers of a pair if both can write to the newest generation; else empty."""
     writers = writers_in_force(accesses)
     return f"{' and '.join(writers)} can both write to the store in force" if len(writers) > 1 else ""

@@ -143,7 +143,7 @@ def inspect_directory(directory: str) -> dict[str, Any]:
                 "number": number,
                 "directory": name,
                 "in_force": highest is not None and name == highest.directory,
-                "ended": shared.has_ended(number),
+                "ended": shared.is_broker_recorded_dead(number),
                 "kept": number in kept,
             }
             for number, names in shared.generations_by_number().items()

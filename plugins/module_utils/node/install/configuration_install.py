@@ -174,7 +174,7 @@ def _outcome(layout: Layout, name: str, check: bool) -> Outcome:
     if owed is None:
         return Outcome(False, name, None)
     if owed.uptime is None and not check:
-        owed = pending_restart.mark_in_force(layout, owed)
+        owed = pending_restart.record_deployment(layout, owed)
     return Outcome(False, name, owed.previous, reasons=owed.reasons)
 
 
@@ -267,7 +267,7 @@ def _switch(layout: Layout, version: str, previous: str | None, reasons: list[st
         runtime_configuration.suppress_reload(layout, version, previous)
     disk.point_link(layout.current, layout.target(version))
     if owed:
-        pending_restart.mark_in_force(layout, owed)
+        pending_restart.record_deployment(layout, owed)
     elif pending_restart.is_known_to_broker(layout, version):
         pending_restart.clear_restart(layout)
 

@@ -52,7 +52,7 @@ class IndexKeeper:
         self._try_seconds = 0.0
         self._removed_at: dict[str, int] = {}
 
-    def look(self) -> None:
+    def update_copies(self) -> None:
         """Hold new data files, and copy the index where that is due. Raises KeepError, OSError."""
         self._kept.hold_journal()
         page = _read_head(self.pages)
@@ -126,7 +126,7 @@ def keep_copies_of_index(root: str, pid: int, report: Callable[[str], None]) -> 
             if keeper.pages not in opened:
                 continue
             try:
-                keeper.look()
+                keeper.update_copies()
                 troubled.discard(store)
             except (KeepError, OSError) as error:
                 if store not in troubled:

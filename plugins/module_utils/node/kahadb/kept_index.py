@@ -28,7 +28,7 @@ from ..printable import counted
 from . import journal
 from .index import INDEX, recovery_file_numbers, recovery_start
 from .indexed_subscriptions import IndexPageError, subscriptions_in_index
-from .moved_subscriptions import pass_over_moved_subscriptions
+from .moved_subscriptions import neutralize_moved_subscriptions
 
 DIRECTORY = "kept-index"
 """The name of the directory, in a kahaDB store, with the kept copy of the index and the kept data files."""
@@ -151,7 +151,7 @@ class KeptIndex:
         pages = os.path.join(self._copy, INDEX[0])
         if start := recovery_start(pages):
             with suppress(IndexPageError):
-                pass_over_moved_subscriptions(target, start, subscriptions_in_index(pages))
+                neutralize_moved_subscriptions(target, start, subscriptions_in_index(pages))
         disk.sync_directory(target)
         clear_index()
         self._put_index(target)
@@ -167,7 +167,7 @@ class KeptIndex:
                 os.replace(f"{path}.new", path)
         disk.sync_directory(target)
 
-    def carry_to(self, target: str) -> None:
+    def link_into_generation(self, target: str) -> None:
         """Hard-link the copy and the kept files into a generation that was made from this store."""
         if not self.is_complete():
             return

@@ -23,8 +23,10 @@ _RECORD = struct.Struct(">iB")
 _SHORTEST = 2
 
 
-def pass_over_moved_subscriptions(store: str, start: tuple[int, int], known: set[tuple[str, str]]) -> int:
-    """Replace the moved records of subscriptions after a position of a journal; return their number.
+def neutralize_moved_subscriptions(store: str, start: tuple[int, int], known: set[tuple[str, str]]) -> int:
+    """Replace kahaDB's repeated subscription records by trace records, which a broker ignores; return their number.
+
+    KahaDB copies the record of an existing subscription to the end of the store journal before it deletes a data file.
 
     ``start`` is the data file and the offset from which the broker reads; ``known`` are the (destination, key) pairs
     of the subscriptions of its index. A data file with such a record is replaced by a new file, so that hard links to

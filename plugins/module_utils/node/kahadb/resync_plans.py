@@ -91,7 +91,7 @@ def remove_plan(store: str, account: SystemAccount) -> None:
         directory.sync()
 
 
-def untrusted_plan(store: str, account: SystemAccount) -> str:
+def plan_trust_problem(store: str, account: SystemAccount) -> str:
     """Return an error message for a plan file that accounts other than root could have written; empty without one.
 
     Earlier versions wrote plans next to the store, where the account can also write. Raises UntrustedPathError,

@@ -131,7 +131,7 @@ def record_risk(directory: str, store: str, reason: str, risk: RebuildRisk) -> s
 
 
 def read_risk_records(directory: str) -> list[RiskRecord]:
-    """Return the newest 100 records of a store, oldest first, without other files. Raises OSError."""
+    """Return the newest 100 risk records of a store's directory, oldest first; skip other files. Raises OSError."""
     records = []
     folder = os.path.join(directory, DIRECTORY)
     try:

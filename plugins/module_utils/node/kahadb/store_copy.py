@@ -102,7 +102,7 @@ def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -
             free = shutil.disk_usage(parent.descriptor).free
         if free < needed + _SPARE:
             return f"{path} has {free >> 20} MiB free, but the copy requires {(needed + _SPARE) >> 20} MiB"
-        return str(resync_plans.untrusted_plan(store, account_for(store, user)))
+        return str(resync_plans.plan_trust_problem(store, account_for(store, user)))
     except FileNotFoundError:
         return f"{path} does not exist: run the playbook site first"
     except NodeError as error:
@@ -279,7 +279,7 @@ def _write_sums(path: str, name: str, content: str) -> str:
 
 
 def _refuse_untrusted_plan(where: Location) -> None:
-    refusal = resync_plans.untrusted_plan(where.store, where.owner)
+    refusal = resync_plans.plan_trust_problem(where.store, where.owner)
     if refusal:
         raise NodeError(refusal)
 

@@ -65,10 +65,10 @@ def read_marker(store: Directory) -> list[str] | None:
     return [line if line.isprintable() and len(line) <= _LIMIT else _UNREADABLE for line in lines if line]
 
 
-def claim_empty_store(directory: str, pair: str, word: str, user: str | None = None) -> bool:
+def claim_empty_store(directory: str, pair: str, run_id: str, user: str | None = None) -> bool:
     """Write the marker file that assigns an empty store to its pair; return False if a marker exists already.
 
-    ``word`` is the id of the playbook run, which the other node compares; ``user`` is the account that writes. The
+    ``run_id`` is the id of the playbook run, which the other node compares; ``user`` is the account that writes. The
     store's directory is created only below a mount point. Raises NodeError for a store that must not be claimed.
     """
     marker_state = read_marker_state(directory, user)
@@ -87,7 +87,7 @@ def claim_empty_store(directory: str, pair: str, word: str, user: str | None = N
     account = account_for(directory, user)
     _make_missing(os.path.abspath(directory), account, 0o750, account)
     try:
-        run_as(account, _write_marker, directory, f"{pair}\n{word}\n")
+        run_as(account, _write_marker, directory, f"{pair}\n{run_id}\n")
     except PermissionError:
         raise NodeError(explain_denied_access(account, directory, f"{directory}/{MARKER}")) from None
     return True
@@ -124,14 +124,14 @@ def _write_marker(directory: str, text: str) -> None:
         store.sync()
 
 
-def withdraw_marker(directory: str, word: str, user: str | None = None) -> bool:
-    """Remove a store's marker if the playbook run with the id ``word`` wrote it; return whether it was removed."""
-    return bool(run_as(account_for(directory, user), _remove_marker, directory, word))
+def withdraw_marker(directory: str, run_id: str, user: str | None = None) -> bool:
+    """Remove a store's marker if the playbook run with the id ``run_id`` wrote it; return whether it was removed."""
+    return bool(run_as(account_for(directory, user), _remove_marker, directory, run_id))
 
 
-def _remove_marker(directory: str, word: str) -> bool:
+def _remove_marker(directory: str, run_id: str) -> bool:
     with suppress(FileNotFoundError), open_directory(directory) as store:
-        if word in (read_marker(store) or ()):
+        if run_id in (read_marker(store) or ()):
             store.unlink(MARKER)
             return True
     return False

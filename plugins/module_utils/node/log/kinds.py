@@ -30,7 +30,7 @@ _PACKAGE = "org.apache.activemq."
 
 
 @dataclass(frozen=True)
-class Kind:
+class LogMessageKind:
     """A kind of log message: messages of one wording, which the expression ``regex`` matches.
 
     ``classes`` are the simple names of the classes whose source has the message; empty if unknown. ``releases`` lists
@@ -129,7 +129,7 @@ _EXPRESSIONS = {
     },
 }
 KINDS = {
-    id_: Kind(id_, re.compile(f"^{regex}"), frozenset(classes.split()))
+    id_: LogMessageKind(id_, re.compile(f"^{regex}"), frozenset(classes.split()))
     for classes, expressions in _EXPRESSIONS.items()
     for id_, regex in expressions.items()
 }

@@ -69,7 +69,7 @@ class KnownSecrets:
             self._by_head.setdefault(form[:_HEAD], []).append(form)
         self._word_like = sorted((value for value in self._by_value if not is_distinct(value)), key=len, reverse=True)
 
-    def hidden(self, text: str, start: int, end: int, before: str = "", *, is_certain: bool = False) -> str:
+    def mask_span(self, text: str, start: int, end: int, before: str = "", *, is_certain: bool = False) -> str:
         """Return the part of a text from ``start`` to ``end`` with the secret in it replaced by a mark.
 
         Blanks and quotes around the value stay; so does a value that contains no secret.

@@ -37,7 +37,7 @@ def reference_end(text: str, start: int, end: int) -> int:
     return match.end() if match else -1
 
 
-def tail_start(text: str, start: int, end: int) -> int:
+def logger_and_thread_start(text: str, start: int, end: int) -> int:
     """Return where the logger and thread of a log record, or a note on a cut line, begin before ``end``."""
     match = _TAIL.search(text, max(start, end - _LONGEST_TAIL), end)
     return match.start() if match else end

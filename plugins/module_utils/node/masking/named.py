@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from .known import KnownSecrets
-from .marks import reference_end, tail_start
+from .marks import logger_and_thread_start, reference_end
 from .names import is_english_word, is_secret_name, looks_generated, word_positions
 
 _NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-$"
@@ -138,7 +138,7 @@ class _Reader:
                 continue
             first, last = self._value_span(start, end)
             if first < last:
-                pieces += [text[shown:first], self._known.hidden(text, first, last, self._before)]
+                pieces += [text[shown:first], self._known.mask_span(text, first, last, self._before)]
                 shown = last
             done = max(end, last)
         return "".join(pieces) + text[shown:]
@@ -343,7 +343,9 @@ class _Reader:
             line = _LOGICAL_LINE.match(self._text, at) if self._is_file else None
             end = line.end() if line else self._text.find("\n", at)
             self._line_end = len(self._text) if end < 0 else end
-            self._record_end = self._line_end if self._is_file else tail_start(self._text, at, self._line_end)
+            self._record_end = (
+                self._line_end if self._is_file else logger_and_thread_start(self._text, at, self._line_end)
+            )
         return self._record_end if at <= self._record_end else self._line_end
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from .known import KnownSecrets
-from .marks import tail_start
+from .marks import logger_and_thread_start
 from .names import is_secret_name, looks_generated, word_positions
 
 _WORD = r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"']+)"
@@ -167,7 +167,7 @@ def mask_shapes(text: str, known: KnownSecrets, before: str = "") -> str:
         if groups.get("guess") and not looks_generated(groups["guess"]):
             return match[0]
         start, end = match.span(match.lastindex or 0)
-        hidden = known.hidden(match.string, start, end, before)
+        hidden = known.mask_span(match.string, start, end, before)
         return match.string[match.start() : start] + hidden + match.string[end : match.end()]
 
     if "PRIVATE KEY" in text:
@@ -192,8 +192,8 @@ def _mask_calls(text: str, known: KnownSecrets) -> str:
     for position in word_positions(text, _CALL_WORDS):
         call = _CALL.match(text, position) if position >= shown else None
         if call:
-            start, end = call.start("secret"), tail_start(text, *call.span("secret"))
-            pieces += [text[shown:start], known.hidden(text, start, end)]
+            start, end = call.start("secret"), logger_and_thread_start(text, *call.span("secret"))
+            pieces += [text[shown:start], known.mask_span(text, start, end)]
             shown = end
     return "".join(pieces) + text[shown:]
 
@@ -211,7 +211,7 @@ def _mask_private_keys(text: str, known: KnownSecrets) -> str:
             start, end = end, body.end() if body else end
         else:  # the text before this one contains the first line of the key
             start, end = _body_start(text, max(position, start - _KEY_LENGTH), start), start
-        pieces += [text[position:start], known.hidden(text, start, end)]
+        pieces += [text[position:start], known.mask_span(text, start, end)]
         position = end
     return "".join(pieces) + text[position:]
 

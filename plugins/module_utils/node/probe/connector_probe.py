@@ -66,7 +66,7 @@ class ProbeRefused(Exception):
         self.is_login = is_login
 
 
-class Failed(Exception):
+class ProbeFailedError(Exception):
     """An error for a broker that closed the connection of a probe, or sent an error other than a missing permission."""
 
     def __init__(self, detail: str, *, may_be_login: bool = False) -> None:
@@ -74,7 +74,7 @@ class Failed(Exception):
         self.may_be_login = may_be_login
 
 
-class Blocked(Exception):
+class ProbeStalledError(Exception):
     """An error for a broker that sent a greeting to a probe and then stopped answering."""
 
 
@@ -135,9 +135,9 @@ def probe_connector(
                 connection.exchange.close(parting=True)
     except ProbeRefused as error:
         return ProbeAnswer(True, None, str(error), greeted=True, refused_login=error.is_login)
-    except Failed as error:
+    except ProbeFailedError as error:
         return ProbeAnswer(False, False, str(error), greeted=True, refused_login=error.may_be_login, failed=True)
-    except Blocked as error:
+    except ProbeStalledError as error:
         return ProbeAnswer(
             False, False, f"the broker answers {error} and then sends no data for {timeout:g} s", greeted=True
         )
@@ -182,9 +182,9 @@ def _greeted(how: str) -> Iterator[None]:
     try:
         yield
     except _SILENCE:
-        raise Blocked(how) from None
+        raise ProbeStalledError(how) from None
     except ConnectionError:
-        raise Failed(f"the broker answers {how} and then closes the connection") from None
+        raise ProbeFailedError(f"the broker answers {how} and then closes the connection") from None
 
 
 def _openwire(connection: BrokerConnection, _login: Login) -> str:
@@ -226,7 +226,7 @@ def _check_frame(frame: Frame, command: str, step: str) -> Frame:
         if kind.search(reason) or "java.lang.SecurityException" in frame.body:
             refused = f"the broker rejects the STOMP frame {step} of the test connection: {reason}"
             raise ProbeRefused(refused, is_login=step == "CONNECT")
-        raise Failed(f"the broker answers the STOMP frame {step} with an error: {reason}")
+        raise ProbeFailedError(f"the broker answers the STOMP frame {step} with an error: {reason}")
     if frame.command != command:
         raise ValueError(f"the broker sent the STOMP frame {frame.command[:20]!r} instead of {command}")
     return frame
@@ -255,13 +255,15 @@ def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int,
     if code in refused_logins:
         raise ProbeRefused(f"the broker rejects {account} over MQTT (CONNACK {code})", is_login=True)
     if code:
-        raise Failed(f"the broker rejects the test connection over MQTT (CONNACK {code})", may_be_login=code == 3)
+        raise ProbeFailedError(
+            f"the broker rejects the test connection over MQTT (CONNACK {code})", may_be_login=code == 3
+        )
     with _greeted("CONNACK 0 over MQTT"):
         exchange.send(mqtt_packet(0x82, b"\0\x01" + mqtt_text(topic) + b"\0"))
         if _expect_packet(exchange, 9)[2] == 0x80:
             # MQTT has the same code for every reason, and the account of probes has the permission.
             refusal = f"the broker rejects the subscription of {account} to {topic} over MQTT"
-            raise Failed(refusal) if login.is_probe_account else ProbeRefused(refusal, is_login=False)
+            raise ProbeFailedError(refusal) if login.is_probe_account else ProbeRefused(refusal, is_login=False)
         exchange.send(mqtt_packet(0x30, mqtt_text(topic) + token))
         while token not in _expect_packet(exchange, 3):
             pass

@@ -40,7 +40,7 @@ def is_loading_in(dump: str) -> bool:
     return main is not None and _LOADS.search(main[0]) is not None
 
 
-class Settling:
+class ReadinessDetector:
     """Decides over repeated observations of one broker whether the broker stays ready.
 
     A standby waits for its lock while it loads its configuration, so its process alone counts. An active broker counts

@@ -128,9 +128,9 @@ def has_connected_client_on(port: int) -> bool:
 
 
 def socket_rows(pid: int) -> Iterator[list[str]]:
-    """Yield the words of /proc/PID/net/tcp for each socket, by position.
+    """Yield a list of the columns of /proc/PID/net/tcp and tcp6 for each TCP socket.
 
-    1 is the local address, 2 the remote address, 3 the state, 7 the uid, 9 the inode, 0 without a process.
+    Column 1 is the local address, 2 the remote address, 3 the state, 7 the uid, 9 the inode, 0 without a process.
     """
     for table in _TABLES:
         yield from map(str.split, split_lines(proc_text(pid, f"net/{table}"))[1:])

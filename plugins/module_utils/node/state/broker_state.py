@@ -26,7 +26,7 @@ from ..log.log_records import Record
 from ..masking import mask_text
 from ..observer import observe_broker, probe_until_silent
 from ..printable import printable
-from ..probe.settling import READY, Settling
+from ..probe.settling import READY, ReadinessDetector
 from ..process.proc import find_broker, guard_of, unit_properties
 from ..text_lines import split_lines
 from ..timeouts import HUNG
@@ -72,7 +72,7 @@ def gather_state_and_sources(
     all.
     """
     end, first, silent = time.monotonic() + wait, None, None
-    settling = Settling() if wait and wanted else None
+    settling = ReadinessDetector() if wait and wanted else None
     # A caller that waits has just started the broker: earlier records of its log are not about this start.
     recent = time.time() - _JUST if wait else 0
     while True:

@@ -19,7 +19,7 @@ from contextlib import suppress
 
 from ..files.untrusted_paths import Directory, open_directory
 from ..textfile import DIRECTORY as TEXTFILES
-from ..textfile import RUN, MetricSample, text_of
+from ..textfile import RUN, MetricSample, to_prometheus_text
 
 DIRECTORY = "/var/lib/activemq-fleet"
 FILE = "operations.jsonl"
@@ -73,7 +73,7 @@ def write_metrics(kind: str, operation: str, labels: Mapping[str, str], run: str
         ),
     ]
     with open_directory(run) as above, _made(above, TEXTFILES, 0o755) as metrics_directory:
-        metrics_directory.replace_file(f"{labels['host']}.prom", text_of(samples, labels), mode=0o644)
+        metrics_directory.replace_file(f"{labels['host']}.prom", to_prometheus_text(samples, labels), mode=0o644)
 
 
 def _newest_half(descriptor: int, size: int) -> bytes:

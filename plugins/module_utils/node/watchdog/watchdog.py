@@ -39,7 +39,7 @@ from ..process import held_by_process
 from ..process.proc import Process, find_broker, is_in_unit, is_same, process_handle, read_process, send_signal, uptime
 from ..process.systemd import notify_systemd
 from ..protocols import supports_round_trip
-from ..textfile import MetricSample, text_of
+from ..textfile import MetricSample, to_prometheus_text
 from ..timeouts import MISSES, PROBE, WATCH_INTERVAL
 from . import hang_detection
 
@@ -209,7 +209,7 @@ class Watchdog:
         ]
         labels = dict(label.split("=", 1) for label in self._options.label)
         with contextlib.suppress(OSError):  # a full /run: the node exporter shows how old the file is
-            disk.replace_file(self._options.metrics, text_of(samples, labels), 0o644)
+            disk.replace_file(self._options.metrics, to_prometheus_text(samples, labels), 0o644)
 
 
 class StoreRisks:
