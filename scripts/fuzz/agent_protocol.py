@@ -124,7 +124,7 @@ class _Run:
 
     def turn(self) -> None:
         self.subscriber.link.put(None)  # so that nothing waits
-        self.subscriber.turn()
+        self.subscriber.run_once()
 
     def close(self) -> None:
         self.ours.close()

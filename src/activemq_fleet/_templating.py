@@ -43,7 +43,7 @@ class _EncryptedValues(MarkerBehavior):  # type: ignore[misc]  # Ansible carries
         self._ciphertexts.append(str(value._marker_undecryptable_ciphertext))
         return f"<{self._token}:{len(self._ciphertexts) - 1}>"
 
-    def restore(self, text: str) -> str | EncryptedValue:
+    def restore_encrypted_value(self, text: str) -> str | EncryptedValue:
         """Return a text unchanged, or an EncryptedValue for a text with placeholders of encrypted values.
 
         Two are equal for equal text around equal ciphertexts.
@@ -98,7 +98,7 @@ class Templates:
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self._encrypted.restore(str.__str__(value))
+            return self._encrypted.restore_encrypted_value(str.__str__(value))
         if isinstance(value, Mapping):
             return {self._plain(key): self._plain(item) for key, item in value.items()}
         if isinstance(value, list | tuple):

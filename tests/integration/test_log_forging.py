@@ -89,7 +89,7 @@ def test_no_name_of_a_client_begins_a_record(ground: Ground, release: str) -> No
     assert not [row for row in table if row["message"].startswith(FORGED)]
     assert not [row for row in table if row["kind"] in ("LIFE-STOPPING", "LOCK-FILE-WAIT")]
     assert broker.story.phase == "started"
-    assert broker_log.read_phase(str(broker.data), process.since).name == "started"
+    assert broker_log.read_phase(str(broker.data), process.started_at).name == "started"
     assert not [line for line in (broker.data / "console.log").read_text().split("\n") if line.startswith("20")]
 
 

@@ -525,7 +525,7 @@ def test_the_process_is_found_by_its_account_files_and_command_line(tmp_path: Pa
         assert found is not None
         assert found.pid == process.pid
         assert before - 0.1 <= found.started <= uptime()
-        assert int(started_after) - 1 <= found.since <= time.time()
+        assert int(started_after) - 1 <= found.started_at <= time.time()
     assert find_broker(str(tmp_path)) is None
 
 

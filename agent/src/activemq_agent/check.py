@@ -35,7 +35,7 @@ class ConnectionTrial:
     problem: str | None = None
 
     @property
-    def line(self) -> str:
+    def outcome_line(self) -> str:
         """The outcome of a test connection as one line: the broker, then the time of each step, or the problem."""
         steps = ", ".join(f"{name} {1000 * seconds:.1f} ms" for name, seconds in self.steps)
         return f"{self.broker}  " + (

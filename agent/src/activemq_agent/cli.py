@@ -38,7 +38,7 @@ _INTERRUPTED, _BROKEN_PIPE = 130, 141
 )  # fmt: skip
 @click.version_option(__version__, prog_name=PROGRAM)
 @click.pass_context
-def group(context: click.Context, path: Path) -> None:
+def agent_cli(context: click.Context, path: Path) -> None:
     """Publish and receive events at the active broker of a pair, and keep every accepted event on disk.
 
     Exit codes: 0 fine; 1 refused, or it did not work; 2 wrong usage or configuration.
@@ -46,7 +46,7 @@ def group(context: click.Context, path: Path) -> None:
     context.obj = path
 
 
-@group.command()
+@agent_cli.command()
 @click.option("--drop-expired", is_flag=True, help="lose events that expire, instead of keeping them apart")
 @click.pass_obj
 def run(path: Path, drop_expired: bool) -> int:
@@ -59,7 +59,7 @@ def run(path: Path, drop_expired: bool) -> int:
     return Service(config).run()
 
 
-@group.command()
+@agent_cli.command()
 @click.pass_obj
 def check(path: Path) -> int:
     """Show the configuration that is in effect, and try every broker; exit with 0 if at least one serves, else 1."""
@@ -73,12 +73,12 @@ def check(path: Path) -> int:
     click.echo("")
     serves = False
     for trial in try_brokers(config):
-        click.echo(trial.line)
+        click.echo(trial.outcome_line)
         serves = serves or trial.problem is None
     return 0 if serves else 1
 
 
-@group.command()
+@agent_cli.command()
 @click.argument("topic")
 @click.argument("payload", default="-")
 @click.option("--id", "event_id", help="an event id of your choice; the agent accepts an id only once")
@@ -94,10 +94,10 @@ def publish(path: Path, topic: str, payload: str, event_id: str | None, timeout:
         click.echo(client.publish(topic, content, event_id=event_id, timeout=timeout))
 
 
-@group.command()
+@agent_cli.command("status")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 @click.pass_obj
-def status(path: Path, form: str) -> None:
+def print_status(path: Path, form: str) -> None:
     """Print the status of the running agent: its connections, its store and its handlers."""
     with _client(path) as client:
         state = client.status()
@@ -110,7 +110,7 @@ def status(path: Path, form: str) -> None:
         click.echo(f"{name:{width}}  {text}".rstrip())
 
 
-@group.command()
+@agent_cli.command()
 @click.argument("ids", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="every expired event")
 @click.pass_obj
@@ -159,8 +159,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line ``activemq-agent`` and return its exit code. ``arguments`` default to ``sys.argv[1:]``."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with group.make_context(PROGRAM, words) as context:
-            result = group.invoke(context)
+        with agent_cli.make_context(PROGRAM, words) as context:
+            result = agent_cli.invoke(context)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as end:

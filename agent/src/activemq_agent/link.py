@@ -1,8 +1,8 @@
 """Keep one MQTT connection to the first broker that answers, and test it with canaries (messages to itself).
 
 An ``AgentConnection`` carries out the actions of the state machine in ``connecting`` with sessions and a clock. The
-publisher and the subscriber each use one, from a single thread. Sessions put their events into its queue, and ``turn``
-yields the events that the connection does not process.
+publisher and the subscriber each use one, from a single thread. Sessions put their events into its queue, and
+``run_once`` yields the events that the connection does not process.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from activemq_agent.store import Store
 
 MOST_EVENTS = 500
-"""Largest number of events that ``turn`` processes in one call, so that its caller can do its other work."""
+"""Largest number of events that ``run_once`` processes in one call, so that its caller can do its other work."""
 MOST_CANARIES = 8
 """Number of unanswered canaries that are remembered, so that a late answer counts; two misses end a connection."""
 PUBLISHERS_PACKET = 1 << 17
@@ -137,7 +137,7 @@ class AgentConnection:
         self._fruitless = 0  # connections in a row whose canaries were acknowledged, and never came
 
     def put(self, item: Any) -> None:
-        """Queue an object for ``AgentConnection.turn`` to yield. May be called from any thread."""
+        """Queue an object for ``AgentConnection.run_once`` to yield. May be called from any thread."""
         self._queue.put(item)
 
     def start(self) -> None:
@@ -161,7 +161,7 @@ class AgentConnection:
         if message.qos and self.session is not None:
             self.session.ack(message.mid)
 
-    def turn(self, wait: float) -> Iterator[Any]:
+    def run_once(self, wait: float) -> Iterator[Any]:
         """Wait at most ``wait`` s for activity; yield connection changes, connection events and objects passed to
         ``put``.
 
@@ -198,7 +198,7 @@ class AgentConnection:
         except Exception as error:
             if not isinstance(event, Puback | Message | Suback):
                 raise
-            self.dropped.note(type(error).__name__, error=error, event_kind=type(event).__name__)
+            self.dropped.count_drop(type(error).__name__, error=error, event_kind=type(event).__name__)
             return True
 
     # -- events of sessions -----------------------------------------------------------------------
@@ -211,7 +211,7 @@ class AgentConnection:
             case Puback() | Message() | Suback():
                 pass  # of a connection that is over
             case OversizedMessage():
-                self.dropped.note("larger than packet.bytes", broker=self.broker)
+                self.dropped.count_drop("larger than packet.bytes", broker=self.broker)
             case TransportUp() | Connack() | ConnectionEnded():
                 if not isinstance(item, TransportUp):
                     self._note_failure(item)
@@ -238,7 +238,7 @@ class AgentConnection:
             self.acknowledge(item)
             number = self._canaries.get(item.payload) if len(item.payload) <= LARGEST_CANARY else None
             if number is None:
-                self.dropped.note("test message (canary) of another sender", topic=item.topic)
+                self.dropped.count_drop("test message (canary) of another sender", topic=item.topic)
                 return True
             self._came_back, self._fruitless = True, 0
             self._canary_came_back(number)

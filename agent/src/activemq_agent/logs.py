@@ -81,7 +81,7 @@ class DroppedMessages:
         self._log, self._clock = log, clock
         self._logged_at: dict[str, float] = {}
 
-    def note(self, reason: str, **fields: Any) -> None:
+    def count_drop(self, reason: str, **fields: Any) -> None:
         """Count one dropped message under ``reason``.
 
         Log it with ``fields`` unless ``reason`` was logged within the last minute.

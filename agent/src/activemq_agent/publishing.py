@@ -146,7 +146,7 @@ class Publisher:
         for prefix in list(self._used):
             topic = barrier_topic(prefix, self._config.agent)
             event_id = self._store.accept(topic, b"{}")
-            self._store.note("barrier", event_id=event_id, topic=topic)
+            self._store.write_journal_record("barrier", event_id=event_id, topic=topic)
             event_ids.append(event_id)
         self.wake()
         return event_ids
@@ -156,13 +156,13 @@ class Publisher:
         self._store.on_outgoing = self.wake
         self.link.start()
         while not stop.is_set():
-            self.turn()
+            self.run_once()
         self.link.stop()
         self._wait_recorded()
 
-    def turn(self) -> None:
+    def run_once(self) -> None:
         """Run the publisher's loop once: process connection events, send events of the outbox, record what was sent."""
-        for event in self.link.turn(FLUSH if any(self._unrecorded.values()) else POLL):
+        for event in self.link.run_once(FLUSH if any(self._unrecorded.values()) else POLL):
             self.link.handle_safely(event, self._handle)
         now = self.last_turn = self._clock()
         if self._up and self._is_answered(now):
@@ -214,10 +214,10 @@ class Publisher:
         name = self._prefix_of_canary.get(message.topic)
         prefix = self._prefixes.get(name) if name is not None else None
         if name is None or prefix is None:
-            self.link.dropped.note("topic without subscription", topic=message.topic)
+            self.link.dropped.count_drop("topic without subscription", topic=message.topic)
             return
         if len(message.payload) > LARGEST_CANARY or message.payload != prefix.canary:
-            self.link.dropped.note("test message (canary) of another sender", topic=message.topic)
+            self.link.dropped.count_drop("test message (canary) of another sender", topic=message.topic)
             return
         if prefix.state == "unproved":
             self._record(force=True)

@@ -147,7 +147,7 @@ class Service:
 
     def _start(self) -> None:
         self._publisher_stop, self._subscriber_stop, self._journal_stop = (threading.Event() for _ in range(3))
-        self.store.note("started")
+        self.store.write_journal_record("started")
         self.publisher_thread = self._thread("publisher", lambda: self.publisher.run(self._publisher_stop))
         subscriber = self.subscriber
         if subscriber is not None:
@@ -301,7 +301,7 @@ class Service:
         if self.subscriber is not None:
             self.subscriber_thread.join(FAREWELL)
         with suppress(AgentError):
-            self.store.note("stopped")
+            self.store.write_journal_record("stopped")
         self._journal_stop.set()
         self.journal_thread.join(FAREWELL)
 

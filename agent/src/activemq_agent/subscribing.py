@@ -104,14 +104,14 @@ class Subscriber:
         """
         self.link.start()
         while not stop.is_set():
-            self.turn()
+            self.run_once()
         self.link.stop()
 
-    def turn(self) -> None:
+    def run_once(self) -> None:
         """Run the subscriber's loop once: process connection events, store messages, subscribe
         again to refused topics.
         """
-        for event in self.link.turn(IDLE):
+        for event in self.link.run_once(IDLE):
             self.link.handle_safely(event, self._handle)
         now = self.last_turn = self._clock()
         for lane in self._lanes.values():
@@ -193,12 +193,12 @@ class Subscriber:
         name = lane_of(message.topic, self._config.topics)
         if name not in self._config.topics:
             # Not acknowledged, so that a subscription that is no longer configured keeps its messages at the broker.
-            self.link.dropped.note("topic without subscription", topic=message.topic)
+            self.link.dropped.count_drop("topic without subscription", topic=message.topic)
             return
         lane = self._lanes.setdefault(name, _Lane())
         if lane.has_left or (lane.full and lane.size >= WAITING_BYTES // len(self._config.topics)):
             lane.has_left = True
-            self.link.dropped.note("no room in memory", topic=message.topic)
+            self.link.dropped.count_drop("no room in memory", topic=message.topic)
             return
         lane.size += len(message.payload)
         lane.waiting.append(message)
@@ -208,7 +208,7 @@ class Subscriber:
     def _barrier_arrived(self, message: Message) -> None:
         event_id = event_id_in(message.payload) if len(message.payload) <= LARGEST_BARRIER else None
         if event_id is None or not is_barrier_of(message.topic, event_id.rsplit(":", 2)[0]):
-            self.link.dropped.note("barrier (test message) of another sender", topic=message.topic)
+            self.link.dropped.count_drop("barrier (test message) of another sender", topic=message.topic)
             self.link.acknowledge(message)
             return
         noted = self._store.queue_journal_record(

@@ -55,7 +55,7 @@ class _Stream:
     topics: dict[str, dict[int, EventRange]] = field(default_factory=dict)
     barriers: dict[str, dict[int, EventRange]] = field(default_factory=dict)
 
-    def during(self, subscriber: SubscribedRanges, subscription: Subscription) -> EventRange:
+    def range_during(self, subscriber: SubscribedRanges, subscription: Subscription) -> EventRange:
         """Return the smallest and largest SEQ and position of the events that arrived during a subscription."""
         event_range = EventRange()
         begin = subscriber.changes_before(subscription.begin)
@@ -93,7 +93,7 @@ class Judge:
                 by_hole.setdefault(key.name, {})[key.number] = extremes
         self._lasting = {
             (publisher, name): [
-                (subscription.filter, subscription.end is None, stream.during(subscribers[name], subscription))
+                (subscription.filter, subscription.end is None, stream.range_during(subscribers[name], subscription))
                 for subscription in subscribers[name].subscriptions
             ]
             for publisher, streams in self._streams.items()

@@ -100,13 +100,13 @@ class TimeRange:
     ended: datetime
 
     @property
-    def step(self) -> timedelta:
+    def slice_length(self) -> timedelta:
         """The length of time that a bar of the report's charts covers, at least 1 ms."""
         return max((self.ended - self.began) / BUCKETS, timedelta(milliseconds=1))
 
     def slice_of(self, moment: datetime) -> int:
         """Return the number, from 0, of the report's time slice in which ``moment`` lies."""
-        return (moment - self.began) // _MICROSECOND // (self.step // _MICROSECOND)
+        return (moment - self.began) // _MICROSECOND // (self.slice_length // _MICROSECOND)
 
 
 def time_range(times: Iterable[SortedSample], others: Iterable[datetime | None]) -> TimeRange:
@@ -293,7 +293,7 @@ class LineFigures:
             for duration in (
                 self._range.began - _BEGINNING_OF_TIME,
                 self._range.ended - _BEGINNING_OF_TIME,
-                self._range.step,
+                self._range.slice_length,
             )
         )
         table = pa.table({"time": batch.column("time").cast(pa.int64()), "level": batch.column("level")})
@@ -312,7 +312,7 @@ class LineFigures:
         """The numbers of log lines, warnings and errors in each slice of time that has any."""
         return [
             LineCounts(
-                self._range.began + number * self._range.step,
+                self._range.began + number * self._range.slice_length,
                 sum(count for (at, _), count in self._counts.items() if at == number),
                 self._counts[number, "WARN"],
                 self._counts[number, "ERROR"] + self._counts[number, "FATAL"],
@@ -371,7 +371,7 @@ class EventFigures:
             event_slice.handling_times.merge(other_slice.handling_times)
 
     def _slice(self, number: int) -> EventSlice:
-        return self._slices.setdefault(number, EventSlice(self._range.began + number * self._range.step))
+        return self._slices.setdefault(number, EventSlice(self._range.began + number * self._range.slice_length))
 
     @property
     def handling_times(self) -> Durations:

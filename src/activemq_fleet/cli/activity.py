@@ -34,7 +34,7 @@ class ActivityDisplay:
         self._color: bool | None = None
 
     @contextmanager
-    def during(self, text: str, *, prompts: bool = False) -> Iterator[None]:
+    def show_activity(self, text: str, *, prompts: bool = False) -> Iterator[None]:
         """Show a text inside a ``with`` block; nothing where the block ``prompts`` for a password on the terminal."""
         if prompts or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
             yield

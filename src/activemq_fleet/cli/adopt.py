@@ -86,7 +86,7 @@ def adopt_command(
 
     check_inventory(output)
     try:
-        with ACTIVITY.during("Reading the files"):
+        with ACTIVITY.show_activity("Reading the files"):
             adopted = adopt_files(
                 files,
                 releases=releases,

@@ -88,7 +88,7 @@ def report_on_files(
         read_with_others |= {path.parent / name for name in other_files}
         xml_files |= {str(path.parent / name): data for name, data in other_files.items() if name.endswith(".xml")}
         findings += (finding for finding in missing if finding not in findings)
-        with ACTIVITY.during(f"Checking {path}"):
+        with ACTIVITY.show_activity(f"Checking {path}"):
             findings += lint_file(
                 content,
                 Release.of(texts.get(path, _ANY_RELEASE)),
@@ -112,7 +112,7 @@ def report_on_files(
     repairs = {}
     for path, content in contents.items():
         if path in texts and str(path) in with_edits:
-            with ACTIVITY.during(f"Repairing {path}"):
+            with ACTIVITY.show_activity(f"Repairing {path}"):
                 repairs[path] = repair_file(
                     content,
                     Release.of(texts[path]),
@@ -177,7 +177,7 @@ def report_on_fleet(inventory: InventoryOptions, select: Sequence[str], ignore: 
     """Return the report on an inventory's fleet: topology, schema, lint rules and routes. Raises FleetError."""
     fleet, positions = inventory.load_fleet_and_positions()
     print_warnings(fleet)
-    with ACTIVITY.during(f"Checking {counted(len(fleet.brokers), 'broker')}"):
+    with ACTIVITY.show_activity(f"Checking {counted(len(fleet.brokers), 'broker')}"):
         findings = check_fleet(fleet, schema_of=schema_of, select=select, ignore=ignore)
     return replace(Report.of(replace(fleet, findings=findings)), positions=positions)
 

@@ -53,7 +53,7 @@ def explain_command(inventory: InventoryOptions, host: str, to: str | None, dest
         raise click.UsageError("--destination requires --to")
     fleet = inventory.load_fleet()
     print_warnings(fleet)
-    with ACTIVITY.during("Following the routes of messages" if to else f"Explaining {host}"):
+    with ACTIVITY.show_activity("Following the routes of messages" if to else f"Explaining {host}"):
         explanation = (
             explain_route(fleet, find_routes(fleet), host, to, destination) if to else explain_host(fleet, host)
         )

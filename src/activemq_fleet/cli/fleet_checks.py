@@ -23,7 +23,7 @@ def schema_of(release: Release) -> Schema:
 
     Raises SchemaUnavailable or ArtifactError when the line has no schema.
     """
-    with ACTIVITY.during(f"Loading the schema of {release} (fetched through Maven once)"):
+    with ACTIVITY.show_activity(f"Loading the schema of {release} (fetched through Maven once)"):
         return load_schema(release, progress=echo_to_stderr)
 
 

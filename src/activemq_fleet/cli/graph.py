@@ -42,7 +42,7 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
         from activemq_fleet.render import render_documents
         from activemq_fleet.validation import with_lint_findings
 
-        with ACTIVITY.during("Checking the fleet"):
+        with ACTIVITY.show_activity("Checking the fleet"):
             shown = with_lint_findings(fleet, render_documents(fleet))
     else:
         from activemq_fleet.status import read_states
@@ -54,7 +54,7 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
                 "for the same inventory"
             )
         shown = replace(fleet, findings=findings)
-    with ACTIVITY.during("Drawing the fleet"):
+    with ACTIVITY.show_activity("Drawing the fleet"):
         write_file(output, writers[output.suffix](shown, states).encode())
     echo(f"{output}: {counted(len(fleet.brokers), 'broker')}, {counted(len(fleet.pairs), 'pair')}")
     return 0

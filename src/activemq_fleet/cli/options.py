@@ -107,7 +107,7 @@ class InventoryOptions:
         from activemq_fleet import ReleaseError, SettingsError, load_fleet
 
         try:
-            with ACTIVITY.during("Reading the inventory", prompts=self.prompts):
+            with ACTIVITY.show_activity("Reading the inventory", prompts=self.prompts):
                 return load_fleet(**dataclasses.asdict(self))
         except (SettingsError, ReleaseError):
             return self.load_fleet_and_positions()[0]  # raises the error with positions
@@ -130,7 +130,7 @@ class InventoryOptions:
         """
         from activemq_fleet.inventory import read_inventory
 
-        with ACTIVITY.during("Reading the inventory", prompts=self.prompts):
+        with ACTIVITY.show_activity("Reading the inventory", prompts=self.prompts):
             return read_inventory(**dataclasses.asdict(self), with_positions=with_positions)
 
 

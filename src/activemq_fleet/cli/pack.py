@@ -29,7 +29,7 @@ def pack_command(output: Path, python_prefix: str | None) -> int:
     """
     from activemq_fleet.spark.pack import pack_environment
 
-    with ACTIVITY.during("Packing the environment"):
+    with ACTIVITY.show_activity("Packing the environment"):
         packed = pack_environment(output, python_prefix)
     echo(
         f"{packed.archive}: {len(packed.distributions)} packages, {packed.megabytes:.0f} MB; "

@@ -42,7 +42,7 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
     if fleet.blocking:
         print_findings(fleet)
         return 1
-    with ACTIVITY.during(f"Rendering {counted(len(fleet.brokers), 'broker')}"):
+    with ACTIVITY.show_activity(f"Rendering {counted(len(fleet.brokers), 'broker')}"):
         trees = render_hosts(fleet)
         checked = check_rendered_fleet(fleet, documents_of(fleet, trees), schema_of)
     if checked.blocking:

@@ -37,7 +37,7 @@ def fetch(releases: tuple[str, ...], source: Path | None) -> None:
     if source is not None and len(releases) > 1:
         raise click.UsageError(f"--from {source} contains the schema of one release: name only one RELEASE")
     for release in map(Release.of, releases):
-        with ACTIVITY.during(f"Fetching the schema of {release}"):
+        with ACTIVITY.show_activity(f"Fetching the schema of {release}"):
             path = fetch_schema(release, source, progress=echo_to_stderr)
         echo(f"schema of {release}: {path}")
 

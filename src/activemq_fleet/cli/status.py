@@ -116,7 +116,7 @@ def _ask_and_show(question: _Question, form: str, html: Path | None, watch: floa
     gather = _gatherer(question)
     while True:
         prompts = question.inventory.prompts or _PROMPTING.search(question.ansible) is not None
-        with ACTIVITY.during("Querying the hosts", prompts=prompts):
+        with ACTIVITY.show_activity("Querying the hosts", prompts=prompts):
             status = gather()
         if html:
             from activemq_fleet.reports.status_page import write_status

@@ -56,7 +56,7 @@ def inspect_command(directory: Path, form: str) -> int:
     from activemq_fleet.cli.store_report import report_lines
     from activemq_fleet.node.fence.store_inspection import inspect_directory
 
-    with ACTIVITY.during("Reading the store"):
+    with ACTIVITY.show_activity("Reading the store"):
         report = _run_as_owner(directory, lambda: inspect_directory(str(directory)))
     echo(json.dumps(report, indent=2) if form == "json" else "\n".join(report_lines(report)))
     return 1 if report["damaged_places"] or report["index_lacks_files"] else 0
@@ -80,7 +80,7 @@ def behind_command(directory: Path, form: str) -> None:
             for row in store.read_uncopied_messages(number)
         ]
 
-    with ACTIVITY.during("Reading the store"):
+    with ACTIVITY.show_activity("Reading the store"):
         rows = _run_as_owner(directory, list_messages)
     if form == "json":
         echo(json.dumps(rows, indent=2))

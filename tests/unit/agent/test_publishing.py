@@ -42,7 +42,7 @@ class Bench:
         """Let the loop turn, with a little time between."""
         for _ in range(times):
             self.publisher.wake()  # so that no turn waits
-            self.publisher.turn()
+            self.publisher.run_once()
             self.clock.now += seconds
         self.publisher._wait_recorded()
 
@@ -321,7 +321,7 @@ def test_copies_after_a_loss_are_at_most_window_and_what_the_disk_has_not_forgot
     bench.accept(200)
     for _ in range(8):
         bench.publisher.wake()
-        bench.publisher.turn()
+        bench.publisher.run_once()
         bench.clock.now += 0.001
     bench.clock.now += 11
     bench.broker.last.die()

@@ -62,7 +62,7 @@ def test_unconfirmed_expired_and_requeued_events_are_told(tmp_path: Path) -> Non
 
 def test_notes_are_told_without_what_does_not_apply(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        store.note("subscribed", filters=["a/#"], broker="b", conn=1, reason=None)
+        store.write_journal_record("subscribed", filters=["a/#"], broker="b", conn=1, reason=None)
         [record] = journal(store)
         assert record["filters"] == ["a/#"]
         assert "reason" not in record
@@ -70,7 +70,7 @@ def test_notes_are_told_without_what_does_not_apply(tmp_path: Path) -> None:
 
 def test_times_are_utc_with_microseconds(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        store.note("started")
+        store.write_journal_record("started")
         assert re.fullmatch(r"2026-01-01T00:16:40\.000000Z", journal(store)[0]["ts"])
 
 
@@ -79,7 +79,7 @@ def test_records_are_numbered_without_gaps_across_restarts_and_exports(tmp_path:
     for _ in range(3):
         with open_store(tmp_path) as store:
             accept_all(store, [("t", b"x")] * 150)
-            store.note("stopped")
+            store.write_journal_record("stopped")
             records = store.oldest_journal_records(1000)
             numbers += [json.loads(record.line)["jseq"] for record in records]
             store.delete_exported_journal(records[-1].position)
@@ -100,7 +100,7 @@ def test_what_is_refused_is_not_told(tmp_path: Path) -> None:
 def test_a_row_that_was_altered_is_left_out_and_those_behind_it_are_not(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         for _ in range(3):
-            store.note("started")
+            store.write_journal_record("started")
         alter = "UPDATE journal SET lines = replace(lines, 'started', 'stopped') WHERE position < 3"
         store._writer.submit(lambda turn: turn.db.execute(alter)).result()
         assert [json.loads(record.line)["jseq"] for record in store.oldest_journal_records(1)] == [3]

@@ -43,7 +43,7 @@ class Bench:
         for _ in range(3):
             self.store.expire()
             self.subscriber.link.put(None)
-            self.subscriber.turn()
+            self.subscriber.run_once()
             self.clock.now += seconds
 
     def come(self, mid: int, payload: dict[str, Any] | bytes = b"x", topic: str = "a/E") -> None:

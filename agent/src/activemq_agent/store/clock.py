@@ -71,7 +71,7 @@ class ElapsedTimeCounter:
         """Return whether the wall clock jumped by over 60 s since the last stored moment (anchor)."""
         return abs(self._step(self._moment(0.0))) > STEP
 
-    def anchor(self) -> ClockReading:
+    def read_clocks(self) -> ClockReading:
         """Return the present moment on all clocks, for storing; log a jump of the wall clock since the last one."""
         at = self._moment(self.now())
         step = self._step(at)

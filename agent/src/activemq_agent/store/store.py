@@ -238,7 +238,7 @@ class Store:
 
     # Journal and numbers
 
-    def note(self, kind: str, **fields: Any) -> None:
+    def write_journal_record(self, kind: str, **fields: Any) -> None:
         """Write a journal record about no event, of a kind such as connected, subscribed, barrier or started."""
         self.queue_journal_record(kind, **fields).result()
 

@@ -106,7 +106,7 @@ class Transaction:
     def finish(self) -> None:
         """Write the transaction's journal records, its counters, and the present moment on all clocks."""
         self._write_lines()
-        counters, at = self.counters, self.elapsed.anchor()
+        counters, at = self.counters, self.elapsed.read_clocks()
         oldest = self.db.execute("SELECT min(place) FROM outbox").fetchone()[0]
         rows = sum(counters.rows[table] for table in EVENT_TABLES)
         values = (

@@ -35,7 +35,7 @@ def start_broker(command: list[str], inherited: tuple[int, ...]) -> subprocess.P
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=inherited, preexec_fn=die_with_guard)
 
 
-def say(text: str) -> None:
+def log_line(text: str) -> None:
     """Print a line to the unit's log; errors, such as a full disk, are ignored."""
     with contextlib.suppress(OSError):
         sys.stdout.write(f"guard: {text}\n")

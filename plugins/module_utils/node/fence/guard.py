@@ -52,7 +52,7 @@ from ..kahadb.risk_records import RebuildRisk, record_risk
 from ..process.denied_access import explain_denied_access
 from ..process.system_accounts import own_account
 from ..process.systemd import notify_systemd
-from .broker_process import ENDED, exit_status, own_command_line, say, start_broker
+from .broker_process import ENDED, exit_status, log_line, own_command_line, start_broker
 from .decision import Action, Claim, CommandFence, CopyFence, FenceEvidence, GuardStep, claim_in_place
 from .fence_command import FenceCommand, read_fence_command
 from .generation import Generation, link_generation, make_broker_stand_by, make_first_generation, make_generation
@@ -126,10 +126,10 @@ def main() -> NoReturn:
     except PermissionError as error:
         is_of_store = str(error.filename).startswith(options.store)
         reason = explain_denied_access(own_account(), options.store) if is_of_store else error
-        say(f"{_not_done(options)}: {reason}")
+        log_line(f"{_not_done(options)}: {reason}")
         status = 1
     except (FenceError, NodeError, RebuildRefusedError, OSError, ValueError) as error:
-        say(f"{_not_done(options)}: {error}")
+        log_line(f"{_not_done(options)}: {error}")
         status = 1
     # sys.exit would wait for the thread that checks a store which does not answer.
     os._exit(status)
@@ -149,7 +149,7 @@ def _not_done(options: argparse.Namespace) -> str:
 
 def _say_all(sentences: Iterable[str]) -> int:
     for sentence in sentences:
-        say(sentence)
+        log_line(sentence)
     return 0
 
 
@@ -174,7 +174,7 @@ def _keep_index(directory: str, pid: int) -> int:
     if os.fork():
         return 0
     os.setsid()
-    keep_copies_of_index(directory, pid, say)
+    keep_copies_of_index(directory, pid, log_line)
     os._exit(0)
 
 
@@ -276,14 +276,14 @@ class Guard:
             notify_systemd("WATCHDOG=1")
             if step.action is Action.END:
                 self._kill()
-                say(f"the broker was killed: {step.reason}")
+                log_line(f"the broker was killed: {step.reason}")
                 return ENDED
             try:
                 fence, pause = self._carry_out(fence, step)
             except (OSError, FenceError, NodeError, RebuildRefusedError) as error:
                 if fence.serves is not None:
                     raise
-                say(f"the guard cannot {step.action.value}: {error}")
+                log_line(f"the guard cannot {step.action.value}: {error}")
                 self._store.unlock()
                 fence = fence.after_claim()
                 is_slow = step.action is Action.FENCE or isinstance(error, RebuildRefusedError)
@@ -301,7 +301,9 @@ class Guard:
         try:
             return look.result(LOOK_TIMEOUT)
         except (LateError, OSError, FenceError, NodeError) as error:
-            say(f"the store {self._store.directory} cannot be read: {error or f'no answer within {LOOK_TIMEOUT:g} s'}")
+            log_line(
+                f"the store {self._store.directory} cannot be read: {error or f'no answer within {LOOK_TIMEOUT:g} s'}"
+            )
             return FenceEvidence(holds_lock=False, highest=None)
 
     def _carry_out(self, fence: AnyFence, step: GuardStep) -> tuple[AnyFence, float]:
@@ -351,12 +353,12 @@ class Guard:
             )
         claim = Claim(number + 1, self._node, f"{number + 1}-{secrets.token_hex(16)}")
         self._built = claim, {**made.to_dict(), "host": socket.gethostname(), "made": time.time()}, made.risk
-        say(
+        log_line(
             f"generation {claim.number} was created in {time.monotonic() - began:.3f} s: {made.links} files linked, "
             f"{made.copies} copied, {'with' if made.has_index else 'without'} its index"
         )
         if made.restored:
-            say(
+            log_line(
                 f"the index of generation {number} cannot be used, so generation {claim.number} was made with "
                 f"{made.restored}"
             )
@@ -376,7 +378,9 @@ class Guard:
                 "activemq_fence is command, but no fence command is configured: set activemq_fence_command"
             )
         began = time.monotonic()
-        say(f"{self._command.host} may still write to the store: running the fence command {self._command.argv[0]}")
+        log_line(
+            f"{self._command.host} may still write to the store: running the fence command {self._command.argv[0]}"
+        )
         if why := self._command.run(lambda: notify_systemd("WATCHDOG=1")):
             raise FenceError(
                 f"{why}, so {self._command.host} may still write to {self._store.directory}. The guard tries again. "
@@ -384,7 +388,7 @@ class Guard:
                 f"{self._store.directory} --confirm {number}"
             )
         self._store.record_broker_dead(number)
-        say(f"{self._command.host} was fenced in {time.monotonic() - began:.1f} s")
+        log_line(f"{self._command.host} was fenced in {time.monotonic() - began:.1f} s")
 
     def _drop_building(self) -> None:
         """Remove an unclaimed copy, because the disk may be full."""
@@ -410,14 +414,14 @@ class Guard:
         (claim, claim_details, risk), self._built = self._built, None
         if risk:
             path = record_risk(self._store.directory, claim.directory, "has no usable index", risk)
-            say(f"{risk.describe()}: messages of these durable subscriptions are at risk, as {path} records")
+            log_line(f"{risk.describe()}: messages of these durable subscriptions are at risk, as {path} records")
         if not self._store.claim(claim, claim_details):
             disk.remove_tree(self._store.generation_path(claim.directory))
             raise FenceError(
                 f"the guard (activemq_fence: guard) of another node took over the store {self._store.directory} "
                 f"first, as generation {number}, so this node stays standby"
             )
-        say(f"generation {number} is claimed")
+        log_line(f"generation {number} is claimed")
         if number > 1:
             with contextlib.suppress(OSError, FenceError):
                 make_broker_stand_by(self._path_of(number - 1))
@@ -437,7 +441,7 @@ class Guard:
         disk.point_link(self._link, path)
         self._start_keeper(path)
         self._tidy_at = time.monotonic() + FIRST_TIDY
-        say(f"the broker opens {'the store by claim' if self._command else 'generation'} {number}")
+        log_line(f"the broker opens {'the store by claim' if self._command else 'generation'} {number}")
 
     # -- old generations ----------------------------------------------------------------------
 

@@ -24,9 +24,10 @@ _SHORTEST = 2
 
 
 def neutralize_moved_subscriptions(store: str, start: tuple[int, int], known: set[tuple[str, str]]) -> int:
-    """Replace kahaDB's repeated subscription records by trace records, which a broker ignores; return their number.
+    """Replace repeated records of durable subscriptions by trace records, which brokers skip; return their number.
 
-    KahaDB copies the record of an existing subscription to the end of the store journal before it deletes a data file.
+    A cleanup of kahaDB writes the record of a subscription again at the end of the store journal; without the
+    replacement, a broker that reads it loses the messages that wait for the subscription.
 
     ``start`` is the data file and the offset from which the broker reads; ``known`` are the (destination, key) pairs
     of the subscriptions of its index. A data file with such a record is replaced by a new file, so that hard links to

@@ -65,7 +65,7 @@ class _FrameReader:
         self.skip(size)
         return self.at - size, self.at
 
-    def nested(self) -> None:
+    def skip_nested_object(self) -> None:
         """Skip a nested object: an id, a destination or a transaction id."""
         if not self.number("B"):
             return
@@ -75,11 +75,11 @@ class _FrameReader:
         elif kind == _MESSAGE_ID:
             if self.version >= 10:
                 self.string()
-            self.nested()
+            self.skip_nested_object()
             self.skip(16)
         elif kind == _LOCAL_TRANSACTION:
             self.skip(8)
-            self.nested()
+            self.skip_nested_object()
         elif kind == _XA_TRANSACTION:
             self.skip(4)
             self.block()
@@ -93,7 +93,7 @@ class _FrameReader:
     def array(self) -> None:
         if self.number("B"):
             for _index in range(self.number("H")):
-                self.nested()
+                self.skip_nested_object()
 
 
 def read_message(frame: bytes) -> StoredMessage:
@@ -110,27 +110,27 @@ def _read(frame: bytes, version: int) -> StoredMessage:
     reader = _FrameReader(frame, version)
     if _HEAD.unpack_from(frame)[0] != len(frame) - 4:
         raise ValueError("the length field of the OpenWire message does not match the size of the message")
-    reader.nested()  # producer
+    reader.skip_nested_object()  # producer
     destination = reader.at
-    reader.nested()
+    reader.skip_nested_object()
     transaction = reader.at
-    reader.nested()
+    reader.skip_nested_object()
     rest = reader.at
-    reader.nested()  # original destination
+    reader.skip_nested_object()  # original destination
     message_id = reader.at
-    reader.nested()
-    reader.nested()  # original transaction
+    reader.skip_nested_object()
+    reader.skip_nested_object()  # original transaction
     reader.string()  # group
     reader.skip(4)
     reader.string()  # correlation id
     reader.skip(1 + 8 + 1)
-    reader.nested()  # reply to
+    reader.skip_nested_object()  # reply to
     reader.skip(8)
     reader.string()  # type
     content = reader.block()
     reader.block()  # properties
-    reader.nested()  # data structure
-    reader.nested()  # target consumer
+    reader.skip_nested_object()  # data structure
+    reader.skip_nested_object()  # target consumer
     reader.skip(1 + 4)
     reader.array()  # brokers on the way
     reader.skip(8)

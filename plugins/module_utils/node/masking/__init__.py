@@ -157,7 +157,7 @@ def _masked_once(text: str, known: KnownSecrets, kind: str) -> str:
     def mask_any(part: str, before: str = "") -> str:
         return mask_shapes(mask_named_values(part, known, kind, before), known, before)
 
-    text = known.replace(text)
+    text = known.mask_known_secrets(text)
     if kind == "shiro":
         text = mask_lines(text, known, kind)  # first, because a value that is continued may hide the line ``[users]``
     if kind == "xml":

@@ -99,7 +99,7 @@ class KnownSecrets:
         same = same or [s for s in secrets if s.before.strip() and before.endswith(s.before.strip())]
         return f"@{(same or secrets)[0].variable}@"
 
-    def replace(self, text: str) -> str:
+    def mask_known_secrets(self, text: str) -> str:
         """Return the text with a mark for every known secret, except secrets that resemble plain words."""
         heads = self._by_head
         hits = [at for at in range(len(text) - _HEAD + 1) if text[at : at + _HEAD] in heads] if heads else ()

@@ -42,7 +42,7 @@ class Process:
     command: tuple[str, ...]
 
     @property
-    def since(self) -> float:
+    def started_at(self) -> float:
         """The time at which the process was started, in seconds since the epoch."""
         return time.time() - (uptime() - self.started)
 

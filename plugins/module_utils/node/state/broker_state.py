@@ -133,9 +133,9 @@ def _gather_now(
     name = layout.current_name()
     # A broker with a pending restart listens on the addresses of its old configuration.
     deployed = _deployed(layout, owed.previous if owed and owed.previous else name)
-    records = broker_log.read_records(layout.data, process.since) if process else []
+    records = broker_log.read_records(layout.data, process.started_at) if process else []
     evidence = observe_broker(
-        process, deployed, probe_until_silent, lambda running: broker_log.phase_since(records, running.since)
+        process, deployed, probe_until_silent, lambda running: broker_log.phase_since(records, running.started_at)
     )
     systemd_properties = _unit(unit) if unit else None
     since = recent or _last_start(systemd_properties or {}, time.time() - time.monotonic())
@@ -151,7 +151,7 @@ def _gather_now(
         "frozen": evidence.is_frozen,
         "pid": process.pid if process else None,
         "guard": guard_of(process) if process else None,
-        "since": _moment(process.since) if process else None,
+        "since": _moment(process.started_at) if process else None,
         "version": name,
         "settled": None,
         "restart_required": owed is not None,

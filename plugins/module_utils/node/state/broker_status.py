@@ -68,12 +68,12 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
         status["holds_lock"] = sources.evidence.holds_lock
     if process:
         if not sources.records:
-            status["log_error"] = unread_log_reason(layout.data, process.since)
+            status["log_error"] = unread_log_reason(layout.data, process.started_at)
         status["records"] = _records_of_links(sources.records)
         status["breaking_bridges"] = [
             _masked(bridge) for bridge in repeatedly_broken_bridges(sources.records, time.time())
         ]
-        status["state_since"] = _state_since(status["state"], sources.evidence.phase, process.since)
+        status["state_since"] = _state_since(status["state"], sources.evidence.phase, process.started_at)
     if process and status["state"] in SERVING:
         try:
             status["usage"] = read_usage(process, PROBE)

@@ -68,7 +68,7 @@ def wait_for_start(base: str, wait: float) -> dict[str, Any]:
     layout, deadline = Layout(os.path.abspath(base)), time.monotonic() + wait
     while True:
         process = find_broker(layout.base)
-        phase = broker_log.read_phase(layout.data, process.since) if process else UNKNOWN
+        phase = broker_log.read_phase(layout.data, process.started_at) if process else UNKNOWN
         if phase.name == "started" and phase.time:
             return {"at": broker_log.epoch_seconds(phase.time) + phase.time.microsecond / 1e6}
         if time.monotonic() > deadline:
@@ -80,7 +80,7 @@ def _active_broker(layout: Layout, unit: str | None) -> Process:
     process = find_broker(layout.base, unit)
     if process is None:
         raise NodeError("no fault was injected, because the broker is not running")
-    phase = broker_log.read_phase(layout.data, process.since)
+    phase = broker_log.read_phase(layout.data, process.started_at)
     # A standby does not listen, and a client can write into the log.
     if process.state == "T" or (phase.name != "started" and not _is_listening(layout, process)):
         raise NodeError(f"no fault was injected, because the broker is no longer active: {phase.message or phase.name}")

@@ -109,7 +109,7 @@ class Watchdog:
         return hang_detection.Sample(evidence, slave)
 
     def _read_phase(self, process: Process) -> Phase:
-        return broker_log.read_phase(self._layout.data, process.since)
+        return broker_log.read_phase(self._layout.data, process.started_at)
 
     def _find(self) -> Process | None:
         """Return the broker's process, the last known one if it is still in the unit, else by a new search."""
