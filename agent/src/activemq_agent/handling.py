@@ -141,7 +141,7 @@ class Worker:
 
     @property
     def last_turn(self) -> float:
-        """The time, by the clock of ``Handlers``, at which the worker thread began the last turn of its loop.
+        """The time, by the clock of ``HandlerRunner``, at which the worker thread began the last turn of its loop.
 
         The current time while its handler may still run.
         """

@@ -64,15 +64,15 @@ def _read_at_runtime(path: str, old: Version | None, tree: Mapping[str, File]) -
 
 def read(layout: Layout) -> PendingRestart | None:
     """Return the recorded pending restart of a broker, or None if none is recorded or the broker was started since."""
-    owed = _load(layout.pending)
-    process = find_broker(layout.base) if owed else None
-    return None if owed and process and owed.is_settled_by(process) else owed
+    pending = _load(layout.pending)
+    process = find_broker(layout.base) if pending else None
+    return None if pending and process and pending.is_settled_by(process) else pending
 
 
 def pending_restart_of(layout: Layout, process: Process | None) -> PendingRestart | None:
     """Return the pending restart of a broker's process; None if it has read its configuration or does not run."""
-    owed = read(layout)
-    return owed if owed and not owed.is_settled_by(process) else None
+    pending = read(layout)
+    return pending if pending and not pending.is_settled_by(process) else None
 
 
 def _load(path: str) -> PendingRestart | None:
@@ -88,25 +88,25 @@ def _load(path: str) -> PendingRestart | None:
 
 def is_known_to_broker(layout: Layout, version: str) -> bool:
     """Return whether a broker was last started with a configuration version, so that reverting needs no restart."""
-    owed = read(layout)
-    return owed is not None and owed.previous == version
+    pending = read(layout)
+    return pending is not None and pending.previous == version
 
 
 def record_restart(layout: Layout, previous: str, more: Iterable[str]) -> PendingRestart:
     """Record that a broker must be restarted, adding to reasons that are recorded already; return the record."""
     before = read(layout)
     known = before.reasons if before else ()
-    owed = PendingRestart(
+    pending = PendingRestart(
         previous=before.previous if before and before.previous else previous,
         reasons=(*known, *(reason for reason in more if reason not in known)),
         boot=boot_id(),
     )
-    return _write(layout, owed)
+    return _write(layout, pending)
 
 
-def record_deployment(layout: Layout, owed: PendingRestart) -> PendingRestart:
+def record_deployment(layout: Layout, pending: PendingRestart) -> PendingRestart:
     """Record that the changed configuration has just been deployed; return the record of the pending restart."""
-    return _write(layout, replace(owed, uptime=uptime(), boot=boot_id()))
+    return _write(layout, replace(pending, uptime=uptime(), boot=boot_id()))
 
 
 def clear_restart(layout: Layout) -> None:
@@ -114,6 +114,6 @@ def clear_restart(layout: Layout) -> None:
     disk.remove(layout.pending)
 
 
-def _write(layout: Layout, owed: PendingRestart) -> PendingRestart:
-    disk.replace_file(layout.pending, json.dumps(asdict(owed), sort_keys=True).encode() + b"\n", 0o640)
-    return owed
+def _write(layout: Layout, pending: PendingRestart) -> PendingRestart:
+    disk.replace_file(layout.pending, json.dumps(asdict(pending), sort_keys=True).encode() + b"\n", 0o640)
+    return pending

@@ -170,12 +170,12 @@ def _outcome(layout: Layout, name: str, check: bool) -> Outcome:
 
     A restart may still be pending from an interrupted run.
     """
-    owed = pending_restart.read(layout)
-    if owed is None:
+    pending = pending_restart.read(layout)
+    if pending is None:
         return Outcome(False, name, None)
-    if owed.uptime is None and not check:
-        owed = pending_restart.record_deployment(layout, owed)
-    return Outcome(False, name, owed.previous, reasons=owed.reasons)
+    if pending.uptime is None and not check:
+        pending = pending_restart.record_deployment(layout, pending)
+    return Outcome(False, name, pending.previous, reasons=pending.reasons)
 
 
 def put_version_back(where: str | Layout, version: str, check: bool = False) -> Outcome:
@@ -262,12 +262,12 @@ def _let_it_be_taken(
 
 def _switch(layout: Layout, version: str, previous: str | None, reasons: list[str], live: bool = False) -> None:
     """Point the link ``current`` to a version; a restart that this requires is recorded before."""
-    owed = pending_restart.record_restart(layout, previous, reasons) if reasons and previous else None
+    pending = pending_restart.record_restart(layout, previous, reasons) if reasons and previous else None
     if not live:
         runtime_configuration.suppress_reload(layout, version, previous)
     disk.point_link(layout.current, layout.target(version))
-    if owed:
-        pending_restart.record_deployment(layout, owed)
+    if pending:
+        pending_restart.record_deployment(layout, pending)
     elif pending_restart.is_known_to_broker(layout, version):
         pending_restart.clear_restart(layout)
 
@@ -279,8 +279,8 @@ def _clean(layout: Layout) -> None:
 
 def _prune(layout: Layout, keep: int, version: str, previous: str | None) -> None:
     """Remove all versions except the newest ``keep`` versions and those that a broker requires."""
-    owed = pending_restart.read(layout)
-    needed = {version, previous, owed.previous if owed else None}
+    pending = pending_restart.read(layout)
+    needed = {version, previous, pending.previous if pending else None}
     for name in layout.names()[keep:]:
         if name not in needed:
             _remove_version(layout, name)

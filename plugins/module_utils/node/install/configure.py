@@ -55,7 +55,7 @@ def configure(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
     layout = Layout(base, parameters.get("link"), parameters.get("data"))
     try:
         outcome = _act(layout, parameters, check)
-        owed = _is_restart_owed(layout, outcome, check)
+        is_restart_pending = _needs_restart(layout, outcome, check)
     except OSError as error:
         raise NodeError(f"{error.filename or base}: {error.strerror}") from None
     return {
@@ -64,8 +64,8 @@ def configure(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
         "previous": outcome.previous,
         "changed_files": list(outcome.changed_files),
         "drift": list(outcome.drift),
-        "restart_required": owed,
-        "restart_reasons": list(outcome.reasons) if owed else [],
+        "restart_required": is_restart_pending,
+        "restart_reasons": list(outcome.reasons) if is_restart_pending else [],
         "diff": list(outcome.diff),
     }
 
@@ -139,7 +139,7 @@ def _owners(user: str | None, group: str | None, check: bool) -> Owners:
     return Owners()
 
 
-def _is_restart_owed(layout: Layout, outcome: Outcome, check: bool) -> bool:
+def _needs_restart(layout: Layout, outcome: Outcome, check: bool) -> bool:
     """Return whether a broker runs that has not read the version in force (in check mode: would not have read it)."""
     if not outcome.reasons:
         return False

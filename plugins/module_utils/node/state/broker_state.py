@@ -129,10 +129,10 @@ def _gather_now(
     sources of both.
     """
     process = find_broker(layout.base, unit, pids)
-    owed = pending_restart.pending_restart_of(layout, process)
+    pending = pending_restart.pending_restart_of(layout, process)
     name = layout.current_name()
     # A broker with a pending restart listens on the addresses of its old configuration.
-    deployed = _deployed(layout, owed.previous if owed and owed.previous else name)
+    deployed = _deployed(layout, pending.previous if pending and pending.previous else name)
     records = broker_log.read_records(layout.data, process.started_at) if process else []
     evidence = observe_broker(
         process, deployed, probe_until_silent, lambda running: broker_log.phase_since(records, running.started_at)
@@ -154,9 +154,9 @@ def _gather_now(
         "since": _moment(process.started_at) if process else None,
         "version": name,
         "settled": None,
-        "restart_required": owed is not None,
-        "restart_reasons": list(owed.reasons) if owed else [],
-        "previous": owed.previous if owed else None,
+        "restart_required": pending is not None,
+        "restart_reasons": list(pending.reasons) if pending else [],
+        "previous": pending.previous if pending else None,
         "unit": systemd_properties,
         "log": {"phase": phase.name, "message": printable(phase.message), "time": _local_time(phase)},
         "connectors": {key: printable(answer.detail) for key, answer in evidence.answers.items()},
@@ -167,7 +167,7 @@ def _gather_now(
         "store": shared_directory(deployed.store) if deployed.store else None,
         "persistence": deployed.persistence,
     }
-    more = partial(health.gather_health, layout, process, owed, deployed.store)
+    more = partial(health.gather_health, layout, process, pending, deployed.store)
     return result, more, EvidenceSources(evidence, deployed, records)
 
 

@@ -38,10 +38,12 @@ _HOME = "-Dactivemq.home="
 _PATIENCE = 10.0
 
 
-def gather_health(layout: Layout, process: Process | None, owed: PendingRestart | None, store: str) -> dict[str, Any]:
+def gather_health(
+    layout: Layout, process: Process | None, pending: PendingRestart | None, store: str
+) -> dict[str, Any]:
     """Return the facts of ``broker_info`` other than the state: release, home, drift, store access, free bytes …
 
-    ``owed`` is a pending restart, or None.
+    ``pending`` is a pending restart, or None.
     """
     name = layout.current_name()
     current = read_version(layout.directory(name)) if name else None
@@ -58,7 +60,7 @@ def gather_health(layout: Layout, process: Process | None, owed: PendingRestart 
         "clock": time.time(),
         "complete": current is not None,
         "drift": _drift(current) if current else [],
-        "previous_intact": _is_intact(layout, owed.previous) if owed else None,
+        "previous_intact": _is_intact(layout, pending.previous) if pending else None,
         "store_access": shown.get("access") if store else None,
         "store_marker": shown.get("marker"),
         "store_used": shown.get("used") if store else None,

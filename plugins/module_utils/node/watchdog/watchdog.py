@@ -123,8 +123,8 @@ class Watchdog:
 
     def _configuration(self, process: Process) -> DeployedConfiguration:
         """Return the configuration that the process was started with: an earlier version while a restart is pending."""
-        owed = pending_restart.pending_restart_of(self._layout, process)
-        name = owed.previous if owed and owed.previous else self._layout.current_name()
+        pending = pending_restart.pending_restart_of(self._layout, process)
+        name = pending.previous if pending and pending.previous else self._layout.current_name()
         if self._read is None or self._read[0] != name:
             self._read = (name, read_deployed(self._layout, name))
         return self._read[1]
