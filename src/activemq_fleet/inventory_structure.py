@@ -25,6 +25,7 @@ _DIRECTORIES = ("group_vars", "host_vars")
 _EXTENSIONS = ("", ".yml", ".yaml", ".json")
 # Names of copies and notes, which Ansible does not read as variables of a group or host.
 _OTHER_FILES = re.compile(r"^\.|~$|\.(?:bak|cfg|ini|md|old|orig|pyc|retry|rst|swp|txt)$")
+_WHY_STRUCTURE = "the fleet is compiled without the hosts or variables that Ansible ignores or misreads"
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _ROLE_GROUPS = ("activemq_agents", "activemq_loadbalancers", "activemq_brokers")
 _GENERATED = re.compile(r"activemq_(?:masters|slaves|(?:group|pair)_.*)")
@@ -192,7 +193,7 @@ class _FileScan:
             host="",
             message=message,
             fix=fix,
-            why="hosts or variables would be missing in the fleet",
+            why=_WHY_STRUCTURE,
             file=self.file,
             line=_line(node),
         )
@@ -262,8 +263,10 @@ class _FileScan:
             like = f", like {likeness}" if likeness else ""
             return self._finding(
                 name,
-                f"{group} is listed as a group, but has variables of a host: {listed}",
-                f"move {group} below `hosts:` of its group{like}, or its variables below `vars:`",
+                f"{group} is listed as a group, and variables of a host are directly below it, where Ansible ignores "
+                f"them: {listed}",
+                f"move {group} below `hosts:` of its group{like} if it is a host, otherwise move the variables below "
+                f"`vars:` of {group}",
             )
         key = next(key for key, _ in _pairs(node) if key.value == keys[0])
         text = f"Ansible ignores variables of group {group} that are not below `vars:`: {listed}"
@@ -291,8 +294,8 @@ class _FileScan:
         elif host.value in SECTIONS:
             yield self._finding(
                 host,
-                f"{host.value} is listed as a host of group {group}",
-                f"indent `{host.value}:` like `hosts:`",
+                f"the section `{host.value}:` of group {group} is indented too far, so that Ansible reads it as a host",
+                f"indent `{host.value}:` as far as `hosts:` of group {group}",
             )
         elif not isinstance(value, yaml.MappingNode) and not _is_empty(value):
             yield self._finding(
@@ -376,7 +379,7 @@ def _variables_listed_as_hosts(layout: InventoryLayout, reported: Container[int 
                 host="",
                 message=f"the variable {host.partition('=')[0]} is listed as a host",
                 fix="write it on the line of its host, or in the section [GROUP:vars] of its group",
-                why="hosts or variables would be missing in the fleet",
+                why=_WHY_STRUCTURE,
                 file=file,
                 line=line,
             )

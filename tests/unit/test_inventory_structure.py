@@ -95,7 +95,8 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         {"hosts.yml": f"{HOSTS.replace(KIEL2, '')}    kiel2:\n      activemq_pair: kiel\n      activemq_node: b\n"},
         "T038 error",
         "hosts.yml:14",
-        "kiel2 is listed as a group, but has variables of a host: activemq_pair, activemq_node",
+        "kiel2 is listed as a group, and variables of a host are directly below it, where Ansible ignores them: "
+        "activemq_pair, activemq_node",
         "move kiel2 below `hosts:` of its group, like kiel1",
     ),
     "host without variables indented as a group": (

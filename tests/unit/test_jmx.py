@@ -41,12 +41,12 @@ def test_what_is_written_is_read_back() -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"\x00", "unknown type code"),
-        (b"\x73\x70", "without a class"),
+        (b"\x00", "type code 0x0 is unknown"),
+        (b"\x73\x70", "an object has no class"),
         (b"\x7a\x7f\xff\xff\xff", "larger than 16 MiB"),
         (b"\x7a\xff\xff\xff\xff", "larger than 16 MiB"),
         (b"\x71\x00\x7e\x00\x09", "list index"),
-        (b"\x73" * 100, "is nested too deeply"),
+        (b"\x73" * 100, "are nested too deeply"),
     ],
 )
 def test_a_hostile_stream_ends_in_an_error_and_not_in_memory(data: bytes, why: str) -> None:

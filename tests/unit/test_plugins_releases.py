@@ -22,7 +22,7 @@ from tests.unit.fleets import fleet
 from tests.unit.release_jars import jar, lay_out, pack
 
 A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
-UNUSABLE = "the archive of the release cannot be installed"
+UNUSABLE = "the archive of release 5.18.6 cannot be installed. Reasons:"
 NOTHING: dict[str, Any] = {"home_exists": False, "home_releases": [], "home_processes": [], "pid": None}
 
 
@@ -55,9 +55,9 @@ def refusal(*words: Any, **more: Any) -> str:
     text = "\n".join(caught.value.problems)
     is_other_release = "but activemq_release is" in text
     reason = (
-        "these hosts would install or start a release other than activemq_release" if is_other_release else UNUSABLE
+        "these hosts would install or start a release other than activemq_release:" if is_other_release else UNUSABLE
     )
-    assert caught.value.head == f"nothing was changed, because {reason}:"
+    assert caught.value.head == f"nothing was changed, because {reason}"
     return text
 
 

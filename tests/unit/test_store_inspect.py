@@ -54,10 +54,13 @@ def test_a_wrong_checksum_names_the_messages_that_wait(tmp_path: Path) -> None:
     assert inspection.batches == inspection.checked_batches == 3
     (damage,) = inspection.damages
     assert damage.messages == (("queue://work", "m4"),)
-    assert damage.reason == "the journal records do not match their checksum"
+    assert damage.reason == "the records in this range of the store journal do not match their checksum"
     code, text = shown(tmp_path)
     assert code == 1
-    assert f"db-1.log, byte {damage.start} to {damage.stop}: the journal records do not match their checksum\n" in text
+    assert (
+        f"db-1.log, byte {damage.start} to {damage.stop}: the records in this range of the store journal "
+        "do not match their checksum\n" in text
+    )
     assert "    lost: queue://work  m4\n" in text
 
 
@@ -77,7 +80,7 @@ def test_a_message_that_a_later_record_holds_whole_is_not_lost(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        (b"WRITE BATCH", "the bytes are not records of the store journal"),
+        (b"WRITE BATCH", "this range of the store journal has no readable records"),
         (b"\x00\x00\x00\x21\x01\x01", "has the invalid length -16777183"),
     ],
 )
@@ -109,7 +112,7 @@ def test_a_journal_that_no_broker_wrote_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "db-1.log").write_bytes(b"-" * 5000)
     code, text = shown(tmp_path)
     assert code == 1
-    assert "db-1.log, byte 0 to 5000: the bytes are not records of the store journal\n" in text
+    assert "db-1.log, byte 0 to 5000: this range of the store journal has no readable records\n" in text
 
 
 @pytest.mark.parametrize(

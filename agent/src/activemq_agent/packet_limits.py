@@ -25,6 +25,7 @@ _CHUNK = 1 << 16
 _CHUNKS = 64
 """Reads of a message that is passed over, before the connection's other work is done."""
 _PAUSE = 0.02
+_CHECK_PORT = "check that the port is the MQTT connector of the broker"
 MOST_ANSWERS = 2000
 """Outgoing packets that may wait to be sent; while more wait, nothing is read."""
 OVERHEAD = 4096
@@ -131,7 +132,8 @@ class PacketFilter:
         if len(self._header) == 1 or self._header[-1] & 128:
             if len(self._header) >= _LONGEST_HEADER:
                 raise ViolationError(
-                    "the broker sent a packet whose length field has more than 4 bytes: check that the port uses MQTT"
+                    "the answer of the broker is not valid MQTT: the length field of a packet has more than 4 bytes; "
+                    f"{_CHECK_PORT}"
                 )
             return
         length = sum((digit & 127) << 7 * place for place, digit in enumerate(self._header[1:]))
@@ -142,8 +144,8 @@ class PacketFilter:
             shortest, longest = _LENGTHS.get(kind, (_SHORTEST_PUBLISH, self._limit))
             if not shortest <= length <= longest:
                 raise ViolationError(
-                    f"the broker sent an MQTT packet of type {kind >> 4} with {length} bytes, which is invalid for "
-                    "this type"
+                    f"the answer of the broker is not valid MQTT: a packet of type {kind >> 4} has {length} bytes; "
+                    f"{_CHECK_PORT}"
                 )
             self._ready, self._body = self._header, length
         self._connected = True
@@ -152,7 +154,7 @@ class PacketFilter:
     def _check_kind(self, kind: int) -> None:
         if kind != PUBLISH and kind not in _LENGTHS:
             raise ViolationError(
-                f"the broker sent an MQTT packet of type {kind >> 4}, which brokers do not send to this client"
+                f"the answer of the broker is not valid MQTT: brokers send no packet of type {kind >> 4}; {_CHECK_PORT}"
             )
         if kind == PUBLISH and self._header[0] & 0b0100:
             raise ViolationError("the broker sent a message of QoS 2, but the agent subscribes with QoS 1 at most")

@@ -566,7 +566,8 @@ def multicast_without_an_interface(host: HostView) -> Iterator[Problem]:
     """
     if host.broker.multicast and host.facts.interfaces == ("lo",) and not host.broker.multicast_interface:
         yield Problem(
-            "the links use multicast, but only the loopback interface of the host is up: the broker does not start"
+            "the network connectors of the broker use multicast, but only the loopback interface of the host is up: "
+            "the broker cannot start"
         )
 
 

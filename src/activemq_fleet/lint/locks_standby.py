@@ -43,8 +43,8 @@ def schedule_on_one_node(document: Document) -> Iterator[Problem]:
         directory = broker.get(name) if name != "schedulerSupport" else "activemq-data"
         if store.name not in FILE_STORES or _root(directory) != _root(store.get("directory", "activemq-data")):
             yield broker.problem(
-                f"the broker keeps delayed messages in {directory}, where the other node cannot read them after a "
-                f"failover; the store is shared: {reason}",
+                f"the broker keeps delayed messages in {directory}, which counts as local to the node. The store "
+                f"is shared, because {reason}. After a failover the other node cannot read the delayed messages",
                 name,
             )
 

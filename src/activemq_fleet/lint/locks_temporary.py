@@ -81,7 +81,7 @@ def temporary_storage_on_the_share(document: Document) -> Iterator[Problem]:
         text = f"{subject} puts the temporary storage into {place.directory} ({sign.reason})"
         is_certain = sign.certain and sharing.certain and not place.is_defined_store
         yield place.node.problem(
-            f"{text}, which both nodes of the pair use: {harm}",
+            f"{text}. Both nodes of the pair use this directory, so that {harm}",
             place.attribute,
             severity=None if is_certain else "warning",
         )

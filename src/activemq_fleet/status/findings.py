@@ -406,7 +406,8 @@ def _agent(row: AgentStatus) -> Iterator[Finding]:
             "warning",
             row.host,
             text,
-            "correct the handler that failed, then run activemq-agent requeue on the host",
+            "find the handler in the records `event quarantined` of journalctl -u activemq-agent on the host, "
+            "correct it, then run activemq-agent requeue on the host",
         )
     if row.not_deployed:
         yield _finding("not-deployed", "warning", row.host, _some(row.not_deployed), "run the playbook site")

@@ -169,6 +169,7 @@ def name_conflict_findings(brokers: Iterable[Broker]) -> Iterator[Finding]:
                 severity="warning" if part == "node" else "info",
                 host=broker.host,
                 message=f"activemq_{part} is {getattr(broker.identity, part)}, but the host name contains {parsed}",
-                fix=f"remove activemq_{part} if the host name is correct; the variable overrides the name",
+                fix=f"remove the variable activemq_{part} of {broker.host} if the host name is correct, otherwise "
+                "rename the host: the variable has precedence over the name",
                 why=f"operators who read the host name expect another {part}",
             )

@@ -544,7 +544,8 @@ def _missing_probe_account_findings(broker: Broker) -> Iterator[Finding]:
             message="the inventory has no account of the login plugin, so that probes cannot log in",
             fix="set activemq_probe_password, and add the account activemq-probe of the group activemq-probes to the "
             "plugin",
-            why="`site`, `status` and the watchdog take a broker for unhealthy that rejects their probes",
+            why="this broker rejects the probes of `site`, `status` and the watchdog, so that they report it "
+            "as unhealthy",
         )
 
 

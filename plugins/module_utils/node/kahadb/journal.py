@@ -207,14 +207,20 @@ def read_commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iter
                             tail.checked += checksum != 0
                             is_suspect = verify and bool(checksum) and zlib.adler32(data[start:stop]) != checksum
                             if is_suspect:
-                                tail.note_damage(start, stop, "the journal records do not match their checksum")
+                                tail.note_damage(
+                                    start,
+                                    stop,
+                                    "the records in this range of the store journal do not match their checksum",
+                                )
                             for command in _records(data, start, stop, tail):
                                 yield dataclasses.replace(command, is_suspect=True) if is_suspect else command
                         rest = data[tail.offset : tail.offset + 4096].replace(_END_OF_FILE, b"").rstrip(b"\0")
                         # A batch is written from its beginning; a page that was never written contains zeros.
                         is_begun = _HEADER.startswith(rest[: len(_HEADER)].rstrip(b"\0"))
                         if rest and (position < len(files) - 1 or not is_begun):
-                            tail.note_damage(tail.offset, size, "the bytes are not records of the store journal")
+                            tail.note_damage(
+                                tail.offset, size, "this range of the store journal has no readable records"
+                            )
                         tail.unfinished = len(rest) if is_begun else 0
             tail.ends[number] = tail.offset
 
@@ -263,7 +269,7 @@ def _batches(data: mmap.mmap, tail: JournalEnd, at: int, end: int) -> Iterator[t
         following = data.find(_HEADER, at + 1)
         if following < 0:
             break
-        tail.note_damage(at, following, "the bytes are not records of the store journal")
+        tail.note_damage(at, following, "this range of the store journal has no readable records")
         at = following
     tail.offset = at
 

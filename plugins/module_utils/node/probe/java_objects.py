@@ -55,10 +55,18 @@ class _Class:
         kind: Any = self
         while kind is not None:
             if not isinstance(kind, _Class) or len(classes) > _DEEPEST:
-                raise ValueError("the JMX answer of the JVM has a class without a valid superclass")
+                raise _decoding_error("a class has no valid superclass")
             classes.append(kind)
             kind = kind.parent
         return classes[::-1]
+
+
+def _decoding_error(reason: str) -> ValueError:
+    """Return the error for an answer that is no valid Java serialization stream."""
+    return ValueError(
+        f"the JMX answer of the JVM cannot be decoded, because {reason}: check that no other program listens on the "
+        "JMX port of the broker"
+    )
 
 
 class ObjectReader:
@@ -73,13 +81,13 @@ class ObjectReader:
         self._handles: list[Any] = []
         self._depth = 0
         if self._read(4) != HEADER:
-            raise ValueError("the JMX answer of the JVM is not a stream of Java objects")
+            raise _decoding_error("the answer is not a stream of Java objects")
 
     def read_block_data(self) -> bytes:
         """Return the next block of primitive data in the stream as bytes. Raises ValueError if an object comes next."""
         value = self.read_value()
         if not isinstance(value, bytes):
-            raise ValueError("the JMX answer of the JVM has an object where data should be")
+            raise _decoding_error("an object is in the place of primitive data")
         return value
 
     def read_value(self) -> Any:
@@ -89,7 +97,7 @@ class ObjectReader:
         """
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise ValueError("the JMX answer of the JVM is nested too deeply to be read")
+            raise _decoding_error("the objects are nested too deeply")
         try:
             return self._value(self._read(1)[0])
         finally:
@@ -113,7 +121,7 @@ class ObjectReader:
         readers = {0x72: self._class, 0x73: self._object, 0x75: self._array, 0x76: self._class_object}
         readers |= {0x7D: self._proxy, 0x7E: self._enum}
         if code not in readers:
-            raise ValueError(f"the JMX answer of the JVM has the unknown type code {code:#x}")
+            raise _decoding_error(f"the type code {code:#x} is unknown")
         return readers[code]()
 
     def _class(self) -> _Class:
@@ -147,7 +155,7 @@ class ObjectReader:
     def _class_of_value(self) -> _Class:
         class_descriptor = self.read_value()
         if not isinstance(class_descriptor, _Class):
-            raise ValueError("the JMX answer of the JVM has an object without a class")
+            raise _decoding_error("an object has no class")
         return class_descriptor
 
     def _object(self) -> Any:

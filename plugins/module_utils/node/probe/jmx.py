@@ -161,7 +161,7 @@ def _reported_errors() -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, IndexError, TypeError, struct.error) as error:
-        raise JmxError(f"the management view (JMX) of the JVM does not answer: {error}") from None
+        raise JmxError(f"the management view (JMX) of the JVM cannot be read: {error}") from None
 
 
 def _described(exception: Any) -> str:

@@ -83,7 +83,10 @@ def _active_broker(layout: Layout, unit: str | None) -> Process:
     phase = broker_log.read_phase(layout.data, process.started_at)
     # A standby does not listen, and a client can write into the log.
     if process.state == "T" or (phase.name != "started" and not _is_listening(layout, process)):
-        raise NodeError(f"no fault was injected, because the broker is no longer active: {phase.message or phase.name}")
+        raise NodeError(
+            "no fault was injected, because the broker stopped being active before the fault "
+            f"({phase.message or phase.name}): check the broker with `activemq-fleet status`, then try again"
+        )
     return process
 
 
