@@ -22,7 +22,7 @@ from tests.unit.fleets import fleet
 from tests.unit.release_jars import jar, lay_out, pack
 
 A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
-UNUSABLE = "the archive of release 5.18.6 cannot be installed. Reasons:"
+UNUSABLE = "the archive of a release cannot be installed, for these reasons:"
 NOTHING: dict[str, Any] = {"home_exists": False, "home_releases": [], "home_processes": [], "pid": None}
 
 

@@ -229,14 +229,8 @@ def refuse_other_releases(request: Request) -> None:
     archives = {path: Archive(**inspection) for path, inspection in seen.items() if inspection is not None}
     sums = {host: broker.archive_sha512 for host, broker in brokers.items()}
     if unusable := unusable_archives(homes, archives, sums):
-        releases = {
-            home.release
-            for home, archive in _archives_by_home(homes, archives)
-            if _problem_of_archive(archive, sums[home.host])
-        }
         raise RefusalError(
-            f"nothing was changed, because the archive of release {' and '.join(sorted(releases))} "
-            "cannot be installed. Reasons:",
+            "nothing was changed, because the archive of a release cannot be installed, for these reasons:",
             unusable,
         )
     if problems := wrong_releases(homes, archives, upgrades=bool(request.options.get("upgrades"))):

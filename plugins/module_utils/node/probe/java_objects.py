@@ -64,8 +64,8 @@ class _Class:
 def _decoding_error(reason: str) -> ValueError:
     """Return the error for an answer that is no valid Java serialization stream."""
     return ValueError(
-        f"the JMX answer of the JVM cannot be decoded, because {reason}: check that no other program listens on the "
-        "JMX port of the broker"
+        f"the JMX answer of the JVM cannot be decoded, because {reason}: check that the port is the JMX "
+        "port of the broker"
     )
 
 

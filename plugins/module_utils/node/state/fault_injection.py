@@ -31,7 +31,7 @@ def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str,
 
     Returns the time ``at`` by the host's clock (epoch seconds) and the ``pid``. If the drill is interrupted, the broker
     does not stay stopped or frozen: systemd starts or continues it after ``again`` seconds. Raises NodeError if the
-    broker is no longer active.
+    broker is not active.
     """
     layout = Layout(os.path.abspath(base))
     process = _active_broker(layout, unit)
@@ -84,7 +84,7 @@ def _active_broker(layout: Layout, unit: str | None) -> Process:
     # A standby does not listen, and a client can write into the log.
     if process.state == "T" or (phase.name != "started" and not _is_listening(layout, process)):
         raise NodeError(
-            "no fault was injected, because the broker stopped being active before the fault "
+            "no fault was injected, because the broker is not active at present "
             f"({phase.message or phase.name}): check the broker with `activemq-fleet status`, then try again"
         )
     return process
