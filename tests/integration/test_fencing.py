@@ -186,12 +186,13 @@ def test_messages_behind_the_fences_point_are_named_and_can_be_sent_to_the_pair(
     for host in (A, B):
         ((address, port),) = lab.addresses(host, "openwire")
         values[f"{host.partition('.')[0]}:61616"] = f"{address}:{port}"
-    message = json.loads(fleet("store", "behind", store, "--format", "json"))[0]
+    listed = json.loads(fleet("store", "behind", store, "--format", "json"))
+    message = listed[0]
     values |= {
         "queue://orders": message["destination"],
         "ID:client-1:1:1:1:57": message["message"],
         "agent-7:6f0c…:57": message["event"],
-        "N messages": f"{len(named)} messages",
+        "N messages": f"{len(listed)} messages",
     }
     page = select_commands(read_page(REPOSITORY / "docs/fencing.md"), "activemq-fleet store ")
     run_page(replace_values(page, values), tmp_path)
