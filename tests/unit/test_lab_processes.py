@@ -87,6 +87,19 @@ def test_a_process_ends_with_its_last_thread_and_so_do_its_ports(layout: LabLayo
     assert not is_port_taken(("127.0.0.1", port))
 
 
+def test_process_that_ended_without_wait_of_this_program_has_ended(layout: LabLayout) -> None:
+    """The guard of a crashed broker stops on its own, and stays a zombie until the lab waits for it."""
+    process = living(layout, launch(layout))
+    process.kill()
+    wait_until(lambda: process.status() == psutil.STATUS_ZOMBIE, "the process is a zombie", pause=0.02)
+    assert process.is_running()
+    assert processes.ends_within(process, 0)
+
+
+def test_process_that_goes_on_has_not_ended(layout: LabLayout) -> None:
+    assert not processes.ends_within(living(layout, launch(layout)), 0)
+
+
 def test_children_of_a_broker_die_with_it(layout: LabLayout) -> None:
     run = launch(layout, f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {SLEEP!r}]); {SLEEP}")
     process = living(layout, run)

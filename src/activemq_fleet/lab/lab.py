@@ -266,7 +266,11 @@ class Lab(ReadOnlyLab):
             )
         at = time.time()
         java.kill()
-        poll(lambda: not process.is_running(), LAB_READY)
+        if not processes.ends_within(process, LAB_READY):
+            raise LabError(
+                f"{host}: the guard (process {process.pid}) still runs {LAB_READY:g} s after its broker was killed, so "
+                f"the broker cannot start again: check that the shared store answers, and read {self.log(host)}"
+            )
         return at
 
     def pause(self, host: str) -> None:

@@ -229,6 +229,14 @@ def _children_of(process: psutil.Process) -> list[psutil.Process]:
         return []
 
 
+def ends_within(process: psutil.Process, seconds: float) -> bool:
+    """Return whether a process ends within ``seconds``; returns as soon as it has ended.
+
+    A process that has ended counts as ended even if its parent, which may be this program, has not waited for it yet.
+    """
+    return not _living_after([process], seconds)
+
+
 def kill_together(processes: Iterable[psutil.Process]) -> None:
     """Kill processes as nearly at once as possible, so that none reacts to the death of another.
 
