@@ -68,10 +68,10 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
 
 
 def as_text(result: DrillResult) -> str:
-    """Return a drill's result as text for a terminal: headline, faults, accounts and reasons."""
+    """Return a drill's result as text for a terminal: headline with tested releases, faults, accounts and reasons."""
     from activemq_fleet.drills.judging import headline
 
-    lines = [headline(result), ""]
+    lines = [f"{headline(result)} {_tested_releases(result)}", ""]
     for fault in result.faults:
         successor = (fault.successor or "none").partition(".")[0]
         took = "" if fault.takeover is None else f" after {fault.takeover:.1f} s"
@@ -86,6 +86,11 @@ def as_text(result: DrillResult) -> str:
     lines += ["", *map(_account_line, result.accounts)]
     lines += ["", *result.reasons] if result.reasons else []
     return "\n".join(lines)
+
+
+def _tested_releases(result: DrillResult) -> str:
+    releases = sorted(set(result.conditions.releases.values()))
+    return f"Tested release{'' if len(releases) == 1 else 's'}: {', '.join(releases)}."
 
 
 def _account_line(account: DeliveryAccount) -> str:

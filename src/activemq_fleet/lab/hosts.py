@@ -212,6 +212,7 @@ class Hosts:
             service.environment_variables(broker),
             self.data_directory(broker),
             version,
+            broker.release.text,
         )
         _, *keep_index = service.keep_index_command(broker) or ("",)
         if keep_index:

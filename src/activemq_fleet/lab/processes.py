@@ -37,7 +37,8 @@ class ProcessRun:
     """The record of a broker's process run: its process, and the position in its log at which the run begins.
 
     ``created`` and ``started`` are in seconds since the epoch. ``log_inode`` is 0 where there was no log yet.
-    ``version`` is the version of the files that the broker was started with.
+    ``version`` is the version of the files that the broker was started with. ``release`` is its release of ActiveMQ,
+    empty for a program that is no broker.
     """
 
     host: str
@@ -47,10 +48,17 @@ class ProcessRun:
     version: str
     log_inode: int = 0
     log_offset: int = 0
+    release: str = ""
 
 
 def launch(
-    layout: LabLayout, host: str, command: Sequence[str], variables: Mapping[str, str], data: Path, version: str
+    layout: LabLayout,
+    host: str,
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    data: Path,
+    version: str,
+    release: str = "",
 ) -> ProcessRun:
     """Start a broker in a separate process session, record the process in a file, and return the record.
 
@@ -76,7 +84,7 @@ def launch(
         except OSError as error:
             raise LabError(f"{host}: {command[0]} cannot be started: {error.strerror}") from None
     _children[child.pid] = child
-    run = ProcessRun(host, child.pid, _created(child), time.time(), version, inode, offset)
+    run = ProcessRun(host, child.pid, _created(child), time.time(), version, inode, offset, release)
     write_file(layout.runs / f"{host}.json", json.dumps(asdict(run)))
     return run
 

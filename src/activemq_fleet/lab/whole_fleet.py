@@ -12,10 +12,12 @@ from activemq_fleet.lab.hosts import Hosts
 from activemq_fleet.lab.layout import LabLayout, write_file
 from activemq_fleet.lab.links import Links
 from activemq_fleet.lab.startup import Progress, Startup, check_pair
+from activemq_fleet.node.config.versions import Layout, read_version
 from activemq_fleet.node.fence.in_place import unfence
-from activemq_fleet.render import render_agent, render_clients
+from activemq_fleet.render import render_agent, render_clients, service
 from activemq_fleet.topology import Broker, Fleet, Pair
 
+_NAMED_FILES = 4  # in the line of a restart
 _DOWN_GRACE = 10.0  # shorter than a service unit's, because a user waits for it at a terminal
 
 
@@ -66,7 +68,8 @@ def stop_outdated_brokers(
         if broker.host in outdated and broker.profile.replicates and broker.peer:
             outdated.add(broker.peer)
     for host in sorted(outdated):
-        progress(f"{host} is restarted: its configuration has changed")
+        broker = hosts.fleet.broker(host)
+        progress(f"{host} is restarted: {_describe_change(hosts, broker, versions[host])}")
     end_brokers(hosts, (broker for broker in hosts.fleet.brokers if broker.host in outdated))
     living = [process for broker in hosts.fleet.brokers if (process := hosts.process(broker))]
     pids_to_keep = {
@@ -76,6 +79,24 @@ def stop_outdated_brokers(
     if database and (server := database.process()):
         pids_to_keep.add(server.pid)
     processes.end([p for p in processes.lab_processes(hosts.layout) if p.pid not in pids_to_keep], grace=_DOWN_GRACE)
+
+
+def _describe_change(hosts: Hosts, broker: Broker, version: str) -> str:
+    """Return what differs between a broker's last run and its installed version, as the end of a sentence."""
+    run = hosts.last_run(broker)
+    if run is None or run.version == version:
+        return f"its peer {broker.peer} is restarted, and both nodes of a pure pair restart together"
+    if run.release not in ("", broker.release.text):
+        return f"its release changes from {run.release} to {broker.release.text}"
+    layout = Layout(service.paths(broker).base)
+    before, after = (read_version(layout.directory(name)) for name in (run.version, version))
+    if before is None or after is None:
+        return "its configuration has changed"
+    changed = sorted({path for path, _ in before.manifest.items() ^ after.manifest.items()})
+    if not changed:
+        return "the modes of its files have changed"
+    more = f" and {len(changed) - _NAMED_FILES} more files" if len(changed) > _NAMED_FILES else ""
+    return f"its configuration has changed ({', '.join(changed[:_NAMED_FILES])}{more})"
 
 
 def end_brokers(hosts: Hosts, brokers: Iterable[Broker]) -> int:

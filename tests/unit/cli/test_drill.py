@@ -41,7 +41,9 @@ def test_a_clean_drill_ends_with_0_and_says_what_was_counted(
 
     said = capsys.readouterr().out
     assert code == 0
-    assert said.startswith("Nothing was lost: 1 fault, 1,000 events accepted, every one handled once.")
+    assert said.startswith(
+        "Nothing was lost: 1 fault, 1,000 events accepted, every one handled once. Tested release: 6.3.1.\n"
+    )
     assert "orders-mq01-b took over after 3.5 s, no event for 4.5 s" in said
     assert "orders-mq01 (MQTT): 1,000 accepted, 1,000 acknowledged, 1,000 handled, 0 lost" in said
     assert "<h1>Nothing was lost" in report.read_text()
@@ -56,6 +58,16 @@ def test_a_loss_ends_with_1_and_is_told_first(
 
     assert main(["lab", "drill", "-i", "hosts.yml"]) == 1
     assert capsys.readouterr().out.startswith("3 events lost: 1 fault")
+
+
+def test_result_line_names_every_tested_release_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    releases = {"orders-mq01": "6.3.1", "orders-mq02": "5.18.3", "orders-mq03": "6.3.1"}
+    answer(monkeypatch, replace(LOSSY, conditions=replace(LOSSY.conditions, releases=releases)))
+
+    assert main(["lab", "drill", "-i", "hosts.yml"]) == 1
+    assert capsys.readouterr().out.partition("\n")[0].endswith(" Tested releases: 5.18.3, 6.3.1.")
 
 
 def test_json_is_the_whole_result(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
