@@ -25,6 +25,11 @@ from activemq_fleet.similar_names import similar_name
 UNUSABLE, UNUSED = "X001", "X002"
 _MARK = "activemq-fleet:"
 _INSTRUCTION = re.compile(r"\s*activemq-fleet:\s*disable=(?P<rules>\S*)(?P<reason>.*)", re.DOTALL)
+_MISSPELT = re.compile(
+    r"\s*(?P<name>\w[\w. -]{0,30}?)\s{0,9}:?\s{0,9}disable\s{0,9}=\s*(?P<rules>\S*)(?P<reason>.*)", re.DOTALL | re.I
+)
+_BETWEEN_RULES = r"\s*(?:[,;&+]|and\b)?\s*"
+_LEADING_RULE = re.compile(rf"{_BETWEEN_RULES}(\w+)")
 _END = 1 << 31
 
 
@@ -41,6 +46,8 @@ class Suppression:
     first: int
     last: int
     whole_file: bool = False
+    spelling: str = ""
+    """What the comment has in the place of ``activemq-fleet``, where it is something else."""
 
     def covers(self, finding: Finding) -> bool:
         """Return whether the comment is about the place and the rule of a finding in the same file."""
@@ -61,16 +68,20 @@ def apply_suppressions(
     suppresses nothing is a finding, unless its rule did not check the file: ``selection`` leaves the rule out, the file
     cannot be read, or the rule compares several files and there is one.
     """
+    rules = frozenset(known)
     suppressions = {path: read_suppressions(content) for path, content in contents.items()}
+    usable = {
+        path: [comment for comment in comments if not _reason_unusable(comment, rules)]
+        for path, comments in suppressions.items()
+    }
     used: set[tuple[str, int, str]] = set()
     result = []
     for finding in findings:
-        comment = next((shown for shown in suppressions.get(finding.file or "", ()) if shown.covers(finding)), None)
-        if comment is not None and comment.reason and finding.waived is None:
+        comment = next((shown for shown in usable.get(finding.file or "", ()) if shown.covers(finding)), None)
+        if comment is not None and finding.waived is None:
             used.add((finding.file or "", comment.line, finding.rule))
             finding = replace(finding, waived=comment.reason)
         result.append(finding)
-    rules = frozenset(known)
     problems: list[Finding] = []
     for path, comments in suppressions.items():
         if not comments:
@@ -95,18 +106,33 @@ def apply_suppressions(
 
 def _reason_unusable(comment: Suppression, known: frozenset[str]) -> str:
     """Return why a comment cannot suppress anything; "" for a comment that can."""
+    if comment.spelling:
+        return f"begins with {comment.spelling}, and not with {_MARK}"
     if not comment.rules:
         return "names no rule after disable="
     if unknown := [rule for rule in comment.rules if rule not in known]:
         return f"names {unknown[0]}, and no rule has that id"
-    return "" if comment.reason else f"disables {', '.join(comment.rules)} without a reason"
+    if not comment.reason:
+        return f"disables {', '.join(comment.rules)} without a reason"
+    leading, _ = _split_reason(comment.reason, known)
+    return f"has a reason that begins with {leading[0]}, the id of a rule" if leading else ""
+
+
+def _split_reason(reason: str, known: frozenset[str]) -> tuple[list[str], str]:
+    """Return the ids of rules with which a reason begins, and the rest of it."""
+    rules = []
+    while (match := _LEADING_RULE.match(reason)) and match[1].upper() in known:
+        rules.append(match[1].upper())
+        reason = reason[match.end() :]
+    return rules, re.sub(_BETWEEN_RULES, "", reason, count=1) if rules else reason
 
 
 def _corrected(comment: Suppression, known: frozenset[str]) -> str:
     """Return how to write a comment that cannot suppress anything: with its own rules, or those of similar ids."""
     similar = (rule if rule in known else similar_name(rule, known) or "" for rule in comment.rules)
-    rules = ",".join(filter(None, similar)) or "RULE"
-    return f"write <!-- activemq-fleet: disable={rules} {comment.reason or 'REASON'} -->"
+    leading, reason = _split_reason(comment.reason, known)
+    rules = ",".join(dict.fromkeys([*filter(None, similar), *leading])) or "RULE"
+    return f"write <!-- activemq-fleet: disable={rules} {reason or 'REASON'} -->"
 
 
 def _has_run(rule: str, findings: Sequence[Finding], *, was_checked: bool, is_alone: bool) -> bool:
@@ -151,7 +177,8 @@ def _finding(rule: str, path: str, line: int, message: str, fix: str) -> Finding
 
 def read_suppressions(content: bytes) -> tuple[Suppression, ...]:
     """Return the comments of an XML file that suppress findings, up to the first place that is not XML."""
-    if _MARK not in text_of(content, None):
+    text = text_of(content, None)
+    if _MARK not in text and "disable" not in text.lower():
         return ()
     reader = _CommentReader()
     parser = expat.ParserCreate()
@@ -173,6 +200,7 @@ class _Comment:
     rules: tuple[str, ...]
     reason: str
     line: int
+    spelling: str
     after: int | None
     """The line on which the element begins that ends on the line of the comment; None where no element does."""
     first: int = 0
@@ -190,14 +218,20 @@ class _CommentReader:
         self._closed = (0, 0)  # the lines of the element that ended last
 
     def add_comment(self, text: str, line: int) -> None:
-        if not text.strip().startswith(_MARK):
-            return
-        match = _INSTRUCTION.fullmatch(text)
+        spelling = ""
+        if text.strip().startswith(_MARK):
+            match = _INSTRUCTION.fullmatch(text)
+        else:
+            match = _MISSPELT.fullmatch(text)
+            if match is None or similar_name(match["name"], [_MARK]) is None:
+                return
+            spelling = match["name"]
         words = match["rules"].split(",") if match else ()
         comment = _Comment(
             tuple(word.upper() for word in words if word),
             " ".join(match["reason"].split()) if match else "",
             line,
+            spelling,
             self._closed[0] if self._closed[1] == line else None,
         )
         self._comments.append(comment)
@@ -224,7 +258,9 @@ class _CommentReader:
 
     def suppressions(self) -> tuple[Suppression, ...]:
         self._close_waiting()
-        return tuple(Suppression(c.rules, c.reason, c.line, c.first, c.last, c.whole_file) for c in self._comments)
+        return tuple(
+            Suppression(c.rules, c.reason, c.line, c.first, c.last, c.whole_file, c.spelling) for c in self._comments
+        )
 
     def _close_waiting(self) -> None:
         """Let comments without an element after them hold for the element before them, or else for their own line."""

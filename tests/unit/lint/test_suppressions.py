@@ -76,12 +76,44 @@ def test_comment_before_the_root_holds_for_the_whole_file() -> None:
         ("disable= because", "names no rule after disable=", "disable=RULE because"),
         ("disable N001 because", "names no rule after disable=", "disable=RULE"),
         ("disable=N0019 because", "names N0019, and no rule has that id", "disable=N019 because"),
+        ("disable=N001,N0019 because", "names N0019, and no rule has that id", "disable=N001,N019 because"),
+        ("disable=N001, C012 because", "begins with C012, the id of a rule", "disable=N001,C012 because"),
+        ("disable=N001 c012 because", "begins with C012, the id of a rule", "disable=N001,C012 because"),
+        ("disable=N001 , C012", "begins with C012, the id of a rule", "disable=N001,C012 REASON"),
+        ("disable=N001 and C012, S003 because", "begins with C012, the id of a rule", "disable=N001,C012,S003 because"),
+        ("disable= N001 because", "names no rule after disable=", "disable=N001 because"),
     ],
 )
 def test_comment_that_cannot_be_used_is_reported_and_suppresses_nothing(
     comment: str, reason: str, corrected: str
 ) -> None:
-    findings = findings_of(f"<!-- activemq-fleet: {comment} -->\n{NAMELESS}")
+    assert_reported(f"activemq-fleet: {comment}", reason, corrected)
+
+
+@pytest.mark.parametrize(
+    ("comment", "reason", "corrected"),
+    [
+        ("activemq.fleet: disable=N001 because", "begins with activemq.fleet, and not", "disable=N001 because"),
+        ("ActiveMQ-Fleet: disable=N001 because", "begins with ActiveMQ-Fleet, and not", "disable=N001 because"),
+        ("activemq-fleet disable=N001 because", "begins with activemq-fleet, and not", "disable=N001 because"),
+        ("activmq_fleet: disable = N001", "begins with activmq_fleet, and not", "disable=N001 REASON"),
+        ("activemq: DISABLE=N001 because", "begins with activemq, and not", "disable=N001 because"),
+    ],
+)
+def test_comment_with_misspelt_name_is_reported_and_suppresses_nothing(
+    comment: str, reason: str, corrected: str
+) -> None:
+    assert_reported(comment, reason, corrected)
+
+
+@pytest.mark.parametrize("comment", ["pylint: disable=N001 because", "To disable=N001 write", "activemq: disable TLS"])
+def test_comment_for_another_program_is_ignored(comment: str) -> None:
+    assert outcome(f"<!-- {comment} -->\n{NAMELESS}") == [("N001", None)]
+
+
+def assert_reported(comment: str, reason: str, corrected: str) -> None:
+    """Assert that a comment before a finding leaves it an error, and is reported with a correction."""
+    findings = findings_of(f"<!-- {comment} -->\n{NAMELESS}")
     assert [(f.rule, f.severity, f.waived) for f in findings] == [("N001", "error", None), ("X001", "warning", None)]
     assert reason in findings[1].message
     assert corrected in findings[1].fix
