@@ -123,6 +123,23 @@ def test_t006_two_brokers_on_one_port() -> None:
     ) in text
 
 
+@pytest.mark.parametrize(
+    ("variables", "ports"),
+    [
+        (
+            {"console_port": 61616},
+            "activemq_console_port, or the port of the connector openwire in activemq_connectors",
+        ),
+        ({"metrics": True, "metrics_port": 8161}, "activemq_metrics_port, or activemq_console_port"),
+        ({"jmx": {"port": 8161}}, "the port of activemq_jmx, or activemq_console_port"),
+    ],
+)
+def test_t006_names_variables_of_two_listeners_of_one_broker(variables: dict[str, Any], ports: str) -> None:
+    fixes = [f.fix for f in fleet("o-mq1", **variables).findings if f.rule == "T006"]
+
+    assert fixes == [f"set another port for one of the two: {ports}"] * 2
+
+
 def test_t006_takes_no_notice_of_the_case_of_an_address() -> None:
     both = hosts("o-mq1", address="mq.example.com", console=False, service="none")
     both["o-mq1-b.example.com"]["activemq_address"] = "MQ.example.com"

@@ -21,6 +21,12 @@ from activemq_fleet.topology.model.fleet import Agent, Unit
 
 _Question = Callable[[Broker], Any]
 _MOST_NAMED = 4
+_PORT_VARIABLES = {
+    "console": "activemq_console_port",
+    "metrics": "activemq_metrics_port",
+    "replication": "activemq_replication_port",
+    "jmx": "the port of activemq_jmx",
+}
 
 # What the two nodes of a pair must agree on, and why.
 _PAIR_EQUAL: tuple[tuple[str, _Question, str], ...] = (
@@ -339,14 +345,22 @@ def port_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 
 def _port_finding(broker: Broker, host: str, name: str, other: str, port: int) -> Finding:
-    whose = f"{other} of {host}" if host != broker.host else f"{other} of the same broker"
-    return error(
-        "T006",
-        broker.host,
-        f"{name} and {whose} both listen on port {port} of {broker.address}",
-        "set activemq_port_offset: 10, another activemq_address, or another port in activemq_connectors "
-        "or activemq_console_port for one of the two listeners",
-    )
+    if host == broker.host:
+        whose = f"{other} of the same broker"
+        fix = f"set another port for one of the two: {_port_variable(name)}, or {_port_variable(other)}"
+    else:
+        whose = f"{other} of {host}"
+        fix = (
+            "set activemq_port_offset: 10 or another activemq_address for one of the two brokers, or another port for "
+            f"one of the two listeners: {_port_variable(name)}, or {_port_variable(other)}"
+        )
+    message = f"{name} and {whose} both listen on port {port} of {broker.address}"
+    return error("T006", broker.host, message, fix)
+
+
+def _port_variable(name: str) -> str:
+    """Return where the port of a listener is set; ``name`` is a key of ``Broker.ports``."""
+    return _PORT_VARIABLES.get(name, f"the port of the connector {name} in activemq_connectors")
 
 
 def _address_finding(broker: Broker, host: str, shared: Sequence[tuple[str, str, int]]) -> Finding:
