@@ -319,11 +319,33 @@ def _misspelt_findings(host: str, misspelt: Mapping[str, str]) -> Iterator[Findi
 def with_positions(error: SettingsError | ReleaseError, data: InventoryData) -> FleetError:
     """Return an error about variables whose lines end with the file and line that define the variable."""
     hosts_by_line = {}
+    misspelt_by_host = {host: _misspelt_variables(positions) for host, positions in data.positions.items()}
+    misspelt_by_host = {host: misspelt for host, misspelt in misspelt_by_host.items() if misspelt}
     for line in error.lines:
         hosts = error.hosts_by_line.get(line, (line.partition(": ")[0],))
-        position = position_of_variable(data.positions.get(hosts[0], {}), line)
+        hint, position = _misspelling_hint(line, hosts, misspelt_by_host, data.positions)
+        position = position or position_of_variable(data.positions.get(hosts[0], {}), line)
+        line += hint
         hosts_by_line[f"{line} ({position.file}:{position.line})" if position else line] = hosts
     return type(error)(*hosts_by_line, hosts_by_line=hosts_by_line)
+
+
+def _misspelling_hint(
+    line: str,
+    hosts: Iterable[str],
+    misspelt_by_host: Mapping[str, Mapping[str, str]],
+    positions_by_host: Mapping[str, Mapping[str, Position]],
+) -> tuple[str, Position | None]:
+    """Return a hint at a misspelt variable of one of the hosts, which a line means and the host lacks; "" without one.
+
+    The second value is the position of the misspelt variable.
+    """
+    words = frozenset(_VARIABLE.findall(line))
+    for host in hosts if misspelt_by_host else ():
+        for name, meant in misspelt_by_host.get(host, {}).items():
+            if meant in words and meant not in positions_by_host[host]:
+                return f"; {name} of {host} is ignored: did you mean {meant}?", positions_by_host[host][name]
+    return "", None
 
 
 def located_line(finding: Finding, data: InventoryData) -> str:

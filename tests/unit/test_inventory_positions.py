@@ -146,6 +146,32 @@ def test_misspelt_prefix_is_a_warning_with_file_and_line(inventory: Path, capsys
     assert "did you mean activemq_fence?" in out
 
 
+@pytest.mark.parametrize("misspelt", ["actvemq_release", "active_mq_release", "activemqrelease"])
+def test_error_about_missing_variable_names_the_misspelt_one(
+    inventory: Path, misspelt: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = inventory / "group_vars" / "all.yml"
+    path.write_text(VARIABLES.replace("activemq_release", misspelt))
+
+    assert main(["check", "-i", "inventory"]) == 2
+
+    err = capsys.readouterr().err
+    assert "activemq_release is not set" in err
+    assert f"{misspelt} of {A} is ignored: did you mean activemq_release? ({path}:2)" in err
+
+
+def test_error_names_the_host_with_the_misspelt_variable(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (inventory / "group_vars" / "all.yml").write_text(VARIABLES.replace("activemq_release: 6.3.1\n", ""))
+    path = inventory / "host_vars" / f"{B}.yml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("actvemq_release: 6.3.1\n")
+
+    assert main(["check", "-i", "inventory"]) == 2
+
+    err = capsys.readouterr().err
+    assert f"actvemq_release of {B} is ignored: did you mean activemq_release? ({path}:1)" in err
+
+
 def test_unknown_release_names_file_and_line(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = inventory / "group_vars" / "all.yml"
     path.write_text(VARIABLES.replace("6.3.1", "7.9.1"))
