@@ -85,6 +85,14 @@ def test_pairs_are_those_of_the_names_and_of_the_commas(tmp_path: Path) -> None:
     assert sorted(pairs.values()) == [["10.0.0.1"], ["broker1", "broker2"], ["left", "right"]]
 
 
+def test_init_of_the_readme_reads_the_pair_from_the_names(tmp_path: Path) -> None:
+    """The command of the README yields a pair with the common part of the names as its name."""
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
+    command = re.search(r"`activemq-fleet init (?P<names>[^`]+) --release X`", readme)
+    assert command is not None
+    assert list(load_fleet(made(tmp_path, *command["names"].split())).pairs) == ["tickets"]
+
+
 def test_safe_values_are_set_explicitly(tmp_path: Path) -> None:
     variables = yaml.safe_load((made(tmp_path, *NAMES["default"]) / "group_vars/all.yml").read_text())
     assert variables["activemq_fence"] == "guard"

@@ -34,9 +34,10 @@ from activemq_fleet.cli.printing import command_line, counted, echo, warn
 def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Path | None, tls: bool) -> int:
     """Write an Ansible inventory for the brokers HOST..., which `check` accepts.
 
-    The names are read by the default convention, else by one that `names` proposes; other hosts become brokers without
-    a peer. HOST,HOST is a pair regardless of its names. Safe values are set explicitly: a guard for shared stores,
-    limits, the console on loopback. No password is written: the files show where passwords come from.
+    `init HOST HOST` reads pairs and groups from the names: by the default convention, else by one that `names`
+    proposes. Hosts without a common pattern become brokers without a peer: define a pair of them as HOST,HOST; its
+    name consists of both. Safe values are set explicitly: a guard for shared stores, limits, the console on
+    loopback. No password is written: the files show where passwords come from.
     """
     from activemq_fleet import Release
     from activemq_fleet.inventory_scaffold import InventoryRequest, scaffold_inventory
