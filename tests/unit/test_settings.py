@@ -94,7 +94,8 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
         ({"activemq_network_password": ["x"]}, "activemq_network_password: the password must be text, not a list"),
         ({"activemq_heap": ["1g"]}, "activemq_heap must be text, not a list"),
         ({"activemq_heap": {"max": "1g"}}, "activemq_heap must be text, not a mapping"),
-        ({"activemq_heap": 1}, "activemq_heap must be text (quote numbers), not '1'"),
+        ({"activemq_heap": 2048}, "activemq_heap: the value '2048' must be a size such as 512m or 4g"),
+        ({"activemq_store_limit": 20}, "activemq_store_limit: the value '20' must be a size such as 358 mb or 20 gb"),
         ({"activemq_java_options": [{"x": 1}]}, "activemq_java_options[0] must be text, not a mapping"),
         (
             {"activemq_user": [{"name": "ann", "password": "secret1"}]},

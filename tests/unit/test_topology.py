@@ -361,3 +361,16 @@ def test_one_host_looks_the_same_whoever_else_is_asked_for() -> None:
     inventory = hosts("o-mq1", "o-mq2")
 
     assert build_fleet(inventory, {}) == build_fleet(dict(reversed(inventory.items())), {})
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("o-mq1", "o-mq1 is a pair, not a broker: choose one of its brokers: o-mq1-a.example.com, o-mq1-b.example.com"),
+        ("o", "o is a group, not a broker: choose one of its brokers: o-mq1-a.example.com, o-mq1-b.example.com, "),
+        ("o-mq3", "o-mq3 is not a broker of this inventory"),
+    ],
+)
+def test_name_that_is_no_broker_is_refused_with_the_brokers_of_that_name(name: str, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        fleet("o-mq1", "o-mq2").broker(name)

@@ -19,7 +19,7 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(_SHELLS))
 @click.pass_context
 def completion_command(context: click.Context, shell: str) -> int:
-    r"""Print the script with which SHELL completes commands, options, hosts of the inventory and rules.
+    """Print the script with which SHELL completes commands, options, hosts of the inventory and rules.
 
     \b
     bash: eval "$(activemq-fleet completion bash)"          in ~/.bashrc

@@ -11,6 +11,17 @@ from activemq_fleet.cli.completion_values import complete_topics
 from activemq_fleet.cli.printing import aligned, similar_name
 from activemq_fleet.cli.terminal import is_terminal, print_long, text_of
 
+_PAGES_OF_PLAYBOOKS: dict[str, tuple[str, str]] = {
+    "restart": ("operations", ""),
+    "switchover": ("operations", ""),
+    "upgrade": ("operations", "Upgrade"),
+    "rollback": ("operations", "Roll back a release"),
+    "downgrade": ("operations", "Roll back a release"),
+    "site": ("first-pair", ""),
+    "unfence": ("fencing", "Change the fence"),
+}
+"""The page and section about each playbook and each operation that has no page of the same name."""
+
 
 @click.command("help")
 @click.argument("topic", metavar="[TOPIC|COMMAND] [SECTION|SUBCOMMAND]", nargs=-1, shell_complete=complete_topics)
@@ -19,7 +30,8 @@ def help_command(context: click.Context, topic: tuple[str, ...]) -> int:
     """Print the usage of a COMMAND, and the page of the documentation of the same name or of a TOPIC.
 
     Without a name it lists commands and topics. SECTION is a heading of the page, or the first cell of a row of its
-    tables: `help alerts ActiveMQBrokerHung`, `help status frozen`.
+    tables: `help alerts ActiveMQBrokerHung`, `help status frozen`. The name of a playbook, such as `help upgrade`,
+    prints the section about it.
     """
     from activemq_fleet.cli.help_pages import help_page_names, read_help_page, strip_markdown_links
 
@@ -29,13 +41,16 @@ def help_command(context: click.Context, topic: tuple[str, ...]) -> int:
         return 0
     name, *section = topic
     usage = _usage_of(root, topic)
+    if usage is None and name in _PAGES_OF_PLAYBOOKS:
+        name, heading = _PAGES_OF_PLAYBOOKS[name]
+        section = section or [heading] if heading else section
     if name not in help_page_names():
         if usage is None and name in _command_names(root):
             raise InputError(
                 f"{name} has no subcommand {' '.join(section)}: `activemq-fleet help {name}` lists its subcommands"
             )
         if usage is None:
-            raise InputError(_unknown_topic(name, [*_command_names(root), *help_page_names()]))
+            raise InputError(_unknown_topic(name, [*_command_names(root), *help_page_names(), *_PAGES_OF_PLAYBOOKS]))
         print_long(usage)
         return 0
     page = read_help_page(name)

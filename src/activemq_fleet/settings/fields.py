@@ -115,8 +115,15 @@ class TextPattern:
             raise ValueError(f"the value{shown} {self._requirement}")
         return check_text(text)
 
+    def check_number(self, value: Any) -> Any:
+        """Return a value unchanged; raise ValueError for a number whose text does not match either."""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            self.check(str(value))
+        return value
+
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        return core_schema.no_info_after_validator_function(self.check, handler(source))
+        matching = core_schema.no_info_after_validator_function(self.check, handler(source))
+        return core_schema.no_info_before_validator_function(self.check_number, matching)
 
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from activemq_fleet.cli.main import main
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 PROGRAM = Path(sys.executable).with_name("activemq-fleet")
@@ -123,3 +126,10 @@ def test_completing_commands_loads_neither_ansible_nor_lxml() -> None:
     }
     ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, env=environment)
     assert (ended.returncode, ended.stdout) == (0, b"plain,check\n")
+
+
+def test_help_lists_the_line_of_each_shell(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "\\b" not in out
+    assert re.findall(r"^  (\w+): +\S", out, re.MULTILINE) == ["bash", "zsh", "fish"]

@@ -63,6 +63,20 @@ def test_unknown_topic_gets_a_suggestion(words: list[str], reason: str, capsys: 
     assert reason in capsys.readouterr().err
 
 
+PLAYBOOKS = [path.stem for path in sorted((ROOT / "playbooks").glob("*.yml"))]
+
+
+@pytest.mark.parametrize("playbook", PLAYBOOKS)
+def test_help_of_a_playbook_prints_text_about_it(playbook: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", playbook]) == 0
+    assert playbook in capsys.readouterr().out.lower()
+
+
+def test_help_of_rollback_prints_its_section(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "rollback"]) == 0
+    assert capsys.readouterr().out.startswith("### Roll back a release")
+
+
 @pytest.mark.parametrize("name", help_page_names())
 def test_page_links_to_no_file_that_is_not_installed(name: str) -> None:
     linked = re.findall(r"\]\(([^)\s]*)\)", strip_markdown_links(read_help_page(name).text))

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from activemq_fleet.addresses import Address
-from activemq_fleet.errors import InputError
+from activemq_fleet.errors import InputError, shorten_list
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.profiles import Profile
@@ -199,6 +199,11 @@ class Fleet:
         short = [b for b in self.brokers if b.identity.host == host]
         if len(short) == 1:
             return short[0]
+        if host in self.pairs:
+            brokers = shorten_list([broker.host for broker in self.pairs[host].in_order])
+            raise InputError(f"{host} is a pair, not a broker: choose one of its brokers: {brokers}")
+        if members := [broker.host for group in self.groups if group.name == host for broker in group.brokers]:
+            raise InputError(f"{host} is a group, not a broker: choose one of its brokers: {shorten_list(members)}")
         raise InputError(
             f"{host} is not a broker of this inventory" if not short else f"{host} names {len(short)} hosts"
         )
