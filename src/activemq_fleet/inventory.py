@@ -200,9 +200,10 @@ def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader
 
 
 def runtime_variables(hostvars: Any) -> dict[str, list[str]]:
-    """Return by host one line for each variable ``activemq_…`` that facts or tasks of a play have set.
+    """Return the errors about ``activemq_…`` variables that facts or tasks of a play have set.
 
-    ``hostvars`` is a task's.
+    The mapping goes from host to lines of text, one line for each such variable; hosts without one are omitted.
+    ``hostvars`` is the variable of that name in a task of Ansible.
     """
     from activemq_fleet._inventory_variables import InventoryVariables
 
@@ -365,7 +366,10 @@ def position_of_finding(positions: Mapping[str, Position], finding: Finding) -> 
 
 
 def position_of_variable(positions: Mapping[str, Position], text: str) -> Position | None:
-    """Return the position of the first variable that a text names and a host has; None without one."""
+    """Return the position of the first variable in the text that has a position, or None if no such variable is there.
+
+    ``positions`` maps the names of one host's variables to their positions.
+    """
     return next((positions[name] for name in _VARIABLE.findall(text) if name in positions), None)
 
 
@@ -382,7 +386,10 @@ class _PositionReader:
         self._lines: dict[str, Mapping[str, int]] = {}
 
     def positions_of(self, host: str, variables: Mapping[Any, Any], misspelt: Iterable[str]) -> dict[str, Position]:
-        """Return the positions of a host's variables, those of misspelt ones too, and by the name "" of the host."""
+        """Return the positions of a host's variables by variable name, including those of the ``misspelt`` ones.
+
+        The position of the host itself in its inventory file has the key ""; it is missing if that file is unknown.
+        """
         origins = self._origins_of(variables, self._extra, misspelt)
         positions = {name: Position(*origin) for name, origin in origins.items()}
         file = variables.get("inventory_file")

@@ -63,7 +63,7 @@ class _NamedHosts:
 
     @property
     def pairs(self) -> dict[str, list[Identity]]:
-        """The hosts of each pair, and of each broker without a peer."""
+        """The hosts of each pair by the pair's name; a broker without a peer is the only host under its name."""
         members: dict[str, list[Identity]] = defaultdict(list)
         for identity in self.identities:
             members[identity.pair].append(identity)
@@ -89,7 +89,10 @@ class ScaffoldedInventory:
 
 
 def scaffold_inventory(request: InventoryRequest) -> ScaffoldedInventory:
-    """Return the files of an inventory and how names were read. Raises InputError for hosts that cannot be brokers."""
+    """Return the files of a first inventory, and a sentence for each pair and each broker without a peer.
+
+    The sentences state how the host names were understood. Raises InputError for hosts that cannot be brokers.
+    """
     Release.of(request.release)
     named = _read_names(request.hosts)
     _check_fleet(request, named)

@@ -83,9 +83,11 @@ class NamingProposal:
 
 
 def adopt_command(files: Mapping[str, str], naming: Naming, options: Sequence[str] = ()) -> str:
-    """Return a command line of ``activemq-fleet adopt`` for the file of each host, path by host; none: of a directory.
+    """Return the command line of ``activemq-fleet adopt`` that adopts files with a naming convention.
 
-    ``options`` are its options other than those of the naming convention, with placeholders by default.
+    ``files`` maps hosts to the paths of their activemq.xml; if it is empty, the command adopts a directory and contains
+    the placeholder DIRECTORY. ``options`` are its options other than those of the naming convention; without them the
+    command contains ``--release RELEASE``, also a placeholder.
     """
     words = ["activemq-fleet", "adopt", *(f"{host}={path}" for host, path in files.items())]
     words += [] if files else ["DIRECTORY"]

@@ -128,9 +128,10 @@ class AgentProcess:
             )
 
     def stop(self, timeout: float = DRAIN + 40.0) -> None:
-        """Send SIGTERM and wait until the agent has sent its barriers, emptied its outbox and ended.
+        """Send SIGTERM and wait until the agent has emptied its outbox and ended.
 
-        Raises AgentError when the agent does not end within ``timeout`` seconds, or ends with an error.
+        Before it ends, the agent sends its barriers: messages after its events, which prove that these arrived. Raises
+        AgentError when the agent does not end within ``timeout`` seconds, or ends with an error.
         """
         process = self._process
         if process is None:

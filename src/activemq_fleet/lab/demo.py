@@ -206,7 +206,11 @@ def _show_audit(audit: Mapping[str, Any], takeover: Takeover, output: Path) -> N
 
 
 def audit_lines(audit: Mapping[str, Any], takeover: Takeover) -> list[str]:
-    """Return what the audit reports about the demo, and whether that is what the kill must cause."""
+    """Return lines of text about an audit of the demo.
+
+    The first line states whether the audit reports only what the kill had to cause: one takeover by the successor, and
+    all events delivered. Lines about each incident and about the events follow.
+    """
     incidents, messages = audit["incidents"], audit["counts"]["messages"]
     is_expected = [(each["kind"], each["host"]) for each in incidents] == [("takeover", takeover.successor)]
     if is_expected and set(messages) <= {"delivered"}:
@@ -225,7 +229,7 @@ def audit_lines(audit: Mapping[str, Any], takeover: Takeover) -> list[str]:
 
 
 def takeover_lines(takeover: Takeover) -> list[str]:
-    """Return the kill, and each duration of the takeover with what it measures."""
+    """Return lines of text about a takeover: one about the kill, and one for each measured duration."""
     return [
         f"kill -9 of {takeover.victim} (active, pid {takeover.pid}) under load: {takeover.successor} took over",
         f"  {takeover.started:.1f} s from the kill to the start record in the log of {takeover.successor}",

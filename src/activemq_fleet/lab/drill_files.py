@@ -42,10 +42,12 @@ def read_journal(directory: Path, owner: str) -> Journal:
 def account_for_pair(
     directory: Path, pair: str, protocol: str, faults: Sequence[Fault], *, skew: float = 0.0
 ) -> tuple[DeliveryAccount, list[Fault]]:
-    """Return the outcomes of a pair's events, and its faults with silence, publish gap and events in flight.
+    """Return the outcomes of a pair's events, and the pair's faults completed with what the journals show of each.
 
-    ``directory`` holds the load generators' files. ``skew`` is the number of seconds by which the clocks of the
-    brokers' hosts and of this machine may differ.
+    A completed fault has the begin (epoch seconds) and the length (seconds) of the longest time without a handled
+    event. It also has the longest time in seconds without an acknowledged publish, and the number of publishes that
+    were in flight at the fault and had to be sent again. ``directory`` holds the load generators' files. ``skew`` is
+    the number of seconds by which the clocks of the brokers' hosts and of this machine may differ.
     """
     where = directory / pair
     publisher = read_journal(where / "publisher", f"the publisher of {pair}")

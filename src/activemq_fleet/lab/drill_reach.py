@@ -56,7 +56,8 @@ class _Answer:
 
 
 def refuse_unreachable(specs: Sequence[AgentLoadSpec], timeout: float = _PATIENCE) -> None:
-    """Raise InputError if the load generators cannot connect to a node of a pair, now or after a fault.
+    """Raise InputError if the load generators cannot connect to the active node of a pair, or could not connect to the
+    other node after a takeover.
 
     One connector of each pair must answer within ``timeout`` seconds. A standby node does not listen, so it may refuse
     the connection, but its name must resolve and its host must answer. No broker may refuse the login.

@@ -241,8 +241,9 @@ class Lab(ReadOnlyLab):
                 poll(lambda: self._hosts.observe(peer).state == "active", _HANDOVER)
 
     def kill(self, host: str) -> float:
-        """Send SIGKILL to the broker's process group; return when it was sent (epoch seconds), after the broker has
-        ended.
+        """Send SIGKILL to the broker's process group, and wait until the broker has ended.
+
+        Returns the time at which the signal was sent, in epoch seconds.
         """
         process = self._living_process(host)
         at = time.time()

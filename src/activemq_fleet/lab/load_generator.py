@@ -75,10 +75,12 @@ class LoadGenerator(ABC):
         """
 
     def finish(self, timeout: float = 120.0) -> None:
-        """End the load, wait until all events and a last barrier are handled, and stop publisher and subscriber.
+        """End the load, wait until all events are handled, and stop publisher and subscriber.
 
-        A wait ends early when nothing has moved for ``timeout`` seconds; the journals then show what is missing. Raises
-        AgentError or LabError when a part of the load failed or does not end.
+        The publisher sends a barrier after its last event: a message that proves that all events before it arrived.
+        This method also waits until the subscriber has handled the barrier. A wait ends early when nothing has moved
+        for ``timeout`` seconds; the journals then show what is missing. Raises AgentError or LabError when a part of
+        the load failed or does not end.
         """
         self._end.set()
         self._join_publishers()

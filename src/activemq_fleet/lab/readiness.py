@@ -19,10 +19,11 @@ from activemq_fleet.topology import Broker
 
 
 def probe_of_broker(broker: Broker, timeout: float) -> Probe:
-    """Return a function that probes one connector of a broker, as the modules on hosts do.
+    """Return a function that tests whether a broker answers at one of its connectors.
 
-    The function prefers STOMP, then MQTT, for a round trip of a message, then any other connector. It gets no answer
-    from a broker without connectors, such as a promoted pure slave. ``timeout`` is in seconds.
+    The function takes the deployed configuration and the expected broker, and returns the answer by connector name. It
+    sends a message over STOMP and receives it; without a STOMP connector it uses MQTT, then any other connector. It
+    returns an empty mapping for a broker without connectors, such as a promoted pure slave. ``timeout`` is in seconds.
     """
 
     def probe(deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:

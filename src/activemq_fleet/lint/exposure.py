@@ -14,7 +14,12 @@ _BROKER_CLASSES = ("BrokerService", "BrokerFactoryBean")
 
 
 def exposure_of(document: Document) -> Exposure:
-    """Return which ports the brokers of an activemq.xml open; ``openwire`` where the file does not show it."""
+    """Return which ports the brokers of an activemq.xml open.
+
+    ``openwire``: at least one port for OpenWire, or ports that the file does not determine, as those of a placeholder,
+    of another file or of a broker that is defined as a Spring bean. ``other ports``: only ports of other protocols or
+    of the web console. ``no port``: none. ``no broker``: the file defines no broker.
+    """
     brokers = document.brokers
     if any(bean.get("class").endswith(_BROKER_CLASSES) for bean in document.all("bean")):
         return "openwire"

@@ -164,7 +164,11 @@ def _refuses(name: str) -> bool:
 
 
 def readable_document(data: bytes) -> XmlDocument:
-    """Return the file as XML, stray ampersands replaced. Raises UnreadableError."""
+    """Return the bytes of a file as an XML document.
+
+    If the file is not well-formed, its stray ampersands are replaced first. Raises UnreadableError if the file is not
+    XML even then, and TooLargeError if it is too large.
+    """
     document = XmlDocument(data)
     try:
         document.tree  # noqa: B018 -- parses
@@ -240,7 +244,11 @@ class ReleaseView:
 
 
 def exposure_of_file(data: bytes, release: Release, other_files: Mapping[str, bytes] = _NOTHING) -> Exposure:
-    """Return which ports the brokers of a file open; ``openwire`` for a template, and for a file that is not XML."""
+    """Return which ports the brokers of a file open: ``openwire``, ``other ports``, ``no port`` or ``no broker``.
+
+    The result is also ``openwire`` where the ports are not known: for a template, for a file that is not XML, and for a
+    file that imports one with brokers or one that cannot be read.
+    """
     if template_mark(text_of(data, None)) is not None:
         return "openwire"
     try:

@@ -48,7 +48,10 @@ class ExceptionHandler:
 
 
 def exception_handler_of(broker: Element) -> ExceptionHandler | None:
-    """Return a broker's ioExceptionHandler; None without one. A reference to what the file lacks is of kind ""."""
+    """Return a broker's ioExceptionHandler, or None if it has none.
+
+    The handler's ``kind`` is "" if the broker refers to a bean that the file does not define.
+    """
     if broker.has("ioExceptionHandler"):
         name = broker.get("ioExceptionHandler").removeprefix("#")
         return _handler_with_id(broker, name)

@@ -169,7 +169,11 @@ def accounts_of(document: Document) -> Iterator[FileAccount]:
 
 
 def is_weak_account(node: Element, password_attribute: str) -> bool:
-    """Return whether S004 or S050 reports the account whose password an XML attribute is."""
+    """Return whether an account in activemq.xml has a default or guessable password.
+
+    ``node`` is the element of the account, and ``password_attribute`` is the attribute with its password. Rules S004
+    (default) and S050 (guessable) report such accounts.
+    """
     for user_attribute, attribute in _LOGINS.get(node.name, ()):
         if attribute == password_attribute:
             user, password = node.get(user_attribute), node.get(attribute)

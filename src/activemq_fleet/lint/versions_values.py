@@ -23,7 +23,7 @@ class _NumberType:
 
     @property
     def largest(self) -> int:
-        """The largest number before the unit."""
+        """The largest number that may stand before the unit of a size."""
         return (1 << (self.bits - 1)) - 1
 
     @property

@@ -70,12 +70,12 @@ class NetworkConnector:
 
     @property
     def demand_limit(self) -> int:
-        """Over how many bridges demand may go."""
+        """The largest number of bridges that the demand of consumers may cross; UNLIMITED means no limit."""
         return hop_limit(self.consumer_ttl)
 
     @property
     def message_limit(self) -> int:
-        """Over how many bridges a message may go."""
+        """The largest number of bridges that a message may cross; UNLIMITED means no limit."""
         return hop_limit(self.message_ttl)
 
 

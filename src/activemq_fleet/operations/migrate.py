@@ -330,7 +330,11 @@ def _retired(masters: Sequence[MigrationEvidence]) -> MigrationStep:
 
 @operation("migration")
 def decide_migration(request: Request) -> Decision:
-    """Decide the target of a migration: its hosts, and those of the new pairs that empty it. ``options``: ``reach``."""
+    """Return the target of a migration, its hosts completed with those of the new pairs that drain it.
+
+    ``options["reach"]`` lists the hosts that the run may change (all, if it is missing). Raises InputError if no target
+    is set, or if the run excludes a host that drains the target.
+    """
     target, brokers = request.target, request.brokers
     if not target["name"]:
         raise InputError(
@@ -348,9 +352,11 @@ def decide_migration(request: Request) -> Decision:
 
 @operation("migrate")
 def decide_migrate(request: Request) -> Decision:
-    """Decide the next step of a migration. ``options``: ``held`` by host, and ``retire``.
+    """Return the next step of a migration.
 
-    The step carries the ``counts`` of the run by host, which the records of the hosts keep for the next decision.
+    ``options["held"]`` maps hosts to the messages, subscriptions and clients that their brokers hold, as far as these
+    are known. ``options["retire"]`` is True if empty old brokers are to be retired. The step has the ``counts`` of
+    messages by host that the run has seen; the records of the hosts keep them for the next decision.
     """
     brokers, options = request.brokers, request.options
     held = {host: _held(options["held"].get(host)) for host in request.evidence}

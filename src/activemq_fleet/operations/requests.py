@@ -114,15 +114,14 @@ class RunProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The input of an operation's decision.
+    """The input of an operation's decision: the fleet, what its hosts returned, and what the run has done so far.
 
     ``fleet``: what the module ``compile`` computed. ``evidence``: by host the result of ``broker_info``,
-    ``machine_info`` or ``store_marker``, whichever the operation is decided on; functions of operations get it typed.
-    ``configured``: by host the result of
-    ``configure``. ``target``: what the operation ``target`` returned. ``progress``: what the run has done so far.
-    ``options``: what one operation needs alone. ``warn`` shows a line to the operator. ``inspect_release_archive``
-    returns what the controller sees of the archive of a release, as the fields of ``Archive``, or None for one that it
-    cannot see.
+    ``machine_info`` or ``store_marker``, depending on the operation; the functions of operations get it as typed
+    objects. ``configured``: by host the result of ``configure``. ``target``: what the operation ``target`` returned.
+    ``progress``: what the run has done so far. ``options``: the values that only one operation uses, by name. ``warn``
+    shows a line to the operator. ``inspect_release_archive`` returns what the controller sees of the archive of a
+    release, as the fields of ``Archive``, or None if it cannot see the archive.
     """
 
     fleet: CompiledFleet
@@ -177,7 +176,10 @@ def operation(
 def typed_evidence(
     returned: Mapping[str, Mapping[str, Any]], read: Callable[[Mapping[str, Any]], _Evidence]
 ) -> dict[str, _Evidence]:
-    """Return what modules returned, by host, as ``read`` types it. Raises InputError that names the host."""
+    """Return by host the object that ``read`` makes of the result that a module returned for the host.
+
+    Raises InputError, which names the host, for a result that ``read`` rejects with NodeError.
+    """
     typed = {}
     for host, result_of_host in returned.items():
         try:

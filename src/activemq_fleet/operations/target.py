@@ -176,7 +176,11 @@ def decide_target(request: Request) -> Decision:
 
 @operation("collect")
 def decide_collect(request: Request) -> Decision:
-    """Decide from which brokers and agents to collect logs, and give the time. ``options``: ``name``."""
+    """Return the hosts of brokers and agents from which to collect logs, and the current time.
+
+    The time is UTC in the form 20240131T235959Z; it names the directory of the collection. ``options["name"]`` is the
+    host, pair or group to collect from; an empty name is the whole fleet.
+    """
     places = [
         TargetHost(host, agent.pair or "", agent.group or "", "agent")
         for host, agent in request.fleet.agents.items()

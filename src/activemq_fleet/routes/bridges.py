@@ -106,7 +106,7 @@ class NetworkState:
 
     @cached_property
     def pair_numbers(self) -> dict[str, int]:
-        """The number of each pair (or single broker) of the network in ``shape``, by name."""
+        """The number that each pair or single broker has in ``shape``, the graph of the network, by its name."""
         return {name: number for number, name in enumerate(self.names)}
 
 

@@ -63,7 +63,7 @@ class _Walk:
         self._bridges: dict[int, list[tuple[int, int]]] = {}
 
     def bridges(self, broker: int) -> list[tuple[int, int]]:
-        """Return (peer, messageTTL) of each of a broker's bridges that subscribes for the consumer."""
+        """Return (peer, messageTTL) of each bridge of a broker that has demand from the consumer at ``target``."""
         if broker not in self._bridges:
             onward = self.shape.bridges_with_demand[broker]
             self._bridges[broker] = [(peer, ttl) for peer, ttl, mask in onward if mask >> self.target & 1]

@@ -171,7 +171,11 @@ class BridgeGraph:
 
     @cached_property
     def longest_message_ttl(self) -> int:
-        """The largest limited messageTTL of all bridges (0 without one); longer routes need no exact length."""
+        """The largest limited messageTTL of all bridges, or 0 if no bridge has a limit.
+
+        A message that has crossed this many bridges can cross no further bridge with a limit, so more need not be
+        counted.
+        """
         return max((edge.message_ttl for edge in self.edges if edge.message_ttl < UNLIMITED), default=0)
 
     @cached_property

@@ -123,8 +123,9 @@ class DispatchPolicy(TypedBean):
 
 
 class SubscriptionRecovery(TypedBean):
-    """The earlier messages of a topic that a retroactive consumer gets; ``maximum_size`` is a number of messages, or
-    bytes. A ``retained`` one gives the last message that was sent to be retained, and what ``wrapped`` gives.
+    """The earlier messages of a topic that a retroactive consumer receives. ``maximum_size`` is a number of messages
+    for ``fixed_count``, and of bytes for ``fixed_size``. ``retained`` sends the last message with the retain flag, then
+    the messages of the policy in ``wrapped``.
     """
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {

@@ -109,7 +109,9 @@ class TextPattern:
         self._may_be_secret = may_be_secret
 
     def check(self, text: str) -> str:
-        """Return the text unchanged; raise ValueError where it does not match."""
+        """Return the text unchanged; raise ValueError if it does not match the regular expression as a whole, or
+        contains characters that ``check_text`` rejects.
+        """
         if not self._compiled.fullmatch(text):
             shown = "" if self._may_be_secret else f" {text[:_SHOWN]!r}"
             raise ValueError(f"the value{shown} {self._requirement}")

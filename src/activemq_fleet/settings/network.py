@@ -143,9 +143,10 @@ class NetworkModel(BaseModel):
 
 
 class SplitTtl(NetworkModel):
-    """How many brokers the demand of consumers, and messages, may pass, each for itself (from 5.9 on, AMQ-4607).
+    """Separate limits for the demand of consumers and for messages: the number of bridges that each may cross (from 5.9
+    on, AMQ-4607).
 
-    -1 is no limit.
+    A limit of -1 means no limit.
     """
 
     consumer: int = 1

@@ -68,9 +68,9 @@ def check_known_variables(host: str, variables: Mapping[str, Any], *, certain: b
 
 @lru_cache(maxsize=4096)
 def meant_variable(name: str) -> str | None:
-    """Return the variable of the fleet whose name a name without the prefix ``activemq_`` almost is; None without one.
+    """Return the variable of the fleet that a name without the prefix ``activemq_`` probably means, or None.
 
-    ``read_settings`` ignores such variables: ``active_mq_fence`` is almost ``activemq_fence``.
+    ``read_settings`` ignores such names: ``active_mq_fence`` probably means ``activemq_fence``.
     """
     # Roles begin the names of their internal variables with _, and a name such as activemqs is too short for a prefix.
     if name.startswith((PREFIX, "_")) or len(name) <= len(PREFIX):

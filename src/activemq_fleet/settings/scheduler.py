@@ -10,7 +10,9 @@ from activemq_fleet.settings.xml_beans import Switched
 
 
 class SchedulerSettings(Switched):
-    """The value of ``activemq_scheduler``; without ``directory`` the broker keeps them below its own data."""
+    """The value of ``activemq_scheduler``. The broker keeps scheduled messages in ``directory``, by default below its
+    data directory.
+    """
 
     ELEMENT: ClassVar[str] = "broker"
     PROPERTIES: ClassVar[Mapping[str, str]] = {"directory": "schedulerDirectory"}

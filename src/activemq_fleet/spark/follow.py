@@ -107,7 +107,11 @@ class _Watch:
         self._since = self._changed = time.monotonic()
 
     def is_due(self) -> bool:
-        """Return whether files changed since the last audit, and are quiet, or have waited, for long enough."""
+        """Return whether a new audit is due.
+
+        It is due if files changed since the last audit, and either no file has changed for ``quiet`` seconds, or the
+        first of these changes is LONGEST_WAIT_SECONDS old.
+        """
         now = time.monotonic()
         is_ripe = now - self._changed >= self.quiet or now - self._since >= LONGEST_WAIT_SECONDS
         return self.fingerprints != self._published and is_ripe

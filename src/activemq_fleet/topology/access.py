@@ -45,7 +45,11 @@ _DERIVATION_ROUNDS = 50_000
 
 
 def agent_user_group(username: str) -> str:
-    """Return the name of the user group of a single agent; only it may send the agent's canaries and barriers."""
+    """Return the name of the user group that contains only one agent.
+
+    Only this group may send the agent's canaries (messages that it sends to itself to test its connection) and barriers
+    (messages that prove that its earlier events arrived).
+    """
     return f"activemq-agent-{username}"
 
 
