@@ -203,7 +203,7 @@ def limit_that_stays_low(broker: Element) -> Iterator[Problem]:
     if broker.flag("persistent", True) is False:  # without a store no limit of one is lowered
         return
     usage = _limit_element(broker, "storeUsage")
-    if usage is not None and not (is_whole_of_total(usage) and broker.has("schedulePeriodForDiskUsageCheck")):
+    if usage is not None and not (is_whole_of_total(usage) and broker.is_positive("schedulePeriodForDiskUsageCheck")):
         yield usage.problem(
             "the broker lowers the limit of <storeUsage> when it starts on a full disk, and does not raise it again, "
             "so it may store no message although the disk has space"
@@ -336,7 +336,7 @@ def nothing_slows_producers(policies: Element) -> Iterator[Problem]:
         entry
         for entry in policies.all("policyEntry")
         if entry.flag("producerFlowControl", True) is False
-        and not (entry.has("memoryLimit") or entry.children(*_BOUNDS))
+        and not (entry.is_positive("memoryLimit") or entry.children(*_BOUNDS))
     ]
     if unbounded:
         destination = _destination_text(unbounded[0], "these destinations")
@@ -382,7 +382,8 @@ def dead_letters_for_ever(broker: Element) -> Iterator[Problem]:
     if any(plugin.flag("dropAll", True) is not False for plugin in broker.all("discardingDLQBrokerPlugin")):
         return  # C041: no dead letter is kept
     strategies = broker.all("individualDeadLetterStrategy", "sharedDeadLetterStrategy")
-    unlimited = [strategy for strategy in strategies if not strategy.has("expiration")]
+    unlimited = [strategy for strategy in strategies if not strategy.is_positive("expiration")]
     if unlimited:
-        message = f"<{unlimited[0].name}> keeps dead letters permanently: it has no expiration"
+        reason = "its expiration is not above 0" if unlimited[0].has("expiration") else "it has no expiration"
+        message = f"<{unlimited[0].name}> keeps dead letters permanently: {reason}"
         yield unlimited[0].problem(message + also_in_lines(unlimited[1:]))

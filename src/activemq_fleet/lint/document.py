@@ -108,6 +108,14 @@ class Element:
         """Return an XML attribute such as ``20 gb`` in bytes; None where it is absent, a placeholder or not a size."""
         return size_of(self.known_value(attribute) or "")
 
+    def is_positive(self, attribute: str) -> bool:
+        """Return whether an XML attribute is set to a number or size above 0, where 0 switches a function off; a value
+        that is not known counts as positive.
+        """
+        number = self.number(attribute)
+        value = self.size(attribute) if number is None else number
+        return self.has(attribute) and (value is None or value > 0)
+
     def uri(self, attribute: str = "uri") -> Uri:
         """Return an XML attribute parsed as a URI; a URI without scheme where the attribute is absent."""
         return Uri.read(self.get(attribute))

@@ -46,7 +46,7 @@ def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
     """
     for store, reason, certain in _shared(document):
         period = store.number("lockKeepAlivePeriod")
-        if (period is None and store.has("lockKeepAlivePeriod")) or (period or 0) > 0:
+        if store.is_positive("lockKeepAlivePeriod"):
             continue
         value = "is not set, so it is 0" if period is None else f"is {period}"
         yield store.problem(

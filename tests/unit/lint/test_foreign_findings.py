@@ -117,6 +117,27 @@ def test_broker_without_a_store_has_no_limit_of_one() -> None:
     assert not {"C012", "N016"} & set(rules_of(f'<broker persistent="false">{link}{usage}</broker>'))
 
 
+@pytest.mark.parametrize(
+    ("period", "is_reported"), [("0", True), ("-1", True), ("60000", False), ("${disk.check.period}", False)]
+)
+def test_disk_check_with_period_of_zero_raises_no_limit(period: str, is_reported: bool) -> None:
+    usage = '<storeUsage><storeUsage percentLimit="100" total="20 gb"/></storeUsage>'
+    broker = f'<broker schedulePeriodForDiskUsageCheck="{period}"><systemUsage><systemUsage>{usage}</systemUsage>'
+    assert ("C012" in rules_of(f"{broker}</systemUsage></broker>")) is is_reported
+
+
+@pytest.mark.parametrize(("limit", "is_reported"), [("0", True), ("0 mb", True), ("64 mb", False), ("${max}", False)])
+def test_memory_limit_of_zero_limits_no_destination(limit: str, is_reported: bool) -> None:
+    policy = f'<policyEntry queue=">" producerFlowControl="false" memoryLimit="{limit}"/>'
+    assert ("C014" in rules_of(policy)) is is_reported
+
+
+@pytest.mark.parametrize(("expiration", "is_reported"), [("0", True), ("604800000", False), ("${ttl}", False)])
+def test_dead_letters_with_expiration_of_zero_are_kept(expiration: str, is_reported: bool) -> None:
+    strategy = f'<deadLetterStrategy><sharedDeadLetterStrategy expiration="{expiration}"/></deadLetterStrategy>'
+    assert ("C015" in rules_of(f'<policyEntry queue=">">{strategy}</policyEntry>')) is is_reported
+
+
 DEAD_LETTERS = "<deadLetterStrategy><individualDeadLetterStrategy/></deadLetterStrategy>"
 
 
