@@ -135,6 +135,9 @@ def test_addition_has_no_effect_where_release_has_it_as_default(
     effects = {group.advice.effect for group in group_additions(adoption.differences, adoption.fleet)}
     assert ("JMX no longer listens on port 1099" in effects) is opens_jmx
     assert any("local consumers" in (effect or "") for effect in effects) is prefers_local
+    reasons = [group.advice.reason for group in group_additions(adoption.differences, adoption.fleet)]
+    is_default = "it has no effect on this broker and release, because the value is the default of this release"
+    assert (is_default in reasons) is not (opens_jmx and prefers_local)
 
 
 def test_jmx_of_broker_without_jmx_has_no_effect(tmp_path: Path) -> None:
@@ -142,6 +145,9 @@ def test_jmx_of_broker_without_jmx_has_no_effect(tmp_path: Path) -> None:
 
     effects = {group.advice.effect for group in group_additions(adoption.differences, adoption.fleet)}
     assert "JMX no longer listens on port 1099" not in effects
+    reasons = [group.advice.reason for group in group_additions(adoption.differences, adoption.fleet)]
+    assert 'it has no effect on this broker and release, because the broker has useJmx="false"' in reasons
+    assert "it has no effect on this broker and release, because the broker has no links" in reasons
 
 
 def test_equal_additions_of_connectors_are_one_group(tmp_path: Path) -> None:

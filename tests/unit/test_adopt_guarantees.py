@@ -177,6 +177,24 @@ def test_an_error_that_the_original_has_is_waived(tmp_path: Path) -> None:
     assert any("X001: has the mark; waived" in note for note in notes)
 
 
+@pytest.mark.parametrize("rule", ["V002", "V003", "V050"])
+def test_error_with_which_no_broker_starts_is_not_waived(rule: str, tmp_path: Path) -> None:
+    _, notes, waived = adopted_with(tmp_path, PLUGINS, mark_findings(rule, 'class="a.B"'))
+
+    assert not waived
+    [note] = [note for note in notes if rule in note]
+    assert "a broker of release 5.18.3 does not start with this file, so the file or --release is wrong" in note
+    assert note.endswith(f"{rule}: has the mark")
+
+
+def test_waiver_applies_only_to_hosts_that_have_the_error(tmp_path: Path) -> None:
+    write_files(tmp_path, {host: document(PLUGINS, brokerName="x") for host in ("o-mq1-a", "o-mq2-a")})
+    documents = read_sources([str(tmp_path)], ["5.18.3"], Naming())
+    adoption = adopt(documents, Naming(), mark_findings("X001", 'class="a.B"'))
+
+    assert [waiver["hosts"] for waiver in adoption.fleet.waivers] == [["o-mq1-a", "o-mq2-a"]]
+
+
 def test_what_would_cause_an_error_of_the_rendered_file_alone_is_left_out(tmp_path: Path) -> None:
     # Only rendered files of a broker have this id, so that the original does not have the error.
     xml, notes, waived = adopted_with(tmp_path, PLUGINS, mark_findings("X001", 'id="broker"', 'class="a.B"'))

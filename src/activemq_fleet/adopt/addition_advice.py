@@ -35,8 +35,8 @@ class _AdditionKind:
     place: str
     advice: AdditionAdvice
     value: str = ""
-    effect_where: Callable[[Broker], bool] = lambda _broker: True
-    """Returns whether the addition has its effect on a broker."""
+    unaffected: Callable[[Broker], str] = lambda _broker: ""
+    """Returns why an addition has no effect on a broker, or an empty text where it has its effect."""
 
     def fits(self, path: str, rendered: str) -> bool:
         """Return whether an addition is of this kind."""
@@ -49,10 +49,10 @@ def _kind(
     *,
     value: str = "",
     reason: str = "",
-    effect_where: Callable[[Broker], bool] = lambda _broker: True,
+    unaffected: Callable[[Broker], str] = lambda _broker: "",
     **variables: Any,
 ) -> _AdditionKind:
-    return _AdditionKind(place, AdditionAdvice(effect, variables, reason), value, effect_where)
+    return _AdditionKind(place, AdditionAdvice(effect, variables, reason), value, unaffected)
 
 
 _JMX = "JMX no longer listens on port 1099"
@@ -63,12 +63,14 @@ _NEEDS_MEMORY_LIMIT = "messages can fill the heap without a limit of memory, whi
 _FULL_DISK = '<ioExceptionHandler><defaultIOExceptionHandler ignoreNoSpaceErrors="true"/></ioExceptionHandler>'
 
 
-_WITHOUT_EFFECT = AdditionAdvice(None, reason="it has no effect on this broker and release")
+_IS_DEFAULT = "the value is the default of this release"
 
 
-def _opens_jmx(broker: Broker) -> bool:
-    """Return whether a broker without a managementContext listens for JMX."""
-    return not broker.release.within("5.15.0") and broker.settings.broker_attributes.get("useJmx") != "false"
+def _closed_jmx_reason(broker: Broker) -> str:
+    """Return why a broker without a managementContext does not listen for JMX, or an empty text where it does."""
+    if broker.release.within("5.15.0"):
+        return _IS_DEFAULT
+    return 'the broker has useJmx="false"' if broker.settings.broker_attributes.get("useJmx") == "false" else ""
 
 
 # Defaults of releases: the fields of the classes in the release tags, and BrokerService.getSystemUsage.
@@ -77,7 +79,7 @@ _KINDS = (
         "managementContext|@createConnector",
         _JMX,
         value="false",
-        effect_where=_opens_jmx,
+        unaffected=_closed_jmx_reason,
         jmx={"port": 1099},
     ),
     _kind("@createConnector|@connectorPort", reason=f"{_STATES_DEFAULT}; without activemq_jmx, JMX does not listen"),
@@ -85,14 +87,14 @@ _KINDS = (
         r"networkConnector(?:\[.*\])?/@decreaseNetworkConsumerPriority",
         "local consumers get messages before bridges do, which is the default from 5.18 on",
         value="true",
-        effect_where=lambda broker: not broker.release.decreases_network_priority,
+        unaffected=lambda broker: _IS_DEFAULT if broker.release.decreases_network_priority else "",
         network_attributes={"decreaseNetworkConsumerPriority": False},
     ),
     _kind(r"networkConnector(?:\[.*\])?/@\w+", reason=_STATES_DEFAULT),
     _kind(
         "@networkConnectorStartAsync",
         "the broker starts without waiting for its links",
-        effect_where=lambda broker: broker.networked,
+        unaffected=lambda broker: "" if broker.networked else "the broker has no links",
         broker_attributes={"networkConnectorStartAsync": False},
     ),
     _kind(
@@ -203,7 +205,10 @@ def advise_on_addition(difference: Difference, broker: Broker) -> AdditionAdvice
         return _policy_advice(policies)
     for kind in _KINDS:
         if kind.fits(difference.path, rendered):
-            return kind.advice if kind.effect_where(broker) else _WITHOUT_EFFECT
+            reason = kind.unaffected(broker)
+            if reason:
+                return AdditionAdvice(None, reason=f"it has no effect on this broker and release, because {reason}")
+            return kind.advice
     return AdditionAdvice(None, reason="no variable removes it; activemq_xml_fragments can set other values")
 
 

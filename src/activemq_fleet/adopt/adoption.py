@@ -141,8 +141,8 @@ def adopt(
     ``addresses`` maps hosts to the addresses that others connect to, for hosts whose address is in no file. ``shared``
     names pairs whose nodes share a KahaDB store although no file shows it. ``findings`` returns a fleet's findings with
     the given documents. Errors that the originals have too are waived in the inventory with a note, because a
-    configuration in force cannot be refused. What would cause any other error is left out, with a note; raises
-    InputError where that is not possible.
+    configuration in force cannot be refused. An error with which no broker starts remains an error, with a note. What
+    would cause any other error is left out, with a note; raises InputError where that is not possible.
     """
     proposal = Proposal.from_documents(documents, naming)
     for document in proposal.documents:

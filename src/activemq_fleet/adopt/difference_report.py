@@ -95,7 +95,8 @@ def _additions_as_text(additions: Sequence[AdditionGroup], number: int) -> Itera
         yield f"        undo: {_undo_text(addition.advice)}"
     if any(addition.advice.variables for addition in additions):
         yield ""
-        yield "To undo an addition, set its variable. Add the entries to a mapping or a list that the inventory has."
+        yield "To undo an addition, set its variable. Add the entries to a mapping or a list that the inventory has:"
+        yield "merge them into the entry of the same queue or key if there is one."
 
 
 def _undo_text(advice: AdditionAdvice) -> str:

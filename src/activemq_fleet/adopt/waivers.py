@@ -1,5 +1,7 @@
 """Compare the findings of the rendered files with those of the originals, and waive the errors that are in force.
 
+An error with which no broker starts is not in force, so that it is never waived.
+
 An inventory that ``adopt`` writes has no error that the original files do not have: an element or attribute that would
 cause one is left out, with a note, and where nothing can be left out the adoption is refused.
 """
@@ -13,6 +15,7 @@ from typing import Any
 from activemq_fleet.adopt.proposal import Proposal, Variables
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
+from activemq_fleet.lint.files import prevents_start
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet
@@ -26,7 +29,8 @@ _SCHEMA_RULE = "V002"
 def propose_waivers(proposal: Proposal, findings_of: FindingsOf) -> None:
     """Waive the rules that would stop ``render`` and that the original files break too, for the hosts concerned.
 
-    What causes any other error is left out of the proposal. Raises InputError for an error that nothing explains.
+    An error with which a broker does not start remains an error, with a note. What causes any other error is left out
+    of the proposal. Raises InputError for an error that nothing explains.
     """
     errors = _blocking_findings(proposal, findings_of)
     if not errors:
@@ -37,7 +41,9 @@ def propose_waivers(proposal: Proposal, findings_of: FindingsOf) -> None:
     for finding in errors:
         if _key_of(finding) not in in_force:
             _leave_out_cause(proposal, finding, findings_of)
-    _waive(proposal, _blocking_findings(proposal, findings_of))
+    remaining = _blocking_findings(proposal, findings_of)
+    _note_impossible_files(proposal, [finding for finding in remaining if prevents_start(finding.rule)])
+    _waive(proposal, [finding for finding in remaining if not prevents_start(finding.rule)])
 
 
 def note_findings_in_force(proposal: Proposal, findings_of: FindingsOf) -> None:
@@ -113,6 +119,21 @@ def _variants_without_one_variable(variables: Variables) -> Iterator[tuple[str, 
         yield f"the attribute {name} of <broker>", {"broker_attributes": kept_attributes}
 
 
+def _note_impossible_files(proposal: Proposal, errors: Iterable[Finding]) -> None:
+    """Add a note about each original file with which no broker of its release starts."""
+    releases = {document.host: document.release.text for document in proposal.documents}
+    hosts: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for finding in errors:
+        hosts[finding.rule, finding.message, releases.get(finding.host, "")].append(finding.host)
+    for (rule, message, release), named in hosts.items():
+        proposal.note(
+            named,
+            f"a broker of release {release} does not start with this file, so the file or --release is wrong: adopt "
+            f"again with the right one; check reports the error, which adopt does not waive: {rule}: {message}",
+            is_urgent=True,
+        )
+
+
 def _waive(proposal: Proposal, errors: Iterable[Finding]) -> None:
     hosts: dict[str, dict[str, str]] = defaultdict(dict)
     for finding in errors:
@@ -121,9 +142,7 @@ def _waive(proposal: Proposal, errors: Iterable[Finding]) -> None:
         return
     waivers: list[dict[str, Any]] = []
     for rule, where in sorted(hosts.items()):
-        waiver: dict[str, Any] = {"rule": rule, "reason": "existed before the adoption: check it"}
-        if set(where) < set(proposal.variables):
-            waiver["hosts"] = sorted(where)
+        waiver = {"rule": rule, "reason": "existed before the adoption: check it", "hosts": sorted(where)}
         waivers.append(waiver)
         for message in dict.fromkeys(where.values()):
             named = [host for host, reported in where.items() if reported == message]

@@ -143,10 +143,10 @@ def without_duplicates(findings: Iterable[Finding]) -> list[Finding]:
     unique = list(dict.fromkeys(findings))
     edits = {_place(f): f.edits for f in unique if f.rule == SCHEMA_RULE and f.edits}
     unique = [
-        replace(f, edits=edits[_place(f)]) if _place(f) in edits and not f.edits and _refuses(f.rule) else f
+        replace(f, edits=edits[_place(f)]) if _place(f) in edits and not f.edits and prevents_start(f.rule) else f
         for f in unique
     ]
-    refused = {_place(f) for f in unique if f.rule != SCHEMA_RULE and _refuses(f.rule)}
+    refused = {_place(f) for f in unique if f.rule != SCHEMA_RULE and prevents_start(f.rule)}
     reported = {(f.rule, _place(f)) for f in unique}
     return [
         f
@@ -159,7 +159,8 @@ def _place(finding: Finding) -> tuple[str, str | None, int | None, int | None]:
     return finding.host, finding.file, finding.line, finding.column
 
 
-def _refuses(name: str) -> bool:
+def prevents_start(name: str) -> bool:
+    """Return whether a broker with a finding of the named rule does not start."""
     return name in all_rules() and all_rules()[name].refuses
 
 

@@ -14,6 +14,7 @@ from activemq_fleet.cli import fleet_checks as shared
 from activemq_fleet.cli.main import main
 from activemq_fleet.errors import SchemaUnavailable
 from activemq_fleet.inventory import load_fleet
+from activemq_fleet.validation import check_fleet
 from tests.unit.adopt_files import document, documents_of, write_files
 from tests.unit.fleets import fleet
 
@@ -234,6 +235,18 @@ class TestWhatItWrites:
         assert "T004" in {finding.rule for finding in found.findings if finding.waived}
         assert not found.blocking
         assert "T004: " in capsys.readouterr().out
+
+    def test_original_with_which_no_broker_starts_fails_check(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
+        usage = '<storeUsage><storeUsage limit="20 gigabytes"/></storeUsage>'
+        hand.write_bytes(document(f"<systemUsage><systemUsage>{usage}</systemUsage></systemUsage>", brokerName="hand"))
+        inventory = tmp_path / "inventory"
+        assert run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", inventory) == 0
+
+        [note] = [line for line in capsys.readouterr().out.splitlines() if "V050" in line]
+        assert "does not start with this file, so the file or --release is wrong" in note
+        assert "V050" not in (inventory / "group_vars/all.yml").read_text()
+        findings = check_fleet(load_fleet([str(inventory)]), schema_of=None)
+        assert {finding.rule for finding in findings if finding.blocks} == {"V050"}
 
 
 class TestWhatItPrints:
