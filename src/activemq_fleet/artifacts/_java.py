@@ -40,8 +40,10 @@ def java_feature(executable: Path) -> int:
     """Return the feature release of a ``java``: 8 for 1.8.0, 17 for 17.0.15. Raises ArtifactError if it fails."""
     try:
         answer = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ArtifactError(f"{executable} does not run: {error}. Set JAVA_HOME to a working Java") from None
+    except OSError as error:
+        raise ArtifactError(f"{executable} does not run: {error.strerror}. Set JAVA_HOME to a working Java") from None
+    except subprocess.TimeoutExpired:
+        raise ArtifactError(f"{executable} -version does not end. Set JAVA_HOME to a working Java") from None
     match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     if match is None:
         raise ArtifactError(

@@ -16,7 +16,7 @@ KIND_RULE = "V040"
 """The rule about files that are not an activemq.xml."""
 NO_BROKER_RULE = "V041"
 _NAME_THE_FILE = "check the activemq.xml that the broker reads"
-_READ_WITH_IT = "check the activemq.xml of the same directory, which includes this file in the check"
+_READ_WITH_IT = "select the activemq.xml of the same directory instead: the check of that file also reads this one"
 _OF_ARTEMIS = (
     "use the tools of Artemis: `artemis check node` checks a running broker, and artemis-configuration.xsd of its "
     "distribution checks this file"

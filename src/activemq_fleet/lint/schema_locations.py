@@ -19,10 +19,11 @@ _CAMEL = "http://camel.apache.org/schema/"
 def namespace_without_a_local_schema(document: Document) -> Iterator[Problem]:
     """An XML namespace has no schema: schemaLocation names none, or an address that no jar of the release has.
 
-    Why: the broker validates its file when it starts. It takes the schema of a namespace from the first address that
-        xsi:schemaLocation has for it. It has a few addresses in its jars: the release's activemq-core.xsd, and
-        Spring's up to the included version, under https: from 5.15.10 on. It must download any other, and does not
-        start without Internet access, or because of the redirect to https: of both sites.
+    Why: the broker validates activemq.xml when it starts, and loads the schema of each namespace from the first
+        address that xsi:schemaLocation has for it. Its jars contain the schemas of a few addresses only:
+        activemq-core.xsd of its release, and those of Spring up to the version in its lib directory, from 5.15.10 on
+        also under https:. It must download any other schema. The download fails without Internet access, and for
+        http: addresses also because activemq.apache.org and www.springframework.org redirect to https:.
     Fix: write for each namespace the address that every release has:
         http://www.springframework.org/schema/beans/spring-beans.xsd and
         http://activemq.apache.org/schema/core/activemq-core.xsd.

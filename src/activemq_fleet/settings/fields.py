@@ -410,8 +410,8 @@ def _check_import(text: str) -> str:
         )
     if "jetty" in text:
         raise ValueError(
-            f"the file {text[:_SHOWN]!r} belongs to the web console: remove it, and set activemq_console to true or "
-            "false"
+            f"the file {text[:_SHOWN]!r} belongs to the web console: remove this entry of the variable, and set "
+            "activemq_console to true to run the console, or to false to run none"
         )
     return text
 
