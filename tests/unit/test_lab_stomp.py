@@ -107,7 +107,7 @@ def test_a_broker_that_says_nothing_is_silent_in_time() -> None:
 
 
 def test_a_broker_that_hangs_up_is_not_silent() -> None:
-    with broker(lambda peer: peer.frame()) as address, pytest.raises(StompError, match="closed the connection"):
+    with broker(lambda peer: peer.frame()) as address, pytest.raises(StompError, match="closed the STOMP connection"):
         StompConnection(address)
 
 

@@ -75,5 +75,5 @@ def test_repeated_key_is_a_warning_with_file_and_line(
     (tmp_path / name).parent.mkdir()
     (tmp_path / name).write_text("activemq_release: 5.18.3\nactivemq_ha: none\nactivemq_heap: 1g\nactivemq_heap: 2g\n")
     main(["graph", "-i", str(tmp_path / "hosts.yml"), "-o", str(tmp_path / "fleet.svg")])
-    expected = "the key activemq_heap is repeated, and the second value wins: remove one of them"
-    assert f"warning: {tmp_path}/{name}:4: {expected}\n" in capsys.readouterr().err
+    expected = "the key activemq_heap is also in line 3, and the second value wins: remove one of them"
+    assert f"warning: T038 {tmp_path}/{name}:4: {expected}\n" in capsys.readouterr().err

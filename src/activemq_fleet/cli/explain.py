@@ -45,7 +45,7 @@ def explain_command(inventory: InventoryOptions, host: str, to: str | None, dest
     one host to a consumer on another, and the single failures that interrupt it.
     """
     from activemq_fleet import explain_host, find_routes
-    from activemq_fleet.cli.fleet_checks import print_warnings
+    from activemq_fleet.cli.fleet_checks import print_inventory_findings, print_warnings
     from activemq_fleet.explain import to_text
     from activemq_fleet.explain.route import explain_route
 
@@ -53,6 +53,7 @@ def explain_command(inventory: InventoryOptions, host: str, to: str | None, dest
         raise click.UsageError("--destination requires --to")
     fleet = inventory.load_fleet()
     print_warnings(fleet)
+    print_inventory_findings(fleet)
     with ACTIVITY.show_activity("Following the routes of messages" if to else f"Explaining {host}"):
         explanation = (
             explain_route(fleet, find_routes(fleet), host, to, destination) if to else explain_host(fleet, host)

@@ -12,10 +12,21 @@ from activemq_fleet.cli.printing import echo_to_stderr, warn
 from activemq_fleet.schema import Schema
 
 
+_INVENTORY_RULES = frozenset({"T036", "T037", "T038", "T039", "T040", "T041"})
+"""The rules about what an inventory contains without effect, or with another effect than its author expects."""
+
+
 def print_warnings(fleet: Fleet) -> None:
     """Print each warning of a fleet on a line of stderr."""
     for warning in fleet.warnings:
         warn(warning)
+
+
+def print_inventory_findings(fleet: Fleet) -> None:
+    """Print the findings about the inventory's structure as warnings to stderr, for commands that print no others."""
+    for finding in fleet.findings:
+        if finding.rule in _INVENTORY_RULES and finding.waived is None:
+            warn(finding.to_line())
 
 
 def schema_of(release: Release) -> Schema:

@@ -29,7 +29,7 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
     Findings are marked at their brokers and links, except those of the releases' schemas: `check` reports these.
     """
     from activemq_fleet.atomic_files import write_file
-    from activemq_fleet.cli.fleet_checks import print_warnings
+    from activemq_fleet.cli.fleet_checks import print_inventory_findings, print_warnings
     from activemq_fleet.diagram import to_mermaid, to_svg
 
     writers = {".svg": to_svg, ".mmd": to_mermaid}
@@ -37,6 +37,7 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
         raise click.BadParameter(f"{output} must end in .svg or .mmd", param_hint="-o")
     fleet = inventory.load_fleet()
     print_warnings(fleet)
+    print_inventory_findings(fleet)
     states: dict[str, str] = {}
     if status is None:
         from activemq_fleet.render import render_documents

@@ -68,7 +68,9 @@ class HostStatus:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the status as ``lab status --format json`` prints it."""
-        return {**asdict(self), "bridges": list(self.peers), "breaking": list(self.breaking)}
+        columns = {**asdict(self), "bridges": list(self.peers), "breaking": list(self.breaking)}
+        del columns["has_peer"]
+        return columns
 
 
 def status_of(hosts: Hosts, broker: Broker, snapshot: BrokerSnapshot) -> HostStatus:

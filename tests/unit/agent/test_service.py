@@ -120,7 +120,7 @@ def test_a_part_that_dies_ends_the_agent_with_a_line(
     def fail(*_: object) -> None:
         raise RuntimeError("planted")
 
-    monkeypatch.setattr(agent.service.publisher, "turn", fail)
+    monkeypatch.setattr(agent.service.publisher, "run_once", fail)
     agent.thread.join(60)
     assert agent.code == 1
     (fields,) = (fields for level, event, fields in agent.log.all if event == "the agent stops because a thread failed")
