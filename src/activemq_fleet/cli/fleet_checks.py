@@ -11,7 +11,6 @@ from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.printing import echo_to_stderr, warn
 from activemq_fleet.schema import Schema
 
-
 _INVENTORY_RULES = frozenset({"T036", "T037", "T038", "T039", "T040", "T041"})
 """The rules about what an inventory contains without effect, or with another effect than its author expects."""
 
