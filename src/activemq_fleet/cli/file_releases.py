@@ -141,15 +141,13 @@ def releases_of_files(
     unknown: list[str] = []
     for path, content in contents.items():
         ruled = next((text for pattern, text in rules if fnmatch(str(path), pattern) or path.match(pattern)), None)
-        text = _release_around(path)
-        header = read_rendered_header(content)
         if ruled:
             release_by_file[path] = FileRelease(ruled, rules_source)
         elif release:
             release_by_file[path] = FileRelease(release, "--release")
-        elif text:
-            release_by_file[path] = FileRelease(text, "the jars or the directory around the file")
-        elif header:
+        elif around := _release_around(path):
+            release_by_file[path] = FileRelease(around, "the jars or the directory around the file")
+        elif header := read_rendered_header(content):
             _refuse_unknown_header_release(path, header.release)
             release_by_file[path] = FileRelease(header.release, "the header")
         else:
