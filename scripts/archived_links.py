@@ -6,7 +6,7 @@ The library prints each page of the documentation, and the collection requires t
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Callable, Container
 from pathlib import PurePosixPath
 
 _LINK = re.compile(r"(?P<opening>\(?)\[(?P<label>[^\[\]]+)\]\((?P<target>[^()\s]+)\)(?P<closing>\)?)")
@@ -23,17 +23,7 @@ def name_help_topics(text: str, page: str, files: Container[str]) -> str:
 
     ``page`` is the path of the page, and ``files`` are the paths of all files of the archive.
     """
-
-    def rewritten(match: re.Match[str]) -> str:
-        topic = _help_topic(match["target"], page, files)
-        if not topic:
-            return match[0]
-        command = f"`activemq-fleet help {topic}`"
-        if match["opening"] and match["closing"]:
-            return f"({match['label']}: {command})"
-        return f"{match['opening']}{match['label']} ({command}){match['closing']}"
-
-    return _LINK.sub(rewritten, text)
+    return _rewrite_links(text, _LINK, lambda target: _help_topic(target, page, files), ": ", "`")
 
 
 def name_help_topics_in_changelog(text: str, page: str, files: Container[str]) -> str:
@@ -42,17 +32,26 @@ def name_help_topics_in_changelog(text: str, page: str, files: Container[str]) -
     Links are relative to the root of the collection, where CHANGELOG.md is. The other parameters are those of
     ``name_help_topics``. The result is the same YAML structure: a command contains no character that YAML interprets.
     """
+    return _rewrite_links(text, _RST_LINK, lambda target: _help_topic(target, page, files), ", ", "``")
+
+
+def _rewrite_links(text: str, link: re.Pattern[str], topic_of: Callable[[str], str], separator: str, quote: str) -> str:
+    """Return a text with the command that prints a page in place of each link to it.
+
+    ``topic_of`` returns the page that a target leads to, or an empty text. ``separator`` precedes the command where the
+    link is alone in parentheses, and ``quote`` encloses the command.
+    """
 
     def rewritten(match: re.Match[str]) -> str:
-        topic = _help_topic(match["target"], page, files)
+        topic = topic_of(match["target"])
         if not topic:
             return match[0]
-        command = f"``activemq-fleet help {topic}``"
+        command = f"{quote}activemq-fleet help {topic}{quote}"
         if match["opening"] and match["closing"]:
-            return f"({match['label']}, {command})"
+            return f"({match['label']}{separator}{command})"
         return f"{match['opening']}{match['label']} ({command}){match['closing']}"
 
-    return _RST_LINK.sub(rewritten, text)
+    return link.sub(rewritten, text)
 
 
 def _help_topic(link: str, page: str, files: Container[str]) -> str:

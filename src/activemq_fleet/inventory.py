@@ -31,9 +31,10 @@ _VARIABLE = re.compile(r"\w+")
 _WORD = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 _PLAIN = frozenset(PREFIX + part for part in STATED_PARTS)
 _OriginReader = Callable[[Mapping[Any, Any], Mapping[Any, Any], Iterable[str]], dict[str, tuple[str, int]]]
-# What Ansible prints about keys and names for which there is a finding T038.
 _CONNECTION = ("ansible_host", "ansible_port", "ansible_connection")
+# What is missing because of a key that Ansible ignores or misreads; reported after the key is corrected.
 _CONSEQUENCES = frozenset({"T001", "T002", "T003", "T037"})
+# What Ansible prints about keys and names for which there is a finding T038.
 _SKIPPED = re.compile(
     r"Found both group and host|Skipping (?:unexpected )?key \(|Skipping '.*' as this is not a valid group definition"
 )
@@ -174,7 +175,6 @@ def fleet_of(data: InventoryData) -> Fleet:
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
     about_hosts = (*unread_host_findings(fleet.unread), *shared_machine_findings(fleet.brokers, data.machines))
     about_data = waive((*data.findings, *about_hosts), waivers)
-    # A key at a wrong level removes hosts and variables: what is missing then is reported after its correction.
     left_out = _CONSEQUENCES if any(finding.blocks for finding in about_data) else frozenset[str]()
     every = (finding for finding in (*fleet.findings, *about_data) if finding.rule not in left_out)
     findings = tuple(waive(every, waivers))

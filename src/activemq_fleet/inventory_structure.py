@@ -35,6 +35,8 @@ _SECTION_REFUSED = re.compile(r"Section \[(?P<group>[^]:]+):(?P<kind>[^]]+)\]")
 _VARIABLES_OF_HOSTS = {"activemq_address", "activemq_node", "activemq_pair", "ansible_host"}
 _MOST_NAMED = 4
 _VAULT = b"$ANSIBLE_VAULT"
+_Place = tuple[str | None, int | None]
+"""A file and a line, 1-based; None where they are unknown."""
 # libyaml's loader is ten times as fast, and is part of every wheel of PyYAML.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -189,16 +191,7 @@ class _FileScan:
                 )
 
     def _finding(self, node: yaml.Node, message: str, fix: str, severity: Severity = "error") -> Finding:
-        return Finding(
-            rule="T038",
-            severity=severity,
-            host="",
-            message=message,
-            fix=fix,
-            why=_WHY_STRUCTURE,
-            file=self.file,
-            line=_line(node),
-        )
+        return _file_finding("T038", severity, message, fix, _WHY_STRUCTURE, (self.file, _line(node)))
 
     def repeated_keys(self, node: yaml.Node, path: tuple[str, ...]) -> Iterator[Finding]:
         """Yield the errors about keys that a mapping has twice; ``path`` are the keys around it."""
@@ -357,33 +350,29 @@ def _groups_named_as_hosts(layout: InventoryLayout) -> Iterator[Finding]:
     """Yield the warning T038 for groups with hosts that have the name of a host."""
     for group in sorted(layout.hosts & layout.groups.keys()):
         if layout.groups[group]:
-            file, line = _first_line_of(group, layout.files)
-            yield Finding(
-                rule="T038",
-                severity="warning",
-                host="",
-                message=f"the group {group} has the name of a host",
-                fix="rename the group",
-                why="group_vars and patterns of hosts that name it mean both, and a typing error is probable",
-                file=file,
-                line=line,
+            yield _file_finding(
+                "T038",
+                "warning",
+                f"the group {group} has the name of a host",
+                "rename the group",
+                "group_vars and patterns of hosts that name it mean both, and a typing error is probable",
+                _first_line_of(group, layout.files),
             )
 
 
 def _variables_listed_as_hosts(layout: InventoryLayout, reported: Container[int | None]) -> Iterator[Finding]:
     """Yield the error T038 for variables in a section of hosts of an INI file, and not in ``[GROUP:vars]``."""
     for host in sorted(name for name in layout.hosts if name.startswith(PREFIX)):
-        file, line = _first_line_of(host.partition("=")[0], layout.files)
-        if line not in reported:
-            yield Finding(
-                rule="T038",
-                severity="error",
-                host="",
-                message=f"the variable {host.partition('=')[0]} is listed as a host",
-                fix="write it on the line of its host, or in the section [GROUP:vars] of its group",
-                why=_WHY_STRUCTURE,
-                file=file,
-                line=line,
+        variable = host.partition("=")[0]
+        place = _first_line_of(variable, layout.files)
+        if place[1] not in reported:
+            yield _file_finding(
+                "T038",
+                "error",
+                f"the variable {variable} is listed as a host",
+                "write it on the line of its host, or in the section [GROUP:vars] of its group",
+                _WHY_STRUCTURE,
+                place,
             )
 
 
@@ -448,16 +437,8 @@ def _repeated_variables(path: str, layout: InventoryLayout) -> Iterator[Finding]
 
 
 def _variables_file_finding(path: str, message: str, fix: str) -> Finding:
-    return Finding(
-        rule="T039",
-        severity="warning",
-        host="",
-        message=message,
-        fix=fix,
-        why="the hosts get other values than the file has",
-        file=_path_from_here(_first_file_with_variables(path) or path),
-        line=1,
-    )
+    place = (_path_from_here(_first_file_with_variables(path) or path), 1)
+    return _file_finding("T039", "warning", message, fix, "the hosts get other values than the file has", place)
 
 
 def _first_file_with_variables(path: str) -> str | None:
@@ -478,20 +459,23 @@ def _role_group_findings(layout: InventoryLayout) -> Iterator[Finding]:
             continue
         meant = similar_name(group, _ROLE_GROUPS, certain=True)
         if meant:
-            file, line = _first_line_of(group, layout.files)
-            yield Finding(
-                rule="T041",
-                severity="warning",
-                host="",
-                message=f"the group {group} has no meaning for activemq.fleet, but its name resembles {meant}",
-                fix=f"rename the group to {meant}",
-                why=f"the hosts of the group are ignored, such as {hosts[0]}",
-                file=file,
-                line=line,
+            yield _file_finding(
+                "T041",
+                "warning",
+                f"the group {group} has no meaning for activemq.fleet, but its name resembles {meant}",
+                f"rename the group to {meant}",
+                f"the hosts of the group are ignored, such as {hosts[0]}",
+                _first_line_of(group, layout.files),
             )
 
 
-def _first_line_of(name: str, files: Iterable[str]) -> tuple[str | None, int | None]:
+def _file_finding(rule: str, severity: Severity, message: str, fix: str, why: str, place: _Place) -> Finding:
+    """Return a finding about a place in a file, which concerns no single host."""
+    file, line = place
+    return Finding(rule=rule, severity=severity, host="", message=message, fix=fix, why=why, file=file, line=line)
+
+
+def _first_line_of(name: str, files: Iterable[str]) -> _Place:
     """Return the first file and line that contain a name as a word."""
     word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])")
     for file in files:
