@@ -122,8 +122,8 @@ def test_an_upgrade_and_the_way_back_under_load_lose_nothing(controller: Control
     wait_for_pair(controller.rack.machines)
     with controller.streaming(600) as found:
         for release in ("5.18.3", RELEASE):
-            said = {"activemq_release": release, "activemq_archive": str(jar_directory_for(Release.of(release)))}
-            ended(controller.play("upgrade", *FENCED, "--extra-vars", json.dumps(said)))
+            variables = {"activemq_release": release, "activemq_archive": str(jar_directory_for(Release.of(release)))}
+            ended(controller.play("upgrade", *FENCED, "--extra-vars", json.dumps(variables)))
             wait_for_pair(controller.rack.machines)
     assert found["missing"] == [], look(controller.rack.machines[0])
 

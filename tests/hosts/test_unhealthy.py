@@ -27,8 +27,8 @@ PLAYED = (("restart", OLD), ("upgrade", NEW))
 
 def to(release: str) -> tuple[str, ...]:
     """What makes the inventory say this release."""
-    said = {"activemq_release": release, "activemq_archive": str(jar_directory_for(Release.of(release)))}
-    return "--extra-vars", json.dumps(said)
+    variables = {"activemq_release": release, "activemq_archive": str(jar_directory_for(Release.of(release)))}
+    return "--extra-vars", json.dumps(variables)
 
 
 @pytest.fixture(scope="module")

@@ -51,8 +51,8 @@ RUNS = f"ls -l /proc/$(systemctl show {UNIT} -p MainPID --value)/fd | grep -oP '
 
 def to(release: str, **variables: object) -> tuple[str, ...]:
     """What makes the inventory say this release."""
-    said = {"activemq_release": release, "activemq_archive": str(jar_directory_for(Release.of(release))), **variables}
-    return "--extra-vars", json.dumps(said)
+    archive = str(jar_directory_for(Release.of(release)))
+    return "--extra-vars", json.dumps({"activemq_release": release, "activemq_archive": archive, **variables})
 
 
 @pytest.fixture(scope="module")

@@ -139,14 +139,14 @@ def test_two_nodes_share_the_store_of_which_the_operator_says_so(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "is_reported"),
     [("file:${activemq.conf}/broker.ks", True), ("broker.ks", True), ("file:/etc/broker.ks", False)],
 )
-def test_key_stores_inside_the_installation_are_told(tmp_path: Path, path: str, *, told: bool) -> None:
+def test_key_stores_inside_the_installation_are_reported(tmp_path: Path, path: str, *, is_reported: bool) -> None:
     context = f'<sslContext><sslContext keyStore="{path}" keyStorePassword="x"/></sslContext>'
     adoption = adopt_and_compare(tmp_path, {ALONE: document(context + OPENWIRE)}, "5.18.3")
 
-    assert any(f"sslContext uses {path} inside" in note for note in adoption.notes) is told
+    assert any(f"sslContext uses {path} inside" in note for note in adoption.notes) is is_reported
 
 
 @pytest.mark.parametrize(

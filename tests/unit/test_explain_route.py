@@ -18,21 +18,21 @@ from tests.work import count_lines
 AGENT = {"activemq_agent_username": "till", "activemq_agent_password": "a secret"}
 
 
-def story(found: Fleet, source: str, target: str, destination: str | None = None) -> Explanation:
-    return explain_route(found, routes_of(found), source, target, destination)
+def story(examined: Fleet, source: str, target: str, destination: str | None = None) -> Explanation:
+    return explain_route(examined, routes_of(examined), source, target, destination)
 
 
-def outcome(told: Explanation, section: str = "way") -> str:
-    return str(told.section(section).entries[0].data["outcome"])
+def outcome(explanation: Explanation, section: str = "way") -> str:
+    return str(explanation.section(section).entries[0].data["outcome"])
 
 
-def bridges(told: Explanation, section: str = "way") -> list[tuple[str, str]]:
-    return [(entry.data["source"], entry.data["target"]) for entry in told.section(section).entries[1:]]
+def bridges(explanation: Explanation, section: str = "way") -> list[tuple[str, str]]:
+    return [(entry.data["source"], entry.data["target"]) for entry in explanation.section(section).entries[1:]]
 
 
-def cut_by(told: Explanation) -> list[str]:
-    """The brokers without any one of which it does not arrive, in the order in which they are told."""
-    return [host for entry in told.section("failures").entries for host in entry.data.get("down", ())]
+def cut_by(explanation: Explanation) -> list[str]:
+    """The brokers without any one of which it does not arrive, in the order in which they are explanation."""
+    return [host for entry in explanation.section("failures").entries for host in entry.data.get("down", ())]
 
 
 def chain(**variables: Any) -> Fleet:
@@ -40,38 +40,38 @@ def chain(**variables: Any) -> Fleet:
 
 
 def test_each_bridge_of_the_way_is_told_with_its_link_and_who_dials_it() -> None:
-    told = story(chain(), "orders-mq01-a", "orders-mq03-b")
-    assert outcome(told) == "reaches"
-    assert bridges(told) == [("orders-mq01", "orders-mq02"), ("orders-mq02", "orders-mq03")]
-    first = told.section("way").entries[1]
+    explanation = story(chain(), "orders-mq01-a", "orders-mq03-b")
+    assert outcome(explanation) == "reaches"
+    assert bridges(explanation) == [("orders-mq01", "orders-mq02"), ("orders-mq02", "orders-mq03")]
+    first = explanation.section("way").entries[1]
     assert first.why == "over link orders-mq01-to-orders-mq02, opened by orders-mq01-a.example.com"
     assert first.details == ("masterslave, networkTTL 2: a message crosses at most 2 bridges",)
 
 
 def test_the_way_back_goes_back_over_duplex_links() -> None:
-    told = story(chain(), "orders-mq01-a", "orders-mq02-a")
-    assert [entry.data["back"] for entry in told.section("back").entries[1:]] == [True]
+    explanation = story(chain(), "orders-mq01-a", "orders-mq02-a")
+    assert [entry.data["back"] for entry in explanation.section("back").entries[1:]] == [True]
 
 
 def test_a_link_of_one_way_has_no_way_back_and_says_why() -> None:
-    found = fleet("orders-mq01", "billing-mq01", links=[{"from": "orders", "to": "billing"}])
-    told = story(found, "orders-mq01-a", "billing-mq01-a")
-    assert (outcome(told), outcome(told, "back")) == ("reaches", "does not reach")
-    assert bridges(told, "back") == []
-    assert told.section("back").entries[0].why != ""
+    examined = fleet("orders-mq01", "billing-mq01", links=[{"from": "orders", "to": "billing"}])
+    explanation = story(examined, "orders-mq01-a", "billing-mq01-a")
+    assert (outcome(explanation), outcome(explanation, "back")) == ("reaches", "does not reach")
+    assert bridges(explanation, "back") == []
+    assert explanation.section("back").entries[0].why != ""
 
 
 def test_no_single_death_cuts_the_way_of_pairs_that_share_their_stores() -> None:
-    told = story(chain(), "orders-mq01-a", "orders-mq03-a")
-    assert cut_by(told) == []
-    assert told.section("failures").entries[0].why == "it arrives if any one of the 6 brokers is down"
+    explanation = story(chain(), "orders-mq01-a", "orders-mq03-a")
+    assert cut_by(explanation) == []
+    assert explanation.section("failures").entries[0].why == "it arrives if any one of the 6 brokers is down"
 
 
 def test_the_death_of_a_single_broker_in_the_middle_cuts_the_way() -> None:
-    found = fleet("orders-mq01", "orders-mq02", "orders-mq03", nodes="a", ha="none", topology="chain")
-    told = story(found, "orders-mq01-a", "orders-mq03-a")
-    assert cut_by(told) == [f"orders-mq0{number}-a.example.com" for number in (1, 2, 3)]
-    assert told.section("failures").entries[1].why != ""
+    examined = fleet("orders-mq01", "orders-mq02", "orders-mq03", nodes="a", ha="none", topology="chain")
+    explanation = story(examined, "orders-mq01-a", "orders-mq03-a")
+    assert cut_by(explanation) == [f"orders-mq0{number}-a.example.com" for number in (1, 2, 3)]
+    assert explanation.section("failures").entries[1].why != ""
 
 
 def test_a_ttl_one_hop_short_is_told() -> None:
@@ -80,23 +80,23 @@ def test_a_ttl_one_hop_short_is_told() -> None:
 
 def test_a_destination_that_no_link_carries_does_not_arrive() -> None:
     links = [{"from": "orders", "to": "billing", "include": ["queue://invoices.>"]}]
-    found = fleet("orders-mq01", "billing-mq01", links=links)
-    assert outcome(story(found, "orders-mq01-a", "billing-mq01-a", "invoices.new")) == "reaches"
-    told = story(found, "orders-mq01-a", "billing-mq01-a", "orders.new")
-    assert outcome(told) == "does not reach"
-    assert told.title.endswith("billing-mq01-a.example.com for orders.new: does not reach")
+    examined = fleet("orders-mq01", "billing-mq01", links=links)
+    assert outcome(story(examined, "orders-mq01-a", "billing-mq01-a", "invoices.new")) == "reaches"
+    explanation = story(examined, "orders-mq01-a", "billing-mq01-a", "orders.new")
+    assert outcome(explanation) == "does not reach"
+    assert explanation.title.endswith("billing-mq01-a.example.com for orders.new: does not reach")
 
 
 def test_an_agent_stands_for_its_home_pair() -> None:
     agents = {"till1": AGENT | {"activemq_agent_pair": "orders-mq02"}}
-    found = build_fleet(hosts("orders-mq01", "orders-mq02") | agents, {AGENTS: ["till1"]})
-    assert bridges(story(found, "till1", "orders-mq01-a")) == [("orders-mq02", "orders-mq01")]
+    examined = build_fleet(hosts("orders-mq01", "orders-mq02") | agents, {AGENTS: ["till1"]})
+    assert bridges(story(examined, "till1", "orders-mq01-a")) == [("orders-mq02", "orders-mq01")]
 
 
 def test_a_balancer_sends_no_messages() -> None:
-    found = build_fleet(hosts("orders-mq01") | {"lb1": {}}, {BALANCERS: ["lb1"]})
+    examined = build_fleet(hosts("orders-mq01") | {"lb1": {}}, {BALANCERS: ["lb1"]})
     with pytest.raises(InputError, match="lb1 is a load balancer, which is not the end of a route"):
-        story(found, "lb1", "orders-mq01-a")
+        story(examined, "lb1", "orders-mq01-a")
 
 
 def test_an_unknown_end_gets_a_suggestion() -> None:
@@ -106,17 +106,17 @@ def test_an_unknown_end_gets_a_suggestion() -> None:
 
 def test_what_is_the_same_for_many_deaths_is_said_once() -> None:
     names = [f"orders-mq{number:02}" for number in range(30)]
-    told = story(fleet(*names, nodes="a", ha="none", topology="chain"), "orders-mq00-a", "orders-mq29-a")
-    first, middle, last = told.section("failures").entries
+    explanation = story(fleet(*names, nodes="a", ha="none", topology="chain"), "orders-mq00-a", "orders-mq29-a")
+    first, middle, last = explanation.section("failures").entries
     assert (first.label, middle.label, last.label) == ("orders-mq00-a", "any one of 28", "orders-mq29-a")
-    assert len(cut_by(told)) == 30
+    assert len(cut_by(explanation)) == 30
     assert middle.details[0].startswith("orders-mq01-a, orders-mq02-a, ")
     assert middle.details[0].endswith(" and 8 more")
 
 
 def test_deaths_that_change_nothing_of_a_way_that_is_cut_are_one_line() -> None:
-    told = story(fleet("orders-mq01", "orders-mq02", topology="none"), "orders-mq01-a", "orders-mq02-a")
-    (entry,) = told.section("failures").entries
+    explanation = story(fleet("orders-mq01", "orders-mq02", topology="none"), "orders-mq01-a", "orders-mq02-a")
+    (entry,) = explanation.section("failures").entries
     assert (entry.label, entry.text) == ("any one of 4 brokers", "changes nothing")
     assert entry.why == "does not reach, as when all brokers are up"
 
@@ -124,41 +124,41 @@ def test_deaths_that_change_nothing_of_a_way_that_is_cut_are_one_line() -> None:
 def test_three_data_centres_in_a_ring_strand_nothing() -> None:
     """Only a full bridge takes a way that ends early there, which is said and is no other outcome."""
     ring = [{"from": f"{a}-mq01", "to": f"{b}-mq01", "duplex": True} for a, b in ("lp", "pf", "fl")]
-    found = fleet(*(f"{group}-mq0{number}" for group in "lpf" for number in (1, 2, 3)), links=ring)
-    told = story(found, "l-mq02-a", "f-mq03-a")
-    assert outcome(told) == "reaches"
-    assert "when a bridge has 1,000 unacknowledged messages" in told.section("way").entries[0].why
-    assert cut_by(told) == []
+    examined = fleet(*(f"{group}-mq0{number}" for group in "lpf" for number in (1, 2, 3)), links=ring)
+    explanation = story(examined, "l-mq02-a", "f-mq03-a")
+    assert outcome(explanation) == "reaches"
+    assert "when a bridge has 1,000 unacknowledged messages" in explanation.section("way").entries[0].why
+    assert cut_by(explanation) == []
 
 
-def reached(found: Fleet, host: str) -> dict[str, str]:
-    section = explanation_of(found, host, routes_of(found)).section("reach")
+def reached(examined: Fleet, host: str) -> dict[str, str]:
+    section = explanation_of(examined, host, routes_of(examined)).section("reach")
     return {entry.label: entry.text for entry in section.entries}
 
 
 def test_the_page_of_a_broker_says_group_by_group_whom_it_reaches() -> None:
-    found = fleet(
+    examined = fleet(
         "orders-mq01", "orders-mq02", "orders-mq03", "billing-mq01", links=[{"from": "billing", "to": "orders"}]
     )
-    assert reached(found, "billing-mq01-a") == {
+    assert reached(examined, "billing-mq01-a") == {
         "orders": "reaches all 3",
         "its failure cuts": "no route between other pairs",
     }
-    assert reached(found, "orders-mq01-b")["billing"] == "does not reach billing-mq01"
-    assert reached(found, "orders-mq01-b")["orders"] == "reaches all 2 others"
+    assert reached(examined, "orders-mq01-b")["billing"] == "does not reach billing-mq01"
+    assert reached(examined, "orders-mq01-b")["orders"] == "reaches all 2 others"
 
 
 def test_the_page_of_a_single_broker_says_whose_ways_its_death_cuts() -> None:
-    found = fleet("orders-mq01", "orders-mq02", "orders-mq03", nodes="a", ha="none", topology="hub")
-    assert reached(found, "orders-mq01-a")["its failure cuts"] == (
+    examined = fleet("orders-mq01", "orders-mq02", "orders-mq03", nodes="a", ha="none", topology="hub")
+    assert reached(examined, "orders-mq01-a")["its failure cuts"] == (
         "orders-mq02-a to orders-mq03-a, orders-mq03-a to orders-mq02-a"
     )
-    assert reached(found, "orders-mq02-a")["its failure cuts"] == "no route between other brokers"
+    assert reached(examined, "orders-mq02-a")["its failure cuts"] == "no route between other brokers"
 
 
-def test_a_fleet_of_one_pair_has_nobody_to_reach() -> None:
-    found = fleet("orders-mq01")
-    names = [section.name for section in explanation_of(found, "orders-mq01-a", routes_of(found)).sections]
+def test_fleet_of_one_pair_has_no_section_about_reach() -> None:
+    examined = fleet("orders-mq01")
+    names = [section.name for section in explanation_of(examined, "orders-mq01-a", routes_of(examined)).sections]
     assert "reach" not in names
 
 

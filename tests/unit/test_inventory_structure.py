@@ -60,7 +60,7 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     return run_check
 
 
-def changed(old: str, new: str, text: str = HOSTS) -> dict[str, str]:
+def edited_inventory(old: str, new: str, text: str = HOSTS) -> dict[str, str]:
     assert old in text
     return {"hosts.yml": text.replace(old, new, 1)}
 
@@ -71,7 +71,7 @@ def test_inventory_without_mistakes_has_no_findings(check: Check) -> None:
 
 FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
     "misspelt section": (
-        changed("all:\n", "all:\n  var:\n    activemq_heap: 1g\n"),
+        edited_inventory("all:\n", "all:\n  var:\n    activemq_heap: 1g\n"),
         "T038 error",
         "hosts.yml:2",
         "the key var of group all is none of hosts, children and vars",
@@ -110,21 +110,21 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "if orders-mq01-b is a host such as orders-mq01-a, move it below `hosts:`",
     ),
     "host indented below another host": (
-        changed(KIEL2, KIEL2.replace("        ", "          ", 1).replace("\n          ", "\n            ")),
+        edited_inventory(KIEL2, KIEL2.replace("        ", "          ", 1).replace("\n          ", "\n            ")),
         "T038 error",
         "hosts.yml:8",
         "kiel2 is indented as a variable of host kiel1, so that activemq_pair in it has no effect",
         "if kiel2 is a host, indent it like the other hosts",
     ),
     "variable directly in a group": (
-        changed("    orders:\n", "    orders:\n      activemq_heap: 1g\n"),
+        edited_inventory("    orders:\n", "    orders:\n      activemq_heap: 1g\n"),
         "T038 error",
         "hosts.yml:4",
         "Ansible ignores variables of group orders that are not below `vars:`: activemq_heap",
         "move them below `vars:` of group orders",
     ),
     "variable directly in all": (
-        changed("all:\n", "all:\n  activemq_heap: 1g\n"),
+        edited_inventory("all:\n", "all:\n  activemq_heap: 1g\n"),
         "T038 error",
         "hosts.yml:2",
         "Ansible ignores variables of group all that are not below `vars:`: activemq_heap",
@@ -227,7 +227,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "rename the group to activemq_agents",
     ),
     "variables of a host below vars": (
-        changed(KIEL2, "        kiel2:\n          vars:\n            activemq_pair: kiel\n"),
+        edited_inventory(KIEL2, "        kiel2:\n          vars:\n            activemq_pair: kiel\n"),
         "T038 error",
         "hosts.yml:9",
         "vars is indented as a variable of host kiel2",
@@ -248,14 +248,14 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "did you mean kiel1.yml?",
     ),
     "group with the name of a host": (
-        changed("    orders:\n", "    kiel1:\n"),
+        edited_inventory("    orders:\n", "    kiel1:\n"),
         "T038 warning",
         "hosts.yml:3",
         "the group kiel1 has the name of a host",
         "rename the group",
     ),
     "node in the wrong pair": (
-        changed("kiel2:\n          activemq_pair: kiel", "kiel2:\n          activemq_pair: bonn"),
+        edited_inventory("kiel2:\n          activemq_pair: kiel", "kiel2:\n          activemq_pair: bonn"),
         "T003 error",
         "hosts.yml:9",
         "by activemq_pair, the host is node b of pair bonn, but bonn2 is the same node",
@@ -273,21 +273,21 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "correct ansible_host of one of the hosts",
     ),
     "misspelt pair": (
-        changed("kiel2:\n          activemq_pair: kiel", "kiel2:\n          activemq_pair: keil"),
+        edited_inventory("kiel2:\n          activemq_pair: kiel", "kiel2:\n          activemq_pair: keil"),
         "T002 error",
         "hosts.yml:6",
         "activemq_pair is kiel, but keil on kiel2, and each of the two pairs has only one node",
         "set activemq_pair to keil or kiel on both hosts if they are a pair",
     ),
     "node twice": (
-        changed("activemq_node: b", "activemq_node: a"),
+        edited_inventory("activemq_node: b", "activemq_node: a"),
         "T003 error",
         "hosts.yml:10",
         "by activemq_node, the host is node a of pair kiel, but kiel1 is the same node",
         "correct activemq_node of this host or of kiel1, or remove one of the hosts",
     ),
     "node deleted": (
-        changed(KIEL2, ""),
+        edited_inventory(KIEL2, ""),
         "T002 error",
         "hosts.yml:6",
         "pair kiel has only one node: no other host has activemq_pair kiel",
@@ -301,42 +301,42 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "set another activemq_pair on the other hosts",
     ),
     "node without its mark": (
-        changed("          activemq_node: b\n", ""),
+        edited_inventory("          activemq_node: b\n", ""),
         "T001 error",
         "hosts.yml:8",
         "activemq_node is not set",
         "set activemq_node, too",
     ),
     "node without its pair": (
-        changed("kiel2:\n          activemq_pair: kiel\n", "kiel2:\n"),
+        edited_inventory("kiel2:\n          activemq_pair: kiel\n", "kiel2:\n"),
         "T001 error",
         "hosts.yml:8",
         "activemq_pair is not set",
         "set activemq_pair, too",
     ),
     "node of another group": (
-        changed("activemq_node: b\n", "activemq_node: b\n          activemq_group: billing\n"),
+        edited_inventory("activemq_node: b\n", "activemq_node: b\n          activemq_group: billing\n"),
         "T009 error",
         "hosts.yml:11",
         "activemq_group differs from the value of kiel1 in pair kiel",
         "set activemq_group once, for the whole of pair kiel",
     ),
     "another release line": (
-        changed("activemq_node: b\n", "activemq_node: b\n          activemq_release: 5.18.3\n"),
+        edited_inventory("activemq_node: b\n", "activemq_node: b\n          activemq_release: 5.18.3\n"),
         "T004 error",
         "hosts.yml:11",
         "activemq_release is 5.18.3, but kiel1 in the same pair has 6.3.1",
         "set the same release line on both nodes",
     ),
     "another store": (
-        changed("activemq_node: b\n", "activemq_node: b\n          activemq_store_directory: /mnt/x\n"),
+        edited_inventory("activemq_node: b\n", "activemq_node: b\n          activemq_store_directory: /mnt/x\n"),
         "T009 error",
         "hosts.yml:11",
         "activemq_store_directory differs from the value of kiel1 in pair kiel",
         "set activemq_store_directory once, for the whole of pair kiel",
     ),
     "address of another host": (
-        changed(
+        edited_inventory(
             "activemq_node: b\n",
             "activemq_node: b\n          activemq_address: bonn1\n          activemq_instance: second\n",
         ),
@@ -367,22 +367,24 @@ def test_mistake_is_one_finding_with_place_and_fix(
 
 UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
     "misspelt pair variable": (
-        changed("activemq_pair: kiel", "activemq_piar: kiel"),
+        edited_inventory("activemq_pair: kiel", "activemq_piar: kiel"),
         "hosts.yml:6",
         "activemq_piar is not a variable of activemq.fleet: did you mean activemq_pair?",
     ),
     "misspelt prefix of the pair": (
-        changed("activemq_pair: kiel", "activmq_pair: kiel"),
+        edited_inventory("activemq_pair: kiel", "activmq_pair: kiel"),
         "hosts.yml:6",
         "activmq_pair is not a variable of activemq.fleet: did you mean activemq_pair?",
     ),
     "misspelt prefix of the node": (
-        changed("activemq_node: a", "activemqq_node: a"),
+        edited_inventory("activemq_node: a", "activemqq_node: a"),
         "hosts.yml:7",
         "activemqq_node is not a variable of activemq.fleet: did you mean activemq_node?",
     ),
     "misspelt variables of a host without a role": (
-        changed("activemq_pair: kiel\n          activemq_node", "activemq_piar: kiel\n          activemq_noed"),
+        edited_inventory(
+            "activemq_pair: kiel\n          activemq_node", "activemq_piar: kiel\n          activemq_noed"
+        ),
         "hosts.yml:7",
         "activemq_noed is not a variable of activemq.fleet: did you mean activemq_node?",
     ),
@@ -392,7 +394,9 @@ UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
         "`hosts:` of group orders is a list, but must be a mapping: write `NAME:` in place of `- NAME`",
     ),
     "list of variables": (
-        changed("          activemq_pair: kiel\n          activemq_node: a", "          - activemq_pair: kiel"),
+        edited_inventory(
+            "          activemq_pair: kiel\n          activemq_node: a", "          - activemq_pair: kiel"
+        ),
         "hosts.yml:5",
         "the host kiel1 has a value, but the variables of a host are a mapping",
     ),
@@ -402,35 +406,37 @@ UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
         "`hosts:` is written where groups are listed, so that Ansible reads it as a group: write `hosts:` below",
     ),
     "hosts below children without a group": (
-        changed("    orders:\n      hosts:\n", "    hosts:\n      orders:\n"),
+        edited_inventory("    orders:\n      hosts:\n", "    hosts:\n      orders:\n"),
         "hosts.yml:3",
         "`hosts:` is listed as a group below `children:` of group all",
     ),
     "node that is no text": (
-        changed("activemq_node: b", "activemq_node: 2"),
+        edited_inventory("activemq_node: b", "activemq_node: 2"),
         "hosts.yml:10",
         "activemq_node must be text (quote numbers), not '2'",
     ),
     "misspelt children": (
-        changed("  children:", "  chidren:"),
+        edited_inventory("  children:", "  chidren:"),
         "hosts.yml:2",
         "the key chidren of group all is none of hosts, children and vars, so that Ansible ignores it: "
         "did you mean children?",
     ),
     "misspelt hosts": (
-        changed("      hosts:", "      host:"),
+        edited_inventory("      hosts:", "      host:"),
         "hosts.yml:4",
         "the key host of group orders is none of hosts, children and vars, so that Ansible ignores it: "
         "did you mean hosts?",
     ),
     "hosts below children": (
-        changed("      hosts:", "      children:"),
+        edited_inventory("      hosts:", "      children:"),
         "hosts.yml:4",
         "the groups below `children:` of group orders have variables of hosts: kiel1, kiel2, bonn1, bonn2: "
         "did you mean hosts?",
     ),
     "variables indented as hosts": (
-        changed("          activemq_pair: kiel\n          activemq", "        activemq_pair: kiel\n        activemq"),
+        edited_inventory(
+            "          activemq_pair: kiel\n          activemq", "        activemq_pair: kiel\n        activemq"
+        ),
         "hosts.yml:6",
         "the variable activemq_pair is listed as a host of group orders: indent it below its host",
     ),

@@ -416,15 +416,15 @@ def test_a_connector_that_refuses_clients_without_a_certificate_answers_by_tls_a
     context.load_verify_locations(authority.ca)
 
     with tls_server(context) as port:
-        told = probe.probe_connector(
+        answer = probe.probe_connector(
             scheme, ("127.0.0.1", port), Login("probe", "made-up"), requires_client_certificate=True
         )
-        untold = probe.probe_connector(scheme, ("127.0.0.1", port), Login("probe", "made-up"))
+        answer_without_notice = probe.probe_connector(scheme, ("127.0.0.1", port), Login("probe", "made-up"))
 
-    assert told == probe.ProbeAnswer(
+    assert answer == probe.ProbeAnswer(
         True, None, "the broker answers over TLS and rejects a client without a certificate"
     )
-    assert not untold.answered
+    assert not answer_without_notice.answered
 
 
 def test_a_port_that_closes_before_any_handshake_has_not_answered() -> None:

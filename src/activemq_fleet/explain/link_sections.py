@@ -25,7 +25,7 @@ _MOST_LISTED = 12
 
 
 def outgoing_links_section(fleet: Fleet, broker: Broker, document: XmlDocument, routes: Routes | None) -> Section:
-    """Return the section that explains the links a broker dials: target, TTL and carried destinations of each.
+    """Return the section that explains the links that a broker opens: target, TTL and carried destinations of each.
 
     ``document`` is the broker's activemq.xml. With ``routes``, links of ``activemq_xml_fragments`` have the brokers to
     which they lead.

@@ -126,7 +126,7 @@ class FakeBroker:
             put(TransportUp(conn))
             put(Connack(conn, None, False))
         else:
-            put(ConnectionEnded(conn, "nobody listens"))
+            put(ConnectionEnded(conn, "no server listens"))
         return made
 
     def on_publish(self, conn: Conn, mid: int, topic: str, payload: bytes) -> None:

@@ -55,8 +55,8 @@ def test_topic_of_barrier_names_its_sender_except_in_older_form() -> None:
 def test_a_filter_with_wildcards_has_a_topic_that_it_matches_and_everybody_drops(
     topic_filter: str, anchor: str | None
 ) -> None:
-    found = canary_topic_matching(topic_filter, "h")
-    assert found == anchor
-    if found is not None:
-        assert is_canary(found)
-        assert topic_matches_sub(topic_filter, found)
+    topic = canary_topic_matching(topic_filter, "h")
+    assert topic == anchor
+    if topic is not None:
+        assert is_canary(topic)
+        assert topic_matches_sub(topic_filter, topic)

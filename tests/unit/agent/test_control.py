@@ -103,8 +103,8 @@ def test_status_and_requeue_are_answered(path: Path) -> None:
     with Client(path) as client:
         assert client.status() == {"broker": "b:1"}
         assert client.requeue() == 0
-        with pytest.raises(RequestRefusedError, match="no expired and no unconfirmed event with the id nobody"):
-            client.requeue(["nobody"])
+        with pytest.raises(RequestRefusedError, match="no expired and no unconfirmed event with the id unknown-1"):
+            client.requeue(["unknown-1"])
 
 
 @pytest.mark.parametrize(
