@@ -223,7 +223,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.state.machine 
 
 
 def main() -> None:
-    failure = "this host cannot be inspected: {error}. Correct the cause, and run the playbook again"
+    failure = "this machine cannot be inspected: {error}"
     run_module(ARGUMENTS, lambda parameters, _check: gather_machine_facts(parameters), failure)
 
 

@@ -227,8 +227,10 @@ def lint_links_between_files(
     ...     </beans>'''.encode()
     >>> contents = {"north/activemq.xml": file_with_link_to("south"), "south/activemq.xml": file_with_link_to("north")}
     >>> for finding in lint_links_between_files(contents, dict.fromkeys(contents, Release.of("5.18.3"))):
-    ...     print(finding.rule, f"{finding.file}:{finding.line}", finding.message)
-    N010 south/activemq.xml:3 link to-north is duplex, and so is to-south at the other end (north/activemq.xml:3)
+    ...     print(finding.rule, f"{finding.file}:{finding.line}")
+    ...     print(finding.message)
+    N010 south/activemq.xml:3
+    link to-north and link to-south (north/activemq.xml:3) are both duplex: each message has two routes
     """
     duplex_rule = all_rules()[DUPLEX_RULE]
     if not select_rules(select, ignore).includes(duplex_rule.id):
@@ -266,8 +268,8 @@ def _refuse_unknown_waivers(fleet: Fleet) -> None:
             hosts = (b.host for b in fleet.brokers if any(w.rule == waiver["rule"] for w in b.settings.waivers))
             host = next(hosts, "the inventory")
             raise InputError(
-                f"{host}: activemq_waivers has a waiver of {waiver['rule']}, but no rule has this id; "
-                "`activemq-fleet rule` lists the ids"
+                f"{host}: activemq_waivers has a waiver of {waiver['rule']}, but no rule has this id: correct the id "
+                "(`activemq-fleet rule` lists all ids)"
             )
 
 
@@ -363,8 +365,9 @@ def _unfenced_findings(broker: Broker, document: XmlDocument) -> Iterator[Findin
         yield error(
             "T032",
             broker.host,
-            f"activemq_fence is guard, but activemq_xml_fragments {reason}, which the guard cannot protect",
-            "remove it from activemq_xml_fragments, or set activemq_fence to none on both nodes of the pair",
+            f"{reason}: the guard (the program of activemq_fence that protects the shared store) protects only the "
+            "kahaDB directory of the pair",
+            "remove this setting from activemq_xml_fragments, or set activemq_fence to none on both nodes of the pair",
         )
 
 
@@ -373,9 +376,11 @@ def _reason_unfenced(broker: Broker, root: etree._Element) -> str:
     stores = [] if adapter is None else [store for store in adapter if isinstance(store.tag, str)]
     names = [etree.QName(store).localname for store in stores]
     if names != ["kahaDB"]:
-        return f"makes {' and '.join(names) or 'nothing'} the store"
+        return f"activemq_xml_fragments makes {' and '.join(names) or 'nothing'} the store"
     moved = [name for name in ("indexDirectory", "directoryArchive") if stores[0].get(name) is not None]
     if moved:
-        return f"sets {' and '.join(moved)} of its kahaDB"
+        return f"activemq_xml_fragments sets {' and '.join(moved)} of the kahaDB"
     directory = stores[0].get("directory")
-    return "" if directory == kahadb_directory(broker) else f"sets the directory of its kahaDB to {directory}"
+    if directory == kahadb_directory(broker):
+        return ""
+    return f"activemq_xml_fragments sets the directory of the kahaDB to {directory}"

@@ -67,9 +67,10 @@ def test_hosts_that_are_not_ready_are_refused_before_the_first_change(controller
             output = refusal(controller)
         finally:
             active.run("mv", "/usr/bin/java.away", "/usr/bin/java")
-    assert f"port 61616 (openwire) is in use by python3, pid {first}" in output
-    assert f"port 61613 (stomp) is in use by python3, pid {second}: stop the process that uses port 61613" in output
-    assert "there is no Java at /usr/bin/java; ActiveMQ 5.18.3 requires 11 or later" in output
+    assert f"port 61616 of the broker's listener openwire is in use by python3, pid {first}" in output
+    in_use = f"port 61613 of the broker's listener stomp is in use by python3, pid {second}"
+    assert f"{in_use}: stop the process that uses port 61613" in output
+    assert "the Java program /usr/bin/java does not exist, but ActiveMQ 5.18.3 requires Java 11 or later" in output
 
 
 def test_accounts_with_different_ids_are_refused_before_the_first_change(controller: Controller) -> None:
@@ -91,7 +92,7 @@ def test_ports_of_running_brokers_are_no_fault_and_their_ids_stay(controller: Co
     output = ended(controller.play("site", *words()))
     assert output.count("changed=0 ") == 2
     output = refusal(controller, activemq_uid=976)
-    assert "the account activemq has uid 977, but activemq_uid is 976: the playbook cannot change the id" in output
+    assert "the account activemq has uid 977 instead of 976 (activemq_uid): the playbook cannot change the id" in output
     assert "usermod -u 976 activemq" in output
 
 

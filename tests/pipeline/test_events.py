@@ -109,7 +109,7 @@ def test_logs_of_a_fleet_are_read_across_their_files(spark: SparkSession, tmp_pa
     assert of["unknown"][0]["time"].hour == 15
     assert of["torn"][-1]["problem"] == "the file is truncated: its gzip data end too early"
     assert inputs.problems == (
-        "torn: time zone 'Mars/Olympus' is unknown: use a name such as Europe/Berlin, UTC or +02:00; "
+        "torn: the time zone 'Mars/Olympus' is unknown: use a name such as Europe/Berlin, UTC or +02:00; "
         "its times are read as UTC",
         "unknown: no host.json: group, release and time zone are taken from the inventory",
     )

@@ -297,7 +297,9 @@ def test_a_journal_speaks_for_the_agent_of_its_host_alone(spark: SparkSession, t
 
     assert messages[event("forged-pub", 2)] == "lost"
     assert deliveries[event("forged-pub", 2), "forged-sub"] == "lost"
-    assert claims == ["evil: lines of the agent forged-sub, whose journal is that of forged-sub: they do not count"]
+    assert claims == [
+        "evil: the audit ignores lines of the agent forged-sub, because its journal is on host forged-sub"
+    ]
 
 
 def test_the_inventory_names_the_host_of_an_agents_journal(spark: SparkSession, tmp_path: Path) -> None:
@@ -313,4 +315,4 @@ def test_the_inventory_names_the_host_of_an_agents_journal(spark: SparkSession, 
     messages, _, claims = judge_hosts(spark, tmp_path, hosts, agents)
 
     assert messages[event("forged-pub", 2)] == "lost"
-    assert claims == ["a-evil: lines of the agent forged-sub, whose journal is that of host-2: they do not count"]
+    assert claims == ["a-evil: the audit ignores lines of the agent forged-sub, because its journal is on host host-2"]

@@ -22,11 +22,16 @@ class TestWhichHost:
 
     def test_a_first_label_of_two_hosts_is_refused_and_both_are_named(self) -> None:
         two = hosts("orders-mq01") | hosts("orders-mq01", domain="example.org", nodes="a", port_offset=1)
-        with pytest.raises(InputError, match=r"2 hosts: name one of orders-mq01-a\.example\.com, orders-mq01-a\.exam"):
+        with pytest.raises(
+            InputError,
+            match=r"2 hosts: use the full name of one of them, orders-mq01-a\.example\.com or orders-mq01-a\.exam",
+        ):
             explanation_of(build_fleet(two, {}), "orders-mq01-a")
 
     def test_an_unknown_host_gets_the_nearest_one(self) -> None:
-        with pytest.raises(InputError, match=r"^orders-mq1-a is not a .*: did you mean orders-mq01-a\.example\.com\?$"):
+        with pytest.raises(
+            InputError, match=r"^host orders-mq1-a is not a .*: did you mean orders-mq01-a\.example\.com\?$"
+        ):
             explanation_of(shop(), "orders-mq1-a")
 
     def test_a_host_that_is_broker_agent_and_balancer_has_one_page_for_all(self) -> None:

@@ -95,7 +95,7 @@ def test_an_agent_stands_for_its_home_pair() -> None:
 
 def test_a_balancer_sends_no_messages() -> None:
     examined = build_fleet(hosts("orders-mq01") | {"lb1": {}}, {BALANCERS: ["lb1"]})
-    with pytest.raises(InputError, match="lb1 is a load balancer, which is not the end of a route"):
+    with pytest.raises(InputError, match="host lb1 is a load balancer, but a route ends at a broker"):
         story(examined, "lb1", "orders-mq01-a")
 
 
@@ -127,7 +127,7 @@ def test_three_data_centres_in_a_ring_strand_nothing() -> None:
     examined = fleet(*(f"{group}-mq0{number}" for group in "lpf" for number in (1, 2, 3)), links=ring)
     explanation = story(examined, "l-mq02-a", "f-mq03-a")
     assert outcome(explanation) == "reaches"
-    assert "when a bridge has 1,000 unacknowledged messages" in explanation.section("way").entries[0].why
+    assert "while a bridge has 1,000 unacknowledged messages" in explanation.section("way").entries[0].why
     assert cut_by(explanation) == []
 
 

@@ -21,15 +21,18 @@ def refusals(fence: str, xml: str) -> list[str]:
 @pytest.mark.parametrize(
     ("xml", "reason"),
     [
-        ('<kahaDB indexDirectory="/fast"/>', "sets indexDirectory of its kahaDB"),
-        ('<kahaDB directoryArchive="/old"/>', "sets directoryArchive of its kahaDB"),
-        ('<kahaDB directory="/elsewhere"/>', "sets the directory of its kahaDB to /elsewhere"),
+        ('<kahaDB indexDirectory="/fast"/>', "sets indexDirectory of the kahaDB"),
+        ('<kahaDB directoryArchive="/old"/>', "sets directoryArchive of the kahaDB"),
+        ('<kahaDB directory="/elsewhere"/>', "sets the directory of the kahaDB to /elsewhere"),
         ('<mKahaDB directory="/many"/>', "makes mKahaDB the store"),
     ],
 )
 def test_what_a_guard_cannot_fence_is_an_error_of_each_node(xml: str, reason: str) -> None:
     said = refusals("guard", xml)
-    text = f"activemq_fence is guard, but activemq_xml_fragments {reason}, which the guard cannot protect"
+    text = (
+        f"activemq_xml_fragments {reason}: the guard (the program of activemq_fence that protects the shared store) "
+        "protects only the kahaDB directory of the pair"
+    )
     assert said == [f"orders-mq01-{node}.example.com: {text}" for node in "ab"]
 
 

@@ -96,8 +96,8 @@ def test_port_in_use_is_refused_with_process_and_variable() -> None:
     facts = {A: MachineFacts(), B: MachineFacts.of({"taken_ports": [PYTHON]})}
     connectors = [{"name": "stomp", "scheme": "stomp+nio", "port": 61613}]
     assert lines(facts, connectors=connectors) == [
-        f"V062 {B}: port 61613 (stomp) is in use by python3, pid 402: stop the process that uses port 61613, "
-        "or change activemq_connectors"
+        f"V062 {B}: port 61613 of the broker's listener stomp is in use by python3, pid 402: "
+        "stop the process that uses port 61613, or change activemq_connectors"
     ]
     assert lines(facts, connectors=connectors, service="none") == []
 
@@ -105,8 +105,8 @@ def test_port_in_use_is_refused_with_process_and_variable() -> None:
 def test_holder_of_port_is_another_process_where_it_is_not_visible() -> None:
     facts = {A: MachineFacts.of({"taken_ports": [{"port": 8161, "pid": None, "program": None}]})}
     assert lines(facts) == [
-        f"V062 {A}: port 8161 (console) is in use by another process: stop the process that uses port "
-        "8161, or change activemq_console_port"
+        f"V062 {A}: port 8161 of the broker's listener console is in use by another process: "
+        "stop the process that uses port 8161, or change activemq_console_port"
     ]
 
 
@@ -124,14 +124,14 @@ def test_port_of_another_type_is_refused(port: object) -> None:
 def test_missing_java_is_refused_with_release_and_remedy() -> None:
     missing = {A: MachineFacts(java_failure="No such file or directory")}
     assert lines(missing, release="5.18.3") == [
-        f"V061 {A}: there is no Java at /usr/bin/java; ActiveMQ 5.18.3 requires 11 or later: install it, for example "
-        "with apt-get install openjdk-17-jre-headless, or set activemq_java_home"
+        f"V061 {A}: the Java program /usr/bin/java does not exist, but ActiveMQ 5.18.3 requires Java 11 or later: "
+        "install Java, for example with apt-get install openjdk-17-jre-headless, or set activemq_java_home"
     ]
     (line,) = lines(missing, release="5.18.3", java_home="/opt/jdk")
-    assert "there is no Java at /opt/jdk/bin/java" in line
-    assert line.endswith("install it there, or correct activemq_java_home")
+    assert "the Java program /opt/jdk/bin/java does not exist" in line
+    assert line.endswith("install Java at /opt/jdk/bin/java, or correct activemq_java_home")
     broken = {A: MachineFacts(java_failure="Exec format error")}
-    assert "the Java at /usr/bin/java does not run (Exec format error)" in lines(broken)[0]
+    assert "the Java program /usr/bin/java does not run (Exec format error)" in lines(broken)[0]
     assert lines(missing, service="none") == []
 
 
@@ -139,7 +139,10 @@ def test_different_uids_on_one_store_are_refused_with_commands() -> None:
     facts = {A: MachineFacts.of(ACCOUNT), B: MachineFacts.of({**ACCOUNT, "account_uid": 997})}
     (line,) = lines(facts)
     assert f"the account activemq has uid 999 on {A} and 997 on {B}: one node cannot read what " in line
-    assert f"stopped activemq and activemq-watchdog on {A} and {B}, and ran: groupmod -g GID activemq; usermod" in line
+    assert (
+        f"stop the services activemq and activemq-watchdog on {A} and {B}, run `groupmod -g GID activemq; usermod"
+        in line
+    )
     assert f"chown -R activemq:activemq /var/lib/activemq/activemq {STORE}" in line
 
 
@@ -163,10 +166,11 @@ def test_uid_of_account_in_use_is_not_changed() -> None:
     used = MachineFacts.of({**ACCOUNT, "account_processes": [7389], "base_exists": True})
     (line,) = lines({A: used}, uid=990, gid=991)
     assert (
-        f"L038 {A}: the account activemq has uid 999, but activemq_uid is 990 and gid 998, but activemq_gid is 991: "
-        "the playbook cannot change the id while processes of the account run (7389): run the playbook "
-        "again after you stopped activemq and activemq-watchdog on "
-        f"{A} and {B}, and ran: groupmod -g 991 activemq; usermod -u 990 activemq; chown -R activemq:activemq "
+        f"L038 {A}: the account activemq has uid 999 instead of 990 (activemq_uid) and gid 998 instead of 991 "
+        "(activemq_gid): "
+        "the playbook cannot change the id while processes of the account run (7389): stop the "
+        f"services activemq and activemq-watchdog on {A} and {B}, run "
+        "`groupmod -g 991 activemq; usermod -u 990 activemq; chown -R activemq:activemq "
     ) in line
     (line,) = lines({A: MachineFacts.of({**ACCOUNT, "base_exists": True})}, uid=990, gid=998)
     assert "files in /var/lib/activemq/activemq have the old id" in line

@@ -163,16 +163,17 @@ def test_all_problems_are_told_in_the_order_of_the_document() -> None:
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        (b"", "line 1, column 1: not XML: Document is empty"),
-        (b"<beans>\n<broker>\n", "line 3, column 1: not XML: Premature end of data in tag broker line 2"),
+        (b"", "line 1, column 1: the file is not XML: Document is empty"),
+        (b"<beans>\n<broker>\n", "line 3, column 1: the file is not XML: Premature end of data in tag broker line 2"),
         (
             b'<kahaDB xmlns="http://activemq.apache.org/schema/core"/>',
-            'line 1, column 1: the root must be <beans xmlns="http://www.springframework.org/schema/beans">, '
+            'line 1, column 1: the root element must be <beans xmlns="http://www.springframework.org/schema/beans">, '
             "not <kahaDB>",
         ),
         (
             b"<broker/>",
-            'line 1, column 1: the root <broker> lacks xmlns="http://activemq.apache.org/schema/core"',
+            'line 1, column 1: the root element must be <broker xmlns="http://activemq.apache.org/schema/core">: '
+            "<broker> has another namespace",
         ),
     ],
 )
@@ -199,7 +200,7 @@ def test_a_whole_number_beyond_an_int_of_java_is_refused() -> None:
 def test_a_doctype_is_refused_before_anything_is_resolved(declaration: str) -> None:
     document = f"<?xml version='1.0'?>\n{declaration}\n".encode() + beans("")
     assert told(document) == [
-        "line 2, column 1: the file has a DOCTYPE, which could include other files, so the file is not read"
+        "line 2, column 1: the file has a DOCTYPE, which could include other files: the file was not checked"
     ]
 
 
@@ -223,7 +224,7 @@ def test_a_schema_that_imports_a_file_reads_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("xsd", [b"", b"<html/>", b"PK\x03\x04", small_xsd()[:200]])
 def test_bytes_that_are_no_schema_are_one_line(xsd: bytes) -> None:
-    with pytest.raises(SchemaUnavailable, match=r"^activemq.xsd is not an XML schema of ActiveMQ: [^\n]+$"):
+    with pytest.raises(SchemaUnavailable, match=r"^the file activemq.xsd is not an XML schema of ActiveMQ[^\n]+$"):
         Schema(xsd)
 
 

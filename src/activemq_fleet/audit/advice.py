@@ -72,20 +72,21 @@ _FILE = ("L001", "L002", "L003", "L006", "L007")
 
 TAKEOVERS = {
     "silent": Advice(
-        "Check the system journal of the host for the cause: the kernel's out-of-memory killer, a power "
-        "failure, kill -9. "
-        "The pair requires no repair: start the stopped node, which then becomes standby.",
+        "Check the system journal of the host for the cause: the kernel's out-of-memory killer, a power failure, "
+        "kill -9. The pair requires no repair: start the stopped node, which then becomes standby.",
     ),
     "stopped": Advice(
         "No action is required if the stop was intended. For maintenance, activemq.fleet.restart switches over "
         "pair by pair.",
     ),
     "lost_lock": Advice(
-        "Check the demotion at the same time, and remove its cause: the lock will be lost again otherwise.",
+        "Remove the cause of the demotion that the audit reports for the same time. Otherwise the node loses its lock "
+        "again.",
         ("L021",),
     ),
     "store": Advice(
-        "Check the store error at the same time: the other node uses the same disk.",
+        "Remove the cause of the store error that the audit reports for the "
+        "same time: the other node uses the same disk.",
         ("L014", "L025"),
     ),
     "failed": Advice("Check the last error in the log of the failed node.", ()),
@@ -107,12 +108,12 @@ LOST_LOCKS = {
     "LOCK-FILE-GONE": (
         "its lock file was removed",
         Advice("Find the process that removes files in the store's directory: only the broker may do so. A second "
-               "broker on the same directory also removes them.", ("L005", "L017", "L003")),
+              "broker with the same directory also removes them.", ("L005", "L017", "L003")),
     ),
     "LOCK-FILE-MODIFIED": (
         "another process wrote to its lock file",
-        Advice("Two brokers use one store by mistake, or the file system does not share locks between hosts: "
-               "check its mount options, and that no third broker uses the store.", ("L001", "L002", "L006", "L017")),
+        Advice("Check that no third broker uses the store, and check the mount options: some file systems do not share "
+              "locks between hosts.", ("L001", "L002", "L006", "L017")),
     ),
     "LOCK-LEASE-UPD-ERR": (
         "it could not renew its lease in the database",
@@ -150,24 +151,22 @@ FAILED_TAKEOVER = Advice(
     ("L018", "L025", "C007"),
 )
 RETIRED = Advice(
-    "With shutdownOnMasterFailure the standby stops instead of taking over: remove this attribute, or decide each "
-    "takeover manually.",
+    "Remove shutdownOnMasterFailure, which stops the standby when the master fails. Otherwise start the standby "
+    "manually.",
     ("P007",),
 )
 SPLIT_BRAIN = Advice(
-    "Stop the node with the less important clients immediately, and keep a copy of the store. Then "
-    "find out why "
-    "the lock did not exclude the other node: NFS before version 4, a mount without locks, a lock file that was "
-    "deleted.",
+    "Stop the node with the less important clients immediately, and keep a copy of the store. Then find the reason why "
+    "the lock did not exclude the other node: NFS before version 4, a mount without locks, or a deleted lock file.",
     ("L001", "L002", "L003", "L006", "L007", "L026"),
 )
 FAILING_START = Advice(
-    "Correct the cause before the next start: until then its peer has no standby. Stop the service unit, so that "
-    "systemd does not start it again, and run check on the inventory.",
+    "Stop the service unit, so that systemd does not start the broker again. Correct the cause, and run "
+    "`activemq-fleet check` on the inventory. Until then the pair has no standby.",
 )
 SUBSCRIPTIONS_AT_RISK = Advice(
-    "Send the messages of these subscriptions again where their publishers still have them, then remove the record. "
-    "A node with `activemq_index_rebuild: refuse` does not serve if it would lose such messages.",
+    "Send the messages of these subscriptions again where their publishers still have them, then remove the file. "
+    "With `activemq_index_rebuild: refuse`, a node does not start serving if it would lose such messages.",
 )
 FLAPPING = Advice(
     "Stop one of the two nodes, and check the cause of each takeover: "
@@ -177,12 +176,12 @@ FLAPPING = Advice(
 
 STORE_ERRORS = {
     "missing": (
-        "files of the journal are missing",
+        "files of the store journal are missing",
         Advice("Stop the broker and search for the files: a part of the store was deleted or restored. Messages in "
                "these files are lost unless a backup contains them.", ("L017", "L020", "L024")),
     ),
     "corrupt": (
-        "the journal or its index is damaged",
+        "the store journal or its index is damaged",
         Advice("A replay repairs the index. A damaged journal has lost messages: restore it, or accept the loss. "
                "Check the disk, and that no two brokers write to one store.", ("L002", "L003", "L017", "L024")),
     ),
@@ -204,33 +203,35 @@ STORE_ERRORS = {
 }  # fmt: skip
 
 REFUSED_MESSAGES = Advice(
-    "Correct the cause that the error names. Clients must send unacknowledged messages again. A bridge does so, "
-    "and its queue waits meanwhile.",
+    "Correct the cause that the error names. Clients must send unacknowledged messages again. A bridge does so "
+    "automatically.",
     ("V027",),
 )
 REFUSED_CLIENT = Advice(
-    "Correct the client's account and password; for agents, configure installs those of the inventory. "
-    "An attacker that guesses passwords causes the same records.",
+    "Correct the client's account and password. For agents, the playbook activemq.fleet.site installs those of the "
+    "inventory. An attacker that guesses passwords causes the same log records.",
     ("S003",),
 )
 REFUSED_BRIDGE = Advice(
-    "Set activemq_network_username and activemq_network_password to the same values on both ends, and configure both.",
+    "Set activemq_network_username and activemq_network_password to the same values for both brokers, and run the "
+    "playbook activemq.fleet.site for both.",
     ("N036",),
 )
 REFUSED_RIGHTS = Advice(
-    "Give the account of the bridges the right to read and write what the link carries, and the advisory topics.",
+    "Give the account of the bridges the right to read and write the destinations of the link and the topics "
+    "ActiveMQ.Advisory.>.",
     ("N027",),
 )
 FRAMES = Advice(
     "Set wireFormat.maxFrameSize of the OpenWire connectors at both ends of the link to more than the largest message "
     "(three times the limit of the STOMP connectors suffices) and restart both brokers. Until then move the message "
-    "out of its queue: it is the first one that is waiting, and `activemq-fleet status` lists the queues.",
+    "out of its queue: it is the first message that waits. `activemq-fleet status` lists the queues.",
     ("N048",),
 )
 BREAKING_BRIDGE = Advice(
-    "Read the log of the broker at the other end for the same times, and correct what the error names. If the bridge "
-    "breaks at each attempt to forward one message, move that message out of its queue: it is the first one that is "
-    "waiting, and `activemq-fleet status` lists the queues.",
+    "Read the log of the other broker for the same times, and correct the cause that the error names. If the bridge "
+    "breaks at each attempt to forward one message, move that message out of its queue: it is the first message that "
+    "waits. `activemq-fleet status` lists the queues.",
     ("N048",),
 )
 CLIENT_FRAMES = Advice(
@@ -243,26 +244,25 @@ DUPLICATE_BRIDGE = Advice(
 )
 
 OUTAGE = Advice(
-    "Find the process that holds the lock: another broker on the same store, or a lock that the file system still "
-    "keeps for a client that is gone, as NFS version 3 does after a power cut. Free it, and start one broker.",
+    "Find the process that holds the lock, such as another broker with the same store. NFS version 3 also keeps the "
+    "lock of a host that failed. Release the lock, and start one broker.",
     ("L001", "L002", "L003"),
 )
 LINK_NEVER_UP = Advice(
-    "Check the address and the port of the link, that the broker at the other end runs and listens there, and that no "
-    "firewall is in between. The error of the last attempt is in the cause. An attempt without an error waits for a "
-    "peer that accepts the connection and sends nothing.",
+    "Check the address and the port of the link. Check that the other broker runs and listens there, and that no "
+    "firewall blocks the connection. An attempt without an error waits for a broker that accepts the connection and "
+    "sends nothing.",
     ("V035",),
 )
 LINK_LOST = Advice(
-    "Check that the broker at the other end runs and that its port can be reached. Restart the network connector (by "
-    "JMX or the web console) or this broker if it does not connect again.",
+    "Check that the other broker runs and that its port can be reached. Restart the network connector (by JMX or the "
+    "web console) or this broker if the link does not connect again.",
     ("V035",),
 )
 LINK_HANDSHAKE = Advice(
-    "Restart the network connector (by JMX or the web console) or the broker. Check the broker at the other end, which "
-    "ended the handshake. Real brokers of 5.8.0, 5.11.4, 5.15.16, 5.18.3, 6.2.7 and 6.3.1 connected again after a "
-    "broken handshake, so an upgrade is no known remedy. If the link is up, the log is incomplete: let "
-    "org.apache.activemq.network log at level INFO.",
+    "Restart the network connector (by JMX or the web console) or the broker. Check the other broker, which ended the "
+    "handshake. An upgrade is no known remedy. If the link is up, the log is incomplete: set the log level of "
+    "org.apache.activemq.network to INFO.",
 )
 OUT_OF_MEMORY = Advice(
     "Restart the broker: after an OutOfMemoryError its state is not known. Raise activemq_heap, or lower memoryUsage "
@@ -275,12 +275,12 @@ OPEN_FILES = Advice(
     ("C009",),
 )
 CRASHES = Advice(
-    "Read the journal of the host for the same times: the kernel's out-of-memory killer, a watchdog or kill -9 "
+    "Read the system journal of the host for the same times: the kernel's out-of-memory killer, a watchdog or kill -9 "
     "terminates a process without a record in its log.",
 )
 BLOCKED_STORE = Advice(
-    "Consume or purge the pending messages, or free disk space and raise storeUsage. A limit that the broker "
-    "lowered at its start on a full disk is raised only by a restart.",
+    "Consume or purge the pending messages, or free disk space and raise storeUsage. If the broker lowered the limit "
+    "at its start on a full disk, restart it: only a restart raises the limit.",
     ("C012", "L025", "C007"),
 )
 BLOCKED_TEMP = Advice(
@@ -293,9 +293,9 @@ BLOCKED_MEMORY = Advice(
     ("C006",),
 )
 LOST_SPOOL = Advice(
-    "Give each node a dataDirectory (and tmpDataDirectory) on a separate disk, or use release 5.13.1 or later: earlier "
-    "releases delete the temporary store at each start, before they have the lock. The non-persistent messages that "
-    "the active node had moved to its disk are lost: send them again.",
+    "Give each node a dataDirectory (and tmpDataDirectory) on a separate disk, or use release 5.13.1 or later. Earlier "
+    "releases delete the temporary store at each start, before they have the lock. Send the non-persistent messages "
+    "that the active node had moved to its disk again: they are lost.",
     ("L040",),
 )
 REFUSED_CONNECTIONS = Advice(
@@ -313,12 +313,12 @@ REFUSED_CLIENT_RIGHTS = Advice(
     ("N027",),
 )
 DUPLICATE_CLIENT = Advice(
-    "Give each client a unique client id. A client that connects again before the broker has noticed the loss of its "
-    "old connection succeeds later: lower wireFormat.maxInactivityDuration if that takes too long.",
+    "Give each client a unique client id. A client that reconnects is also rejected until the broker detects the "
+    "loss of its old connection: lower wireFormat.maxInactivityDuration if that takes too long.",
 )
 SLOW_STORE = Advice(
-    "Check the disk or the mount of the store at that time, and how many journal files one old message keeps: the "
-    "replay of the journal after a crash takes as long as it is. Use a separate disk for the store.",
+    "Check the disk or the mount of the store at that time, and use a separate disk for the store. Check for old "
+    "messages that keep many files of the store journal: a longer journal takes longer to replay after a crash.",
     ("L022",),
 )
 
@@ -329,15 +329,15 @@ REPORTED: dict[str, tuple[str, Advice]] = {
     ),
     "LIFE-JMX-RETRY": (
         "the JMX connector could not start",
-        Advice("Find the process that uses the port, often another broker on the host, and give one another port."),
+        Advice("Find the process that uses the port, often another broker on the host, and change one of both ports."),
     ),
     "X-RMI-REGISTRY": (
         "the JMX registry could not start",
-        Advice("Find the process that uses the port, often another broker on the host, and give one another port."),
+        Advice("Find the process that uses the port, often another broker on the host, and change one of both ports."),
     ),
     "LIFE-ASYNC-NC-FAIL": (
         "a network connector did not start, so its link is down",
-        Advice("Correct what the error names, and restart the network connector or the broker."),
+        Advice("Correct the cause that the error names, and restart the network connector or the broker."),
     ),
     "LIFE-IGNORED-STORE": (
         "the broker ignores its store, because persistent is false: a restart loses all messages",
@@ -345,7 +345,7 @@ REPORTED: dict[str, tuple[str, Advice]] = {
     ),
     "LOCK-NONE": (
         "the store has no lock, so two brokers can open it",
-        Advice("Configure a locker of the store.", ("L001",)),
+        Advice("Configure a <locker> for the store.", ("L001",)),
     ),
     "LOCK-LEASE-TIMING": (
         "the lease of the lock can expire between two renewals",
@@ -353,7 +353,7 @@ REPORTED: dict[str, tuple[str, Advice]] = {
     ),
     "PMS-MASTER-SUICIDE": (
         "the master stopped because its slave reported an error",
-        Advice("Read the log of the slave for the same time, and correct what the error names."),
+        Advice("Read the log of the slave for the same time, and correct the cause that the error names."),
     ),
     "PMS-UNSUPPORTED": (
         "a slave of pure master/slave tried to attach to a release that has no pure master/slave",
@@ -373,7 +373,7 @@ REPORTED: dict[str, tuple[str, Advice]] = {
     ),
     "NET-MS-TOO-FEW": (
         "a masterslave link has fewer than two addresses",
-        Advice("Give the link the addresses of both nodes, or use static.", ("N010",)),
+        Advice("Write the addresses of both nodes into the URI of the link, or use static:.", ("N010",)),
     ),
     "NET-MC-ADVERT-FAIL": (
         "the broker could not announce itself by multicast",
@@ -397,7 +397,10 @@ REPORTED: dict[str, tuple[str, Advice]] = {
     ),
     "DLQ-FAIL": (
         "the broker could not move a message to the dead letter queue",
-        Advice("Read the error: the message stays where it was. Often the store is full or a right is missing."),
+        Advice(
+            "Correct the cause that the error names, such as a full store or a missing right. The message stays in "
+            "its queue."
+        ),
     ),
     "RLD-TOO-MANY": (
         "more brokers than replicas use one path of ZooKeeper",

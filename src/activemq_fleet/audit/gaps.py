@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.audit.journal_lines import JournalFileSummary
 from activemq_fleet.audit.journals import JournalGap
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.result import UNREAD, Gap
 from activemq_fleet.logs.rolled_files import missing_files
 from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
+from activemq_fleet.node.printable import counted
 
 _CUT = re.compile(r"\b(?:cut|truncated|damaged|missing)\b", re.IGNORECASE)
 """Words of problems that mean that bytes are missing; others are bytes that were there and no text."""
@@ -33,7 +35,7 @@ def log_gaps(logs: Sequence[LogFileSummary], names: Mapping[str, Iterable[str]])
         key=lambda summary: (-summary.unread, summary.host, summary.file),
     )
     gaps += [
-        Gap(summary.host, f"from line 1 on, the records have no full class names: {READABLE_LAYOUTS}", summary.file, 1)
+        Gap(summary.host, f"the log records have no full class names: {READABLE_LAYOUTS}", summary.file, 1)
         for summary in logs
         if summary.has_loggers and not summary.has_class_names
     ]
@@ -42,7 +44,7 @@ def log_gaps(logs: Sequence[LogFileSummary], names: Mapping[str, Iterable[str]])
 
 def _gap_of_unread_records(summary: LogFileSummary) -> Gap:
     weighs = summary.unread > UNREAD * summary.rows
-    text = f"{summary.unread} of {summary.rows} records could not be read"
+    text = f"{summary.unread} of {summary.rows} log records could not be parsed"
     if weighs:
         text += f", the first in line {summary.first_unread}: {READABLE_LAYOUTS}"
     return Gap(summary.host, text, summary.file, summary.first_unread, weighs=weighs)
@@ -67,9 +69,22 @@ def gaps_of_foreign_journals(files: Iterable[JournalFileSummary], host_of: Mappi
         }
     )
     return [
-        Gap(host, f"lines of the agent {agent}, whose journal is that of {host_of[agent]}: they do not count", file)
+        Gap(
+            host, f"the audit ignores lines of the agent {agent}, because its journal is on host {host_of[agent]}", file
+        )
         for host, file, agent in claims[:MOST_GAPS]
     ]
+
+
+def _gap_text(gap: JournalGap) -> str:
+    """Return the sentence about records that are missing from a journal of an agent."""
+    journal = f"the agent's journal with the epoch {gap.epoch}"
+    if gap.what == words.NO_JOURNAL:
+        return f"{journal} was not collected"
+    if gap.what == words.OPEN_END:
+        return f"the end of {journal} is missing, from record {gap.jseq} on"
+    records = counted(gap.records, "record") if gap.records else "records"
+    return f"{journal} lacks {records}, from record {gap.jseq} on"
 
 
 def journal_gaps(gaps: Iterable[JournalGap], files: Iterable[JournalFileSummary]) -> list[Gap]:
@@ -79,8 +94,7 @@ def journal_gaps(gaps: Iterable[JournalGap], files: Iterable[JournalFileSummary]
     record_gaps = [
         Gap(
             gap.agent,
-            f"journal of epoch {gap.epoch}: {gap.what} from record {gap.jseq}"
-            + (f" ({gap.records})" if gap.records else ""),
+            _gap_text(gap),
         )
         for gap in sorted(gaps, key=gap_order)[:MOST_GAPS]
     ]
@@ -90,6 +104,6 @@ def journal_gaps(gaps: Iterable[JournalGap], files: Iterable[JournalFileSummary]
         for problem, (count, first) in summary.problems.items()
     )
     return record_gaps + [
-        Gap(host, f"{count} line{'' if count == 1 else 's'}: {problem}", file, first)
+        Gap(host, f"{counted(count, 'line')} of the journal cannot be used: {problem}", file, first)
         for host, file, first, count, problem in malformed[:MOST_GAPS]
     ]

@@ -56,9 +56,9 @@ _BROKEN = ("NET-LOCAL-ERR", "NET-REMOTE-ERR", "NET-DOWN")
 _OPEN = datetime.max.replace(tzinfo=UTC)
 """The end of a bridge that is still up."""
 _REFUSED = {
-    "client": "a client with {} was refused {}",
-    "bridge": "a bridge with {} was refused {}",
-    "rights": "a bridge with {} was logged in and lacked rights {}",
+    "client": "the broker refused a client with {account} {times}",
+    "bridge": "the broker refused a bridge with {account} {times}",
+    "rights": "a bridge with {account} was authenticated but lacked rights {times}",
 }
 _BEFORE = timedelta(minutes=2)
 """The longest time between the record of the reason and the lost lock."""
@@ -109,8 +109,8 @@ def _demotions(node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[O
             ended=back or term.released or term.ended,
             seconds=seconds_between(began, back) if back else None,
             began_from="log",
-            cause=f"{short_name(node.host)} was active and gave up, because {what}"
-            + (f"; it {came}." if came else "; it did not recover automatically."),
+            cause=f"{short_name(node.host)} was active and stopped serving, because {what}."
+            + (f" It {came}." if came else " It did not recover automatically."),
             rules=rules,
             recorded=term.ended,
         )
@@ -130,7 +130,7 @@ def _silent_ends(runs: Sequence[ObservedRun]) -> Iterator[LogEvidence]:
     for run, following in pairwise(runs):
         begins = following.first or following.chosen
         if run.end == "silent" and run.started and begins and begins - run.started <= SOON:
-            text = "its process ended soon after the start, without a record"
+            text = "the broker process ended soon after its start without a log record"
             yield LogEvidence(run.host, run.place, run.last or run.started, _SILENT, {}, text)
 
 
@@ -168,7 +168,7 @@ def _incident_of_failed_starts(
     if starts < CRASHES and any(failed[0].at - SOON <= at <= failed[-1].at + SOON for at in explained):
         return
     often = "once" if starts == 1 else f"{starts} times"
-    cause = f"{short_name(node.host)} was started {often} in vain: “{shortened(failed[-1].text)}”"
+    cause = f"{short_name(node.host)} failed to start {often}: “{shortened(failed[-1].text)}”"
     series = [replace(record, fields={"what": "", "who": ""}) for record in failed]
     yield incident_of_series(node, series, "failing_start", cause, advice.FAILING_START)
 
@@ -221,8 +221,8 @@ def _slow_starts(node: PairNode, runs: Sequence[ObservedRun]) -> Iterator[Incide
                 ended=run.started,
                 seconds=seconds,
                 began_from="log",
-                cause=f"{short_name(node.host)} needed {seconds:.0f} s to open its store until it was active: "
-                "it loaded the index or replayed the journal.",
+                cause=f"{short_name(node.host)} needed {seconds:.0f} s to open its store before it was active: "
+                "it loaded the index or replayed the store journal.",
                 recorded=run.started,
                 mark="start",
             )
@@ -280,7 +280,7 @@ def _describe_refusals(series: Sequence[LogEvidence]) -> Iterator[str]:
     for (what, name), count in sorted(times.items())[:SHOWN_NAMES]:
         account = f"the account {name}" if name and name != "null" else "no account"
         often = "once" if count == 1 else f"{count} times"
-        yield _REFUSED[what].format(account, often)
+        yield _REFUSED[what].format(account=account, times=often)
     if len(times) > SHOWN_NAMES:
         yield f"and {len(times) - SHOWN_NAMES} more accounts"
 
@@ -330,8 +330,8 @@ def _duplicate_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Itera
                 continue
             is_reported = True
             cause = (
-                f"At {short_name(node.host)} a second bridge wanted to be {client[:80]} while the first was there: "
-                "links from both ends, or two of one name. They end each other again and again."
+                f"Two bridges connected to {short_name(node.host)} with the client id {client[:80]}, and disconnect "
+                "each other repeatedly. Both brokers open a duplex link, or two links have the same name."
             )
             yield incident_of_series(node, series, "duplicate_bridge", cause, advice.DUPLICATE_BRIDGE)
     if has_both_ends and not is_reported:
@@ -459,7 +459,7 @@ def _bridges_from_both_ends(node: PairNode, bridges: Sequence[LoggedBridge]) -> 
             seconds=None if last == _OPEN else seconds_between(began, last),
             began_from="log",
             cause=f"Between {short_name(node.host)} and {peer[:80]} two bridges of the link {link[:80]} were up at "
-            "once, one from each end: what is sent on may come twice.",
+            "the same time, one from each broker: messages may be delivered twice.",
             recorded=began,
             mark=f"{link} {peer}",
         )

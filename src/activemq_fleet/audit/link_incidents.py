@@ -34,7 +34,7 @@ def link_incidents(
 
 def _incident_of_link_never_up(node: PairNode, bridge: LoggedBridge) -> Incident:
     attempts = f"{bridge.flaps} attempts" if bridge.flaps else "its attempt"
-    why = " The last attempt broke in the handshake, and the log has no later one." if bridge.broken_handshake else ""
+    why = " The last attempt ended in the handshake. The log has no later attempt." if bridge.broken_handshake else ""
     return incident_of(
         "link_down",
         node,
@@ -49,14 +49,17 @@ def _incident_of_link_never_up(node: PairNode, bridge: LoggedBridge) -> Incident
 
 
 def _incident_of_lost_link(node: PairNode, bridge: LoggedBridge) -> Incident:
-    what = f"The link {_name(bridge)} of {short_name(node.host)} to {(bridge.peer or 'its peer')[:80]} has been down"
+    what = (
+        f"The link {_name(bridge)} of {short_name(node.host)} to "
+        f"{(bridge.peer or 'the other broker')[:80]} has been down"
+    )
     if bridge.broken_handshake:
         cause = (
-            f"{what} since it ended ({bridge.cause}): the next attempt broke in the handshake at "
-            f"{bridge.broken_handshake:%H:%M:%S} UTC, and the log has no later attempt."
+            f"{what} since it ended ({bridge.cause}). The next attempt ended in the handshake at "
+            f"{bridge.broken_handshake:%H:%M:%S} UTC. The log has no later attempt."
         )
     else:
-        cause = f"{what} since it broke ({bridge.cause}), and was not up again until the log ends."
+        cause = f"{what} since it broke ({bridge.cause}). It was not up again until the end of the log."
     return incident_of(
         "link_down",
         node,

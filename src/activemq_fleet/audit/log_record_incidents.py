@@ -233,7 +233,7 @@ def _reconnections(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[
             is_frame = any(text in most.text for text in FRAME_ERRORS)
             cause = (
                 f"A bridge of {short_name(node.host)} to {uri or 'another broker'} lost its connection "
-                f"{_times(count)} in a row, and its failover transport connected again: “{shortened(most.text)}”."
+                f"{_times(count)} in a row, and its failover: URI connected again each time: “{shortened(most.text)}”."
             )
             advised = advice.FRAMES if is_frame else advice.BREAKING_BRIDGE
             yield incident_of_series(node, series, "breaking_bridge", cause, advised)

@@ -224,7 +224,7 @@ class _BridgeReader:
     def take(self, seen: LogEvidence) -> None:
         before = {bridge.local: bridge for bridge in self._story.bridges}
         if seen.kind == "LIFE-STORE-CHOSEN":
-            self._close_all_bridges(seen, "the broker ended without a word")
+            self._close_all_bridges(seen, "the broker process ended without a log record")
             self._add_failed_links(seen.host, _ATTEMPTS_OF_RUN)
             self._links = _Links()
         self._newest, self._host = seen.at, seen.host
@@ -259,7 +259,7 @@ class _BridgeReader:
 
     def _open_bridge(self, local: str, up: BridgeUp, seen: LogEvidence) -> None:
         if local in self._up:
-            self._record_end(self._up.pop(local), seen.at, "it was replaced")
+            self._record_end(self._up.pop(local), seen.at, "a new bridge replaced it")
         # The log shows an address that this host dialled in the same form as the address of a broker that dialled it.
         passive = up.responder and (up.remote_host, up.remote_port) not in self._links.dialled
         link, direction = (self._next_accepted_link(), "in") if passive else (self._links.of(up), "out")
@@ -341,7 +341,7 @@ class _BridgeReader:
             name = self._links.by_uri.get(uri) or (next(iter(names)) if len(names) == 1 else None)
             cause = f"{uri[:200]}: {link.error or 'no error in this log'}"
             if not link.is_dialled:
-                cause += " (the log has no records of links that are up, so that the link may have been up before)"
+                cause += " (the log does not record links that come up: this link may have been up before)"
             bridge = LoggedBridge(host, name, None, "out", None, None, "failed", link.failures, cause, rebuilt=False)
             bridge.dialled, bridge.broken_handshake = link.first, link.handshake
             self.bridges.append(bridge)
@@ -354,9 +354,9 @@ def _bridge_key(bridge: LoggedBridge) -> tuple[str | None, ...]:
 
 def _cause_of_end(seen: LogEvidence) -> str:
     if seen.kind == "NET-REMOTE-ERR":
-        return f"{BROKE} the other end: {_error_text(seen)}"
+        return f"{BROKE} the other broker: {_error_text(seen)}"
     if seen.kind == "NET-LOCAL-ERR":
-        return f"{BROKE} this end: {_error_text(seen)}"
+        return f"{BROKE} this broker: {_error_text(seen)}"
     if seen.kind == "NET-DOWN":
         return "it was stopped"
     return "the broker stopped" if seen.kind.startswith("LIFE-") else "the broker gave up"

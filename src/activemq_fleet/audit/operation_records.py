@@ -43,7 +43,11 @@ def operations_of(host: str, content: bytes) -> tuple[tuple[Operation, ...], tup
     lines = [line for line in content.split(b"\n") if line.strip()]
     records = [record for record in map(_parse_record, lines) if record is not None]
     wrong = len(lines) - len(records)
-    problems = (f"{OPERATIONS_FILE}: {wrong} of {len(lines)} lines are no records of operations",) if wrong else ()
+    problems = (
+        (f"the audit ignores {wrong} of {len(lines)} lines of {OPERATIONS_FILE} that are not operation records",)
+        if wrong
+        else ()
+    )
     return tuple(_pair_records(host, records))[-_KEPT:], problems
 
 

@@ -223,7 +223,7 @@ def _with_start_of_peer(incident: Incident, starts: Mapping[str, Sequence[dateti
     at, host = max(before)
     cause = (
         f" {short_name(host)} had been started at {at:%H:%M:%S} UTC: before 5.13.1 a start deletes the temporary store "
-        "below dataDirectory, and both nodes seem to have the same one."
+        "below dataDirectory. Both nodes appear to use the same directory."
     )
     return replace(incident, cause=incident.cause + cause)
 

@@ -107,8 +107,8 @@ def _outages(nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[Observed
         began=began,
         began_from="log",
         certainty="possible" if len(nodes) == 1 else "proved",
-        cause=f"{_describe_outage(waiting, dead)}, since {began:%Y-%m-%d %H:%M:%S} UTC: the lock is stale, or another "
-        "process holds it.",
+        cause=f"No node has been active since {began:%Y-%m-%d %H:%M:%S} UTC: {_describe_outage(waiting, dead)}. The "
+        "lock is stale, or another process holds it.",
         recorded=began,
         store=store_path(run.store) if run.store and not nodes[host].pair else "",
     )
@@ -119,12 +119,12 @@ def _describe_outage(waiting: Iterable[str], dead: Collection[str]) -> str:
     if dead:
         stopped = " and ".join(map(short_name, sorted(dead)))
         return (
-            f"{hosts} waits for the lock of its store, and the broker of {stopped}, whose log shows no stop, did not "
-            "run when the logs were collected"
+            f"{hosts} waits for the lock of its store, and the broker of {stopped} did not run when the logs were "
+            "collected, although its log shows no stop"
         )
     if " and " in hosts:
-        return f"{hosts} wait for the lock of their store, and neither is active"
-    return f"{hosts} waits for the lock of its store, and no collected log shows a broker that has it"
+        return f"{hosts} wait for the lock of their store"
+    return f"{hosts} waits for the lock of its store, and no collected log shows a broker that has the lock"
 
 
 def _outage_begin(runs: Mapping[str, Sequence[ObservedRun]]) -> datetime | None:
@@ -184,7 +184,8 @@ def _subscriptions_at_risk(nodes: Sequence[PairNode]) -> Iterator[Incident]:
                 ended=risk.time,
                 began_from="log",
                 cause=f"A broker of {node.pair or short_name(node.host)} started without a usable index of its store, "
-                f"so durable subscriptions can have lost messages: {risk.description}. {risk.path} has the record.",
+                f"so durable subscriptions can have lost messages: {risk.description}. The file {risk.path} records "
+                "this.",
                 recorded=risk.time,
                 mark=name,
             )
@@ -248,10 +249,10 @@ def _cause_of_takeover(term: ObservedRun, before: ObservedRun | None, measured: 
     else:
         old = short_name(before.host)
         ending = {
-            "silent": f"{old} ended without a word, as after kill -9, an out-of-memory kill or a power cut",
-            "open": f"{old} writes no more: it was killed (kill -9, out of memory), or its machine is gone",
-            "stopped": f"{old} was stopped in good order",
-            "lost_lock": f"{old} lost its lock and gave up",
+            "silent": f"{old} ended without a log record, as after kill -9, an out-of-memory kill or a power cut",
+            "open": f"{old} stopped logging: it was killed (kill -9, out of memory), or its machine failed",
+            "stopped": f"{old} was stopped cleanly",
+            "lost_lock": f"{old} lost its lock and stopped serving",
             "store": f"{old} stopped itself because of an error of its store",
             "failed": f"{old} failed",
         }[before.end]
@@ -278,9 +279,9 @@ def _failed_takeovers(
             ended = term.ended or (host_runs[index + 1].chosen if index + 1 < len(host_runs) else None)
             advised = advice.RETIRED if term.retired else advice.FAILED_TAKEOVER
             why = (
-                "its master failed, and it is set to stop then"
+                "its master failed, and its configuration stops it in this case"
                 if term.retired
-                else "it got the lock and ended before it was active"
+                else "it acquired the lock, but ended before it was active"
             )
             began = term.saw_loss if term.retired else term.locked
             yield incident_of(
@@ -360,8 +361,8 @@ def _incident_of_split(
         seconds=seconds_between(second.begin, until),
         began_from="log",
         cause=(
-            f"{short_name(first.host)} went on working on the store after {short_name(second.host)} had become "
-            "active on it: both wrote for longer than clocks can differ."
+            f"{short_name(first.host)} continued to write to the store after {short_name(second.host)} had become "
+            "active with the same store. A difference of the clocks cannot explain the length of this time."
         ),
         recorded=second.begin,
     )
@@ -411,5 +412,10 @@ def _mark_planned(incident: Incident, operations: Sequence[Operation]) -> Incide
         is_within = incident.ended is not None and operation.began <= incident.ended <= operation.ended + _SLACK
         if operation.host == incident.host and is_within:
             why = f" It was planned: {operation.operation[:40]}, by {operation.by[:80]}."
-            return replace(incident, planned=True, cause=incident.cause + why, remedy="None: it was planned.")
+            return replace(
+                incident,
+                planned=True,
+                cause=incident.cause + why,
+                remedy=("No action is required: the takeover was planned."),
+            )
     return incident

@@ -160,6 +160,6 @@ def incident_within(period: UnservedPeriod, incidents: Iterable[Incident]) -> In
 def _describe_gap(period: UnservedPeriod) -> str:
     at = datetime.fromtimestamp(period.began, UTC)
     return (
-        f"scrapes showed no active node for {period.seconds:.1f} s from {at:%Y-%m-%d %H:%M:%S} UTC, "
-        "and the logs contain no incident that explains it"
+        f"Prometheus shows no active node for {period.seconds:.1f} s from {at:%Y-%m-%d %H:%M:%S} UTC, "
+        "but no incident in the logs explains it"
     )

@@ -16,7 +16,7 @@ _LONGEST = timedelta(minutes=15)
 """The longest time between a loss and the takeover that it belongs to."""
 _LOOK = timedelta(seconds=60)
 """The longest interval between two attempts to get the lock that is in use anywhere."""
-_APART = " The clocks of {} and {} contradict each other, so how long it took is not known."
+_APART = " The clocks of {} and {} contradict each other: the duration of the takeover is unknown."
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,9 @@ def takeover_start(
         return TakeoverStart(term.saw_loss, seconds_between(term.saw_loss, term.started), "log")
     if before is not None and before.ended is not None:
         return _start_by_log(term, before, before.ended)
-    return TakeoverStart(note=" The start time is unknown: no agent's journal and no bridge's log contains the loss.")
+    return TakeoverStart(
+        note=(" The start time is unknown: no agent's journal and no bridge's log records the lost connection.")
+    )
 
 
 def right_clocks(losses: Iterable[ConnectionLoss], starts: Collection[datetime]) -> frozenset[str]:
@@ -94,7 +96,8 @@ def _start_by_witness_clock(started: datetime, near: Sequence[ConnectionLoss]) -
     if took is None:
         return None
     note = (
-        f"{_witness_sentence(best)} Its clock and this node's differ, so the time is that until it was connected again."
+        f"{_witness_sentence(best)} Its clock differs from this node's clock: the "
+        "duration is the time until it connected again."
     )
     return TakeoverStart(started - timedelta(seconds=took), took, best.source, note)
 
@@ -110,7 +113,10 @@ def _fits_start(loss: ConnectionLoss, started: datetime) -> bool:
 
 
 def _witness_sentence(loss: ConnectionLoss) -> str:
-    return f" {'The agent on' if loss.source == 'agent' else 'The bridge of'} {short_name(loss.witness)} saw the loss."
+    return (
+        f" {'The agent on' if loss.source == 'agent' else 'The bridge of'} "
+        f"{short_name(loss.witness)} recorded the lost connection."
+    )
 
 
 def _start_by_log(term: ObservedRun, before: ObservedRun, ended: datetime) -> TakeoverStart:

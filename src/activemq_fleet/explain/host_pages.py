@@ -121,7 +121,10 @@ def inventory_name_of(fleet: Fleet, name: str) -> str:
     if len(short) == 1:
         return short[0]
     if short:
-        raise InputError(f"{name} matches {len(short)} hosts: name one of {', '.join(sorted(short))}")
+        raise InputError(
+            f"the host name {name} matches {len(short)} hosts: use the full name of one of them, "
+            f"{' or '.join(sorted(short))}"
+        )
     labels = {host.partition(".")[0]: host for host in hosts} | {host: host for host in hosts}
     near = similar_name(name, labels)
     hint = (
@@ -129,6 +132,6 @@ def inventory_name_of(fleet: Fleet, name: str) -> str:
         if near
         else f"use a host such as {next(iter(hosts))}"
         if hosts
-        else "it has no hosts"
+        else "the inventory has no hosts"
     )
-    raise InputError(f"{name} is not a broker, agent or load balancer of this inventory: {hint}")
+    raise InputError(f"host {name} is not a broker, agent or load balancer of this inventory: {hint}")

@@ -112,7 +112,8 @@ def ttl_in_words(link: Link) -> str:
         most = "" if link.network_ttl == -1 else "at most "
         return f"networkTTL {link.network_ttl}: a message crosses {most}{_bridge_count_text(link.network_ttl)}"
     limit, demand = _bridge_count_text(link.message_ttl or 0), _bridge_count_text(link.consumer_ttl or 0)
-    return f"consumerTTL {link.consumer_ttl}, messageTTL {link.message_ttl}: demand crosses {demand}, messages {limit}"
+    ttl = f"consumerTTL {link.consumer_ttl}, messageTTL {link.message_ttl}"
+    return f"{ttl}: subscriptions cross {demand}, messages {limit}"
 
 
 def _bridge_count_text(ttl: int) -> str:

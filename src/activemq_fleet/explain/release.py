@@ -101,7 +101,7 @@ def _network_answers(broker: Broker) -> Iterator[_Answer]:
         else (
             "ttl",
             False,
-            "consumerTTL and messageTTL as separate limits: one networkTTL limits both demand and messages",
+            "consumerTTL and messageTTL as separate limits: one networkTTL limits both subscriptions and messages",
         )
     )
 

@@ -53,7 +53,7 @@ def _broker_host_of(fleet: Fleet, name: str) -> str:
     agent = next((agent for agent in fleet.agents if agent.host == host), None)
     if agent is None:
         raise InputError(
-            f"{name} is a load balancer, which is not the end of a route: name a broker, or a host that runs an agent"
+            f"host {name} is a load balancer, but a route ends at a broker: name a broker, or a host that runs an agent"
         )
     pair = fleet.pairs[agent.pair]
     return pair.preferred_master.host

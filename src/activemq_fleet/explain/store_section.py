@@ -115,7 +115,7 @@ def _pure_entries(broker: Broker) -> Iterator[Entry]:
     yield _directory_entry(broker, "kahaDB, used by this node only; the other node has a copy")
     if broker.role == "slave" and broker.peer_address:
         dialled = uris.replication(broker.peer_address)
-        yield Entry("copies from", dialled, why="not failover:, with which it would attach and never take over")
+        yield Entry("copies from", dialled, why="not failover:, because a slave with a failover: URI never takes over")
     elif broker.role == "master" and broker.peer:
         text = f"{broker.peer} attaches to port {broker.ports.get('replication')}; until then this node waits"
         yield Entry("copied by", text, why="waitForSlave")

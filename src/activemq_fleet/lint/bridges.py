@@ -12,7 +12,7 @@ from activemq_fleet.naming import surely_of_a_pair, without_node_mark
 from activemq_fleet.network.uri import Uri, has_placeholder
 from activemq_fleet.node.printable import counted
 
-_RANDOM_ORDER = "the link tries its brokers in random order, and an attempt may begin with the standby"
+_RANDOM_ORDER = "an attempt to connect may begin with the standby, whose ports are closed"
 
 
 @rule("N001", "error", each="networkConnector", releases="5.6.0", refuses=True)
@@ -83,8 +83,8 @@ def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
             cause = f"no maxReconnectAttempts={wanted}"
             part = failover_uri.text
         message = (
-            f"the failover: URI of this link has {cause}: it reconnects to another node without rebuilding the bridge, "
-            "which keeps the identity of the failed broker"
+            f"the failover: URI of this link has {cause}: after a failover the link reconnects to the other node, but "
+            "the broker does not rebuild the bridge"
         )
         yield link.problem(message, "uri", part, severity=_worse_for_duplex(link))
 
@@ -113,8 +113,8 @@ def zero_attempts_before_5_6(link: Element) -> Iterator[Problem]:
     for failover_uri in _failovers(link):
         if failover_uri.number("maxReconnectAttempts") == 0:
             message = (
-                f"maxReconnectAttempts=0 means unlimited attempts in {link.document.release.text}: after a failover "
-                "the bridge is not rebuilt and keeps the identity of the failed broker"
+                f"maxReconnectAttempts=0 means unlimited attempts in ActiveMQ {link.document.release.text}: "
+                "after a failover the broker does not rebuild the bridge"
             )
             part = text_from_option(link, "uri", failover_uri, "maxReconnectAttempts")
             yield link.problem(message, "uri", part, severity=_worse_for_duplex(link))
@@ -169,7 +169,7 @@ def _failovers(link: Element) -> Iterator[Uri]:
 
 @rule("N005", "warning", each="networkConnector")
 def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
-    """A static: URI lists both nodes of one pair, and so opens a bridge to each.
+    """A static: URI lists both nodes of a pair: the bridge to the standby fails repeatedly.
 
     Why: a bridge is opened to each node. The one to the standby fails every few seconds, indefinitely, so that
         relevant failures are hard to find in the log.
@@ -196,11 +196,11 @@ def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
         if pair := _nodes_of_one_pair(link, dialled_uris):
             first, second = pair
             message = (
-                f"the static: URI opens a bridge to {first.host} and another to {second.host}, the two nodes of one "
-                "pair: the bridge to the standby fails repeatedly"
+                f"the static: URI opens one bridge each to {first.host} and {second.host}, the two nodes of a pair: "
+                "the bridge to the standby fails repeatedly"
             )
             is_planned = link.document.is_from_inventory(link)
-            fix = "leave activemq_discovery to its default" if is_planned else ""
+            fix = "remove activemq_discovery from the variables, so that its default applies" if is_planned else ""
             severity: Severity | None = None if is_planned or surely_of_a_pair(first.host) else "info"
             yield link.problem(message, "uri", static_uri.text, fix=fix, severity=severity)
 
@@ -229,8 +229,8 @@ def _nodes_of_one_pair(link: Element, parts: list[Uri]) -> tuple[Uri, Uri] | Non
 def discovery_agent_gives_up(link: Element) -> Iterator[Problem]:
     """maxReconnectAttempts is set on a static: or masterslave: URI itself, not on the transport inside.
 
-    Why: it limits quick failures of the bridge there. After that number the bridge stays off until the broker
-        restarts, for example when the peer is unavailable slightly longer than usual.
+    Why: on this URI the option counts connections of the bridge that fail within seconds. After that number the
+        bridge stays off until the broker restarts, for example when the peer is down slightly longer than usual.
     Fix: remove the option: the discovery agent then retries indefinitely. For failover:, put it after the inner
         bracket.
     Source: SimpleDiscoveryAgent
@@ -250,10 +250,10 @@ def discovery_agent_gives_up(link: Element) -> Iterator[Problem]:
     for discovery_uri in link.uri().find("static", "simple", "masterslave"):
         attempts = discovery_uri.number("maxReconnectAttempts")
         if attempts is not None and attempts > 0:
-            times = "quick failure" if attempts == 1 else "quick failures"
+            times = counted(attempts, "connection")
             message = (
-                f"the {discovery_uri.scheme}: URI has maxReconnectAttempts={attempts}: after {attempts} {times} of the "
-                "bridge the link stays off until the broker restarts"
+                f"the {discovery_uri.scheme}: URI has maxReconnectAttempts={attempts}: after {times} that failed "
+                "within seconds the link stays off until the broker restarts"
             )
             yield link.problem(message, "uri", text_from_option(link, "uri", discovery_uri, "maxReconnectAttempts"))
 
@@ -332,7 +332,8 @@ def link_to_a_placeholder_host(link: Element) -> Iterator[Problem]:
 
     Why: the name never resolves: the bridge is never established, and messages stay on the sending broker. ``adopt``
         writes it for a placeholder such as ${HUB} that no file defines.
-    Fix: write the address in activemq_links, or adopt again with --properties.
+    Fix: write the address of the other broker in activemq_links, or run `activemq-fleet adopt` again with
+        --properties FILE.
     Source: RFC 2606, section 2
 
     Fires on 5.18.3::

@@ -32,6 +32,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _PREFIXES = re.compile(r"(?:nested\.|discovered\.)?(?:(?:transport\.)?socket\.)?")
 _FORMATS = re.compile(r"wireFormat\.(?:default|stomp|amqp|mqtt)\.")
 _IGNORED = "the broker ignores the option"
+_CANNOT_CONNECT = "the broker cannot open the connection"
 
 
 def text_from_option(node: Element, attribute: str, uri: Uri, option: str) -> str:
@@ -77,7 +78,7 @@ def option_that_stops_the_bridge(document: Document) -> Iterator[Problem]:
     for node, attribute, uri in _dialled(document):
         for option in uri.options:
             if unknown := _options_unless_accepted(uri, option, document.release):
-                yield _problem(node, attribute, uri, option, "the broker cannot open the connection", unknown)
+                yield _problem(node, attribute, uri, option, _CANNOT_CONNECT, unknown)
 
 
 @rule("N008", "warning")
@@ -135,7 +136,7 @@ def option_that_is_ignored(document: Document) -> Iterator[Problem]:
 
 @rule("N061", "warning", each="transportConnector")
 def option_that_is_no_number(connector: Element) -> Iterator[Problem]:
-    """An option in a listener's URI must be a whole number, and has another value, so that it has no effect.
+    """An option in a listener's URI must be a whole number: the broker ignores any other value.
 
     Why: the broker logs "Could not set property" at its start, and opens the connector without the option, for
         example without the limit of frames, connections or inactivity.
@@ -155,7 +156,10 @@ def option_that_is_no_number(connector: Element) -> Iterator[Problem]:
     for option, value in uri.options.items():
         if option.rpartition(".")[2] in _NUMBERS and not _NUMBER.fullmatch(value):
             part = text_from_option(connector, "uri", uri, option)
-            message = f"{option}={value} of connector {connector.get('name')} is no whole number, and has no effect"
+            message = (
+                f"the option {option}={value} of connector {connector.get('name')} is not a whole number: "
+                "the broker ignores the option"
+            )
             yield connector.problem(message, "uri", part)
 
 
@@ -229,7 +233,7 @@ def _problem(node: Element, attribute: str, uri: Uri, option: str, effect: str, 
     edits: tuple[TextEdit, ...] = ()
     if fix and correct not in ("", *uri.options) and near == known.meant_option(name, names) and part != uri.text:
         edits = node.with_part_replaced(attribute, part, correct, length=len(option))
-    message = f"the option {option} of this {uri.scheme}: URI is unknown to {release.text}: {effect}"
+    message = f"ActiveMQ {release.text} has no option {option} of a {uri.scheme}: URI: {effect}"
     return node.problem(message, attribute, part, fix=fix, edits=edits)
 
 

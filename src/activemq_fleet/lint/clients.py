@@ -49,7 +49,7 @@ def rebalance_without_update(connector: Element) -> Iterator[Problem]:
     if connector.flag("rebalanceClusterClients", False) and connector.flag("updateClusterClients", False) is False:
         message = (
             f"connector {connector.get('name')} has rebalanceClusterClients without updateClusterClients: it sends its "
-            "clients an empty list of brokers, and no client moves"
+            "clients an empty list of brokers"
         )
         yield connector.problem(message, "rebalanceClusterClients")
 
@@ -84,13 +84,15 @@ def clients_told_unreachable_names(connector: Element) -> Iterator[Problem]:
     name = connector.get("name")
     if is_loopback(uri.host):
         yield connector.problem(
-            f"connector {name} publishes {uri.host} to its clients: a client on another machine then "
-            "connects to itself",
+            f"connector {name} publishes the loopback address {uri.host} to its clients: a client on another "
+            "machine then connects to itself",
             "uri",
             uri.host,
         )
     elif is_wildcard(uri.host) and not connector.has("publishedAddressPolicy"):
-        message = f"connector {name} publishes the machine's host name, which clients must be able to resolve"
+        message = (
+            f"connector {name} publishes the machine's host name to its clients: each client must be able to resolve it"
+        )
         yield connector.problem(message, "updateClusterClients", severity="info")
 
 
@@ -114,7 +116,10 @@ def dead_brokers_stay_with_clients(connector: Element) -> Iterator[Problem]:
                             updateClusterClients="true" updateClusterClientsOnRemove="true"/>
     """
     if connector.flag("updateClusterClients", False) and connector.flag("updateClusterClientsOnRemove", False) is False:
-        message = f"connector {connector.get('name')} does not notify its clients of brokers that leave"
+        message = (
+            f"connector {connector.get('name')} does not notify its clients of brokers that stopped: "
+            "clients still try to connect to them"
+        )
         yield connector.problem(message, "updateClusterClients")
 
 
@@ -150,8 +155,8 @@ def too_few_connections(connector: Element) -> Iterator[Problem]:
         yield connector.problem(message, "uri", part)
     elif is_openwire(uri.scheme) and limit < (links := len(connector.document.links)):
         message = (
-            f"connector {connector.get('name')} accepts {limit} connections, and this broker has {links} links: if "
-            "their peers link back, no connections remain for clients"
+            f"connector {connector.get('name')} accepts {limit} connections, but this broker has {links} links: no "
+            "connection remains for clients if the other brokers link back"
         )
         yield connector.problem(message, "uri", part, severity="info")
 
@@ -179,15 +184,18 @@ def half_open_connections_stay(document: Document) -> Iterator[Problem]:
     for link in document.links:
         for transport in link.uri().transports:
             for option in options_without_monitor(transport):
-                message = f"link {link.get('name')} does not detect a lost connection to {transport.host}: {option}"
+                message = (
+                    f"{option} disables keep-alive: link {link.get('name')} does not "
+                    f"detect a lost connection to {transport.host}"
+                )
                 yield link.problem(message, "uri", option)
     for connector in document.connectors:
         uri = listener_uri(connector)
         if is_openwire(uri.scheme):
             for option in options_without_monitor(uri):
                 message = (
-                    f"connector {connector.get('name')} does not detect lost connections of "
-                    f"clients and bridges: {option}"
+                    f"{option} disables keep-alive: connector {connector.get('name')} does not detect lost "
+                    "connections of clients and bridges"
                 )
                 yield connector.problem(message, "uri", option, severity="warning" if document.links else "info")
 

@@ -76,7 +76,7 @@ def memory_promised_twice(broker: Element) -> Iterator[Problem]:
         )
     heap = size_of(broker.document.broker.settings.heap) if broker.document.broker else None
     if heap is not None and memory > heap:
-        yield whole.problem(f"memoryUsage is {_mb(memory)}, but the heap is only {_mb(heap)}", "limit")
+        yield whole.problem(f"memoryUsage is {_mb(memory)}, more than the Java heap of {_mb(heap)}", "limit")
 
 
 @rule("C007", "warning", each="broker", releases="5.6.0")
@@ -118,7 +118,7 @@ def _small_limit_problems(usage: Element | None, file_length: int | None, what: 
     if usage is not None and limit and file_length and limit < file_length:
         message = (
             f"{what} is limited to {_mb(limit)}, but one file of its journal has {_mb(file_length)}: "
-            "once it is full, it frees no space, and producers block permanently"
+            "once the store is full, producers block permanently"
         )
         yield usage.problem(message, attribute)
 
@@ -168,7 +168,9 @@ def refuses_instead_of_waiting(broker: Element) -> Iterator[Problem]:
                 continue
             if loses:
                 yield usage.problem(
-                    f"with {attribute}, an MQTT client loses the messages that a full store rejects", attribute
+                    f"with {attribute}, the broker acknowledges MQTT messages that a full store rejects: these "
+                    "messages are lost",
+                    attribute,
                 )
             elif links:
                 message = (
@@ -181,8 +183,8 @@ def refuses_instead_of_waiting(broker: Element) -> Iterator[Problem]:
 def limit_that_stays_low(broker: Element) -> Iterator[Problem]:
     """A store limit that was lowered at a start on a full disk is not raised again.
 
-    Why: at its start a broker lowers its store limit to the free space of the disk, and raises only a limit in
-        percent, and only if it checks the disk periodically. A broker with another limit that starts on a full disk
+    Why: at its start a broker lowers its store limit to the free space of the disk. It raises only a limit in percent
+        again, and only if it checks the disk periodically. A broker with another limit that starts on a full disk
         answers, but stores no message until the next restart.
     Fix: write <storeUsage percentLimit="100" total="20 gb"/> instead of limit="20 gb", and
         schedulePeriodForDiskUsageCheck="60000" on <broker>.
@@ -205,8 +207,8 @@ def limit_that_stays_low(broker: Element) -> Iterator[Problem]:
     usage = _limit_element(broker, "storeUsage")
     if usage is not None and not (is_whole_of_total(usage) and broker.is_positive("schedulePeriodForDiskUsageCheck")):
         yield usage.problem(
-            "the broker lowers the limit of <storeUsage> when it starts on a full disk, and does not raise it again, "
-            "so it may store no message although the disk has space"
+            "if the broker starts on a full disk, it lowers the limit of <storeUsage> until its next restart: "
+            "it may then store no message although the disk has space again"
         )
 
 
@@ -293,11 +295,13 @@ def memory_out_of_proportion(document: Document) -> Iterator[Problem]:
         if limit is None:
             continue
         if limit <= _LITTLE:
-            yield usage.problem(f"memoryUsage is {_mb(limit)}: a few slow consumers block all producers", "limit")
+            yield usage.problem(
+                f"memoryUsage is only {_mb(limit)}: a few slow consumers can block all producers", "limit"
+            )
         elif limit > heap:
             text = (
-                f"memoryUsage is {_mb(limit)}, but the release's start script sets a heap of only {_mb(heap)} "
-                "by default"
+                f"memoryUsage is {_mb(limit)}, more than the {_mb(heap)} of Java heap that the release's start script "
+                "sets by default"
             )
             yield usage.problem(text, "limit")
 

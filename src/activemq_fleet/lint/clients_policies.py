@@ -14,7 +14,7 @@ _KINDS = ("queue", "topic", "tempQueue", "tempTopic")
 
 @rule("C040", "warning", each="policyMap")
 def two_policies_of_one_destination(policies: Element) -> Iterator[Problem]:
-    """Two policyEntry elements are for the same destination, and the broker applies only one of them.
+    """Two policyEntry elements are for the same destination: the broker applies only one of them.
 
     Why: a destination has exactly one policy, that of the most specific entry. The broker does not merge two entries of
         the same name: the settings of one of them have no effect, and the file does not show of which.
@@ -40,7 +40,10 @@ def two_policies_of_one_destination(policies: Element) -> Iterator[Problem]:
             earlier = first.setdefault((kind, name), entry)
             if earlier is not entry:
                 line = earlier.position(kind)[0]
-                message = f"{kind} {name} has another policyEntry in line {line}, and one of them has no effect"
+                message = (
+                    f"this policyEntry and that in line {line} are both for {kind} "
+                    f"{name}: the broker ignores one of them"
+                )
                 yield entry.problem(message, kind)
 
 
@@ -140,7 +143,7 @@ def messages_pile_up_in_the_heap(policies: Element) -> Iterator[Problem]:
     if unbounded:
         (entry, kind), *others = unbounded
         text = (
-            f"{kind} {entry.get(kind)} keeps all pending messages in the heap, and flow control is off: "
+            f"the policy of {kind} {entry.get(kind)} keeps all pending messages in the heap without flow control: "
             "a slow consumer can exhaust the heap"
         )
         text += also_in_lines((other for other, _ in others), "producerFlowControl")

@@ -121,7 +121,7 @@ def _kind_by_root(root: etree._Element) -> FileKind | None:
     if name in _OF_BROKERS or namespace in (BEANS, CORE, XBEAN):
         return None
     if namespace.startswith(_BLUEPRINT):
-        fix = "move its <broker> into a file of Spring, and check that file: this check does not read blueprints"
+        fix = "move its <broker> into a Spring XML file, and check that file: this check does not read blueprints"
         return FileKind("a blueprint of OSGi, which Apache Karaf reads", fix)
     if namespace.startswith(_CAMEL):
         return FileKind(f"a file of Apache Camel, with the root <{name}>", _NAME_THE_FILE)
@@ -140,7 +140,7 @@ def _text_kind(text: str, file: str) -> FileKind | None:
             return FileKind(f"a manifest of Kubernetes with a {manifest[1]}", _INSIDE)
         if re.fullmatch(r"[ \t]*(?:- +)?[\w.\"'/-]+:[ \t]*[|>][-+0-9]*", before):
             return FileKind("a YAML file", _INSIDE)
-        return FileKind("a script", f"run it, or {_INSIDE}") if text.startswith("#!") else None
+        return FileKind("a script", f"run the script, or {_INSIDE}") if text.startswith("#!") else None
     if text.startswith("#!") and not any(_VARIABLE.fullmatch(line) for line in lines):
         return FileKind("a script", _NAME_THE_FILE)
     if "-----BEGIN " in text:

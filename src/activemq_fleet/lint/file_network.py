@@ -56,9 +56,12 @@ def duplex_problems(documents: Mapping[str, Document]) -> Iterator[tuple[str, Pr
             for first in (files[other] for other in sorted(similar) if other < number):
                 opposite = _link_back(first, second, connector)
                 if opposite is not None:
-                    name, line = opposite.get("name") or "a link", opposite.position()[0]
-                    text = f"link {node.get('name')} is duplex, and so is {name} at the other end"
-                    yield second.path, node.problem(f"{text} ({first.path}:{line})", "duplex")
+                    name, line = f"link {opposite.get('name')}".rstrip(), opposite.position()[0]
+                    text = (
+                        f"link {node.get('name')} and {name} ({first.path}:{line}) are both duplex: "
+                        "each message has two routes"
+                    )
+                    yield second.path, node.problem(text, "duplex")
 
 
 def _first_label(host: str) -> str:

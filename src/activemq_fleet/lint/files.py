@@ -38,7 +38,7 @@ _STRONGER = {
     "S010": "S019",
     "V024": "V051",
 }
-_DTD = "the file uses Spring's DTD instead of a schema: the rules do not check it, although a broker can start with it"
+_DTD = "the file uses Spring's DTD instead of a schema: a broker can start with it, but no rule checks the file"
 _LONGEST_DOCTYPE = 500
 _MOST = 100  # findings of one rule in one file
 # The importing file decides the values of placeholders.
@@ -123,10 +123,7 @@ def _finding(name: str, problem: Problem, file: str) -> Finding:
 
 
 def _template_finding(line: int, column: int, text: str, file: str) -> Finding:
-    message = (
-        f"the file is a template: render it first ({text[:40]} is not a part of a "
-        "configuration); no other rule checked it"
-    )
+    message = f"the file is a template, because it contains {text[:40]}: no other rule checked the file"
     return _finding(TEMPLATE_RULE, Problem(message, line=line, column=column), file)
 
 
@@ -210,9 +207,10 @@ def document_findings(document: Document, file: str, selection: Selection) -> It
         problems = list(islice(rule.check(document), _MOST + 1))
         if len(problems) > _MOST:
             further = next(findings_of(rule, problems[_MOST:], host, file))
-            message = f"the rule has more than {_MOST} findings in this file: only the first are reported"
+            message = f"rule {rule.id} has more than {_MOST} findings in this file: only the first {_MOST} are reported"
+            fix = f"correct the reported findings of {rule.id}, and run the check again"
             yield from findings_of(rule, problems[:_MOST], host, file)
-            yield replace(further, message=message, line=None, column=None)
+            yield replace(further, message=message, fix=fix, line=None, column=None)
         elif problems:
             yield from findings_of(rule, problems, host, file)
 
@@ -227,7 +225,7 @@ def schema_finding(problem: SchemaProblem, release: Release, file: str, host: st
         fix=fix or problem.fix,
         edits=problem.edits,
     )
-    why = f"release {release.text} validates the file when it starts, and does not start with this error in it"
+    why = f"a broker of release {release.text} validates the file at its start, and does not start with this error"
     return replace(_finding(SCHEMA_RULE, at, file), why=why)
 
 

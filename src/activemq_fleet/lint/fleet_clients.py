@@ -89,8 +89,8 @@ def client_knows_one_node(view: FleetView) -> Iterator[Problem]:
                 # A pure slave has no connector that could be listed.
                 if other.host not in listed and other.openwire is not None:
                     yield use.problem(
-                        f"a client's failover list contains {broker.host} but not {other.host}, the other node of the "
-                        f"pair: {use.uri.text}"
+                        f"the failover list of a client contains {broker.host} but not {other.host}, the other node "
+                        f"of the pair: {use.uri.text}"
                     )
 
 
@@ -124,8 +124,8 @@ def client_waits_for_ever(view: FleetView) -> Iterator[Problem]:
     for use in client_uris(view):
         if "timeout" not in use.uri.options:
             yield use.problem(
-                "a client's failover: URI has no timeout, so that send() blocks while no broker is available: "
-                f"{use.uri.text}"
+                "the failover: URI of a client has no timeout: send() blocks while no broker is available "
+                f"({use.uri.text})"
             )
 
 

@@ -16,14 +16,15 @@ from activemq_fleet.uris import is_openwire
 _MOST_NAMED = 3
 _ANYTHING = Dialler(has_authority=True, has_certificate=True)
 _FIXES = {
-    "closed": "use a port on which the far end listens; activemq-fleet explain HOST lists its ports",
-    "protocol": "use the port of the far end's OpenWire connector",
-    "clear": "use ssl:// in the URI, or define the link in activemq_links, which uses the connector of the far end",
-    "tls": "use tcp:// in the URI, or define the link in activemq_links, which uses the connector of the far end",
-    "certificate": "set activemq_tls here, with a key store that holds the required certificate; or set "
-    "activemq_tls.client_auth: false at the far end",
-    "authority": "set activemq_tls here, whose trust store holds the authority of the far end's certificate",
-    "account": "use an account that the far end has, such as activemq_network_username",
+    "closed": "use a port on which the other broker listens (`activemq-fleet explain HOST` lists its ports)",
+    "protocol": "use the port of the other broker's OpenWire connector",
+    "clear": "use ssl:// in the URI, or define the link in activemq_links instead",
+    "tls": "use tcp:// in the URI, or define the link in activemq_links instead",
+    "certificate": "set activemq_tls on this host, with a key store that contains the required certificate, or set "
+    "activemq_tls.client_auth: false on the other broker",
+    "authority": "set activemq_tls on this host, with a trust store that contains the certificate authority of the "
+    "other broker",
+    "account": "use an account that the other broker has, such as activemq_network_username",
 }
 
 
@@ -32,7 +33,7 @@ def link_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
     """The broker to which a link connects rejects the link.
 
     Why: the bridge is never established: it retries every few seconds, and messages stay on the sending broker.
-    Fix: configure both ends alike: activemq_tls, or a port, a scheme and an account that the far end has.
+    Fix: configure both brokers alike: activemq_tls, or a port, a scheme and an account that the other broker has.
     Cannot see: the signer of a certificate, and links to brokers outside the inventory.
     Source: measured on 5.18.3: Empty client certificate chain; TcpTransportServer
 
@@ -63,9 +64,10 @@ def link_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
 def link_without_trust_store(view: FleetView) -> Iterator[Problem]:
     """A broker without a configured trust store opens a link over TLS.
 
-    Why: Java then trusts only public authorities, and the bridge is not established if a private authority signed the
-        far end's certificate.
-    Fix: set activemq_tls on both ends. Waive the finding if a public authority signed the far end's certificate.
+    Why: Java then trusts only public authorities. The bridge is not established if a private authority signed the
+        other broker's certificate.
+    Fix: set activemq_tls on both brokers. Waive the finding if a public authority signed the other broker's
+        certificate.
     Source: JSSE: without a trust store only the authorities of Java are trusted
 
     Fires on 5.18.3::
@@ -120,7 +122,7 @@ def client_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
 
     Why: the client never connects. An agent keeps its messages on its disk, and a load balancer reports the broker as
         unavailable.
-    Fix: configure both ends alike: TLS on all brokers of a pair or group, activemq_agent_tls_certificate and
+    Fix: configure client and broker alike: TLS on all brokers of a pair or group, activemq_agent_tls_certificate and
         activemq_agent_tls_key where client_auth is true, a port and a scheme that the broker listens on.
     Cannot see: clients outside the inventory. The rule checks fragments, activemq_extra_files and
         activemq_java_options of brokers. T027 reports a load balancer without a certificate.
@@ -166,7 +168,7 @@ def client_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
                 "set activemq_agent_tls_certificate and activemq_agent_tls_key, or activemq_tls.client_auth: false "
                 "for the brokers"
                 if refused[1].kind == "certificate"
-                else "give all brokers of its home pair TLS, or none"
+                else "set activemq_tls on all brokers of the agent's home pair, or on none of them"
             )
             message = f"the agent cannot connect: {_refusal_sentence(refused, 'it')}"
             yield Problem(message, host=agent.host, fix=fix)
@@ -205,8 +207,10 @@ def _balancer_problems(view: FleetView, balancer: Balancer) -> Iterator[Problem]
                     Refusal("tls" if front.tls else "clear", other.connector.port, other.connector.name),
                 )
                 reason = _refusal_sentence(refused_listener, "it")
-                message = f"the balancer of group {address.group} cannot reach a broker: {reason}"
-                yield Problem(message, host=balancer.host, fix=f"set activemq_tls for all of group {address.group}")
+                message = f"the load balancer cannot connect to a broker of group {address.group}: {reason}"
+                yield Problem(
+                    message, host=balancer.host, fix=(f"set activemq_tls for all brokers of group {address.group}")
+                )
                 break
 
 
@@ -218,7 +222,7 @@ def _client_list_problems(view: FleetView) -> Iterator[Problem]:
             refusal = _refusal_of(view, transport.host, transport.port, "ssl" in transport.scheme)
             if refusal:
                 message = (
-                    f"a client's failover list ({use.uri.text}) does not fit its brokers: "
+                    f"a client cannot connect with its failover list {use.uri.text}: "
                     f"{refusal[1].sentence('the client', refusal[0])}"
                 )
                 yield use.problem(message, _FIXES[refusal[1].kind])

@@ -109,8 +109,8 @@ def _compare(
     if too_large:
         accepting = ", ".join(f"{limit.place} accepts {limit.text}" for limit in too_large)
         yield Problem(
-            f"link {link.name} carries at most {carried.text} to {receiver.host} ({carried.place}), and {accepting}: "
-            "a message that is too large for the link blocks the link",
+            f"link {link.name} carries messages of at most {carried.text} to {receiver.host} (the limit of "
+            f"{carried.place}), but {accepting}: a message that is too large for the link blocks the link",
             node=link.node,
             severity=None if certain else "info",
             host=sender.host,
@@ -145,7 +145,7 @@ def _limits_of(broker: Broker) -> dict[str, FrameLimit]:
 
 
 def _limit_of(broker: Broker, connector: Connector, is_listed: bool) -> FrameLimit:
-    place = f"{connector.name} of {broker.host}"
+    place = f"connector {connector.name} of {broker.host}"
     protocol = protocol_of(connector.scheme)
     size = _size_in(connector.options.get(FRAME_SIZE))
     if protocol == "openwire":

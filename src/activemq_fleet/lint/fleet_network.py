@@ -46,13 +46,19 @@ def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
             )
             if double:
                 first, second = double
-                message = f"link {second.name} to {source} is duplex, and so is {first.name} in the opposite direction"
+                message = (
+                    f"link {second.name} to {source} and link {first.name} in the opposite direction are both duplex: "
+                    "each message has two routes"
+                )
                 yield second.problem(message, "duplex")
     for group, links in bridges.multicast.items():
         duplex = [link for link in links if link.duplex]
         if len({link.source for link in duplex}) > 1:
             is_pure = duplex[0].broker.profile.replicates
-            message = f"{len(duplex)} brokers of group {group} have duplex multicast links to each other"
+            message = (
+                f"{len(duplex)} brokers of group {group} have duplex multicast links to each other: "
+                "each message has two routes"
+            )
             yield duplex[0].problem(message, "duplex", severity="info" if is_pure else None)
 
 
@@ -102,7 +108,7 @@ def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
         if double := _links_with_shared_destination(duplex, opposite_links):
             message = (
                 f"link {double[1].name} duplicates the reverse direction of the duplex link "
-                f"{double[0].name} of {source}"
+                f"{double[0].name} of {source}: each message has two routes"
             )
             yield double[1].problem(message)
         parallel_links = [
@@ -114,7 +120,9 @@ def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
         if doubled := next(
             ((link, other_link) for link, other_link in parallel_links if link.may_share_destination(other_link)), None
         ):
-            message = f"link {doubled[1].name} duplicates the duplex link {doubled[0].name}"
+            message = (
+                f"link {doubled[1].name} duplicates the duplex link {doubled[0].name}: each message has two routes"
+            )
             yield doubled[1].problem(message)
 
 
@@ -153,8 +161,8 @@ def one_broker_name_on_two_brokers(view: FleetView) -> Iterator[Problem]:
             if unit in network and first.setdefault(network[unit], unit) != unit:
                 other = first[network[unit]]
                 message = (
-                    f"{unit} and {other} of one network have the same brokerName {name}: "
-                    "other brokers disconnect the bridges from both repeatedly"
+                    f"{unit} and {other} are in one network and have the same brokerName {name}: "
+                    "other brokers repeatedly disconnect the bridges from both"
                 )
                 yield Problem(message, host=view.units[unit][0].host)
 
@@ -163,8 +171,8 @@ def one_broker_name_on_two_brokers(view: FleetView) -> Iterator[Problem]:
 def ttl_shorter_than_the_longest_path(view: FleetView) -> Iterator[Problem]:
     """A link's network TTL is shorter than the longest path through the network.
 
-    Why: networkTTL limits the bridges that a message, or demand, can cross. A message beyond it stays where it is,
-        and only DEBUG and TRACE lines report it.
+    Why: networkTTL limits the number of bridges that a message, or the subscription of a consumer, can cross. A message
+        beyond the limit stays where it is, and only DEBUG and TRACE lines report it.
     Fix: remove activemq_network_ttl and the ttl of activemq_links: the default is the length of the longest path.
     Cannot see: consumers that move. With a TTL of exactly that length, a message that was already forwarded cannot
         follow its consumer (measured): if consumers move, add that many hops.
@@ -202,7 +210,7 @@ def ttl_shorter_than_the_longest_path(view: FleetView) -> Iterator[Problem]:
                     continue
                 if message := _short_ttl_message(bridge, distances, bridges.multicast_groups):
                     reported.add(bridge.name)
-                    yield bridge.problem(f"link {bridge.name}: {message}", "networkTTL")
+                    yield bridge.problem(message, "networkTTL")
 
 
 def _may_be_short(view: FleetView) -> bool:
@@ -229,10 +237,16 @@ def _short_ttl_message(bridge: LintedLink, distances: _Distances, groups: Mappin
     for source, target in ways:
         hops, unit = _crossed_before(source, target, distances)
         if messages < hops:
-            return f"a message from {unit} must cross {hops} bridges to this broker, but the TTL permits {messages}"
+            return (
+                f"the TTL of link {bridge.name} is too short: a message from {unit} to {target} must cross {hops} "
+                f"bridges, but the TTL permits {messages}"
+            )
         hops, unit = _crossed_behind(source, target, distances)
         if demand < hops:
-            return f"demand of {unit} must cross {hops} bridges to this broker, but the TTL permits {demand}"
+            return (
+                f"the TTL of link {bridge.name} is too short: a subscription of {unit} must cross {hops} bridges to "
+                f"{source}, but the TTL permits {demand}"
+            )
     return ""
 
 
@@ -261,10 +275,10 @@ def _crossed_behind(source: str, target: str, distances: _Distances) -> tuple[in
 
 @rule("N018", "warning", scope="fleet")
 def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
-    """Demand for messages crosses more than one bridge in a full mesh.
+    """Consumers' subscriptions cross more than one bridge in a full mesh.
 
-    Why: every broker forwards the demand of other brokers. One consumer then causes as many subscriptions as there
-        are routes, messages take detours, and routes remain after the consumer disconnects.
+    Why: every broker forwards the subscriptions of other brokers. One consumer then causes as many subscriptions as
+        there are routes, messages take detours, and routes remain after the consumer disconnects.
     Fix: set activemq_network_ttl to {consumer: 1, message: -1}, and before 5.9 to 1. A ttl in activemq_links and the
         attributes of a link in activemq_xml_fragments override it.
     Source: AMQ-4607; DemandForwardingBridgeSupport
@@ -293,7 +307,7 @@ def demand_that_multiplies(view: FleetView) -> Iterator[Problem]:
             if wide := next((bridge for bridge in bridges.bridges_of(unit) if bridge.connector.demand_limit > 1), None):
                 far = "any number of" if wide.connector.demand_limit == UNLIMITED else str(wide.connector.demand_limit)
                 message = (
-                    f"link {wide.name} of a full mesh of {others + 1} pairs or brokers accepts demand over {far} "
-                    "bridges, where 1 is enough"
+                    f"link {wide.name} accepts consumers' subscriptions over {far} bridges, but 1 bridge is enough in "
+                    f"this full mesh of {others + 1} pairs or brokers"
                 )
                 yield wide.problem(message, "consumerTTL")

@@ -17,11 +17,12 @@ _LONG = 60_000  # ms, twice the default
 
 @rule("N035", "warning", scope="fleet")
 def networked_brokers_without_a_peer(view: FleetView) -> Iterator[Problem]:
-    """A broker in a network of brokers has no peer: its messages are unavailable while it is down.
+    """A broker in a network of brokers has no standby: its messages are unavailable while it is down.
 
     Why: bridges move messages and do not copy them. The messages of a failed broker are unavailable until its host is
-        back, however many other brokers there are.
-    Fix: add a second node and set activemq_ha: shared-file; waive the finding if messages may wait for a repair.
+        repaired, even if other brokers of the network run.
+    Fix: add a second node for each of these brokers and set activemq_ha: shared-file. Waive N035 if messages may be
+        unavailable until a repair.
     Source: documentation of networks of brokers; NetworkBridgeFilter
 
     Fires on 5.18.3::
@@ -36,8 +37,12 @@ def networked_brokers_without_a_peer(view: FleetView) -> Iterator[Problem]:
     for group in view.fleet.groups:
         alone = [broker for broker in group.brokers if broker.networked and not broker.profile.has_peer]
         if alone:
-            who = "broker has" if len(alone) == 1 else "brokers have"
-            message = f"{len(alone)} networked {who} no peer in group {group.name}: each message is on one broker only"
+            who = f"the broker {alone[0].host}" if len(alone) == 1 else f"{len(alone)} brokers"
+            verb = "has" if len(alone) == 1 else "have"
+            message = (
+                f"{who} of group {group.name} {verb} no standby: the messages of a failed broker are unavailable until "
+                "its host is repaired"
+            )
             yield Problem(message, host=alone[0].host)
 
 
@@ -74,11 +79,11 @@ def dead_duplex_peer_noticed_late(view: FleetView) -> Iterator[Problem]:
             listener = broker.openwire
             if listener and broker.host not in reported and _is_slow(listener):
                 reported.add(broker.host)
-                message = f"connector {listener.name} has {_INACTIVITY}={listener.options[_INACTIVITY]}"
-                message += (
-                    f", and the pair {bridge.source} opens the duplex link {bridge.name} to it: after a failover of "
+                period = f"{_INACTIVITY}={listener.options[_INACTIVITY]}"
+                message = (
+                    f"connector {listener.name} has a long timeout for lost connections ({period}): after a failover "
+                    f"of pair {bridge.source}, it rejects the duplex link {bridge.name} until this timeout"
                 )
-                message += "the pair, the connector rejects the link until the old connection times out"
                 yield Problem(message, host=broker.host)
 
 
@@ -191,10 +196,10 @@ def multicast_mesh_with_a_long_ttl(view: FleetView) -> Iterator[Problem]:
     """A multicast network of three or more pairs has a network TTL above 1.
 
     Why: by multicast every broker connects to every other, so that one hop reaches all. With a higher TTL each broker
-        forwards demand again, and a message has as many routes as there are other brokers.
+        forwards subscriptions again, and a message has as many routes as there are other brokers.
     Fix: set activemq_network_ttl: 1, or 2 if messages must follow a consumer that moves; set
-        suppressDuplicateQueueSubscriptions="true" by a fragment. For the default of 3, from the network of 2011, the
-        finding is an info.
+        suppressDuplicateQueueSubscriptions="true" by a fragment.
+    Cannot see: whether consumers move. For the default TTL of 3 the finding is an info.
     Source: documentation of networks of brokers; MulticastDiscoveryAgent
 
     Fires on 5.18.3::
@@ -213,12 +218,13 @@ def multicast_mesh_with_a_long_ttl(view: FleetView) -> Iterator[Problem]:
         if links_with_long_ttl and len(bridges.multicast_groups[group]) > 2:
             link = links_with_long_ttl[0]
             pairs = len(bridges.multicast_groups[group])
-            message = f"{pairs} pairs or brokers of multicast group {group} discover each other"
+
             limit = link.connector.demand_limit
             hops = "an unlimited number of bridges" if limit == UNLIMITED else f"{limit} bridges"
             is_default_ttl = link.node is None and link.broker.settings.network_ttl is None
             yield link.problem(
-                f"{message}, so 1 bridge is enough, but they forward subscriptions over {hops}",
+                f"the {pairs} pairs or brokers of multicast group {group} forward subscriptions over {hops}, but all "
+                "of them are 1 bridge apart",
                 "networkTTL",
                 severity="info" if is_default_ttl else None,
             )

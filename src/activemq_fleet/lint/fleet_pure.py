@@ -141,8 +141,8 @@ def nodes_of_a_pure_pair_differ(view: FleetView) -> Iterator[Problem]:
             for element in _MIRRORED:
                 if first.get(element) != second.get(element):
                     text = (
-                        f"<{element}> of the slave {slave.host} differs from <{element}> of its master {master.host}, "
-                        "so that the slave's copy of the messages differs too"
+                        f"<{element}> of the slave {slave.host} differs from <{element}> of its master {master.host}: "
+                        "the slave's copy of the messages can differ from the messages of the master"
                     )
                     yield Problem(text, host=slave.host)
 

@@ -86,7 +86,7 @@ def one_lease_holder_on_two_nodes(view: FleetView) -> Iterator[Problem]:
         if holder is not None and holder == _lease_holder(view, peer):
             message = (
                 f'{node.host} and {peer.host} of pair {peer.pair} use the same lease holder id "{holder}": '
-                "both become master"
+                "both nodes become master"
             )
             yield Problem(message, host=peer.host)
 
@@ -143,7 +143,7 @@ def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
             if f"{broker.store_directory}/".startswith(f"{data_directory}/"):
                 text = (
                     f"activemq_store_directory {broker.store_directory} is below {data_directory}, "
-                    "a local directory of the node, so that the two nodes have no common store"
+                    "a local directory of the node: the two nodes have no common store"
                 )
                 yield Problem(text, host=broker.host)
         if changed & {node.host, peer.host}:
@@ -155,8 +155,8 @@ def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
                 and node.store_directory == peer.store_directory
             ):
                 text = (
-                    f"the store of {peer.host} is {second} and that of {node.host} is {first}: "
-                    "the nodes have no common lock"
+                    f"the store directory is {second} on {peer.host}, but {first} on {node.host}, the other node of "
+                    "the pair: both nodes become master"
                 )
                 yield Problem(text, host=peer.host)
 
@@ -200,23 +200,23 @@ def two_pairs_in_one_store(view: FleetView) -> Iterator[Problem]:
         if owner != broker.unit and broker.unit not in reported:
             reported.add(broker.unit)
             message = (
-                f"{broker.unit} and {owner} use the same store, {store[-1]}: one of them waits for its lock "
-                "indefinitely"
+                f"{broker.unit} and {owner} use the same store, {store[-1]}: only one of them can serve clients, the "
+                "other waits indefinitely"
             )
             yield Problem(message, host=broker.host)
 
 
 @rule("L029", "info", scope="fleet")
 def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
-    """A pair shares a store without a fence, so that a frozen node that resumes can still write into it.
+    """A pair shares a store without a fence: a frozen node that resumes can still write to the store.
 
-    Why: a frozen node (a paused virtual machine, a hung store) loses its lock without detecting it, and writes to the
-        store when it resumes while the other node serves: 6 of 6 stores of 6.3.1 lost most of their messages. A node
-        that takes over just after a clean-up (up to 5.13), or a node that is killed seconds after it took over (from
-        5.14 on), may also lose messages.
-    Fix: set activemq_fence to guard: site enables it at the next restart of the nodes. Or set it to command, with a
-        program that stops the other node. Without either, set activemq_kahadb to {enable_ack_compaction: false} from
-        5.14 on.
+    Why: a frozen node (a paused virtual machine, a hung store) loses its lock without detecting it. When it resumes, it
+        writes to the store while the other node serves: 6 of 6 stores of 6.3.1 lost most of their messages. Messages
+        may also be lost if a node takes over just after a clean-up (up to 5.13), or is killed seconds after its
+        takeover (from 5.14 on).
+    Fix: set activemq_fence to guard and run the playbook site, which enables the fence at the next restart of the
+        nodes. Or set it to command, with a program that stops the other node. Without either, set activemq_kahadb to
+        {enable_ack_compaction: false} from 5.14 on.
     Cannot see: an external fence, such as that of a cluster manager. In this case waive L029 with that reason.
     Source: measured on 5.5.1, 5.10.2, 5.11.4, 5.14.5, 5.18.3 and 6.3.1 (docs/shared-stores.md)
 
@@ -232,16 +232,19 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
     """
     for node, _ in _node_pairs(view):
         if node.profile.shares_store_directory and not node.has_guard:
-            text = f"activemq_fence is none: a node of {node.pair} that freezes and resumes can destroy the store"
+            text = (
+                f"activemq_fence is none: a node of pair {node.pair} that freezes "
+                "and resumes can destroy the shared store"
+            )
             yield Problem(text, host=node.host)
 
 
 @rule("L030", "warning", scope="fleet")
 def guard_without_a_watchdog_that_kills(view: FleetView) -> Iterator[Problem]:
-    """A broker has a guard and no watchdog that kills it when it hangs.
+    """A broker with activemq_fence: guard has no watchdog that kills it when it hangs.
 
-    Why: a guard keeps the pair's lock as long as the process of its broker exists. If Java hangs, no node takes over
-        until that process is killed, which is safe with a guard.
+    Why: the guard (the program that protects the shared store) keeps the pair's lock as long as the broker process
+        exists. If Java hangs, no node takes over until that process is killed, which is safe with a guard.
     Fix: remove activemq_watchdog, or set it to kill, which is the default where activemq_fence is guard or command.
     Source: measured on 6.3.1 (docs/watchdog.md)
 
@@ -257,7 +260,10 @@ def guard_without_a_watchdog_that_kills(view: FleetView) -> Iterator[Problem]:
     """
     for broker in view.brokers:
         if broker.has_guard and broker.settings.watchdog != "kill":
-            text = f"activemq_watchdog is {broker.settings.watchdog}, so that no node takes over from a hung broker"
+            text = (
+                f"activemq_watchdog is {broker.settings.watchdog}: if this broker "
+                "hangs, the other node does not take over"
+            )
             yield Problem(text, host=broker.host)
 
 
@@ -290,8 +296,8 @@ def node_that_keeps_serving_without_its_lease(view: FleetView) -> Iterator[Probl
     for node, _ in _node_pairs(view):
         if node.profile.has_database_lease:
             text = (
-                f"a node of {node.pair} that freezes and loses its lease continues to serve, so "
-                "that both nodes are active"
+                f"a node of pair {node.pair} that freezes and loses its database lease continues to serve: "
+                "both nodes are then active"
             )
             yield Problem(text, host=node.host)
 

@@ -43,7 +43,10 @@ def java_too_old(host: HostView) -> Iterator[Problem]:
     """
     needed = host.broker.release.java_minimum
     if host.facts.java is not None and host.facts.java < needed:
-        yield Problem(f"Java {host.facts.java} is installed, but {host.broker.release.text} requires {needed} or later")
+        yield Problem(
+            f"Java {host.facts.java} is installed, but ActiveMQ "
+            f"{host.broker.release.text} requires Java {needed} or later"
+        )
 
 
 @rule("V025", "error", scope="host")
@@ -76,10 +79,10 @@ def metrics_exporter_ends_the_broker(host: HostView) -> Iterator[Problem]:
         if taken.port == host.broker.metrics.port:
             yield Problem(f"port {taken.port} of activemq_metrics_port is in use by {taken.holder}")
     for path in host.facts.missing_files:
-        yield Problem(f"the file {path} of activemq_metrics_tls does not exist")
+        yield Problem(f"the keystore file {path} of activemq_metrics_tls does not exist")
     if host.facts.java is not None and host.facts.java < EXPORTER_JAVA:
         yield Problem(
-            f"Java {host.facts.java} is installed, but the metrics exporter requires {EXPORTER_JAVA} or later"
+            f"Java {host.facts.java} is installed, but the metrics exporter requires Java {EXPORTER_JAVA} or later"
         )
 
 
@@ -103,21 +106,21 @@ def java_does_not_run(host: HostView) -> Iterator[Problem]:
     # The package of the distribution brings the Java that it depends on.
     if failure is None or broker.service != "systemd" or (broker.install == "package" and broker.java == _SYSTEM_JAVA):
         return
-    needed = f"ActiveMQ {broker.release.text} requires {broker.release.java_minimum} or later"
-    fix = "install it, for example with apt-get install openjdk-17-jre-headless, or set activemq_java_home"
+    needed = f"ActiveMQ {broker.release.text} requires Java {broker.release.java_minimum} or later"
+    fix = "install Java, for example with apt-get install openjdk-17-jre-headless, or set activemq_java_home"
     if broker.java != _SYSTEM_JAVA:
-        fix = "install it there, or correct activemq_java_home"
+        fix = f"install Java at {broker.java}, or correct activemq_java_home"
     if failure == _MISSING:
-        yield Problem(f"there is no Java at {broker.java}; {needed}", fix=fix)
+        yield Problem(f"the Java program {broker.java} does not exist, but {needed}", fix=fix)
     else:
-        yield Problem(f"the Java at {broker.java} does not run ({failure}); {needed}", fix=fix)
+        yield Problem(f"the Java program {broker.java} does not run ({failure}), but {needed}", fix=fix)
 
 
 @rule("V062", "error", scope="host")
 def port_in_use(host: HostView) -> Iterator[Problem]:
     """Another process listens on a port of the broker.
 
-    Why: the broker that becomes active cannot open the port and stops, which a standby shows only at the failover.
+    Why: the active broker cannot open the port and stops. On a standby the fault shows only at the failover.
     Fix: stop the process that the message names, or change the variable that sets the port.
     Cannot see: ports that a process opens later.
     Source: BindException of the JVM; measured on 5.18.3
@@ -137,7 +140,7 @@ def port_in_use(host: HostView) -> Iterator[Problem]:
         listener = listeners.get(taken.port)
         if listener is not None and host.broker.service == "systemd":
             yield Problem(
-                f"port {taken.port} ({listener.name}) is in use by {taken.holder}",
+                f"port {taken.port} of the broker's listener {listener.name} is in use by {taken.holder}",
                 fix=f"stop the process that uses port {taken.port}, or change {listener.variable}",
             )
 
@@ -168,13 +171,13 @@ def settings_in_two_places(host: HostView) -> Iterator[Problem]:
             continue  # the package contains a file, and the unit does not read it
         if unread and path.endswith(f"/{unread}"):
             yield Problem(
-                f"the settings file {path} exists, but {host.broker.release.text} does not read it: "
-                "its settings have no effect"
+                f"ActiveMQ {host.broker.release.text} does not read the settings "
+                f"file {path}: its settings have no effect"
             )
         elif not path.endswith(("/bin/env", "/bin/setenv")):
             yield Problem(
-                f"the settings file {path} exists, and bin/activemq reads only this file: "
-                "a manually started broker does not get the deployed settings"
+                f"bin/activemq reads only the settings file {path}: a manually started broker does not get the "
+                "deployed settings"
             )
 
 
@@ -200,8 +203,8 @@ def store_on_nfs_3(host: HostView) -> Iterator[Problem]:
     version = options.get("vers") or options.get("nfsvers") or ("3" if host.shared_filesystem == "nfs" else "4")
     if version.startswith(("2", "3")):
         yield Problem(
-            f"the shared store {host.store} is on NFS version {version}, which keeps the lock of a dead host, "
-            "so that the standby waits for it indefinitely"
+            f"the shared store {host.store} is on NFS version {version}, which keeps the lock of a failed host: "
+            "the standby then waits for the lock indefinitely"
         )
 
 
@@ -235,8 +238,8 @@ def store_without_cluster_locks(host: HostView) -> Iterator[Problem]:
     for option in host.facts.store_mount_options:
         if option in _LOCAL_LOCKS:
             yield Problem(
-                f"the shared store {host.store} is mounted with the option {option}, so that its locks apply to this "
-                "host only: both nodes become master"
+                f"the locks of the shared store {host.store} apply to this host only, because of the mount option "
+                f"{option}: both nodes become master"
             )
 
 
@@ -259,10 +262,13 @@ def locking_switched_off(host: HostView) -> Iterator[Problem]:
     if not host.broker.profile.shares_store_directory:
         return
     if _LOCKING_OFF in host.broker.java_options:
-        yield Problem("activemq_java_options contains FileLock.broken=true, which disables the lock of the store")
+        yield Problem(
+            "FileLock.broken=true in activemq_java_options disables the lock of the store: both nodes become master"
+        )
     elif _LOCKING_OFF in host.facts.java_options:
         yield Problem(
-            "the running broker has FileLock.broken=true on its command line, which disables the lock of its store"
+            "FileLock.broken=true on the command line of the running broker disables the lock of the store: both nodes "
+            "become master"
         )
 
 
@@ -312,7 +318,7 @@ def store_limit_above_the_disk(host: HostView) -> Iterator[Problem]:
     """
     limit, capacity = host.broker.store_limit, host.facts.store_capacity
     if limit is not None and capacity is not None and capacity < limit:
-        yield Problem(f"the store limit is {limit >> 20} MiB, but {host.store} has space for {capacity >> 20} MiB")
+        yield Problem(f"the store limit is {limit >> 20} MiB, but {host.store} has space for only {capacity >> 20} MiB")
 
 
 @rule("L026", "warning", scope="host")
@@ -320,7 +326,7 @@ def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
     """A shared store is on a local file system of the host.
 
     Why: each node has a local directory and lock, so that both become master with separate messages; or the share is
-        not mounted yet. A broker does not start until both nodes find the marker file of the pair.
+        not mounted yet. A broker does not start until both nodes find the same marker file in the store.
     Fix: mount the share at activemq_store_directory, or above it, on both nodes.
     Cannot see: disks that two machines share; a file system that both mount at the same time must be a cluster file
         system.
@@ -344,8 +350,8 @@ def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
     boot_id, peer_boot_id = host.facts.boot, host.peer.boot
     if host.shared_filesystem in _OF_ONE_HOST and boot_id and peer_boot_id and boot_id != peer_boot_id:
         yield Problem(
-            f"the shared store {host.store} is on {host.shared_filesystem}, a local file system, but the pair's "
-            "other node is another machine"
+            f"the shared store {host.store} is on {host.shared_filesystem}, a local file system: the pair's other "
+            "node, on another machine, cannot use this store"
         )
 
 
@@ -353,7 +359,7 @@ def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
 def store_of_two_account_ids(host: HostView) -> Iterator[Problem]:
     """The broker's account has different numeric ids on the two nodes of a shared store, or ids that no variable sets.
 
-    Why: a file belongs to a number, so that one node cannot read the store that the other node writes.
+    Why: a file belongs to a numeric id. One node cannot read the store that a different id on the other node writes.
     Fix: set activemq_uid and activemq_gid to the same numbers on both nodes.
     Source: measured: the account got the id 999 on one host and 997 on the other
 
@@ -400,8 +406,7 @@ def store_of_two_account_ids(host: HostView) -> Iterator[Problem]:
         uids = " and ".join(f"{uid} on {name}" for name, (uid, _gid) in known.items())
         yield Problem(
             f"the account {broker.user} has uid {uids}: one node cannot read what the other writes to the shared store",
-            fix="set activemq_uid to one number on both nodes, and activemq_gid to one number on both nodes, after you "
-            f"{_change_of_ids(host, 'UID', 'GID')}",
+            fix=_change_of_ids(host, "UID", "GID", "set activemq_uid: UID and activemq_gid: GID on both nodes"),
         )
     elif known:
         ((name, (uid, gid)),) = known.items()
@@ -423,8 +428,11 @@ def _have_same_id(facts: MachineFacts, peer: MachineFacts) -> bool:
     return facts.account_uid is not None and facts.account_uid == peer.account_uid
 
 
-def _change_of_ids(host: HostView, uid: int | str | None, gid: int | str | None) -> str:
-    """Return the commands that change the ids of the broker's account, in words; no command for an id None."""
+def _change_of_ids(host: HostView, uid: int | str | None, gid: int | str | None, last_step: str) -> str:
+    """Return an instruction to change the ids of the broker's account; without a command for an id None.
+
+    ``last_step`` is the instruction after the commands.
+    """
     broker = host.broker
     is_shared = broker.profile.shares_store_directory and broker.peer is not None
     where = f"{broker.host} and {broker.peer}" if is_shared else broker.host
@@ -434,7 +442,8 @@ def _change_of_ids(host: HostView, uid: int | str | None, gid: int | str | None)
         *([f"usermod -u {uid} {broker.user}"] if uid is not None else []),
         f"chown -R {broker.user}:{broker.user} {directories}",
     ]
-    return f"stopped {broker.instance} and {broker.instance}-watchdog on {where}, and ran: {'; '.join(commands)}"
+    stop = f"stop the services {broker.instance} and {broker.instance}-watchdog on {where}"
+    return f"{stop}, run `{'; '.join(commands)}` there, and {last_step}"
 
 
 @rule("L038", "error", scope="host")
@@ -472,7 +481,7 @@ def account_with_another_id(host: HostView) -> Iterator[Problem]:
     uid = _id_to_change(broker.uid, facts.account_uid)
     gid = _id_to_change(broker.gid, facts.account_gid)
     wrong = [
-        f"{name} {number}, but activemq_{name} is {wanted}"
+        f"{name} {number} instead of {wanted} (activemq_{name})"
         for name, number, wanted in (("uid", facts.account_uid, uid), ("gid", facts.account_gid, gid))
         if wanted is not None
     ]
@@ -483,7 +492,7 @@ def account_with_another_id(host: HostView) -> Iterator[Problem]:
         )
         yield Problem(
             f"the account {broker.user} has {' and '.join(wrong)}: the playbook cannot change the id while {reason}",
-            fix=f"run the playbook again after you {_change_of_ids(host, uid, gid)}",
+            fix=_change_of_ids(host, uid, gid, "run the playbook again"),
         )
 
 
@@ -495,8 +504,8 @@ def _id_to_change(wanted: int | None, actual: int | None) -> int | None:
 def pair_with_another_name(host: HostView) -> Iterator[Problem]:
     """The inventory now gives a deployed pair another name.
 
-    Why: the brokerName, the store's directory and its marker contain the pair's name. The broker would start with
-        another, empty store, and durable subscriptions of bridges would remain under the old name.
+    Why: the brokerName and the directory of the store contain the pair's name. The broker would start with another,
+        empty store, and durable subscriptions of bridges would remain under the old name.
     Fix: set activemq_pair to the deployed name in the variables of both nodes, in addition to any
         activemq_naming_pattern; to move the host to another pair, empty its base directory first, or waive this
         finding.
@@ -515,8 +524,10 @@ def pair_with_another_name(host: HostView) -> Iterator[Problem]:
     deployed, wanted = host.facts.pair, host.broker.pair
     if deployed and wanted and deployed != wanted and host.broker.profile.has_peer:
         yield Problem(
-            f"the pair {deployed} is deployed on the host, but the inventory names this pair {wanted}, so that the "
-            f"broker would start with an empty store: keep the name with activemq_pair: {deployed} on both nodes"
+            f"the deployed broker belongs to the pair {deployed}, but the inventory names the pair {wanted}: "
+            "the broker would start with an empty store",
+            fix=f"set activemq_pair: {deployed} on both nodes to keep the name. To move the host to the pair {wanted}, "
+            "empty its base directory first, or waive L034",
         )
 
 

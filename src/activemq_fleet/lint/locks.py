@@ -48,10 +48,10 @@ def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
         period = store.number("lockKeepAlivePeriod")
         if store.is_positive("lockKeepAlivePeriod"):
             continue
-        value = "is not set, so it is 0" if period is None else f"is {period}"
+        value = "is not set and therefore 0" if period is None else f"is {period}"
         yield store.problem(
-            f"lockKeepAlivePeriod {value}: the broker checks its lock only at its start, so that two brokers can serve "
-            f"one store; the store is shared: {reason}",
+            f"lockKeepAlivePeriod of this shared store ({reason}) {value}: a broker that loses its lock continues to "
+            "write to the store",
             "lockKeepAlivePeriod",
             severity=None if certain else "warning",
         )
@@ -59,7 +59,7 @@ def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
 
 @rule("L004", "warning", releases="5.3.0 !5.9.0")
 def keep_alive_that_misses_a_deleted_lock_file(document: Document) -> Iterator[Problem]:
-    """A shared store before 5.9 does not detect that its lock file was deleted.
+    """A broker before 5.9 does not detect that the lock file of its shared store was deleted.
 
     Why: before 5.7 there is no keep-alive, and in 5.7 and 5.8 the file locker always reports success. If the lock
         file is deleted, the other node becomes master too and both write: on 5.5.1 all 2,765 messages of a store were
@@ -86,11 +86,9 @@ def keep_alive_that_misses_a_deleted_lock_file(document: Document) -> Iterator[P
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
     for store, reason, certain in _shared(document):
-        has_keep_alive = document.release.supports(store.name, "lockKeepAlivePeriod")
-        what = "the keep-alive" if has_keep_alive else "a broker"
         yield store.problem(
-            f"{what} of {document.release.text} does not detect a deleted or stolen lock file, so that two brokers can "
-            f"write to one store; the store is shared: {reason}",
+            f"ActiveMQ {document.release.text} does not detect that the lock file of this shared store ({reason}) was "
+            "deleted: two brokers can then write to the store",
             "lockKeepAlivePeriod",
             severity=None if certain else "info",
         )
@@ -98,7 +96,7 @@ def keep_alive_that_misses_a_deleted_lock_file(document: Document) -> Iterator[P
 
 @rule("L005", "info", releases="5.9.0 !5.12.0")
 def keep_alive_that_misses_a_new_lock_owner(document: Document) -> Iterator[Problem]:
-    """A shared kahaDB on 5.9 to 5.11 does not detect that another broker owns its lock file.
+    """A broker of 5.9 to 5.11 does not detect that another broker acquired the lock of its shared kahaDB.
 
     Why: only from 5.12 on does a master detect that another broker wrote the lock file, and a slave waits one
         keep-alive before it opens the store. No setting of these releases helps, which is why the finding is an info.
@@ -116,8 +114,8 @@ def keep_alive_that_misses_a_new_lock_owner(document: Document) -> Iterator[Prob
     """
     for store, reason, _ in _shared(document):
         yield store.problem(
-            f"the keep-alive of {document.release.text} does not detect that another broker acquired the lock, so that "
-            f"two brokers can write to one store; the store is shared: {reason}",
+            f"ActiveMQ {document.release.text} does not detect that another broker acquired the lock of this shared "
+            f"store ({reason}): two brokers can then write to the store",
             "lockKeepAlivePeriod",
         )
 
@@ -151,12 +149,16 @@ def lock_switched_off(document: Document) -> Iterator[Problem]:
                 continue
             if why is not None:
                 text = (
-                    f'{name}="false" disables the lock of the store, so that two brokers can open it; '
-                    f"the store is shared: {why.reason}"
+                    f'{name}="false" disables the lock of this shared store '
+                    f"({why.reason}): two brokers can open the store"
                 )
                 yield store.problem(text, name, severity=None if why.certain else "warning")
             elif store.name == "jdbcPersistenceAdapter" and not document.profile and not is_embedded(store):
-                yield store.problem(f'with {name}="false", a second broker can use the database at the same time', name)
+                text = (
+                    f'{name}="false" disables the lock of the store: a second '
+                    "broker can use the database at the same time"
+                )
+                yield store.problem(text, name)
 
 
 @rule("L008", "warning", each="shared-file-locker", releases="5.7.0", needs="@failIfLocked")
@@ -183,8 +185,8 @@ def slave_that_does_not_wait(locker: Element) -> Iterator[Problem]:
     """
     if locker.flag("failIfLocked", False):
         yield locker.problem(
-            'with failIfLocked="true", the broker stops if another broker has locked the store, instead of waiting as '
-            "slave",
+            'failIfLocked="true" stops a broker that finds the store locked: the pair has no standby that waits for '
+            "the lock",
             "failIfLocked",
         )
 
@@ -207,8 +209,8 @@ def _shared(document: Document) -> Iterator[tuple[Element, str, bool]]:
 def store_that_does_not_last(document: Document) -> Iterator[Problem]:
     """The store, or the broker's data, is below /tmp or a build's target directory.
 
-    Why: the system empties /tmp at a restart or after days without use, and mvn clean removes target, so that
-        persistent messages and the lock of the store are lost.
+    Why: the system empties /tmp at a restart or after days without use, and mvn clean removes target. The persistent
+        messages and the lock of the store are then lost.
     Fix: write a directory that only the broker uses, such as ${activemq.data}/kahadb.
     Source: 20 of 275 files of public repositories; tmpfiles.d(5)
 
@@ -263,7 +265,6 @@ def journal_without_checksums(store: Element) -> Iterator[Problem]:
     """
     if store.flag("checksumJournalFiles", True) is False:
         yield store.problem(
-            "the journal has no checksums (checksumJournalFiles is false), so that the broker delivers damaged "
-            "messages to consumers",
+            "checksumJournalFiles is false: the broker cannot detect damaged messages and delivers them to consumers",
             "checksumJournalFiles",
         )

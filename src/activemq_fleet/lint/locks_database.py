@@ -78,8 +78,8 @@ def lease_that_runs_out(document: Document) -> Iterator[Problem]:
         if not store.has("lockKeepAlivePeriod"):
             where = (locker, "lockAcquireSleepInterval")
         yield where[0].problem(
-            f"the database lease of {lease} ms{length} is {when}{default_note}: it expires while its master runs, "
-            "and the slave opens the store too",
+            f"the database lease of {lease} ms{length} is {when}{default_note}: when it expires, the slave opens the "
+            "store while the master runs",
             where[1],
         )
 
@@ -134,12 +134,13 @@ def lock_held_by_a_transaction(document: Document) -> Iterator[Problem]:
         node = locker or store
         if _FAILS_OVER.search(url):
             yield node.problem(
-                f"the lock of the store is one long database transaction, which a database failover ends: {url}"
+                f"the lock of the store is a database transaction that stays open: a failover of the database {url} "
+                "releases the lock"
             )
         else:
             yield node.problem(
-                "the lock of the store is one long database transaction: a database failover, or a firewall that cuts "
-                "idle connections, breaks the lock",
+                "the lock of the store is a database transaction that stays open: a database failover, or a firewall "
+                "that closes idle connections, breaks the lock",
                 severity="info",
             )
 
@@ -183,7 +184,10 @@ def lease_without_a_database(document: Document) -> Iterator[Problem]:
         if store.name not in FILE_STORES or locker is None or locker.name not in DATABASE_LOCKERS:
             continue
         if not document.release.supports(_LEASE, "dataSource"):
-            yield locker.problem(f"<{locker.name}> cannot be used with <{store.name}> on {document.release.text}")
+            yield locker.problem(
+                f"<{locker.name}> cannot be used with <{store.name}> on ActiveMQ {document.release.text}: "
+                "the broker does not start"
+            )
             continue
         missing = [name for name in ("dataSource", "statements") if not locker.has(name) and not locker.child(name)]
         if missing:
@@ -228,15 +232,15 @@ def serves_without_its_database(document: Document) -> Iterator[Problem]:
             )
         elif handler.kind and handler.flag("ignoreSQLExceptions", default=handler.kind == DEFAULT_HANDLER):
             message = (
-                "this ioExceptionHandler ignores SQL exceptions, so that a master without its database continues to "
-                f"serve: write <{wanted}/>, or ignoreSQLExceptions=false"
+                "this ioExceptionHandler ignores SQL exceptions: a master that cannot reach the database of its lock "
+                "continues to serve"
             )
-            yield handler.node.problem(message)
+            yield handler.node.problem(message, fix=f'write <{wanted}/>, or set ignoreSQLExceptions="false"')
         elif wanted and handler.kind == JDBC_HANDLER and handler.kind != wanted:
-            text = f"<{JDBC_HANDLER}> is deprecated since 5.11: write <{wanted}/>"
+            text = f"<{JDBC_HANDLER}> is deprecated since 5.11: a later release may not start with it"
             is_same = store.name == "jdbcPersistenceAdapter" and handler.node.name == JDBC_HANDLER
             edits = handler.node.rename_edits(wanted) if is_same else ()
-            yield handler.node.problem(text, severity="info", edits=edits)
+            yield handler.node.problem(text, severity="info", edits=edits, fix=f"write <{wanted}/>")
 
 
 @rule("L031", "warning", releases="5.6.0", needs=_DATABASES)
@@ -283,8 +287,8 @@ def passes_over_a_full_database(document: Document) -> Iterator[Problem]:
         if handler is None or handler.flag("ignoreNoSpaceErrors", default=True):
             node = handler.node if handler else store
             yield node.problem(
-                'without ignoreNoSpaceErrors="false" the broker acknowledges MQTT messages that a full '
-                "database rejected"
+                'ignoreNoSpaceErrors="false" is not set: while the database is full, the broker acknowledges MQTT '
+                "messages that it cannot store"
             )
 
 
@@ -314,5 +318,5 @@ def keep_alive_that_only_logs(document: Document) -> Iterator[Problem]:
         handler = exception_handler_of(broker) if broker else None
         # that handler closes the connectors itself until the lock is known to be ours
         covered = handler is not None and handler.kind in (LEASE_HANDLER, JDBC_HANDLER)
-        message = 'without stopOnError="true" a master that cannot renew its lock only logs this and continues'
+        message = 'stopOnError="true" is not set: a master that cannot renew its lock only logs the error and continues'
         yield store.problem(message, "stopOnError", severity="info" if covered else None)

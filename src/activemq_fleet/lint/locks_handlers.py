@@ -126,14 +126,14 @@ def handler_that_keeps_the_lock(document: Document) -> Iterator[Problem]:
             if handler.kind == DEFAULT_HANDLER and not shared:
                 continue  # a choice that fits a single broker
             text = (
-                f"when <{store.name}> fails, <{handler.kind}> closes the connectors but keeps the lock of the store, "
-                "so that no other node takes over"
+                f"when <{store.name}> fails, <{handler.kind}> closes the connectors but keeps the lock of the store: "
+                "no other node takes over"
             )
             yield handler.node.problem(text, severity=None if shared else "info")
         elif store.name == "jdbcPersistenceAdapter" and handler.kind == DEFAULT_HANDLER and is_locked(store):
             text = (
-                f"after a failure of the database, <{handler.kind}> opens the connectors without a check of the lock, "
-                "which another node may have"
+                f"after a failure of the database, <{handler.kind}> opens the connectors without a check of the lock: "
+                "two nodes may then be active"
             )
             yield handler.node.problem(text)
 

@@ -40,7 +40,8 @@ def store_that_is_opened_twice(several: Element) -> Iterator[Problem]:
         for store in stores:
             if store.flag("perDestination", False):
                 yield store.problem(
-                    "the mKahaDB has both perDestination and a store by pattern: the broker starts once, but not again",
+                    "the mKahaDB has both perDestination and a store by pattern: "
+                    "the broker does not start a second time",
                     "perDestination",
                 )
 
@@ -67,7 +68,7 @@ def shared_stores_without_one_lock(several: Element) -> Iterator[Problem]:
     why = sharing_of(several)
     if why is not None:
         text = (
-            f"the nodes of a pair share this mKahaDB ({why.reason}), but its lock is unreliable in "
+            f"the nodes of a pair share this mKahaDB ({why.reason}), but its lock is unreliable in ActiveMQ "
             f"{several.document.release.text}: both nodes can become active"
         )
         yield several.problem(text, severity=None if why.certain else "warning")

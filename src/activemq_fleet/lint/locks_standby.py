@@ -43,8 +43,8 @@ def schedule_on_one_node(document: Document) -> Iterator[Problem]:
         directory = broker.get(name) if name != "schedulerSupport" else "activemq-data"
         if store.name not in FILE_STORES or _root(directory) != _root(store.get("directory", "activemq-data")):
             yield broker.problem(
-                f"the broker keeps delayed messages in {directory}, which counts as local to the node. The store "
-                f"is shared, because {reason}. After a failover the other node cannot read the delayed messages",
+                f"the store is shared ({reason}), but delayed messages are in {directory}, which appears to be local "
+                "to the node: after a failover the other node cannot read them",
                 name,
             )
 
@@ -79,8 +79,8 @@ def store_that_is_ignored(document: Document) -> Iterator[Problem]:
     for broker, store, reason in shared_store(document):
         if broker.flag("persistent", True) is False:
             message = (
-                f'persistent="false" disables <{store.name}> and its lock, so that both nodes are masters; '
-                f"the store is shared: {reason}"
+                f'persistent="false" disables the shared store <{store.name}> '
+                f"({reason}) and its lock: both nodes are masters"
             )
             yield broker.problem(message, "persistent")
 
@@ -111,11 +111,12 @@ def store_emptied_at_start(document: Document) -> Iterator[Problem]:
             continue
         if broker in reasons:
             message = (
-                f"deleteAllMessagesOnStartup deletes all messages at a failover; the store is shared: {reasons[broker]}"
+                "deleteAllMessagesOnStartup deletes all messages of this shared "
+                f"store ({reasons[broker]}) at a failover"
             )
             yield broker.problem(message, "deleteAllMessagesOnStartup")
         elif broker.flag("persistent", True) is not False and not _begins_empty(broker):
-            text = "deleteAllMessagesOnStartup deletes all messages at every start"
+            text = "deleteAllMessagesOnStartup deletes all messages of the store at every start"
             yield broker.problem(text, "deleteAllMessagesOnStartup", severity="warning")
 
 
@@ -160,8 +161,8 @@ def demoted_master_stays_down(document: Document) -> Iterator[Problem]:
 def slow_take_over(document: Document) -> Iterator[Problem]:
     """A slave tries to acquire the lock only every 30 s or less often.
 
-    Why: after the master fails, no node serves clients for up to this interval, which is also the length of a lease,
-        in addition to the start of the store.
+    Why: after the master fails, no node serves clients for up to this interval, in addition to the start of the store.
+        With a lease in a database, the interval is also the length of the lease.
     Fix: set 1000 to 10000 ms, for a lease 10000 with lockKeepAlivePeriod="5000".
     Source: AbstractLocker and MessageDatabase of the release tags
 
@@ -267,9 +268,13 @@ def console_of_a_slave_shows_an_error(document: Document) -> Iterator[Problem]:
         attribute = next((name for name, is_early in starts_early.items() if is_early), "")
         if not attribute or not _has_console(document):
             continue
-        text = f"the console of a slave answers with an error page on {document.release.text}; the store is shared"
+        text = (
+            f'with {attribute}="{broker.get(attribute)}", the web console shows an error page while this broker is '
+            "slave "
+            f"of its shared store ({reason})"
+        )
         is_planned = attribute == "start" and document.broker is not None
-        yield broker.problem(f"{text}: {reason}", attribute, severity="info" if is_planned else None)
+        yield broker.problem(text, attribute, severity="info" if is_planned else None)
 
 
 def _has_console(document: Document) -> bool:
@@ -303,8 +308,8 @@ def losses_that_go_unnoticed(store: Element) -> Iterator[Problem]:
         both = store.flag("checkForCorruptJournalFiles", False)
         what = "missing or damaged" if both else "missing"
         yield store.problem(
-            f"ignoreMissingJournalfiles is true: the broker starts although journal files are {what}, and drops their "
-            "messages without an error",
+            "ignoreMissingJournalfiles is true: the broker drops the messages "
+            f"of {what} journal files without an error",
             "ignoreMissingJournalfiles",
         )
 
@@ -332,5 +337,6 @@ def durable_subscribers_starve_after_a_kill(broker: Element) -> Iterator[Problem
     """
     if broker.flag("persistent", True) is not False:
         yield broker.problem(
-            f"release {broker.document.release} delivers no messages to durable subscribers after a kill of the broker"
+            f"after a kill of the broker, release {broker.document.release} delivers no messages to durable "
+            "subscribers until the next orderly restart"
         )

@@ -30,14 +30,14 @@ class _Place:
 
 @rule("L040", "error", releases="5.3.0 !5.13.1")
 def temporary_storage_on_the_share(document: Document) -> Iterator[Problem]:
-    """The temporary storage of a pair is on the share, and each node deletes it when it starts.
+    """The temporary storage of a pair is on the share: each node that starts deletes it.
 
     Why: before 5.13.1 a node that starts deletes the files of tmp_storage before it has the lock of the store. If both
         nodes have the same directory, the start of the standby destroys the non-persistent messages that the active
         node has written there: 400 of 3,500 messages arrived, and none of 3,000. A node does not delete a
         <tempDataStore> that the file defines: the files of a dead node remain, and the finding is a warning.
     Fix: set dataDirectory (and tmpDataDirectory, if it is set) to a local directory of the node, and keep only the
-        store on the share, or install 5.13.1, 5.14.0 or later.
+        store on the share. Or install 5.13.1, 5.14.0 or later.
     Cannot see: mounts, and whether the nodes have the same brokerName, which is a part of the path unless
         tmpDataDirectory is set. The finding is an error where one of both directories is below the other, or where the
         path names a share, and a warning where the path may be on a share.
@@ -78,10 +78,13 @@ def temporary_storage_on_the_share(document: Document) -> Iterator[Problem]:
         if place.is_defined_store:
             harm = "the files of a dead node stay in it and count against tempUsage"
         subject = "<tempDataStore>" if place.is_defined_store else place.attribute
-        text = f"{subject} puts the temporary storage into {place.directory} ({sign.reason})"
+        text = (
+            f"{subject} puts the temporary storage into {place.directory} ({sign.reason}), which both nodes of the "
+            f"pair use: {harm}"
+        )
         is_certain = sign.certain and sharing.certain and not place.is_defined_store
         yield place.node.problem(
-            f"{text}. Both nodes of the pair use this directory, so that {harm}",
+            text,
             place.attribute,
             severity=None if is_certain else "warning",
         )

@@ -64,7 +64,7 @@ def multicast_without_its_own_group(document: Document) -> Iterator[Problem]:
 
 @rule("M003", "warning")
 def multicast_link_of_a_broker_not_announced(document: Document) -> Iterator[Problem]:
-    """A broker has a multicast: link and is not announced by multicast itself.
+    """A broker has a multicast: link but is not announced by multicast itself.
 
     Why: the discoveryUri of a transportConnector announces a broker. Without one, or with another address or group,
         the broker discovers others but is not discovered; if all brokers are configured alike, none discovers
@@ -105,7 +105,7 @@ def multicast_link_of_a_broker_not_announced(document: Document) -> Iterator[Pro
         others = ", ".join(f"group {name} at {at}" for at, name in sorted(announced))
         message = (
             f"the link discovers brokers in {where}, but this broker is announced "
-            f"{'only in ' + others if others else 'in no group'}, so that those brokers do not discover it"
+            f"{'only in ' + others if others else 'in no group'}: those brokers do not discover this broker"
         )
         yield node.problem(
             message, attribute, text_from_option(node, attribute, uri, "group") if announced else uri.text
@@ -176,8 +176,7 @@ def multicast_without_authentication(document: Document) -> Iterator[Problem]:
         return
     for node, attribute, uri in _multicast_uris(document):
         yield node.problem(
-            "any process that receives the multicast announcement can open a bridge, because authentication is not "
-            "configured",
+            "authentication is not configured: any process that receives the multicast announcement can open a bridge",
             attribute,
             uri.text,
         )

@@ -27,7 +27,7 @@ def networked_broker_called_localhost(broker: Element) -> Iterator[Problem]:
     """The name of a broker in a network is localhost.
 
     Why: localhost is the default name of every broker. Bridges derive client ids and durable subscriptions from the
-        names of both ends, so that two brokers with one name disconnect each other repeatedly, and the log does not
+        names of both brokers. Two brokers with one name disconnect each other repeatedly, and the log does not
         distinguish them.
     Fix: set brokerName to a unique value, such as the name of the host or of the pair.
     Source: BrokerService; measured: a file without brokerName starts as localhost
@@ -72,7 +72,7 @@ def name_that_is_rewritten(broker: Element) -> Iterator[Problem]:
     if PLACEHOLDER.search(name):
         return
     if not broker.get("brokerName", "localhost").strip():
-        yield broker.problem("brokerName is empty, and the broker does not start", "brokerName")
+        yield broker.problem("brokerName is empty: the broker does not start", "brokerName")
     elif illegal := _ILLEGAL.search(name):
         rewritten = "" if broker.is_unknown("brokerName") else f": the name becomes {_ILLEGAL.sub('_', name)}"
         message = f"brokerName contains {illegal[0]!r}, which the broker replaces by an underscore{rewritten}"
@@ -142,7 +142,7 @@ def remote_consumers_as_good_as_local(broker: Element) -> Iterator[Problem]:
     links = [link for link in broker.all("networkConnector") if not link.has("decreaseNetworkConsumerPriority")]
     if links:
         yield links[0].problem(
-            f"the link does not set decreaseNetworkConsumerPriority, so that {broker.document.release.text} forwards "
+            f"the link does not set decreaseNetworkConsumerPriority: ActiveMQ {broker.document.release.text} forwards "
             "messages although local consumers exist" + also_in_lines(links[1:])
         )
 
@@ -151,7 +151,7 @@ def remote_consumers_as_good_as_local(broker: Element) -> Iterator[Problem]:
 def static_bridge_without_destinations(link: Element) -> Iterator[Problem]:
     """A networkConnector sets staticBridge="true" without staticallyIncludedDestinations.
 
-    Why: a static bridge ignores demand and forwards only the listed destinations. Without a list it is established,
+    Why: a static bridge ignores consumers and forwards only the listed destinations. Without a list it is established,
         logs no error, and forwards nothing.
     Fix: list the destinations in <staticallyIncludedDestinations>, or remove staticBridge.
     Source: DemandForwardingBridgeSupport; measured on 5.18.3 and 6.3.1
@@ -219,8 +219,8 @@ def durable_subscriptions_disclosed(link: Element) -> Iterator[Problem]:
     """
     if link.flag("syncDurableSubs", default=False):
         message = (
-            f"with syncDurableSubs, {link.document.release.text} discloses its durable subscriptions to any client "
-            "that connects as a bridge"
+            f"with syncDurableSubs, ActiveMQ {link.document.release.text} discloses its durable subscriptions to any "
+            "client that connects as a bridge"
         )
         yield link.problem(message, "syncDurableSubs")
 

@@ -1,4 +1,4 @@
-"""Rules N about a link's demand: what it subscribes to and forwards, its permissions and its login."""
+"""Rules N about the subscriptions of a link: what it forwards, its permissions and its login."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def remote_consumers_counted_as_one(link: Element) -> Iterator[Problem]:
         return
     if link.flag("conduitSubscriptions", default=True) and not _leaves_out(link, "queue"):
         message = (
-            'decreaseNetworkConsumerPriority="false" has no effect: conduitSubscriptions counts remote consumers as one'
+            'decreaseNetworkConsumerPriority="false" has no effect: conduitSubscriptions counts all consumers of the '
+            "other broker as one"
         )
         yield link.problem(message, "decreaseNetworkConsumerPriority")
 
@@ -92,8 +93,8 @@ def topics_forwarded_twice(link: Element) -> Iterator[Problem]:
     dynamic = not link.flag("staticBridge", default=False) and not link.has("destinationFilter")
     if link.flag("conduitSubscriptions", default=True) is False and dynamic and not _leaves_out(link, "topic"):
         message = (
-            "conduitSubscriptions is false, and topics are not excluded: consumers of a topic behind the bridge "
-            "receive each message several times"
+            "conduitSubscriptions is false for a link that carries topics: consumers on the other broker receive each "
+            "message of a topic several times"
         )
         yield link.problem(message, "conduitSubscriptions")
 
@@ -149,7 +150,7 @@ def demand_that_never_arrives(broker: Element) -> Iterator[Problem]:
     announced = any(connector.has("discoveryUri") for connector in broker.all("transportConnector"))
     if broker.flag("advisorySupport", default=True) is False and (links or announced):
         duplex = any(link.flag("duplex", default=False) for link in links)
-        message = "advisorySupport is false, so that bridges from other brokers do not detect consumers of this broker"
+        message = "advisorySupport is false: bridges of other brokers do not detect the consumers of this broker"
         yield broker.problem(message, "advisorySupport", severity=None if duplex else "warning")
     if links:
         yield from _unread_advisories(broker, links)
@@ -165,14 +166,14 @@ def _unread_advisories(broker: Element, links: list[Element]) -> Iterator[Proble
         hearing = [entry for entry in entries if entry.has("topic") and covers(entry.get("topic"), _ADVISORY)]
         if not hearing:
             yield rights.problem(
-                "no group has permission to read ActiveMQ.Advisory.>, so that bridges do not detect consumers"
+                "no group has permission to read the topics ActiveMQ.Advisory.>: bridges do not detect consumers"
             )
             continue
         readers = {name.strip() for entry in hearing for name in entry.get("read").split(",")}
         if groups and not groups & readers and not any("{" in name or name == "*" for name in readers):
             names = ", ".join(sorted(groups))
             message = (
-                f"no group of the links' accounts ({names}) has permission to read ActiveMQ.Advisory.>, so that "
+                f"no group of the links' accounts ({names}) has permission to read the topics ActiveMQ.Advisory.>: "
                 "bridges do not detect consumers"
             )
             yield hearing[0].problem(message, "read" if hearing[0].has("read") else "topic")
@@ -227,8 +228,8 @@ def exclusion_of_what_is_listed(document: Document) -> Iterator[Problem]:
                         else f"the bridge consumes messages of {name} and does not forward them"
                     )
                 message = (
-                    f"{excluded.name} {name} is in excludedDestinations, and {other} in "
-                    f"staticallyIncludedDestinations: {what}"
+                    f"{excluded.name} {name} is in excludedDestinations, but "
+                    f"staticallyIncludedDestinations lists {other}: {what}"
                 )
                 yield excluded.problem(message, "physicalName")
                 break
@@ -238,8 +239,8 @@ def exclusion_of_what_is_listed(document: Document) -> Iterator[Problem]:
 def virtual_demand_on_one_side(broker: Element) -> Iterator[Problem]:
     """useVirtualDestSubs is set on the broker or on its link, but not on both.
 
-    Why: the broker's attribute announces the demand of virtual destinations, and the link's attribute requests it
-        from the peer, so that one of them alone has no effect. A duplex link needs both on this broker, for the
+    Why: the broker's attribute announces the consumers of virtual destinations, and the link's attribute requests
+        them from the other broker. One of them alone has no effect. A duplex link needs both on this broker, for the
         reverse direction.
     Fix: set useVirtualDestSubs="true" on <broker> and on <networkConnector>, on both brokers.
     Cannot see: the other broker. With one-way links only, the finding is an info.
@@ -262,8 +263,8 @@ def virtual_demand_on_one_side(broker: Element) -> Iterator[Problem]:
     asking = [link for link in links if link.flag("useVirtualDestSubs", default=False) is not False]
     if tells is False:
         message = (
-            "useVirtualDestSubs is true on the link but not on <broker>, so that the broker does not announce the "
-            "demand of virtual destinations"
+            "useVirtualDestSubs is true on the link but not on <broker>: the broker does not announce the consumers of "
+            "its virtual destinations"
         )
         for link in asking:
             if link.flag("useVirtualDestSubs", default=False):
@@ -272,8 +273,8 @@ def virtual_demand_on_one_side(broker: Element) -> Iterator[Problem]:
     elif tells and links and not asking:
         duplex = any(link.flag("duplex", default=False) for link in links)
         message = (
-            "useVirtualDestSubs is true on <broker> but not on its links, so that no link requests the demand of "
-            "virtual destinations"
+            "useVirtualDestSubs is true on <broker> but not on its links: no link requests the consumers of virtual "
+            "destinations"
         )
         yield broker.problem(message, "useVirtualDestSubs", severity=None if duplex else "info")
 
@@ -303,7 +304,10 @@ def link_without_account(broker: Element) -> Iterator[Problem]:
     simple = any(plugin.name == "simpleAuthenticationPlugin" for plugin in plugins)
     for link in broker.all("networkConnector"):
         if not link.has("userName") and not broker.document.is_from_inventory(link):
-            message = f"the link has no userName, and the <{plugins[0].name}> of its broker requires authentication"
+            message = (
+                f"the link has no userName, but the <{plugins[0].name}> of this broker requires authentication: "
+                "the broker rejects the bridge"
+            )
             yield link.problem(message, severity=None if simple else "warning")
 
 
@@ -346,7 +350,7 @@ def vm_of_another_name(document: Document) -> Iterator[Problem]:
                 outside = "{" in name or name.startswith("broker:") or "create=false" in query
                 if name not in names and not outside:
                     message = (
-                        f"{match[0].partition('?')[0]} starts a new broker, because this file "
-                        f"defines none with the name {name}"
+                        f"{match[0].partition('?')[0]} starts a new, empty broker: this "
+                        f"file defines no broker with the name {name}"
                     )
                     yield node.problem(message, attribute, match[0])

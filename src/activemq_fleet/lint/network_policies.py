@@ -42,10 +42,10 @@ def _forwarding_links(document: Document) -> list[Element]:
 
 @rule("N019", "warning", releases="5.6.0")
 def messages_cannot_go_back(document: Document) -> Iterator[Problem]:
-    """A networked broker's queues do not set replayWhenNoConsumers.
+    """The policies of a networked broker's queues do not set replayWhenNoConsumers.
 
-    Why: a broker never sends a message back to a broker that it came from, so that a message whose consumer moves
-        back stays on this broker until a consumer connects to it. Only the most specific policyEntry applies: one
+    Why: a broker never sends a message back to a broker that it came from. If the consumer moves back, the message
+        stays on this broker until a consumer connects to it. Only the most specific policyEntry applies: one
         without the filter excludes its queues from the replay that queue=">" configures.
     Fix: inside each policyEntry that is about queues write <networkBridgeFilterFactory>
         <conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="true" replayDelay="500"/>
@@ -88,10 +88,7 @@ def messages_cannot_go_back(document: Document) -> Iterator[Problem]:
         if bridge_filter is not None and bridge_filter.has("replayWhenNoConsumers"):
             yield bridge_filter.problem(f"replayWhenNoConsumers is false: {_NO_RETURN}", "replayWhenNoConsumers")
         elif may_replay or bridge_filter is not None:
-            message = (
-                f"policyEntry queue={entry.get('queue')!r} has no replayWhenNoConsumers, and no other policyEntry "
-                f"applies to its queues: {_NO_RETURN}"
-            )
+            message = f"the policyEntry of queue {entry.get('queue')} has no replayWhenNoConsumers: {_NO_RETURN}"
             yield (bridge_filter or entry).problem(message, "" if bridge_filter else "queue")
         elif document.broker is not None or entry.get("queue") == ">":
             yield _no_replay_problem(entry, document)
@@ -102,7 +99,7 @@ def messages_cannot_go_back(document: Document) -> Iterator[Problem]:
 
 def _no_replay_problem(node: Element, document: Document) -> Problem:
     return node.problem(
-        f"no policy has replayWhenNoConsumers: {_NO_RETURN}",
+        f"no policyEntry of a queue has replayWhenNoConsumers: {_NO_RETURN}",
         severity=None if document.broker is not None else "info",
     )
 
@@ -136,9 +133,8 @@ def replay_taken_for_a_duplicate(document: Document) -> Iterator[Problem]:
         if _replay_flag(entry) and entry.flag("enableAudit", default=True):
             queue = entry.get("queue")
             message = (
-                f'policyEntry queue={queue!r} has replayWhenNoConsumers without enableAudit="false": the '
-                "queue treats a "
-                "returning message as a duplicate, and no broker delivers it"
+                f'the policyEntry of queue {queue} has replayWhenNoConsumers without enableAudit="false": the broker '
+                "treats a returning message as a duplicate and does not deliver it"
             )
             yield entry.problem(message, "enableAudit" if entry.has("enableAudit") else "queue")
 
@@ -292,7 +288,10 @@ def audit_of_what_comes_back(document: Document) -> Iterator[Problem]:
     for connector in document.connectors:
         audits = connector.flag("auditNetworkProducers", default=False)
         if audits and replays:
-            message = f"connector {connector.get('name')} discards persistent messages that are replayed to it"
+            message = (
+                f"with auditNetworkProducers, connector {connector.get('name')} discards persistent messages that "
+                "another broker sends back"
+            )
             yield connector.problem(message, "auditNetworkProducers")
         elif audits is False and connector.has("auditNetworkProducers") and not replays:
             message = (

@@ -57,8 +57,8 @@ def slave_that_never_takes_over(document: Document) -> Iterator[Problem]:
                     else f"with maxReconnectAttempts={attempts_text}"
                 )
                 message = (
-                    f"the failover: URI of the slave, {when}, reconnects to the master indefinitely, so that this "
-                    "slave never takes over"
+                    f"the failover: URI of the slave, {when}, reconnects to the master indefinitely: this slave never "
+                    "takes over"
                 )
                 yield node.problem(message, name, "failover:")
 
@@ -123,8 +123,8 @@ def shutdown_on_slave_failure_not_set(broker: Element) -> Iterator[Problem]:
 def master_that_gives_up_its_start(broker: Element) -> Iterator[Problem]:
     """A master sets waitForSlave without waitForSlaveTimeout.
 
-    Why: after 600000 ms without a slave the master cancels its start ("Gave up waiting for slave to start") and
-        stops, so that a longer repair of the slave also stops the master.
+    Why: after 600000 ms without a slave the master cancels its start ("Gave up waiting for slave to start") and stops.
+        A longer repair of the slave therefore also stops the master.
     Fix: set waitForSlaveTimeout, in ms, to the duration of a repair, such as 86400000 for a day.
     Source: BrokerService of 5.5; measured on 5.5.1
 
@@ -145,7 +145,7 @@ def master_that_gives_up_its_start(broker: Element) -> Iterator[Problem]:
 
 @rule("P007", "warning", each="broker", releases=_PURE)
 def links_that_never_start(broker: Element) -> Iterator[Problem]:
-    """A slave has links and is set to stop with its master, so that the links never start.
+    """A slave that stops with its master has links, which never start.
 
     Why: with shutdownOnMasterFailure="true" the slave never takes over: it stops, and keeps a copy of the data. Its
         networkConnectors would start only at a failover.
@@ -166,7 +166,7 @@ def links_that_never_start(broker: Element) -> Iterator[Problem]:
     links = broker.all("networkConnector")
     if links and _is_slave(broker) and broker.flag("shutdownOnMasterFailure", False):
         what = "networkConnectors" if len(links) > 1 else f"networkConnector {links[0].get('name')}"
-        text = f"this slave stops with its master, so that its {what} can never start"
+        text = f"this slave stops with its master: its {what} can never start"
         yield broker.problem(text, "shutdownOnMasterFailure")
 
 

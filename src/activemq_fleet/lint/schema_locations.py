@@ -94,15 +94,15 @@ def _checked(document: Document) -> Iterator[Element]:
 
 
 def _missing(document: Document, node: Element, namespace: str, hint: tuple[Element, str] | None) -> Iterator[Problem]:
-    local, release = document.release.local_schemas, document.release.text
+    local, release = document.release.local_schemas, f"ActiveMQ {document.release.text}"
     known = local.address_of(namespace)
     fix = f"write {namespace} {known} in xsi:schemaLocation" if known else ""
     if "activemq.org/" in namespace:
         fix = f'write xmlns="{CORE}", which is the namespace since 5.0, and its schema in xsi:schemaLocation'
     if hint is None:
         text = f"xsi:schemaLocation has no address for the namespace {namespace} of <{node.name}>"
-        if node.name == "broker" and node.parent is None:
-            text += "; Amazon MQ reads such a file, but any other broker does not start with it"
+        is_for_amazon = node.name == "broker" and node.parent is None
+        text += ": only Amazon MQ starts with such a file" if is_for_amazon else ": the broker does not start"
         yield node.problem(text, fix=fix)
         return
     place, address = hint
@@ -111,19 +111,19 @@ def _missing(document: Document, node: Element, namespace: str, hint: tuple[Elem
     if is_relative(address) and below_directory(address) in document.other_files:
         return
     if re.match(r"(file|classpath\*?|jar):|/", address) or (":" not in address and not is_relative(address)):
-        text = f"{release} starts only if {address} exists, which cannot be checked"
+        text = f"{release} starts only if the schema {address} exists: this check cannot verify that"
         yield place.problem(text, SCHEMA_LOCATION, address, severity="warning", fix=fix)
     elif ":" not in address:
-        text = f"{release} requires {address} next to this file, where it does not exist"
+        text = f"the schema {address} does not exist next to this file: {release} does not start"
         yield place.problem(text, SCHEMA_LOCATION, address, fix=fix)
     elif known:
-        text = f"{release} has no {address} in its jars, and does not start if it cannot download it"
+        text = f"no jar of {release} contains the schema {address}: the broker does not start if it cannot download it"
         edits = place.with_part_replaced(SCHEMA_LOCATION, address, known)
         yield place.problem(text, SCHEMA_LOCATION, address, fix=fix, edits=edits)
     else:
         text = (
-            f"{release} has no schema of the namespace {namespace} and does not start with <{node.name}>, "
-            "unless a jar of your own on its class path brings the schema"
+            f"{release} has no schema of the namespace {namespace}: the broker does not start with <{node.name}> "
+            "unless an added jar contains the schema"
         )
         fix = (
             fix or "put the jar whose META-INF/spring.schemas has this address into lib/optional, or remove the element"

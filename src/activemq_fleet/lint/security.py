@@ -151,8 +151,8 @@ def connectors_as_shipped(broker: Element) -> Iterator[Problem]:
     if all(_as_shipped(name, connectors_by_name[name][1]) for name in wanted):
         opened = ", ".join(f"{name} on {PROTOCOLS[name].port}" for name in wanted)
         message = (
-            f"all connectors of the release's default file are open ({opened}), and the "
-            "broker requires no authentication"
+            f"all connectors of the release's default file are open without authentication ({opened}): any client that "
+            "can reach them has full access"
         )
         yield connectors_by_name[wanted[0]][0].problem(message, "uri", f"{wanted[0]}:")
 
@@ -163,7 +163,7 @@ def _as_shipped(name: str, uri: Uri) -> bool:
 
 @rule("S009", "warning", each="transportConnector")
 def frames_of_any_size(connector: Element) -> Iterator[Problem]:
-    """A connector sets no wireFormat.maxFrameSize, so that it accepts frames of any size.
+    """A connector sets no wireFormat.maxFrameSize: it accepts frames of any size.
 
     Why: a frame begins with its length, and the broker allocates that much memory, so a few clients or one port
         scanner can exhaust the heap.
@@ -191,13 +191,15 @@ def frames_of_any_size(connector: Element) -> Iterator[Problem]:
         return
     name = connector.get("name") or uri.text
     if not release.has_max_frame_size:
-        message = f"connector {name} accepts frames {size}, and release {release} has no option that limits them"
+        message = f"connector {name} accepts frames {size}: release {release} has no option that limits them"
         yield connector.problem(message, "uri", severity="info")
         return
     message = f"connector {name} accepts frames {size}"
     wrong = next((option for option in uri.options if option.lower() == _MAX_FRAME_SIZE.lower()), "")
     if wrong:
-        message += f": the broker ignores {wrong}, the option is spelled {_MAX_FRAME_SIZE}"
+        message += f": the broker ignores {wrong}, because the option is {_MAX_FRAME_SIZE}"
+    else:
+        message += ": a few clients can exhaust the heap"
     # no variable adds options to a pure master's connector for replication
     replicates = document.profile is not None and document.profile.replicates and name == "replication"
     yield connector.problem(message, "uri", wrong, severity="info" if is_loopback(uri.host) or replicates else None)

@@ -21,7 +21,7 @@ _DIGITS = 15
 
 @rule("S015", "warning", each="broker")
 def no_authorization(broker: Element) -> Iterator[Problem]:
-    """The broker requires authentication and has no authorization plugin, so that every user has full access.
+    """The broker requires authentication but has no authorization plugin: every account has full access.
 
     Why: every account, also that of the least important client, can read, write and remove every queue and topic, so
         one leaked password exposes all of them.
@@ -97,7 +97,7 @@ def login_in_clear_text(broker: Element) -> Iterator[Problem]:
         connector, _ = open_ones[0]
         ports = ", ".join(f"{uri.scheme} on {uri.port}" for _, uri in open_ones[:_FEW])
         more = f" and {len(open_ones) - _FEW} more" if len(open_ones) > _FEW else ""
-        yield connector.problem(f"clients send passwords in clear text to {ports}{more}")
+        yield connector.problem(f"clients send passwords in clear text to connectors without TLS: {ports}{more}")
 
 
 @rule("S017", "warning", each="managementContext")

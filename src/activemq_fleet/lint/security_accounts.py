@@ -97,15 +97,15 @@ def shipped_account(document: Document) -> Iterator[Problem]:
     for account in accounts_of(document):
         if is_default_credential(account.username, account.password):
             shipped = is_shipped_credential(account.username, account.password)
-            yield account.problem("the default password of ActiveMQ" if shipped else "a well-known default password")
+            yield account.problem("ActiveMQ's default password" if shipped else "a well-known default password")
 
 
 @rule("S050", "warning")
 def guessed_account(document: Document) -> Iterator[Problem]:
     """An account has an easily guessed password.
 
-    Why: attackers try the name of the account, a few digits, and the passwords of tutorials first, and the broker
-        neither delays nor locks an account after failed attempts.
+    Why: attackers try the name of the account, a few digits, and the passwords of tutorials first. The broker neither
+        delays nor locks an account after failed attempts.
     Fix: set a long random password, and keep it in a properties file that only the broker can read.
     Cannot see: passwords that a placeholder or an encrypted value hides. S004 reports the default passwords.
     Source: accounts in files of public repositories; the documentation of MCollective
@@ -137,22 +137,22 @@ def guessed_account(document: Document) -> Iterator[Problem]:
 class FileAccount(NamedTuple):
     """An account with a password in clear text, in activemq.xml or in a file of its directory.
 
-    ``before`` and ``after`` are the words of a message around those about the password. ``used`` is False where nothing
-    here uses the account. The position is ``entry``, or ``attribute`` of ``node``.
+    ``subject`` names the account in a message, and ``note`` follows the words about its password. ``used`` is False
+    where nothing here uses the account. The position is ``entry``, or ``attribute`` of ``node``.
     """
 
     username: str
     password: str
-    before: str
-    after: str = ""
+    subject: str
+    note: str = ""
     used: bool = True
     entry: PropertyEntry | None = None
     node: Element | None = None
     attribute: str = ""
 
-    def problem(self, text: str) -> Problem:
-        """Return a lint problem at the account's password; ``text`` describes the password."""
-        message = f"{self.before} {text}{self.after}"
+    def problem(self, password: str) -> Problem:
+        """Return a lint problem at the account's password; ``password`` describes the password."""
+        message = f"{self.subject} has {password}{self.note}"
         if self.entry is not None:
             return self.entry.problem(message, used=self.used)
         return Problem(message, node=self.node, attribute=self.attribute)
@@ -197,14 +197,14 @@ def _broker_accounts(document: Document) -> Iterator[FileAccount]:
             user, _ = _resolve_reference(node, user_attribute, properties)
             password, entry = _resolve_reference(node, password_attribute, properties)
             whose = "the broker" if node.name == "authenticationUser" else f"{node.name} {node.get('name')}".strip()
-            before, after = f"{whose} has the account {user} with", f", from {entry.name}" if entry else ""
+            subject, note = f"the account {user} of {whose}", f" (property {entry.name})" if entry else ""
             used.add(entry)
-            yield FileAccount(user, password, before, after, entry=entry, node=node, attribute=password_attribute)
+            yield FileAccount(user, password, subject, note, entry=entry, node=node, attribute=password_attribute)
     username_entry, password_entry = (properties.get(key) for key in _CONSOLE_ACCOUNT)
     if username_entry and password_entry and password_entry not in used and console_imports(document):
         name, password = username_entry.value, password_entry.value
-        before = f"the console logs in to the broker as {name} with"
-        yield FileAccount(name, password, before, used=False, entry=password_entry)
+        subject = f"the account {name} of the console at the broker"
+        yield FileAccount(name, password, subject, used=False, entry=password_entry)
 
 
 def _resolve_reference(
@@ -225,11 +225,11 @@ def _console_accounts(document: Document) -> Iterator[FileAccount]:
     if not (realm if console else document.release.console_accounts == "realm"):
         return
     login_is_required = not any(map(constraints_without_login, console))
-    after = "" if login_is_required else ", which has an effect when the console requires authentication"
+    note = "" if login_is_required else " (without effect until the console requires authentication)"
     for entry in properties_entries(document, "jetty-realm.properties"):
         password = entry.value.partition(",")[0].strip()
-        before = f"the console's account {entry.name} has"
-        yield FileAccount(entry.name, password, before, after, login_is_required, entry)
+        subject = f"the console's account {entry.name}"
+        yield FileAccount(entry.name, password, subject, note, login_is_required, entry)
 
 
 def _jaas_accounts(document: Document) -> Iterator[FileAccount]:
@@ -241,14 +241,14 @@ def _jaas_accounts(document: Document) -> Iterator[FileAccount]:
         return
     opens = " and ".join(name for name, opened in (("the broker", broker), ("the console", console)) if opened)
     for entry in properties_entries(document, "users.properties"):
-        yield FileAccount(entry.name, entry.value, f"the account {entry.name} of {opens} has", entry=entry)
+        yield FileAccount(entry.name, entry.value, f"the account {entry.name} of {opens}", entry=entry)
 
 
 def _jmx_accounts(document: Document) -> Iterator[FileAccount]:
     used = _mentions(document, "jmx.password")
-    after = "" if used else ", which has an effect when JMX is enabled (ACTIVEMQ_SUNJMX_START)"
+    note = "" if used else " (without effect until ACTIVEMQ_SUNJMX_START enables JMX)"
     for entry in properties_entries(document, "jmx.password"):
-        yield FileAccount(entry.name, entry.value, f"the JMX account {entry.name} has", after, used, entry)
+        yield FileAccount(entry.name, entry.value, f"the JMX account {entry.name}", note, used, entry)
 
 
 def _mentions(document: Document, file: str) -> bool:

@@ -251,7 +251,7 @@ def _wildcard_host_problems(bean: Element, what: str) -> Iterator[Problem]:
     """Yield a problem for a connector or port of the console that has no property ``host``, or the wildcard there."""
     host = property_of(bean, "host")
     if host is None:
-        yield bean.problem(f"the web console listens on all interfaces, because {what} has no host")
+        yield bean.problem(f"the web console listens on all interfaces, because {what} has no property host")
     elif is_wildcard(host.value):
         yield host.problem(f"the web console listens on all interfaces ({host.value})")
 
@@ -260,8 +260,8 @@ def _wildcard_host_problems(bean: Element, what: str) -> Iterator[Problem]:
 def console_serves_fileserver(document: Document) -> Iterator[Problem]:
     """The console serves the web application fileserver.
 
-    Why: the fileserver accepts files by PUT and moves them by MOVE to any directory that the broker can write to, so
-        that every user, by default admin with the password admin, can run code (CVE-2016-3088).
+    Why: the fileserver accepts files by PUT and moves them by MOVE to any directory that the broker can write to. Every
+        user, by default admin with the password admin, can therefore run code (CVE-2016-3088).
     Fix: remove the WebAppContext of /fileserver from jetty.xml, and webapps/fileserver from the disk.
     Source: CVE-2016-3088; jetty.xml of the release tags
 
@@ -286,4 +286,7 @@ def console_serves_fileserver(document: Document) -> Iterator[Problem]:
     for page in console_documents(document):
         for path in properties_of(page, "WebAppContext", "contextPath"):
             if path.value == "/fileserver":
-                yield path.problem("/fileserver permits clients to write files wherever the broker can write")
+                yield path.problem(
+                    "the web application /fileserver permits clients to write files to each directory that the "
+                    "broker can write to"
+                )

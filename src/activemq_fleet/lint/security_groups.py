@@ -79,7 +79,7 @@ def group_without_account(document: Document) -> Iterator[Problem]:
 
 @rule("S032", "error")
 def no_account_may_connect(document: Document) -> Iterator[Problem]:
-    """An account has no admin right on the advisory topics, so that the broker rejects its clients.
+    """An account has no admin right on the advisory topics: the broker rejects its clients.
 
     Why: the broker sends an advisory for each client that connects, in the name of the client. If the client may not
         create the topic, the broker rejects the connection: "not authorized to create:
@@ -128,15 +128,20 @@ def no_account_may_connect(document: Document) -> Iterator[Problem]:
         if rejected and len(rejected) == len(accounts):
             groups = sorted({group for entry in entries for group in _names_in(entry.get("admin"))})
             if groups:
-                text = f"only group {' or '.join(groups)} may create ActiveMQ.Advisory topics, but no account is in it"
+                text = (
+                    f"only the group {' or '.join(groups)} may create ActiveMQ.Advisory topics, but no account is in "
+                    "it: the broker rejects each client"
+                )
             else:
-                text = "no group has the admin right on the ActiveMQ.Advisory topics"
-            yield place.problem(f"{text}: the broker rejects each client", "admin")
+                text = "no group has the admin right on the ActiveMQ.Advisory topics: the broker rejects each client"
+            yield place.problem(text, "admin")
         elif rejected:
             names = shorten_list(rejected)
-            text = f"the broker does not permit {names} to create ActiveMQ.Advisory topics"
-            consequence = "it rejects clients with such an account until another account has created each topic"
-            yield place.problem(f"{text}: {consequence}", "admin", severity="warning")
+            text = (
+                f"the account {names} may not create ActiveMQ.Advisory topics: the broker rejects clients with such "
+                "an account until another account has created each topic"
+            )
+            yield place.problem(text, "admin", severity="warning")
 
 
 def _maps_with_known_accounts(document: Document) -> Iterator[tuple[Element, Mapping[str, frozenset[str]]]]:

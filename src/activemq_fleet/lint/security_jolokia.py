@@ -51,8 +51,8 @@ def jolokia_adds_connectors(document: Document) -> Iterator[Problem]:
     if open_doors:
         place = next(iter(open_doors.values()))
         yield place.problem(
-            f"this Jolokia policy permits every authenticated user to call {' and '.join(open_doors)}, which open "
-            "ports and forward messages"
+            f"this Jolokia policy permits every authenticated user to call {' and '.join(open_doors)}: such a user can "
+            "open ports and forward messages"
         )
 
 
@@ -60,9 +60,9 @@ def jolokia_adds_connectors(document: Document) -> Iterator[Problem]:
 def connectors_that_jolokia_cannot_add(document: Document) -> Iterator[Problem]:
     """Jolokia's policy permits addNetworkConnector, which the release rejects for most URI schemes.
 
-    Why: from 5.19.8 and 6.2.7 on, a procedure that adds a link to a pair through JMX or Jolokia fails, because the
-        broker rejects masterslave:, multicast:, failover:, discovery:, fanout:, vm:, http: and other schemes there.
-        activemq.xml itself is not restricted.
+    Why: from 5.19.8 and 6.2.7 on, a procedure that adds a link to a pair through JMX or Jolokia fails. There the broker
+        rejects masterslave:, multicast:, failover:, discovery:, fanout:, vm:, http: and other schemes. activemq.xml
+        itself is not restricted.
     Fix: change activemq.xml and restart, or add plain static:(tcp://…) links only; otherwise deny the operation.
     Cannot see: whether any operator uses the operation.
     Source: TransportValidationUtils of 5.19.8 and 6.2.7
@@ -83,9 +83,8 @@ def connectors_that_jolokia_cannot_add(document: Document) -> Iterator[Problem]:
     place = _permitting_element(policy.root, "addNetworkConnector") if policy else None
     if place is not None:
         yield place.problem(
-            f"the Jolokia policy permits addNetworkConnector, but a broker of release {document.release} accepts only "
-            "plain URIs such as static:(tcp://HOST:61616) in this operation: adding a link with a masterslave:, "
-            "multicast: or failover: URI fails"
+            f"the Jolokia policy permits addNetworkConnector, but release {document.release} rejects masterslave:, "
+            "multicast: and failover: URIs in this operation"
         )
 
 

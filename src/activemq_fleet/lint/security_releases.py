@@ -51,7 +51,7 @@ def open_to_remote_code(view: ReleaseView) -> Iterator[Problem]:
             unless = ", unless the package has the fix" if view.from_package else ""
             yield Problem(
                 f"release {release} is affected by {advisory.cve}{unless}: {advisory.what}"
-                + (f"; {further} further vulnerabilities are published" if further else ""),
+                + (f" ({further} further vulnerabilities are published)" if further else ""),
                 severity="error" if fixed_release and not view.from_package else "warning",
                 fix=f"upgrade to {first}; {_UNTIL_THEN}",
             )
@@ -97,8 +97,8 @@ def below_the_security_floor(view: ReleaseView) -> Iterator[Problem]:
 def line_without_security_fixes(view: ReleaseView) -> Iterator[Problem]:
     """The release belongs to a release line that gets no security fixes any more.
 
-    Why: a vulnerability that is published from now on stays open on this line, and has to be fixed by an upgrade to
-        another line, which takes more preparation than a patch of the same line.
+    Why: a vulnerability that is published from now on stays open on this line. Only an upgrade to another line fixes
+        it, which takes more preparation than a patch of the same line.
     Fix: plan the upgrade to a line that gets security fixes, with the playbook upgrade.
     Cannot see: packages of a distribution, which may have fixes under the old number, and paid support.
     Source: SECURITY.md of ActiveMQ's source repository, 21 August 2026
@@ -121,7 +121,8 @@ def line_without_security_fixes(view: ReleaseView) -> Iterator[Problem]:
     lines = supported_lines()
     nearest = next((line for line in lines if line.startswith(f"{release.version[0]}.")), lines[-1])
     yield Problem(
-        f"the release line {release.line} gets no security fixes; the lines {', '.join(lines[:-1])} and {lines[-1]} do",
+        f"the release line {release.line} gets no security fixes: only the lines {', '.join(lines[:-1])} and "
+        f"{lines[-1]} get them",
         fix=f"plan the upgrade to {nearest} or a newer line",
     )
 

@@ -38,8 +38,8 @@ def is_clear(value: str) -> bool:
 def password_in_the_file(document: Document) -> Iterator[Problem]:
     """activemq.xml contains a password in clear text.
 
-    Why: every administrator reads the file, and copies of it are on every node and often in a repository, so the
-        password exposes an account of a broker, a database, a directory or a key store.
+    Why: every administrator reads the file, and copies of it are on every node and often in a repository. The password
+        exposes an account of a broker, a database, a directory or a key store.
     Fix: write ${network.password} and define the value in a properties file that only the broker can read (mode
         0640), loaded by a PropertyPlaceholderConfigurer.
     Cannot see: secrets in attributes with unrelated names, and the files next to activemq.xml.
@@ -133,7 +133,9 @@ def weakly_encrypted_value(document: Document) -> Iterator[Problem]:
         if file.endswith(".properties"):
             for entry in properties_entries(document, file):
                 if _is_weak(entry.value):
-                    yield entry.problem(f"{entry.name} is encrypted with DES, which attackers can break quickly")
+                    yield entry.problem(
+                        f"the property {entry.name} is encrypted with DES, which attackers can break quickly"
+                    )
 
 
 def _is_weak(value: str) -> bool:
@@ -228,7 +230,7 @@ def guessed_store_password(document: Document) -> Iterator[Problem]:
     for node in document.nodes:
         for name, value in node.attributes.items():
             if _STORES.fullmatch(name) and value.strip().lower() in _GUESSED:
-                yield node.problem(f"the {name} is a well-known default password", name)
+                yield node.problem(f"the {name} of <{node.name}> is a well-known default password", name)
 
 
 @rule("S020", "warning")
@@ -253,7 +255,9 @@ def broken_protocol(document: Document) -> Iterator[Problem]:
         for part in connector.uri().walk():
             for option, value in part.options.items():
                 if option.rpartition(".")[2] == "enabledProtocols" and (old := _OLD.search(value)):
-                    yield connector.problem(f"{option} enables {old[1]}, a broken protocol", "uri", option)
+                    yield connector.problem(
+                        f"the option {option} enables {old[1]}, an insecure protocol", "uri", option
+                    )
     for context in document.all("sslContext"):
         if old := _OLD.fullmatch(context.known_value("protocol") or ""):
-            yield context.problem(f"the protocol of <sslContext> enables {old[1]}, a broken protocol", "protocol")
+            yield context.problem(f"the protocol of <sslContext> enables {old[1]}, an insecure protocol", "protocol")

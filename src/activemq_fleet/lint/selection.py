@@ -36,7 +36,8 @@ class Selection:
             for word in words:
                 if not any(name.startswith(word) for name in known):
                     raise InputError(
-                        f"{option} {word}: no rule id is or begins with {word}; `activemq-fleet rule` lists the rules"
+                        f"{option} {word}: no rule has an id that begins with {word}; "
+                        "run `activemq-fleet rule` for all ids"
                     )
         return cls(chosen, ignored)
 

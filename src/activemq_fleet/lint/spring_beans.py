@@ -130,7 +130,7 @@ def not_in_springs_schema(document: Document) -> Iterator[Problem]:
     if version is None:  # V020 reports why
         return
     elements = _elements_of(version)
-    name = f"the Spring schema {version[0]}.{version[1]} of {document.release.text}"
+    name = f"the Spring schema {version[0]}.{version[1]} of ActiveMQ {document.release.text}"
     for node in document.nodes:
         if node.namespace == BEANS:
             yield from _problems(node, elements, name)
@@ -148,25 +148,28 @@ def _problems(
         inside_spring = node.parent is not None and node.parent.namespace == BEANS
         known = elements[node.parent.name][1] if node.parent and inside_spring and node.parent.name in elements else ()
         meant = meant_name(node.name, known, _words_of_spring())
-        yield node.problem(f"{name} has no <{node.name}>", edits=node.rename_edits(meant) if meant else ())
+        text = f"{name} has no element <{node.name}>: the broker does not start"
+        yield node.problem(text, edits=node.rename_edits(meant) if meant else ())
         return
     attributes, children = elements[node.name]
     for attribute in node.attributes:
         if "}" not in attribute and attribute not in attributes:
             replacement = _REPLACEMENTS.get(attribute)
-            instruction = f": write {replacement}" if replacement else ": remove it" if replacement == "" else ""
+            fix = f"write {replacement}" if replacement else "remove the attribute" if replacement == "" else ""
             meant = _NEW_NAMES.get(attribute) or meant_name(attribute, attributes, _words_of_spring())
             yield node.problem(
-                f"<{node.name}> has no attribute {attribute} in {name}{instruction}",
+                f"<{node.name}> has no attribute {attribute} in {name}: the broker does not start",
                 attribute,
+                fix=fix,
                 edits=node.with_attribute_renamed(attribute, meant) if meant in attributes else (),
             )
     for wanted in _REQUIRED.get(node.name, "").split():
         if not node.has(wanted):
-            yield node.problem(f"<{node.name}> lacks the attribute {wanted}, which {name} requires")
+            text = f"<{node.name}> lacks the attribute {wanted}, which {name} requires: the broker does not start"
+            yield node.problem(text, fix=f"add the attribute {wanted} to <{node.name}>")
     for inside in node.children():
         if inside.namespace == BEANS and inside.name in elements and inside.name not in children:
-            yield inside.problem(f"{name} does not permit <{inside.name}> in <{node.name}>")
+            yield inside.problem(f"{name} does not permit <{inside.name}> in <{node.name}>: the broker does not start")
 
 
 @cache

@@ -92,17 +92,17 @@ def bean_class_of_another_release(bean: Element) -> Iterator[Problem]:
     release = bean.document.release
     properties = list(_properties_of(bean))
     if not release.within(known.releases):
-        text = f"{release.text} does not contain the class {name}, so the broker does not start"
-        yield bean.problem(f"{text}: {_other_class(known, properties)}", "class")
+        text = f"ActiveMQ {release.text} does not contain the class {name}: the broker does not start"
+        yield bean.problem(text, "class", fix=_other_class(known, properties))
         return
-    subject = f"{name} of {release.text}" if known.has_known_properties else name
+    subject = f"the class {name} of ActiveMQ {release.text}" if known.has_known_properties else f"the class {name}"
     for setting in properties:
         spans = known.spans_of(setting.name)
         is_missing = known.has_known_properties and not any(map(release.within, spans))
         is_wrong = not known.has_known_properties and setting.name in known.renamed
         if is_missing or is_wrong or (setting.is_text and setting.name in known.not_from_text):
-            text = f"{subject} has no property {setting.name}, so the broker stops during its start"
-            yield setting.node.problem(f"{text}: {_other_property(known, setting, spans)}", setting.attribute)
+            text = f"{subject} has no property {setting.name}: the broker stops during its start"
+            yield setting.node.problem(text, setting.attribute, fix=_other_property(known, setting, spans))
 
 
 @rule("V037", "info", each="bean")
@@ -134,7 +134,7 @@ def bean_class_of_no_release(bean: Element) -> Iterator[Problem]:
     name = _class_of(bean)
     if name.startswith(_SHIPPED_BY_NONE) and _is_created(bean):
         yield bean.problem(
-            f"no release contains the class {name}: its jar must be added, and added again at each upgrade", "class"
+            f"no release of ActiveMQ contains the class {name}: the broker does not start without an added jar", "class"
         )
 
 
@@ -174,7 +174,7 @@ def size_of_bean_with_a_unit(bean: Element) -> Iterator[Problem]:
         if setting.node is bean:
             value = bean.get(setting.attribute)
         if setting.name in sizes and _WITH_UNIT.fullmatch(value):
-            text = f'{setting.name}="{value}" of a bean of {name} must be a number of bytes without a unit'
+            text = f'{setting.name}="{value}" of a bean of the class {name} must be a number of bytes without a unit'
             yield setting.node.problem(text, setting.attribute if setting.node is bean else "value")
 
 

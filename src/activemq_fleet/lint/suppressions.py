@@ -71,7 +71,7 @@ def apply_suppressions(
     rules = frozenset(known)
     suppressions = {path: read_suppressions(content) for path, content in contents.items()}
     usable = {
-        path: [comment for comment in comments if not _reason_unusable(comment, rules)]
+        path: [comment for comment in comments if not _unusable_message(comment, rules)]
         for path, comments in suppressions.items()
     }
     used: set[tuple[str, int, str]] = set()
@@ -89,9 +89,8 @@ def apply_suppressions(
         of_file = [finding for finding in result if finding.file == path]
         was_checked = _is_readable(contents[path]) and not any(finding.rule == KIND_RULE for finding in of_file)
         for comment in comments:
-            reason = _reason_unusable(comment, rules)
-            if reason:
-                message = f"the comment {reason}, so it suppresses nothing"
+            message = _unusable_message(comment, rules)
+            if message:
                 problems.append(_finding(UNUSABLE, path, comment.line, message, _corrected(comment, rules)))
                 continue
             problems += (
@@ -104,18 +103,20 @@ def apply_suppressions(
     return (*result, *(problem for problem in problems if selection.includes(problem.rule)))
 
 
-def _reason_unusable(comment: Suppression, known: frozenset[str]) -> str:
-    """Return why a comment cannot suppress anything; "" for a comment that can."""
+def _unusable_message(comment: Suppression, known: frozenset[str]) -> str:
+    """Return the message about a comment that cannot suppress anything; "" for a comment that can."""
     if comment.spelling:
-        return f"begins with {comment.spelling}, and not with {_MARK}"
+        return f"the comment suppresses nothing, because it begins with {comment.spelling} and not with {_MARK}"
     if not comment.rules:
-        return "names no rule after disable="
+        return "the comment suppresses nothing, because it names no rule after disable="
     if unknown := [rule for rule in comment.rules if rule not in known]:
-        return f"names {unknown[0]}, and no rule has that id"
+        return f"the comment suppresses nothing, because no rule has the id {unknown[0]}"
     if not comment.reason:
-        return f"disables {', '.join(comment.rules)} without a reason"
+        return f"the comment suppresses nothing, because it disables {', '.join(comment.rules)} without a reason"
     leading, _ = _split_reason(comment.reason, known)
-    return f"has a reason that begins with {leading[0]}, the id of a rule" if leading else ""
+    if leading:
+        return f"the comment suppresses nothing, because its reason begins with {leading[0]}, the id of a rule"
+    return ""
 
 
 def _split_reason(reason: str, known: frozenset[str]) -> tuple[list[str], str]:
@@ -163,10 +164,12 @@ def _unused_finding(rule: str, comment: Suppression, path: str, findings: Sequen
         fix = "put the comment before the root element"
     elif lines:
         places = f"line {lines[0]}" if len(lines) == 1 else f"lines {shorten_list([str(line) for line in lines])}"
-        message = f"the comment disables {rule}, which reports nothing there, but reports a finding on {places}"
+        message = (
+            f"the comment disables {rule} for an element without a finding of {rule}: its findings are on {places}"
+        )
         fix = f"move the comment before the element on line {lines[0]}, or remove {rule} from the comment"
     else:
-        message = f"the comment disables {rule}, which reports nothing there"
+        message = f"the comment disables {rule}, but {rule} has no finding there"
         fix = f"remove {rule} from the comment"
     return _finding(UNUSED, path, comment.line, message, fix)
 
@@ -192,7 +195,7 @@ def read_suppressions(content: bytes) -> tuple[Suppression, ...]:
 
 
 def _refuse_entity(*_declaration: object) -> None:
-    raise ValueError("the XML file declares an entity, which could expand without limit, so its comments are not read")
+    raise ValueError("the comments of an XML file that declares an entity are ignored: remove the entity from the file")
 
 
 @dataclass(slots=True)

@@ -88,7 +88,7 @@ def _unusable_reason(address: str, scheme: str) -> str:
     """Return why Java cannot use the address of a transport over TCP, as text; "" where it can."""
     authority = address.removeprefix(f"{scheme}:")
     if re.search(r"\s", address):
-        return "it contains a blank"
+        return "the address contains a blank"
     if not authority.startswith("//"):
         return "the address lacks // after the scheme"
     host, _, port = authority[2:].partition("/")[0].rpartition(":")

@@ -40,13 +40,16 @@ def web_socket_without_its_jar(connector: Element) -> Iterator[Problem]:
     scheme = listener_uri(connector).scheme
     if scheme in _WEB_SOCKETS:
         release = connector.document.release.text
-        text = f"the archive of {release} lacks jetty-websocket-jetty-server: no {scheme} client can connect"
+        text = (
+            f"the archive of ActiveMQ {release} lacks the jar jetty-websocket-jetty-server: "
+            f"no {scheme} client can connect"
+        )
         yield connector.problem(text, "uri")
 
 
 @rule("V034", "error", each="import", releases="5.19.6 !6.0.0 6.2.5 !6.3.0")
 def console_without_the_bean_it_needs(imported: Element) -> Iterator[Problem]:
-    """The jetty.xml of the release needs a bean called broker, and the file has none.
+    """The jetty.xml of the release requires a bean with the id broker, but the file has none.
 
     Why: jetty.xml of these releases starts the web console after a bean with the id "broker". Without such a bean the
         start fails: "No bean named 'broker'". An activemq.xml of an older release has no id on <broker>.
@@ -79,11 +82,13 @@ def console_without_the_bean_it_needs(imported: Element) -> Iterator[Problem]:
         return  # an import that is not next to the file may define it
     console = document.other_document(name)
     if console is None:
-        text = 'jetty.xml of this release requires a bean with the id "broker", which the file does not define'
+        text = 'jetty.xml of this release requires a bean with the id "broker", but the file defines none'
         yield imported.problem(text, "resource", severity="warning")
     for bean in console.all("bean") if console is not None else ():
         if _BROKER_BEAN in bean.get("depends-on").replace(",", " ").replace(";", " ").split():
-            text = f'{name} has a bean that depends on "broker", and no bean has this id: the broker does not start'
+            text = (
+                f'a bean of {name} depends on the bean "broker", but the file defines none: the broker does not start'
+            )
             yield imported.problem(text, "resource")
             return
 
@@ -94,7 +99,7 @@ def _defines_broker_bean(document: Document) -> bool:
 
 @rule("V035", "warning", each="networkConnector", releases="5.8.0 !5.19.10 6.0.0 !6.2.9 6.3.0 !6.3.1")
 def bridge_that_waits_without_a_limit(link: Element) -> Iterator[Problem]:
-    """A link without an inactivity monitor waits without a limit for a peer that sends no broker information.
+    """A link without an inactivity monitor waits indefinitely for a broker that sends nothing.
 
     Why: the release ignores the timeout of the handshake. If the peer accepts the connection and then sends nothing,
         only the inactivity monitor ends the attempt. Without the monitor (wireFormat.maxInactivityDuration=0 or
@@ -121,7 +126,10 @@ def bridge_that_waits_without_a_limit(link: Element) -> Iterator[Problem]:
     """
     for transport in link.uri().transports:
         for option in options_without_monitor(transport):
-            text = f"{option}: this link waits without a limit for a peer that accepts the connection and sends nothing"
+            text = (
+                f"with {option}, this link waits indefinitely for a broker that "
+                "accepts the connection and sends nothing"
+            )
             yield link.problem(text, "uri", option)
 
 
@@ -152,7 +160,8 @@ def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
     address = rights.known_value("connectionURL")
     if rights.has("connectionURL") and (address is None or len(address.split()) > 1):
         return
-    text = f"the broker does not start while {address or 'the LDAP server of this map'} does not answer"
+    server = f"the LDAP server {address}" if address else "the LDAP server of this map"
+    text = f"the broker does not start while {server} does not answer"
     yield rights.problem(text, "connectionURL")
 
 
@@ -182,7 +191,7 @@ def write_timeout_without_the_handshake(document: Document) -> Iterator[Problem]
         uri = node.get("uri")
         if _WRITE_TIMEOUT in uri and "ssl://" in uri:
             text = (
-                f"{_WRITE_TIMEOUT} of {document.release.text} does not limit the TLS handshake of this address: a peer "
-                "that sends nothing blocks a thread of the broker"
+                f"{_WRITE_TIMEOUT} of ActiveMQ {document.release.text} does not limit the TLS handshake of this "
+                "address: a client or broker that sends nothing blocks a thread of the broker"
             )
             yield node.problem(text, "uri", _WRITE_TIMEOUT)

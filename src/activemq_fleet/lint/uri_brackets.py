@@ -39,8 +39,9 @@ def unbalanced_composite_uri(document: Document) -> Iterator[Problem]:
             scheme, _, rest = text.partition(":")
             is_composite = scheme in COMPOSITE or rest.removeprefix("//").startswith("(")
             if is_composite and not has_placeholder(text) and not _is_balanced(text):
-                counts = f"{text.count('(')} opening and {text.count(')')} closing parentheses, which do not match"
-                yield element.problem(f"{attribute} of <{element.name}> has {counts}", attribute)
+                counts = f"{text.count('(')} opening and {text.count(')')} closing parentheses"
+                message = f"the parentheses in {attribute} of <{element.name}> do not match: the URI has {counts}"
+                yield element.problem(message, attribute)
 
 
 def _is_balanced(text: str) -> bool:

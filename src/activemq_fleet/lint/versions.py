@@ -50,12 +50,13 @@ def children_out_of_order(broker: Element) -> Iterator[Problem]:
             continue
         if child.name in names:
             yield child.problem(
-                f"<broker> contains a second <{child.name}>, and {broker.document.release.line} accepts only one"
+                f"<broker> contains a second <{child.name}>, but ActiveMQ {broker.document.release.line} accepts only "
+                "one: the broker does not start"
             )
         elif last is not None and child.name < last.name:
             yield child.problem(
-                f"<{child.name}> is after <{last.name}>, but {broker.document.release.line} requires the children of "
-                "<broker> in alphabetical order"
+                f"<{child.name}> is after <{last.name}>, but ActiveMQ {broker.document.release.line} requires the "
+                "children of <broker> in alphabetical order"
             )
         names.add(child.name)
         if last is None or child.name > last.name:
@@ -131,7 +132,7 @@ def removed_master_connector(document: Document) -> Iterator[Problem]:
           <locker><shared-file-locker lockAcquireSleepInterval="1000"/></locker>
         </kahaDB>
     """
-    reason = f"release {document.release.text} has no pure master/slave, which 5.8.0 removed"
+    reason = f"release {document.release.text} has no pure master/slave (removed in 5.8.0)"
     for connector in document.all("masterConnector"):
         yield connector.problem(f"<masterConnector> is not supported: {reason}")
     for broker in document.brokers:
@@ -159,7 +160,7 @@ def dead_attribute(broker: Element) -> Iterator[Problem]:
     for name in broker.attributes:
         if name in broker.document.release.dead_attributes:
             yield broker.problem(
-                f'{name}="{broker.get(name)}" has no effect on {broker.document.release.text}',
+                f'{name}="{broker.get(name)}" has no effect on ActiveMQ {broker.document.release.text}',
                 name,
                 # off, or only a time: no one relies on it
                 severity="info" if name.endswith("Timeout") or broker.flag(name, False) is False else None,
@@ -187,7 +188,7 @@ def level_db_store(store: Element) -> Iterator[Problem]:
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
     if store.document.release.supports(store.name):
-        text = f"<{store.name}> is unsupported since 5.14.2, and removed in 5.17.0"
+        text = f"<{store.name}> is unsupported since 5.14.2: no release from 5.17.0 on can read this store"
         yield store.problem(text, severity="warning")
     else:
         yield store.problem(f"release {store.document.release.text} has no <{store.name}>: the broker does not start")
@@ -220,7 +221,8 @@ def removed_store(store: Element) -> Iterator[Problem]:
 
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
-    yield store.problem(f"release {store.document.release.text} has no <{store.name}>, which 5.9.0 removed")
+    release = store.document.release.text
+    yield store.problem(f"release {release} has no <{store.name}> (removed in 5.9.0): the broker does not start")
 
 
 @rule("V007", "error", releases="5.3.0 !5.7.0", refuses=True)
@@ -248,7 +250,7 @@ def locker_before_its_time(document: Document) -> Iterator[Problem]:
     """
     if document.profile and document.profile.has_database_lease:
         return  # T011 refuses the profile itself on these releases
-    since = f"requires 5.7.0 or later, and the release is {document.release.text}"
+    since = f"requires 5.7.0 or later, but the release is {document.release.text}: the broker does not start"
     for locker in document.all("locker"):
         yield locker.problem(f"<locker> {since}")
     for store in document.stores:
@@ -264,7 +266,7 @@ def locker_before_its_time(document: Document) -> Iterator[Problem]:
 def uncommitted_limit_refuses_messages(document: Document) -> Iterator[Problem]:
     """A maxUncommittedCount above 0 makes the broker reject every message outside of a transaction.
 
-    Why: with maxUncommittedCount, these releases search for the transaction of each message, and fail with a
+    Why: with maxUncommittedCount, these releases search for the transaction of each message. They fail with a
         NullPointerException for a message without a transaction, as from bridges, MQTT clients and most other clients.
         The broker accepts connections but delivers none of these messages.
     Fix: remove maxUncommittedCount, or install 5.19.8, 6.2.7, 6.3.0 or later.
@@ -282,23 +284,23 @@ def uncommitted_limit_refuses_messages(document: Document) -> Iterator[Problem]:
     for broker in document.brokers:
         if broker.is_unknown("maxUncommittedCount"):
             yield broker.problem(
-                f"maxUncommittedCount is {broker.get('maxUncommittedCount')!r}, whose value is not known: a value "
-                f"above 0 {_refusal_of(document)}",
+                f"maxUncommittedCount is the placeholder {broker.get('maxUncommittedCount')}: a value above 0 makes "
+                f"ActiveMQ {document.release.text} reject every message outside of a transaction",
                 "maxUncommittedCount",
                 severity="warning",
             )
         limit = broker.number("maxUncommittedCount")
         if limit is not None and limit > 0:
-            text = f'maxUncommittedCount="{limit}" {_refusal_of(document)}'
-            yield broker.problem(text, "maxUncommittedCount")
+            yield broker.problem(_rejection_message(document, limit), "maxUncommittedCount")
     for bean in document.all("bean"):
         if bean.get("class") in _BROKER_CLASSES:
             for node in bean.children("property"):
                 value = node.child("value")
                 text = node.get("value") or (value.text if value else "")
                 if node.get("name") == "maxUncommittedCount" and text.isdecimal() and int(text) > 0:
-                    yield node.problem(f"maxUncommittedCount {text} {_refusal_of(document)}", "name")
+                    yield node.problem(_rejection_message(document, int(text)), "name")
 
 
-def _refusal_of(document: Document) -> str:
-    return f"makes the broker reject every message outside of a transaction on {document.release.text}"
+def _rejection_message(document: Document, limit: int) -> str:
+    release = document.release.text
+    return f'maxUncommittedCount="{limit}" makes ActiveMQ {release} reject every message outside of a transaction'

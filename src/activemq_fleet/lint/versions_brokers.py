@@ -78,18 +78,18 @@ def file_without_a_broker(document: Document) -> Iterator[Problem]:
     text = f"the file has no <broker>: it is {_kind_of(document)}"
     if missing:
         names = ", ".join(name for _, name in missing)
-        text += f", and {names}, which it imports, is not next to it"
+        text += f" (imported, but not next to this file: {names})"
     is_open = bool(missing) or document.has_any(("component-scan",))
     yield document.root.problem(text, severity="warning" if is_open else None)
 
 
 @rule("V042", "info")
 def imported_file_that_was_not_checked(document: Document) -> Iterator[Problem]:
-    """The file imports a file that is not next to it and was not checked.
+    """An imported file is not next to the file that imports it: it was not checked.
 
     Why: the broker reads activemq.xml and the files that it imports as one configuration. A mistake in the imported
         file stops the broker as well.
-    Fix: put the imported file where the import refers to, and check again.
+    Fix: put the imported file into the directory that the import names, and check again.
     Source: Spring's <import>, which reads the resource before the broker starts
 
     Fires on 5.18.3::
@@ -109,8 +109,10 @@ def imported_file_that_was_not_checked(document: Document) -> Iterator[Problem]:
     ]
     if missing:
         names = shorten_list([name for _, name in missing])
-        are = "are not next to this file and were" if len(missing) > 1 else "is not next to this file and was"
-        yield missing[0][0].problem(f"the imported {names} {are} not checked", "resource")
+        text = f"the imported file {names} is not next to this file: it was not checked"
+        if len(missing) > 1:
+            text = f"the imported files {names} are not next to this file: they were not checked"
+        yield missing[0][0].problem(text, "resource")
 
 
 def _defines_broker(document: Document) -> bool:

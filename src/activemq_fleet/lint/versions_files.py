@@ -50,8 +50,8 @@ def validation_switched_off(document: Document) -> Iterator[Problem]:
         for attribute, value in node.attributes.items():
             if "validate=false" in value and "xbean:" in value:
                 yield node.problem(
-                    f"{attribute} of <{node.name}> contains validate=false, so the broker that its xbean: URI starts "
-                    "does not validate its configuration file",
+                    f"{attribute} of <{node.name}> contains validate=false: the broker that its xbean: URI starts does "
+                    "not validate its configuration file",
                     attribute,
                     "validate=false",
                 )
@@ -76,7 +76,10 @@ def log_query_bean(bean: Element) -> Iterator[Problem]:
         <broker brokerName="north"/>
     """
     if ".insight.log" in bean.get("class"):
-        text = f"{bean.document.release.text} does not contain the class {bean.get('class')}, which 5.17.0 removed"
+        text = (
+            f"ActiveMQ {bean.document.release.text} does not contain the class {bean.get('class')} (removed in "
+            "5.17.0): the broker does not start"
+        )
         yield bean.problem(text, "class")
 
 
@@ -111,11 +114,11 @@ def console_file_of_another_release(document: Document) -> Iterator[Problem]:
         if page is None and _is_extra(document, name):
             continue
         if page is None:
-            message = f"{document.release.text} has no {name}: its console is in {right}"
+            message = f"ActiveMQ {document.release.text} has no file {name}: its web console is in {right}"
             yield node.problem(message, "resource", name)
         elif right == "jetty-spring.xml" and any(package in page for package in _OLD_JETTY):
             text = (
-                f"{name} is from an older release: it names classes that Jetty 12 of "
+                f"{name} is from an older release: it names classes that Jetty 12 of ActiveMQ "
                 f"{document.release.text} does not have"
             )
             yield node.problem(text, "resource", name)
@@ -145,7 +148,7 @@ def log_settings_of_another_release(document: Document) -> Iterator[Problem]:
         read, other = other, read
     if not read & document.other_files.keys():
         for name in sorted(other & document.other_files.keys()):
-            text = f"{document.release.text} does not read {name}: it reads {wanted}, which does not exist"
+            text = f"ActiveMQ {document.release.text} does not read {name}: it reads {wanted}, which does not exist"
             yield Problem(text, file=name, line=1)
 
 

@@ -53,9 +53,9 @@ def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
             and service_file(scheme, DISCOVERY_SERVICES) not in document.other_files
         ):
             yield node.problem(
-                f"the URI scheme {scheme}: is not a discovery agent of {document.release.text}; "
-                f"this release supports {', '.join(sorted(document.release.discovery_schemes))}"
-                f"{_unless(scheme, DISCOVERY_SERVICES)}",
+                f"the URI scheme {scheme}: is not a discovery agent of ActiveMQ {document.release.text}"
+                f"{_unless(scheme, DISCOVERY_SERVICES)}; "
+                f"the discovery agents are {', '.join(sorted(document.release.discovery_schemes))}",
                 attribute,
                 f"{scheme}:",
             )
@@ -95,7 +95,7 @@ def unknown_transport_scheme(connector: Element) -> Iterator[Problem]:
         return
     if scheme and scheme not in document.release.schemes:
         text = (
-            f"{document.release.text} has no transport for the URI scheme "
+            f"ActiveMQ {document.release.text} has no transport for the URI scheme "
             f"{scheme}:{_unless(scheme, TRANSPORT_SERVICES)}"
         )
         yield connector.problem(text, "uri", f"{scheme}:")
@@ -105,7 +105,7 @@ def unknown_transport_scheme(connector: Element) -> Iterator[Problem]:
 
 @rule("V026", "warning", each="transportConnector")
 def nio_ssl_hangs_with_tls_1_3(connector: Element) -> Iterator[Problem]:
-    """A connector's scheme ends in nio+ssl, and before 5.14.1 such a listener may never answer over TLS 1.3.
+    """A connector with a scheme that ends in nio+ssl may never answer over TLS 1.3 before 5.14.1.
 
     Why: over TLS 1.3 a client's first data arrives together with the end of its handshake, and this listener reads it
         only when more data arrives. A bridge, whose ends both wait then, hangs, without a log line.
@@ -134,7 +134,9 @@ def nio_ssl_hangs_with_tls_1_3(connector: Element) -> Iterator[Problem]:
         return
     protocols = uri.options.get("transport.enabledProtocols")
     if protocols is None or "TLSv1.3" in protocols:
-        text = f"{uri.scheme}: of {release.text} may never answer clients and bridges that use TLS 1.3"
+        text = (
+            f"a {uri.scheme}: listener of ActiveMQ {release.text} may never answer clients and bridges that use TLS 1.3"
+        )
         yield connector.problem(text, "uri", f"{uri.scheme}:")
 
 
@@ -172,7 +174,10 @@ def versioned_schema_location(node: Element) -> Iterator[Problem]:
     """
     for match in _VERSIONED_SCHEMA.finditer(node.get(SCHEMA_LOCATION)):
         if node.document.release.local_schemas.has(CORE, match[0]):
-            text = f"schemaLocation names the schema of {match[1]}, but the broker is {node.document.release.text}"
+            text = (
+                f"schemaLocation names the schema of ActiveMQ {match[1]}, but the release is "
+                f"{node.document.release.text}"
+            )
             address = node.document.release.local_schemas.address_of(CORE)
             edits = node.with_part_replaced(SCHEMA_LOCATION, match[0], address)
             yield node.problem(text, SCHEMA_LOCATION, match[0], edits=edits)
@@ -182,9 +187,9 @@ def versioned_schema_location(node: Element) -> Iterator[Problem]:
 def name_taken_twice(document: Document) -> Iterator[Problem]:
     """Two beans have the same name or id, such as two networkConnectors.
 
-    Why: name and id of a connector are the name of its Spring bean, of whatever kind, and the broker rejects a second
-        one ("Bean name is already used") and does not start. Spring ends a name at a space, a comma or a semicolon,
-        so that "to east" and "to west" both become "to".
+    Why: name and id of a connector are the name of its Spring bean, of whatever kind. The broker rejects a second bean
+        with the name ("Bean name is already used") and does not start. Spring ends a name at a space, a comma or a
+        semicolon: "to east" and "to west" both become "to".
     Fix: give every connector a unique name without spaces: north-to-south for a link, openwire for a connector.
     Source: Spring's bean names; measured on eleven releases, 5.5.1 to 6.3.1
 

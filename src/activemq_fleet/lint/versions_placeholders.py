@@ -99,7 +99,8 @@ def log_query_bean_of_releases_before_5_17(bean: Element) -> Iterator[Problem]:
     """
     if ".insight.log" in bean.get("class"):
         text = (
-            f"the class {bean.get('class')} is removed in 5.17.0: a broker with this bean cannot be upgraded to 5.17.0"
+            f"the class {bean.get('class')} is removed in 5.17.0: with this bean, the broker does not start after an "
+            "upgrade to 5.17.0 or later"
         )
         yield bean.problem(text, "class")
 
@@ -161,7 +162,7 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
                 continue
             reported.add(name)
             if not configured and _is_dialled_address(node, attribute, value[: match.start()]):
-                text = f"nothing replaces the placeholder {match[0]}, so that this link cannot connect"
+                text = f"this link cannot connect, because nothing replaces the placeholder {match[0]}"
                 yield node.problem(f"{text}: {_NO_CONFIGURER}", attribute, match[0], severity="error")
             else:
                 unset.append((node, attribute, match[0]))
@@ -171,7 +172,7 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
         more = f" and {len(unset) - _MOST_NAMED} more" if len(unset) > _MOST_NAMED else ""
         text = f"nothing replaces the placeholder {listed}{more}: {_NO_CONFIGURER}"
         if configured:
-            text = f"no properties file sets {listed}{more}: define it in one, or by an option -DNAME="
+            text = f"no properties file next to this file sets the placeholder {listed}{more}"
         yield node.problem(text, attribute, placeholder, severity="info" if configured else None)
 
 

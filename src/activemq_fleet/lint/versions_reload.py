@@ -36,12 +36,9 @@ def reload_that_never_happens(document: Document) -> Iterator[Problem]:
             continue
         effect = "never reloads activemq.xml"
         if broker.flag("startAsync", default=False) is not False:
-            effect = "may never reload activemq.xml, because an asynchronous start races with the end of Spring's start"
+            effect = "may never reload activemq.xml"
         for plugin in _reload_plugins(broker):
-            yield plugin.problem(
-                f'<broker> has no start="false", so the runtimeConfigurationPlugin logs "Null BrokerContext" and '
-                f"{effect}"
-            )
+            yield plugin.problem(f'<broker> has no start="false": the runtimeConfigurationPlugin {effect}')
 
 
 @rule("V032", "warning", releases="5.9.0 !5.19.8 6.0.0 !6.2.7")
@@ -78,8 +75,8 @@ def reload_that_keeps_the_old_link(document: Document) -> Iterator[Problem]:
             if attribute:
                 name = link.get("name") or "without a name"
                 text = (
-                    f"the runtimeConfigurationPlugin can neither remove nor change the link {name}, because the value "
-                    f"of its attribute {attribute} contains a placeholder ${{…}}"
+                    f"the runtimeConfigurationPlugin cannot remove or change the link {name}, because its attribute "
+                    f"{attribute} contains a placeholder ${{…}}"
                 )
                 yield link.problem(text, attribute)
 

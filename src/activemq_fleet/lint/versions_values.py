@@ -166,8 +166,8 @@ def value_that_is_not_converted(document: Document) -> Iterator[Problem]:
         </systemUsage></systemUsage></broker>
     """
     for node, attribute, kind in _literal_sizes(document):
-        if reason := _size_reason(node, attribute, kind):
-            yield node.problem(f'{attribute}="{_shown(node, attribute)}" of <{node.name}> {reason}', attribute)
+        if message := _size_message(node, attribute, kind):
+            yield node.problem(message, attribute)
     if document.release.within(_BOOLEANS_SINCE):
         for node in document.all(*_BOOLEANS):
             for attribute in _BOOLEANS[node.name] & node.attributes.keys():
@@ -207,21 +207,22 @@ def _is_read(store: Element, attribute: str) -> bool:
     return attribute == "journalDiskSyncStrategy" or broker is None or broker.flag("persistent", True) is not False
 
 
-def _size_reason(node: Element, attribute: str, kind: _NumberType) -> str:
-    """Return why the broker cannot convert an attribute to a size, as text; "" where it can."""
+def _size_message(node: Element, attribute: str, kind: _NumberType) -> str:
+    """Return the message about an attribute that the broker cannot convert to a size; "" where it can."""
     value = node.get(attribute)
+    subject = f'{attribute}="{_shown(node, attribute)}" of <{node.name}>'
     match = _SIZE.fullmatch(value)
     if match is None:
         number = node.number(attribute)
         if attribute == "prefetchSize" and number is not None and number < 1:
             return ""  # N030
         wanted = "number" if attribute in _PLAIN_NUMBERS else "size, a whole number with the unit kb, mb or gb"
-        return f"must be a {wanted}"
+        return f"{subject} must be a {wanted}"
     number = int(match[1].lstrip("0")[:20] or "0")
     if number > kind.largest:
-        return f"must be at most {kind.largest} before its unit"
+        return f"{subject} must be at most {kind.largest} before its unit"
     if kind.overflows_property(kind.product_of(number, match[2])):
-        return f"must be at most {kind.largest_result} bytes"
+        return f"{subject} must be at most {kind.largest_result} bytes"
     return ""
 
 
@@ -254,7 +255,7 @@ def size_that_overflows(document: Document) -> Iterator[Problem]:
     """
     for node, attribute, kind in _literal_sizes(document):
         match = _SIZE.fullmatch(node.get(attribute))
-        if match is None or _size_reason(node, attribute, kind):
+        if match is None or _size_message(node, attribute, kind):
             continue
         result = kind.product_of(int(match[1]), match[2])
         if result == int(match[1]) << (10 * "bkmg".index(match[2].lower() or "b")):
@@ -266,7 +267,7 @@ def size_that_overflows(document: Document) -> Iterator[Problem]:
 
 @rule("V051", "error", refuses=True)
 def placeholder_that_stays_in_a_value(document: Document) -> Iterator[Problem]:
-    """A ${name} that no configurer replaces is in an address, size or boolean, which the broker cannot convert.
+    """An address, size or boolean contains a ${name} that no configurer replaces: the broker cannot convert it.
 
     Why: without a PropertyPlaceholderConfigurer the broker uses the text itself, with dollar and braces. A listener
         at ${port} fails with "Port value out of range: -1", a limit of ${limit} with "Could not convert to a memory

@@ -26,7 +26,7 @@ def inflated_pieces(chunk: memoryview) -> Iterator[tuple[bytes, bool, str]]:
                     return
                 yield out, False, ""
         except zlib.error as error:
-            yield b"", True, f"the rest cannot be unpacked: {error}"
+            yield b"", True, f"the rest of the gzip file cannot be unpacked: {error}"
             return
         data = inflate.unused_data.lstrip(b"\0")
         if not data:

@@ -127,10 +127,12 @@ def missing_files(files: Iterable[str]) -> list[str]:
     rolls = [RolledFile(file) for file in files]
     numbers = {roll.number for roll in rolls if roll.number is not None}
     problems = [
-        f"activemq.log.{number} is missing" for number in range(1, max(numbers, default=0)) if number not in numbers
+        f"the log file activemq.log.{number} is missing"
+        for number in range(1, max(numbers, default=0))
+        if number not in numbers
     ]
     if not any(roll.current for roll in rolls):
-        problems.append("activemq.log is missing")
+        problems.append("the log file activemq.log is missing")
     return problems
 
 

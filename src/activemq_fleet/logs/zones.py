@@ -44,7 +44,9 @@ def zone_of(name: str) -> ZoneInfo | timezone:
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError):
-        raise InputError(f"time zone {name!r} is unknown: use a name such as Europe/Berlin, UTC or +02:00") from None
+        raise InputError(
+            f"the time zone {name!r} is unknown: use a name such as Europe/Berlin, UTC or +02:00"
+        ) from None
 
 
 class ZoneClock:

@@ -41,4 +41,4 @@ def write_status(status: FleetStatus, to: str) -> None:
     elif path.suffix == ".json":
         write_file(path, json.dumps(status.to_dict(), indent=1).encode() + b"\n")
     else:
-        raise InputError(f"{to}: the name of the file for the status must end in .html or .json")
+        raise InputError(f"{to}: the status cannot be written in this format: name a file that ends in .html or .json")

@@ -84,12 +84,12 @@ class Routes:
             if accepts_clients(source_unit, dead):
                 return Answer(
                     "reaches",
-                    f"{source_unit.name} is where it is sent and where the consumer waits: no bridge is needed",
+                    f"producer and consumer are both connected to {source_unit.name}: no bridge is needed",
                 )
             return Answer("does not reach", reasons.unreachable_unit_sentence(source_unit, dead))
         if source_unit.active(dead) is None:
             return Answer(
-                "does not reach", f"{source_unit.name} is down: what it holds waits there until it is started again"
+                "does not reach", f"{source_unit.name} is down: its messages stay there until it is started again"
             )
         if not accepts_clients(target_unit, dead):
             return Answer("does not reach", reasons.unreachable_unit_sentence(target_unit, dead))
@@ -198,7 +198,7 @@ class Routes:
         pair = self.network.units.get(name)
         if pair and len(pair.brokers) > 1:
             nodes = " or ".join(broker.identity.host for broker in pair.brokers)
-            raise InputError(f"{name} is a pair: name the broker of the pair that is down, {nodes}")
+            raise InputError(f"{name} is a pair, but a single broker is required: name its broker {nodes}")
         return self.fleet.broker(name).host
 
     def bridges_while_down(

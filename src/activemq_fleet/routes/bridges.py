@@ -73,7 +73,9 @@ def _written_connectors(broker: Broker, document: XmlDocument) -> Iterator[Netwo
     try:
         connectors = document.network_connectors
     except UnreadableError as error:
-        raise InputError(f"{broker.host}: activemq.xml cannot be read: {error}") from None
+        raise InputError(
+            f"{broker.host}: the rendered activemq.xml cannot be read ({error}): correct activemq_xml_fragments"
+        ) from None
     for connector in connectors:
         near = broker.release.decreases_network_priority if connector.near is None else connector.near
         yield replace(connector, name=connector.name or _NAMELESS, near=near)

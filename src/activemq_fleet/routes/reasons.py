@@ -14,8 +14,8 @@ def unreachable_unit_sentence(unit: Unit, down: str | None) -> str:
     """Return a sentence with the reason why no client can connect to a pair while the broker ``down`` is dead."""
     active = unit.active(down)
     if active is None:
-        return f"{unit.name} is down, and with it its consumers"
-    return f"{active.identity.host} has taken over {unit.name} and opens no port: no consumer can be there"
+        return f"{unit.name} is down: no consumer can connect to it"
+    return f"{active.identity.host} has taken over {unit.name} but opens no port: no consumer can connect to it"
 
 
 def no_bridges_sentence(source: str, target: str) -> str:
@@ -27,17 +27,18 @@ def route_sentence(
     source: Unit, target: Unit, way: Sequence[Bridge], choice: ChoiceOutcome, down: str | None, destination: str | None
 ) -> str:
     """Return a sentence that names the bridges on a message's route, and what may stop messages on it."""
-    links = ", ".join(f"{b.connector.name}{' backwards' if b.back else ''}" for b in way)
+    links = ", ".join(f"{b.connector.name}{' in its reverse direction' if b.back else ''}" for b in way)
     text = f"messages go from {source.name} to {target.name} over {counted(len(way), 'bridge')} ({links})"
     active = source.active(down)
     if active and not active.connectors:
-        text += f"; they are those that {source.name} held, which {active.identity.host} now drains"
+        text += f"; these are the stored messages of {source.name}, which {active.identity.host} now sends"
     if choice == "strands":
-        text += "; the broker may also choose a route that leads to no consumer, and keep messages there"
+        text += "; a broker may also choose a route that does not lead to the consumer: such messages stay there"
     elif choice == "full":
-        text += "; when a bridge has 1,000 unacknowledged messages, more may take a longer way and be kept there"
+        text += "; while a bridge has 1,000 unacknowledged messages, others may take a longer route and stay on one "
+        text += "of its brokers"
     elif choice == "unknown":
-        text += "; there are too many other routes to prove that none of them keeps messages"
+        text += "; there are too many other routes to check whether messages can stay on one of them"
     limited = [b for b in way if b.connector.include or b.connector.exclude]
     if limited and destination is None:
         text += "; " + "; ".join(dict.fromkeys(map(_filter_text, limited)))
@@ -51,7 +52,7 @@ def _filter_text(bridge: Bridge) -> str:
         parts.append(f"only {', '.join(connector.include)}")
     if connector.exclude:
         parts.append(f"not {', '.join(connector.exclude)}")
-    return f"{connector.name} carries {' and '.join(parts)}"
+    return f"link {connector.name} carries {' and '.join(parts)}"
 
 
 def no_arrival_sentence(
@@ -73,17 +74,17 @@ def no_arrival_sentence(
         edge = edges[number]
         bridge = state.bridges[number]
         if edge.consumer_ttl < length - hop + 1 and not edge.always:
-            reason = f"demand from {names[target]} ends at {names[edge.target]}"
+            reason = f"the subscription of a consumer on {names[target]} ends at {names[edge.target]}"
             if not edge.consumer_ttl:
-                return f"{reason}: {bridge.connector.name} subscribes to nothing there"
+                return f"{reason}: link {bridge.connector.name} does not forward subscriptions"
             return (
-                f"{reason}: bridge {length - hop + 1} from {names[target]} is {bridge.connector.name}, "
-                f"whose consumerTTL (networkTTL) is {edge.consumer_ttl}"
+                f"{reason}: link {bridge.connector.name}, bridge {length - hop + 1} from {names[target]}, has the "
+                f"consumerTTL (networkTTL) {edge.consumer_ttl}"
             )
     for hop, number in enumerate(way, 1):
         if edges[number].message_ttl < hop:
             return (
-                f"messages stop at {names[edges[number].source]}: bridge {hop} of their way is "
-                f"{state.bridges[number].connector.name}, whose messageTTL (networkTTL) is {edges[number].message_ttl}"
+                f"messages stop at {names[edges[number].source]}: link {state.bridges[number].connector.name}, bridge "
+                f"{hop} of their route, has the messageTTL (networkTTL) {edges[number].message_ttl}"
             )
-    return f"no way from {names[source]} to {names[target]} fits the TTL of its bridges"
+    return f"each route from {names[source]} to {names[target]} is longer than the TTL of its bridges"

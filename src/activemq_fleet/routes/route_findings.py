@@ -23,7 +23,7 @@ RULES = {
     "brokers are active. The rule does not check groups with activemq_topology: none.",
     "R002": "The failure of one broker interrupts the route between other brokers. Messages wait until the broker is "
     "active again. A pair with a shared store causes no interruption: its other node takes over the bridges.",
-    "R003": "A bridge carries no messages: no demand reaches it from the other broker, or no message can pass it.",
+    "R003": "A bridge carries no messages: no subscription of the other broker reaches it, or no message can pass it.",
     "R004": "A broker can choose between several bridges, and one of them leads to a broker that cannot forward the "
     "messages within the TTL and without passing a broker twice. These messages stay on that broker.",
 }
@@ -79,8 +79,8 @@ def _unreached_findings(routes: Routes, state: NetworkState) -> Iterator[Finding
                 routes.network.units[source].first.host,
                 f"in group {group}, {len(missed)} of {len(units) * (len(units) - 1)} routes between brokers carry no "
                 f"messages, such as {source} to {target}: {routes.reaches(source, target).why}",
-                "leave activemq_network_ttl and the ttl of links unset, so that they fit the longest route, "
-                "or add a link; set activemq_topology: none if no messages are to pass",
+                "remove activemq_network_ttl and the ttl of links, so that the default fits the longest route, or "
+                "add a link. Set activemq_topology: none if the group is not to exchange messages",
             )
 
 
@@ -122,7 +122,7 @@ def _stranded_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]
 def _remedy(unit: Unit) -> str:
     if len(unit.brokers) == 1:
         return (
-            "add a peer (a second node and activemq_ha: shared-file), or add links that bypass the broker, "
+            "add a second node with activemq_ha: shared-file, or add links that bypass the broker, "
             "with activemq_topology: mesh or activemq_links"
         )
     if unit.first.profile.replicates:
@@ -144,10 +144,11 @@ def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
         yield _finding(
             "R003",
             host,
-            f"no message can ever pass link {named}{reason}",
+            f"no message can pass link {named}{reason}",
             "leave activemq_pair_links at none, or remove the link"
             if within
-            else "remove the link, or raise its TTL: with consumerTTL 0 it carries no demand, with messageTTL 0 no "
+            else "remove the link, or raise its TTL: with consumerTTL 0 it forwards no subscriptions, with messageTTL "
+            "0 no "
             "messages",
             "info" if within else "warning",
         )
@@ -162,9 +163,8 @@ def _dead_end_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]
         yield _finding(
             "R004",
             routes.network.units[source_name].first.host,
-            f"for {at_least}{counted(len(stranding), 'route')} between brokers, messages can take a path that ends at "
-            "a broker without a consumer, and stay there, such as messages sent to "
-            f"{source_name} for consumers on {target_name}",
+            f"on {at_least}{counted(len(stranding), 'route')} between brokers, messages can end at a broker without a "
+            f"consumer and stay there, such as messages sent to {source_name} for consumers on {target_name}",
             "set the TTL of all links of this network to the length of the longest route, or in a mesh "
             "consumerTTL 1 and messageTTL -1; set decreaseNetworkConsumerPriority on all links",
         )

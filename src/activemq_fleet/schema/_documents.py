@@ -88,7 +88,7 @@ def parse(document: bytes) -> etree._Element:
             raise UnreadableError(_doctype(document)) from None
         line, column = error.position
         reason = re.sub(r", line \d+, column \d+.*$", "", error.msg or "it is empty")
-        problem = SchemaProblem(max(line, 1), max(column, 1), "", f"not XML: {reason}", _CORRECT_XML)
+        problem = SchemaProblem(max(line, 1), max(column, 1), "", f"the file is not XML: {reason}", _CORRECT_XML)
         raise UnreadableError(problem) from None
     if root.getroottree().docinfo.internalDTD is not None:
         raise UnreadableError(_doctype(document))
@@ -123,7 +123,7 @@ def _check_encoding(document: bytes) -> None:
     if is_wide == bool(actual):
         return
     written = "UTF-16" if actual else "UTF-8 or another encoding of single bytes"
-    message = f"not XML for Java: the file declares the encoding {declared} and is written in {written}"
+    message = f"Java cannot read the file: it declares the encoding {declared}, but is written in {written}"
     fix = f"save the file in {declared}, or correct the encoding in its first line"
     raise UnreadableError(SchemaProblem(1, 1, "", message, fix))
 
@@ -167,21 +167,21 @@ def _check_bounds(root: etree._Element) -> None:
             excess = f"an element has more than {MOST_ATTRIBUTES} attributes"
         elif len(element.text or "") > LONGEST_VALUE or len(element.tail or "") > LONGEST_VALUE:
             excess = f"a text has more than {LONGEST_VALUE} characters"
-        elif reason := next(filter(None, map(_excess_of, map(str, element.values()))), ""):
-            excess = f"a value {reason}"
+        else:
+            excess = next(filter(None, map(_excess_of, map(str, element.values()))), "")
         if excess:
-            message = f"{excess}: the file is not checked, because no broker has such a configuration"
+            message = f"{excess}: the file was not checked, because no real broker has such a configuration"
             raise TooLargeError(SchemaProblem(int(str(element.sourceline)), 1, "", message))
 
 
 def _excess_of(value: str) -> str:
     if len(value) > LONGEST_VALUE:
-        return f"has more than {LONGEST_VALUE} characters"
+        return f"a value has more than {LONGEST_VALUE} characters"
     if "(" in value or "?" in value:
         if sum(map(value.count, _URI_MARKS)) > MOST_PARTS:
-            return f"is a URI of more than {MOST_PARTS} parts"
+            return f"a value is a URI of more than {MOST_PARTS} parts"
         if value.count("(") > DEEPEST_URI and _depth(value) > DEEPEST_URI:
-            return f"is a URI of brackets more than {DEEPEST_URI} deep"
+            return f"a value is a URI with brackets nested more than {DEEPEST_URI} deep"
     return ""
 
 
@@ -193,7 +193,7 @@ def _depth(value: str) -> int:
 def _doctype(document: bytes) -> SchemaProblem:
     before = document[: max(document.find(b"<!DOCTYPE"), 0)].decode("utf-8", "replace")
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-    message = "the file has a DOCTYPE, which could include other files, so the file is not read"
+    message = "the file has a DOCTYPE, which could include other files: the file was not checked"
     return SchemaProblem(line, column, "", message, "remove the DOCTYPE")
 
 

@@ -50,6 +50,7 @@ class _Explanation:
     attribute: str = ""
     name: str = ""
     order: tuple[str, ...] = ()
+    fix: str = ""
 
     def edits(self, positions: Positions) -> tuple[TextEdit, ...]:
         """Return the edits that repair the document; () where more than one repair is possible."""
@@ -76,7 +77,9 @@ class Explainer:
         """Return the first 50 reasons why an XML document is invalid, sorted by position."""
         positions = Positions(document, root)
         if root.tag not in ROOTS:
-            explained = [_Explanation(root, _root_message(root))]
+            name = local_name(root.tag)
+            fix = f"write {_root_tag(name)}" if name in ("beans", "broker") else ""
+            explained = [_Explanation(root, _root_message(root), fix=fix)]
         else:
             explained = [self._misplaced_child(root, element) for element in strangers]
             explained += islice(self._explained(root), _MOST)
@@ -84,7 +87,8 @@ class Explainer:
         for reason in explained[:_MOST]:
             element, attribute = reason.element, reason.attribute
             place = positions.of_attribute(element, attribute) if attribute else positions.of_element(element)
-            problems.add(SchemaProblem(*place, path_of(element), reason.message, edits=reason.edits(positions)))
+            edits = reason.edits(positions)
+            problems.add(SchemaProblem(*place, path_of(element), reason.message, reason.fix, edits))
         return tuple(sorted(problems))
 
     def _explained(self, root: etree._Element) -> Iterator[_Explanation]:
@@ -184,7 +188,7 @@ class Explainer:
                 f"<{name}> must be before <{later[-1]}>: this release requires an order of the children of <{inside}>"
             )
         if before:
-            return f"<{inside}> allows only one element in this release, so <{name}> cannot follow <{before[0]}>"
+            return f"<{inside}> allows only one element in this release: <{name}> cannot follow <{before[0]}>"
         return self._no_child_message(parent, child)
 
     def _no_child_message(self, parent: etree._Element, child: etree._Element) -> str:
@@ -239,8 +243,12 @@ class Explainer:
 def _root_message(root: etree._Element) -> str:
     name = local_name(root.tag)
     if name in ("beans", "broker"):
-        return f'the root <{name}> lacks xmlns="{BEANS if name == "beans" else CORE}"'
-    return f'the root must be <beans xmlns="{BEANS}">, not <{name}>'
+        return f"the root element must be {_root_tag(name)}: <{name}> has another namespace"
+    return f"the root element must be {_root_tag('beans')}, not <{name}>"
+
+
+def _root_tag(name: str) -> str:
+    return f'<{name} xmlns="{BEANS if name == "beans" else CORE}">'
 
 
 def _element_of(root: etree._Element, path: str) -> etree._Element:

@@ -85,14 +85,16 @@ class Schema:
             root = etree.fromstring(xsd, reader)
             if root.get("targetNamespace") != CORE:
                 raise SchemaUnavailable(
-                    f"{source} is not an XML schema of ActiveMQ: it describes "
-                    f"{root.get('targetNamespace') or root.tag!r}, not {CORE}"
+                    f"the file {source} is not an XML schema of ActiveMQ, because it describes "
+                    f"{root.get('targetNamespace') or root.tag!r} and not {CORE}: use the activemq.xsd of a release"
                 )
             for namespace in STUBS:
                 root.insert(0, root.makeelement(f"{_XS}import", namespace=namespace, schemaLocation=namespace))
             self._compiled = etree.XMLSchema(_with_ranges_of_java(root))
         except (etree.XMLSyntaxError, etree.XMLSchemaParseError) as error:
-            raise SchemaUnavailable(f"{source} is not an XML schema of ActiveMQ: {error}") from None
+            raise SchemaUnavailable(
+                f"the file {source} is not an XML schema of ActiveMQ ({error}): use the activemq.xsd of a release"
+            ) from None
         self.model = Model(root)
 
     def is_valid(self, document: XmlDocument) -> bool:

@@ -89,7 +89,7 @@ def test_a_stop_in_good_order_begins_with_its_line() -> None:
     incident = only(audit_pair(old, log(B, *STANDS_BY, *TAKES_OVER)))
 
     assert (incident.began_from, incident.seconds) == ("log", 4.0)
-    assert "good order" in incident.cause
+    assert "was stopped cleanly" in incident.cause
 
 
 @pytest.mark.parametrize("clock", [-280.0, 280.0])
@@ -368,7 +368,7 @@ def test_a_start_that_fails_does_not_say_how_the_run_before_it_ended() -> None:
 
     found = only([incident for incident in incidents if incident.kind != "failing_start"])
     assert (found.kind, found.certainty, found.began_from) == ("takeover", "proved", "unknown")
-    assert "without a word" in found.cause
+    assert "without a log record" in found.cause
 
 
 def test_record_in_shared_store_is_one_incident_of_its_pair() -> None:
@@ -387,10 +387,10 @@ def test_record_in_shared_store_is_one_incident_of_its_pair() -> None:
     ]
     assert f"A broker of {PAIR} started without a usable index" in incidents[0].cause
     assert (
-        "reporting:daily of topic://prices (at most 2). /srv/activemq/orders-mq01/at-risk/1-2.json"
+        "reporting:daily of topic://prices (at most 2). The file /srv/activemq/orders-mq01/at-risk/1-2.json"
         in incidents[0].cause
     )
-    assert "then remove the record" in incidents[0].remedy
+    assert "then remove the file" in incidents[0].remedy
 
 
 WAITS = ("0 chosen", "1 wait")
@@ -438,7 +438,7 @@ def test_standby_that_still_waits_for_a_peer_that_died_is_an_outage(
     if incidents:
         (incident,) = incidents
         assert incident.began == NOON + timedelta(minutes=10)
-        assert "whose log shows no stop, did not run when the logs were collected" in incident.cause
+        assert "did not run when the logs were collected, although its log shows no stop" in incident.cause
 
 
 def test_standby_whose_peer_has_no_log_is_no_outage() -> None:

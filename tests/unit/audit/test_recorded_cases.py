@@ -46,9 +46,9 @@ def test_case_bridge_dies_in_handshake_names_the_attempt_and_the_restart() -> No
 
     incident = findings.only_incident("link_down")
     assert findings.kinds == {"link_down"}
-    assert "broke in the handshake at 11:12:41 UTC, and the log has no later attempt" in incident.cause
+    assert "ended in the handshake at 11:12:41 UTC. The log has no later attempt" in incident.cause
     assert incident.remedy.startswith("Restart the network connector (by JMX or the web console) or the broker.")
-    assert "5.18.3, 6.2.7 and 6.3.1 connected again after a broken handshake" in incident.remedy
+    assert "An upgrade is no known remedy" in incident.remedy
     assert "1864" not in incident.cause + incident.remedy
     assert "does not try again" not in incident.cause + incident.remedy
 
@@ -57,7 +57,7 @@ def test_case_crash_loop_late_bean_is_a_failing_start() -> None:
     findings = audit_case("crash-loop-late-bean")
 
     assert findings.kinds == {"failing_start"}
-    assert "was started 4 times in vain" in findings.only_incident("failing_start").cause
+    assert "failed to start 4 times" in findings.only_incident("failing_start").cause
 
 
 def test_case_both_wait_for_lock_is_an_outage_of_the_pair() -> None:

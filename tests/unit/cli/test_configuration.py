@@ -139,7 +139,7 @@ def test_baseline_of_the_project_is_used_and_can_be_written_anew(
         ("releases = {'*' = 5.18}", "releases must be a table"),
         ("baseline = ''", "baseline must be the path of a file"),
         ("select = [", "the file is not valid TOML: "),
-        ("select = ['Q']", "activemq-fleet.toml:1: select Q: no rule id is or begins with Q"),
+        ("select = ['Q']", "activemq-fleet.toml:1: select Q: no rule has an id that begins with Q"),
     ],
 )
 def test_wrong_setting_is_one_error_that_names_the_file(

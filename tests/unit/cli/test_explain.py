@@ -72,6 +72,6 @@ def test_an_unknown_host_is_one_line_with_a_suggestion(inventory: Path, capsys: 
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err == (
-        "activemq-fleet: error: a-mq1-a is not a broker, agent or load balancer of this inventory: "
+        "activemq-fleet: error: host a-mq1-a is not a broker, agent or load balancer of this inventory: "
         "did you mean a-mq01-a.example.com?\n"
     )

@@ -47,7 +47,7 @@ def test_the_same_option_on_two_uris_is_found_on_the_wrong_one() -> None:
     assert found(link(uri, decreaseNetworkConsumerPriority="true")) == []
     findings = of("N006", link(uri[:-1] + "7"))
     assert len(findings) == 1
-    assert "after 7 quick failures" in findings[0].message
+    assert "after 7 connections that failed within seconds" in findings[0].message
 
 
 @pytest.mark.parametrize("uri", ["${peers}", "masterslave:(${peers})", "static:(failover:(${peers})?${options})"])

@@ -106,7 +106,7 @@ def test_a_memory_above_the_heap_of_the_host_is_told_of_a_fleet() -> None:
 
     data = XmlDocument(render(broker)["conf/activemq.xml"])
     found = document_findings_of(broker, data, Selection(select=("C006",)))
-    assert [finding.message for finding in found] == ["memoryUsage is 512 MB, but the heap is only 256 MB"]
+    assert [finding.message for finding in found] == ["memoryUsage is 512 MB, more than the Java heap of 256 MB"]
 
 
 @pytest.mark.parametrize("usage", ["storeUsage", "tempUsage"])

@@ -167,7 +167,7 @@ def test_imported_file_that_is_absent_is_reported_as_not_checked() -> None:
     findings = file_findings(beans(f'{BROKER}<import resource="absent.xml"/>'), RELEASE)
 
     assert [finding.message for finding in findings if finding.rule == "V042"] == [
-        "the imported absent.xml is not next to this file and was not checked"
+        "the imported file absent.xml is not next to this file: it was not checked"
     ]
 
 
@@ -194,7 +194,7 @@ def test_declared_encoding_that_contradicts_the_bytes_is_refused(
     if is_readable:
         assert parse(data).tag == "beans"
     else:
-        with pytest.raises(UnreadableError, match=f"declares the encoding {declared} and is written in"):
+        with pytest.raises(UnreadableError, match=f"declares the encoding {declared}, but is written in"):
             parse(data)
 
 

@@ -69,14 +69,14 @@ def test_one_name_in_two_networks_is_no_mistake() -> None:
 def test_only_the_link_that_is_too_short_is_named() -> None:
     links = [{"from": "b", "to": "c", "ttl": 1}, {"from": "a", "to": "b"}]
     findings = findings_of_rule("N017", "a-mq01", "b-mq01", "c-mq01", links=links)
-    assert [finding.message.partition(":")[0] for finding in findings] == ["link b-mq01-to-c-mq01"]
-    assert "a message from a-mq01 must cross 2 bridges" in findings[0].message
+    assert [finding.message.partition(" is too")[0] for finding in findings] == ["the TTL of link b-mq01-to-c-mq01"]
+    assert "a message from a-mq01 to c-mq01 must cross 2 bridges" in findings[0].message
 
 
 def test_a_ttl_is_short_where_demand_has_further_to_go() -> None:
     links = [{"from": "b", "to": "c"}, {"from": "a", "to": "b", "ttl": 1}]
     (finding,) = findings_of_rule("N017", "a-mq01", "b-mq01", "c-mq01", links=links)
-    assert "demand of c-mq01 must cross 2 bridges" in finding.message
+    assert "a subscription of c-mq01 must cross 2 bridges" in finding.message
 
 
 def test_a_side_link_may_have_a_ttl_of_its_own() -> None:

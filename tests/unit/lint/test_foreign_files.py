@@ -88,13 +88,13 @@ def test_namespaces_that_no_element_has_are_not_asked_for() -> None:
 
 def test_a_namespace_without_an_address_stops_every_broker_whatever_jars_it_has() -> None:
     (message,) = refusals(document(before='<x:y xmlns:x="urn:x"/>'))
-    assert message == "xsi:schemaLocation has no address for the namespace urn:x of <y>"
+    assert message == "xsi:schemaLocation has no address for the namespace urn:x of <y>: the broker does not start"
 
 
 def test_a_namespace_with_an_address_may_be_brought_by_a_jar_of_the_users_own() -> None:
     plugin = document(f"{BOTH} urn:x http://x.example/x.xsd", inside='<plugins><x:y xmlns:x="urn:x"/></plugins>')
     (message,) = refusals(plugin)
-    assert "unless a jar of your own" in message
+    assert "unless an added jar contains the schema" in message
 
 
 def test_a_schema_beside_the_file_is_taken() -> None:
@@ -196,7 +196,7 @@ def test_of_a_template_nothing_is_told_but_that_it_is_one(mark: str) -> None:
     text = f'<beans>\n  <broker {mark}><policyEntry memoryLimit="{{{{ x }}}}"/></beans>'
     (finding,) = file_findings(text.encode(), Release.of("5.18.3"))
     assert (finding.rule, finding.severity, finding.line) == ("V022", "warning", 2)
-    assert finding.message.startswith("the file is a template: render it first")
+    assert finding.message.startswith("the file is a template, because it contains ")
 
 
 @pytest.mark.parametrize(

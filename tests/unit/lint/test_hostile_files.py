@@ -66,14 +66,14 @@ def test_a_file_within_the_bounds_is_looked_at(inside: str) -> None:
 def test_a_rule_tells_the_first_hundred_of_its_findings_and_that_there_are_more() -> None:
     found = [one for one in findings("<masterConnector/>" * 300) if one.rule == "V003"]
     assert len(found) == 101
-    assert sum("only the first are reported" in one.message for one in found) == 1
+    assert sum("only the first 100 are reported" in one.message for one in found) == 1
 
 
 def test_adopt_refuses_a_file_beyond_a_bound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "orders-mq01-a.xml"
     path.write_bytes(document(link("failover:(" * 1500)))
     assert main(["adopt", str(path), "--release", "5.18.3", "-o", str(tmp_path / "out")]) == 2
-    assert "brackets more than 20 deep" in capsys.readouterr().err
+    assert "brackets nested more than 20 deep" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

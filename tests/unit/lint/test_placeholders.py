@@ -125,7 +125,7 @@ def of_fleet(**variables: Any) -> set[str]:
 
 
 def test_of_a_fleet_what_a_fragment_asks_for_is_set_by_an_option_of_the_inventory() -> None:
-    assert of_fleet() == {"no properties file sets ${far.host}: define it in one, or by an option -DNAME="}
+    assert of_fleet() == {"no properties file next to this file sets the placeholder ${far.host}"}
     assert of_fleet(java_options=["-Dfar.host=a"]) == set()
 
 

@@ -127,7 +127,7 @@ def test_a_frame_without_a_limit_is_told_where_the_release_has_none_of_its_own(
 
 def test_an_option_in_the_wrong_case_is_named_at_its_place() -> None:
     (finding,) = told("S009", listening("nio://0.0.0.0:61617?wireformat.maxFrameSize=1"))
-    assert "spelled wireFormat.maxFrameSize" in finding.message
+    assert "because the option is wireFormat.maxFrameSize" in finding.message
     text = complete(listening("nio://0.0.0.0:61617?wireformat.maxFrameSize=1"), Release.of("5.18.3")).decode()
     assert text.splitlines()[(finding.line or 0) - 1][(finding.column or 0) - 1 :].startswith("wireformat.")
 

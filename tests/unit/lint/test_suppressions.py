@@ -75,8 +75,8 @@ def test_comment_before_the_root_holds_for_the_whole_file() -> None:
         ("disable=N001 ", "disables N001 without a reason", "disable=N001 REASON"),
         ("disable= because", "names no rule after disable=", "disable=RULE because"),
         ("disable N001 because", "names no rule after disable=", "disable=RULE"),
-        ("disable=N0019 because", "names N0019, and no rule has that id", "disable=N019 because"),
-        ("disable=N001,N0019 because", "names N0019, and no rule has that id", "disable=N001,N019 because"),
+        ("disable=N0019 because", "no rule has the id N0019", "disable=N019 because"),
+        ("disable=N001,N0019 because", "no rule has the id N0019", "disable=N001,N019 because"),
         ("disable=N001, C012 because", "begins with C012, the id of a rule", "disable=N001,C012 because"),
         ("disable=N001 c012 because", "begins with C012, the id of a rule", "disable=N001,C012 because"),
         ("disable=N001 , C012", "begins with C012, the id of a rule", "disable=N001,C012 REASON"),
@@ -93,11 +93,27 @@ def test_comment_that_cannot_be_used_is_reported_and_suppresses_nothing(
 @pytest.mark.parametrize(
     ("comment", "reason", "corrected"),
     [
-        ("activemq.fleet: disable=N001 because", "begins with activemq.fleet, and not", "disable=N001 because"),
-        ("ActiveMQ-Fleet: disable=N001 because", "begins with ActiveMQ-Fleet, and not", "disable=N001 because"),
-        ("activemq-fleet disable=N001 because", "begins with activemq-fleet, and not", "disable=N001 because"),
-        ("activmq_fleet: disable = N001", "begins with activmq_fleet, and not", "disable=N001 REASON"),
-        ("activemq: DISABLE=N001 because", "begins with activemq, and not", "disable=N001 because"),
+        (
+            "activemq.fleet: disable=N001 because",
+            "begins with activemq.fleet and not with activemq-fleet:",
+            "disable=N001 because",
+        ),
+        (
+            "ActiveMQ-Fleet: disable=N001 because",
+            "begins with ActiveMQ-Fleet and not with activemq-fleet:",
+            "disable=N001 because",
+        ),
+        (
+            "activemq-fleet disable=N001 because",
+            "begins with activemq-fleet and not with activemq-fleet:",
+            "disable=N001 because",
+        ),
+        (
+            "activmq_fleet: disable = N001",
+            "begins with activmq_fleet and not with activemq-fleet:",
+            "disable=N001 REASON",
+        ),
+        ("activemq: DISABLE=N001 because", "begins with activemq and not with activemq-fleet:", "disable=N001 because"),
     ],
 )
 def test_comment_with_misspelt_name_is_reported_and_suppresses_nothing(
@@ -150,7 +166,7 @@ def test_comment_at_another_element_names_the_lines_of_the_findings() -> None:
     line = content[: content.index(NAMELESS.encode())].count(b"\n") + 1
     assert unused(content, select=("N001", "X")) == [
         (
-            f"the comment disables N001, which reports nothing there, but reports a finding on "
+            "the comment disables N001 for an element without a finding of N001: its findings are on "
             f"lines {line}, {line + 1}",
             f"move the comment before the element on line {line}, or remove N001 from the comment",
         )

@@ -191,7 +191,7 @@ def test_of_a_truncated_gzip_file_what_there_is_is_kept_and_the_end_is_named() -
 
 def test_bytes_that_are_no_gzip_after_some_that_are_are_named() -> None:
     data, problem = inflated(gzip.compress(LINE) + b"garbage")
-    assert (data, problem.startswith("the rest cannot be unpacked")) == (LINE, True)
+    assert (data, problem.startswith("the rest of the gzip file cannot be unpacked")) == (LINE, True)
 
 
 def test_a_large_gzip_file_is_unpacked_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +241,7 @@ def test_without_times_the_release_tells_in_which_direction_files_are_counted() 
 
 def test_a_file_that_is_missing_between_others_is_named() -> None:
     rolls = rolls_in_order(RolledFile(f"activemq.log{name}", at) for at, name in enumerate([".4", ".2", ".1", ""]))
-    assert missing_files(roll.file for roll in rolls) == ["activemq.log.3 is missing"]
+    assert missing_files(roll.file for roll in rolls) == ["the log file activemq.log.3 is missing"]
     assert [is_direct_successor(rolls, at) for at in range(4)] == [False, False, True, True]
 
 
@@ -251,4 +251,4 @@ def test_before_the_file_that_is_written_came_number_1_or_the_highest(up: bool) 
 
 
 def test_rolled_files_without_the_one_that_is_written_lack_it() -> None:
-    assert missing_files(["activemq.log.2", "activemq.log.1"]) == ["activemq.log is missing"]
+    assert missing_files(["activemq.log.2", "activemq.log.1"]) == ["the log file activemq.log is missing"]
