@@ -67,7 +67,7 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(
                 str(
                     result.get(
-                        "msg", "the module collect failed on this host without a message: run the playbook with -vvv"
+                        "msg", "the module collect failed on this host without a message. Run the playbook with -vvv"
                     )
                 ),
                 result=result,
@@ -129,5 +129,8 @@ def _checked_result(result: Mapping[str, Any]) -> dict[str, Any]:
         left_out = [f"{row['path']} was not collected: {row['why']}" for row in plain["left_out"]]
         plain["warnings_of_host"] = [str(line) for line in (*left_out, *plain["notes"])]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise AnsibleActionFail(f"the host returned an invalid result of the module collect: {error}") from None
+        raise AnsibleActionFail(
+            f"the host returned a result of the module collect that cannot be used: {error}. Run the playbook with "
+            "-vvv, which prints what the host returned"
+        ) from None
     return plain

@@ -30,8 +30,8 @@ class ActionModule(ActionBase):
         archive = arguments["archive"]
         if archive and not os.path.isfile(archive):
             raise AnsibleActionFail(
-                f"the archive {archive} does not exist on the controller: run "
-                f"activemq.fleet.compile for this host first"
+                f"the configuration archive {archive} does not exist on the controller. Run activemq.fleet.compile "
+                "before this task in the same playbook run"
             )
         try:
             if self._connection.transport == "local" and not self._play_context.become:

@@ -29,7 +29,7 @@ class ActionModule(FleetAction):
         arguments = self.validate_argument_spec(_ARGUMENTS)[1]
         if self._task.check_mode:
             raise AnsibleActionFail(
-                "a drill stops brokers, so check mode cannot run it: run the playbook without --check"
+                "the playbook drill stops brokers, so it does not support check mode. Run it without --check"
             )
         if arguments["step"] != "end":  # the load must end, whatever a host returns; nothing of a fact is used for it
             self._check_variables(task_vars or {})
@@ -81,7 +81,7 @@ class ActionModule(FleetAction):
         if not run.directory.is_dir():
             return {
                 "verdict": "ended",
-                "headline": "the drill has already ended: run the playbook drill again to start a new one",
+                "headline": "the drill has already ended. Run the playbook drill again to start a new one",
                 "reasons": [],
             }
         hosts, report = library("lab.drill_hosts"), Path(arguments["report"])

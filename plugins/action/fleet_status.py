@@ -51,7 +51,10 @@ class ActionModule(FleetAction):
         except api("FleetError") as error:
             raise AnsibleActionFail(str(error)) from None
         except OSError as error:
-            raise AnsibleActionFail(f"{error.filename}: {error.strerror}") from None
+            raise AnsibleActionFail(
+                f"the status cannot be written to {error.filename}: {error.strerror}. Set activemq_status_to to a file "
+                "in a directory that you may write to"
+            ) from None
 
 
 def _write_evidence(path: str, evidence: Mapping[str, Any]) -> None:

@@ -29,4 +29,6 @@ class ActionModule(ActionBase):
         try:
             return {"changed": False, **gather_machine_facts(arguments)}
         except OSError as error:
-            raise AnsibleActionFail(f"this machine cannot be inspected: {error}") from None
+            raise AnsibleActionFail(
+                f"this host cannot be inspected: {error}. Correct the cause, and run the playbook again"
+            ) from None

@@ -52,8 +52,11 @@ class ActionModule(ActionBase):
         except NodeError as error:
             raise AnsibleActionFail(str(error)) from None
         except OSError as error:
-            where = error.filename or _spool(arguments)
-            raise AnsibleActionFail(f"the controller cannot use {where}: {error.strerror or error}") from None
+            path = error.filename or _spool(arguments)
+            raise AnsibleActionFail(
+                f"the controller cannot use {path} for the copy of the store: {error.strerror or error}. Correct the "
+                "cause, and run the playbook resync again"
+            ) from None
         return result | self._module(arguments, variables)
 
     def _fetch(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
@@ -65,7 +68,10 @@ class ActionModule(ActionBase):
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
         needed = sum(files[name]["size"] for name in arguments["missing"])
         if shutil.disk_usage(spool).free < needed + _SPARE:
-            raise NodeError(f"the copy requires {needed >> 20} MiB of free space below {spool} on the controller")
+            raise NodeError(
+                f"the copy of the store requires {needed >> 20} MiB of free space below {spool} on the controller. "
+                "Free disk space, and run the playbook resync again"
+            )
         for name in arguments["missing"]:
             self._fetch_file(arguments, variables, name, spool / store_copy.spool_name(name))
         return {"changed": bool(arguments["missing"])}
@@ -82,8 +88,8 @@ class ActionModule(ActionBase):
                 piece = store_copy.unpack_chunk(self._module(asked | {"offset": offset + have}, variables)["data"])
                 if not piece:
                     raise NodeError(
-                        f"the file {name} of the store became shorter during the copy: find the process that writes "
-                        "to the store"
+                        f"the file {name} of the store became shorter during the copy. Stop the process that writes to "
+                        "the store, and run the playbook resync again"
                     )
                 file.write(piece)
                 file.flush()
@@ -111,5 +117,6 @@ class ActionModule(ActionBase):
     def _module(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         done: dict[str, Any] = self._execute_module(_MODULE, module_args=arguments, task_vars=variables)
         if done.get("failed") and arguments["state"] in ("read", "written"):
-            raise NodeError(done.get("msg") or "the host returned no result")
+            silent = "the module store_copy failed on this host without a message. Run the playbook with -vvv"
+            raise NodeError(done.get("msg") or silent)
         return done

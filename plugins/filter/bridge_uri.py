@@ -10,7 +10,7 @@ short_description: Return the URI of a network connector for a release
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - Writes the URI with which a broker of the given release bridges to a pair or to a single broker.
+  - Returns the URI of a network connector from a broker of the given release to a pair or to a single broker.
   - From 5.6 on that is V(masterslave:(…\)), before it
     V(static:(failover:(…\)?randomize=false&maxReconnectAttempts=1\)), because the meaning of
     C(maxReconnectAttempts) changed (AMQ-3542).
@@ -18,8 +18,8 @@ positional: release, kind, scheme
 options:
   _input:
     description:
-      - Addresses, V(host) or V(host:port) (without a port 61616 is taken), or brokers with C(address) and
-        C(ports), as C(fleet.json) and C(activemq-fleet lab status) have them. Preferred master first.
+      - Addresses V(host) or V(host:port), whose default port is 61616, or brokers with C(address) and
+        C(ports), as in C(fleet.json) and in the output of C(activemq-fleet lab status). Preferred master first.
     type: list
     elements: raw
     required: true
@@ -28,11 +28,11 @@ options:
     type: str
     required: true
   kind:
-    description: Without it V(masterslave) from 5.6 on and V(failover) before.
+    description: The kind of the URI. The default is V(masterslave) from 5.6 on, and V(failover) for earlier releases.
     type: str
     choices: [masterslave, failover, static]
   scheme:
-    description: The scheme of the peers' connector. One with C(ssl) in it makes the bridge dial C(ssl://).
+    description: The scheme of the peers' connector. If it contains C(ssl), the bridge connects to C(ssl://).
     type: str
     default: tcp
 """

@@ -14,8 +14,8 @@ positional: options, scheme
 options:
   _input:
     description:
-      - Addresses, V(host) or V(host:port) (without a port 61616 is taken), or brokers with C(address) and
-        C(ports), as C(fleet.json) and C(activemq-fleet lab status) have them.
+      - Addresses V(host) or V(host:port), whose default port is 61616, or brokers with C(address) and
+        C(ports), as in C(fleet.json) and in the output of C(activemq-fleet lab status).
     type: list
     elements: raw
     required: true
@@ -23,7 +23,7 @@ options:
     description: Options of the failover transport. Without any, C(initialReconnectDelay=100&maxReconnectDelay=2000).
     type: dict
   scheme:
-    description: The scheme of the brokers' connector. One with C(ssl) in it makes the client dial C(ssl://).
+    description: The scheme of the brokers' connector. If it contains C(ssl), the client connects to C(ssl://).
     type: str
     default: tcp
 seealso:

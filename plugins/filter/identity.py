@@ -39,12 +39,15 @@ def identity(
     naming = library("naming")
     with filter_errors("identity", name):
         if not isinstance(name, str):
-            raise TypeError(f"the input must be a host name, not {type(name).__name__}")
+            raise TypeError(
+                f"the input is of type {type(name).__name__}, but it must be a host name. Pass text, such as "
+                "inventory_hostname"
+            )
         broker_identity = naming.Naming(pattern or naming.DEFAULT_PATTERN, master_node, parity).identify(name)
         if broker_identity is None:
             raise ValueError(
-                f"the host name {name!r} does not match activemq_naming_pattern; a name that matches its default is "
-                "orders-mq01-a.example.com"
+                f"the host name {name!r} does not match activemq_naming_pattern. Correct the name or the pattern. The "
+                "default pattern matches, for example, orders-mq01-a.example.com"
             )
         result: dict[str, str] = broker_identity.to_dict()
         return result

@@ -14,8 +14,8 @@ positional: group, scheme
 options:
   _input:
     description:
-      - Addresses, V(host) or V(host:port) (without a port 61616 is taken), or brokers with C(address) and
-        C(ports), as C(fleet.json) and C(activemq-fleet lab status) have them.
+      - Addresses V(host) or V(host:port), whose default port is 61616, or brokers with C(address) and
+        C(ports), as in C(fleet.json) and in the output of C(activemq-fleet lab status).
     type: list
     elements: raw
     required: true
@@ -24,7 +24,7 @@ options:
     type: str
     required: true
   scheme:
-    description: The scheme of the brokers' connector. One with C(ssl) in it makes the client dial C(ssl://).
+    description: The scheme of the brokers' connector. If it contains C(ssl), the client connects to C(ssl://).
     type: str
     default: tcp
 """
@@ -52,7 +52,9 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import filt
 def jndi_properties(brokers: Any, group: str, scheme: str = "tcp") -> str:
     with filter_errors("jndi_properties", brokers):
         if not isinstance(group, str) or not group.isprintable():
-            raise ValueError(f"the value {group!r} of the argument 'group' must be one line of text")
+            raise ValueError(
+                f"the argument 'group' is {group!r}, but it must be one line of text. Set it to the name of the group"
+            )
         uri = library("uris").failover(library("endpoints").endpoints(brokers, "openwire"), scheme=scheme)
         return str(library("render.engine").render_template("agent/jndi.properties.j2", group=group, uri=uri).decode())
 

@@ -15,8 +15,8 @@ description:
 options:
   _input:
     description:
-      - Addresses, V(host) or V(host:port) (without a port 1883 is taken), or brokers with C(address) and
-        C(ports), as C(fleet.json) and C(activemq-fleet lab status) have them.
+      - Addresses V(host) or V(host:port), whose default port is 1883, or brokers with C(address) and
+        C(ports), as in C(fleet.json) and in the output of C(activemq-fleet lab status).
     type: list
     elements: raw
     required: true

@@ -111,8 +111,8 @@ class InventoryModule(BaseInventoryPlugin):
             # Ansible ends at the same file when it reads any host's variables. An error here would blame this file,
             # which is then tried as an inventory of every other kind.
             self.display.warning(
-                "the inventory plugin activemq.fleet.topology created no groups: "
-                f"{library('_ansible').message_of(error)}"
+                "the inventory plugin activemq.fleet.topology created no groups, because Ansible cannot read the "
+                f"variables of the hosts. Correct this error: {library('_ansible').message_of(error)}"
             )
             return
         for reason in grouped.unclear:
@@ -129,6 +129,6 @@ class InventoryModule(BaseInventoryPlugin):
             )
         for host in nearly:
             self.display.warning(
-                f"{path}: the host name {host} resembles a broker's, but does not match activemq_naming_pattern: "
-                "correct the host name or the pattern"
+                f"{path}: the host name {host} resembles the name of a broker, but does not match "
+                "activemq_naming_pattern, so the host is not a broker. Correct the host name or the pattern"
             )

@@ -173,15 +173,15 @@ store_used:
   returned: always
 generation:
   description:
-    - The number of the generation of a fenced store whose files the process has open; V(0) for files of the store's
-      own directory, null without any.
+    - The number of the generation (a numbered copy that a guard makes) of a fenced store whose files the process has
+      open. It is V(0) for files of the store's own directory, and null if the process has none open.
   type: int
   version_added: 0.2.0
   returned: always
 generation_in_force:
   description:
-    - The number of the generation that the guards' newest claim names; V(0) if that is the store's own directory,
-      null if it is unknown. The broker that can write there is the pair's master, whatever the open ports suggest.
+    - The number of the generation that the newest takeover has made. It is V(0) for the store's own directory, and null
+      if it is unknown. The broker that can write there is the pair's master, whatever the open ports suggest.
   type: int
   version_added: 0.2.0
   returned: always
@@ -213,7 +213,7 @@ store_access:
   version_added: 0.2.0
   returned: always
 store_marker:
-  description: The lines of the store's marker, or null without a marker.
+  description: The lines of the store's marker, the file C(.activemq-fleet-pair), or null without this file.
   type: list
   version_added: 0.2.0
   elements: str

@@ -223,7 +223,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.state.machine 
 
 
 def main() -> None:
-    failure = "this machine cannot be inspected: {error}"
+    failure = "this host cannot be inspected: {error}. Correct the cause, and run the playbook again"
     run_module(ARGUMENTS, lambda parameters, _check: gather_machine_facts(parameters), failure)
 
 

@@ -93,7 +93,10 @@ def record_operation(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
         if parameters["labels"]:
             write_metrics(parameters["kind"], parameters["operation"], parameters["labels"])
     except (NodeError, OSError) as error:
-        warn(f"the operation was not recorded, so activemq-fleet audit will report its downtime as unplanned: {error}")
+        warn(
+            "the start or end of the operation was not recorded on this host, so activemq-fleet audit will report the "
+            f"downtime as unplanned. Correct this error before the next operation: {error}"
+        )
         return {"recorded": False, "why": str(error)}
     return {"recorded": True}
 

@@ -90,7 +90,10 @@ def ensure_release_state(parameters: dict[str, Any], _check: bool) -> dict[str, 
     try:
         return function(*(parameters[name] for name in names))
     except OSError as error:
-        raise NodeError(f"{error.filename or parameters['home']}: {error.strerror}") from None
+        raise NodeError(
+            f"the directory of release {parameters['release']} cannot be changed: {error.strerror}: "
+            f"{error.filename or parameters['home']}. Correct the cause, and run the playbook again"
+        ) from None
 
 
 def main() -> None:

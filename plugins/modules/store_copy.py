@@ -72,7 +72,7 @@ options:
     type: str
 attributes:
   check_mode:
-    description: It does nothing and reports that.
+    description: The module changes nothing, and returns C(skipped).
     support: partial
     details: Only V(manifest) does the same as without check mode.
   diff_mode:
@@ -127,7 +127,8 @@ def do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
     state, directory, files, user = (wanted[name] for name in ("state", "directory", "files", "user"))
     if state in ("fetched", "placed"):
         raise NodeError(
-            f"the module store_copy does state={state} on the controller: call the module as a task of a playbook"
+            f"the module store_copy performs state={state} on the controller, not on a host. Use it as a task of a "
+            "playbook"
         )
     if state == "manifest":
         store_copy.refuse_locked(directory, user)

@@ -104,8 +104,8 @@ def check_or_change_marker(parameters: dict[str, Any], check: bool) -> dict[str,
         return {"changed": store_marker.withdraw_marker(directory, word, user)}
     if word not in (marker_state["marked"] or ()):
         raise NodeError(
-            f"{directory} is a different directory on the other node of {parameters['pair']}: mount the share on "
-            "both nodes"
+            f"the directory {directory} of this host is not the directory of the other node of pair "
+            f"{parameters['pair']}, so both nodes could become active. Mount the same share on both nodes"
         )
     return {"changed": False}
 
@@ -119,7 +119,7 @@ def main() -> None:
         "user": {"type": "str"},
     }
     needs_word = [("state", state, ["word"]) for state in ("claimed", "confirmed", "withdrawn")]
-    run_module(spec, check_or_change_marker, "the store of {pair}: {error}", required_if=needs_word)
+    run_module(spec, check_or_change_marker, "the store of pair {pair}: {error}", required_if=needs_word)
 
 
 if __name__ == "__main__":

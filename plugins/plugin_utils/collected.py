@@ -33,12 +33,17 @@ def open_directory(path: str) -> str:
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
         if os.listdir(path) and not os.path.isfile(mark):
-            do = "name a new directory with -e activemq_collect_to=DIR"
-            raise AnsibleActionFail(f"nothing was collected, because the directory {path} is not empty: {do}")
+            raise AnsibleActionFail(
+                f"nothing was collected, because the directory {path} contains other files. Set a new directory with "
+                "-e activemq_collect_to=DIR"
+            )
         with open(mark, "a", encoding="utf-8"):
             pass
     except OSError as error:
-        raise AnsibleActionFail(f"{path} cannot be used: {error.strerror}") from None
+        raise AnsibleActionFail(
+            f"the directory {path} cannot be used: {error.strerror}. Set another directory with -e "
+            "activemq_collect_to=DIR"
+        ) from None
     return path
 
 
@@ -49,7 +54,10 @@ def staging(directory: str, host: str) -> Iterator[str]:
     Removes what killed runs have left, too.
     """
     if host.startswith(".") or "/" in host:
-        raise AnsibleActionFail(f"the host name {host!r} cannot be used as a directory name")
+        raise AnsibleActionFail(
+            f"the host name {host!r} cannot be used as a directory name. Rename the host in the inventory, without a "
+            "slash and a dot at the beginning"
+        )
     for name in os.listdir(directory):
         if name.startswith((f".new-{host}-", f".old-{host}-")):
             shutil.rmtree(os.path.join(directory, name), ignore_errors=True)
@@ -73,10 +81,17 @@ def unpack_evidence(archive: str, facts: Mapping[str, Any], place: str, target: 
         with open(os.path.join(tree, HOST), "w", encoding="utf-8") as file:
             json.dump(facts, file, indent=1, sort_keys=True, ensure_ascii=False)
             file.write("\n")
-    except (tarfile.TarError, OSError, ValueError) as error:
+    except (tarfile.TarError, OSError) as error:
         if isinstance(error, OSError) and error.strerror:
-            raise AnsibleActionFail(f"{target} cannot be written: {error.strerror}") from None
-        raise AnsibleActionFail(f"the archive of the host cannot be unpacked: {error}") from None
+            raise AnsibleActionFail(
+                f"the collected files cannot be written to {target}: {error.strerror}. Correct the cause, and run the "
+                "playbook collect again"
+            ) from None
+        raise AnsibleActionFail(
+            f"the collected files of this host cannot be unpacked: {error}. Run the playbook collect again"
+        ) from None
+    except ValueError as error:  # a sentence with the remedy
+        raise AnsibleActionFail(f"the collected files of this host cannot be unpacked: {error}") from None
     if os.path.lexists(target):
         old = tempfile.mkdtemp(prefix=f".old-{os.path.basename(target)}-", dir=os.path.dirname(target))
         os.rename(target, os.path.join(old, "tree"))
@@ -90,8 +105,8 @@ def _unpack(archive: str, tree: str, limit: int) -> None:
     for file in read_host_archive(archive, limit):
         if file.name == HOST:
             raise ValueError(
-                f"the host's archive contains {HOST}, which the module collect never adds: check which program on the "
-                "host changed it"
+                f"the host's archive contains {HOST}, which the module collect never adds. Check which program on the "
+                "host changed the archive"
             )
         path = os.path.join(tree, *file.name.split("/"))
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)

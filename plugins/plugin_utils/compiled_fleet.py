@@ -34,5 +34,7 @@ def read_compiled_fleet() -> Any:
     try:
         text = _path().read_text(encoding="utf-8")
     except OSError:
-        raise AnsibleActionFail("the fleet was not compiled: run activemq.fleet.compile before this task") from None
+        raise AnsibleActionFail(
+            "this playbook run has not computed the fleet. Run the task activemq.fleet.compile before this task"
+        ) from None
     return library("deployment").CompiledFleet.of_json(text)

@@ -50,10 +50,16 @@ def read_host_archive(path: str, limit: int) -> Iterator[ArchivedFile]:
                 continue
             name, mtime = extended.get("path", header.name), extended.get("mtime", header.mtime)
             if header.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or extended.keys() - _EXTENDED:
-                raise ValueError(f"the host's archive contains {name!r}, which is not a regular file")
+                raise ValueError(
+                    f"the host's archive contains {name!r}, which is not a regular file. Check which program on the "
+                    "host changed the archive"
+                )
             count += 1
             if count > MOST_FILES:
-                raise ValueError(f"the host's archive contains more than {MOST_FILES} files")
+                raise ValueError(
+                    f"the host's archive contains more than {MOST_FILES} files. Remove old logs from the host, and run "
+                    "the playbook collect again"
+                )
             content = _Content(source, header.size)
             yield ArchivedFile(_checked_name(name), header.size, _checked_time(name, mtime), content)
             for _unused in content:
@@ -72,13 +78,16 @@ class _Bounded:
         """Return ``size`` bytes. Raises ValueError at the end of the data, for damaged data, and beyond the limit."""
         self._rest -= size
         if self._rest < 0:
-            raise ValueError(f"the host's archive contains more than {self._limit} bytes")
+            raise ValueError(
+                f"the host's archive contains more than {self._limit} bytes, far more than activemq_collect_megabytes. "
+                "Check which program on the host changed the archive"
+            )
         try:
             content = self._stream.read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise ValueError(str(error)) from None
+            raise ValueError(f"the host's archive is damaged ({error}). Run the playbook collect again") from None
         if len(content) < size:
-            raise ValueError("the host's archive is truncated")
+            raise ValueError("the host's archive is truncated. Run the playbook collect again")
         return content
 
 
@@ -88,7 +97,9 @@ class _Content:
     def __init__(self, source: _Bounded, size: int) -> None:
         self._source, self._rest = source, size
         if size < 0:
-            raise ValueError("a file in the host's archive has a negative size")
+            raise ValueError(
+                "the host's archive contains a file with a negative size. Check which program on the host changed it"
+            )
 
     def __iter__(self) -> Iterator[bytes]:
         return self
@@ -104,7 +115,10 @@ class _Content:
 def _extended_header(source: _Bounded, size: int) -> dict[str, str]:
     """Return the records of a PAX header: each is ``LENGTH KEY=VALUE`` and a line end."""
     if not 0 <= size <= LONGEST_HEADER:
-        raise ValueError(f"a header of the host's archive has {size} bytes, but at most {LONGEST_HEADER} are permitted")
+        raise ValueError(
+            f"the host's archive contains a header of {size} bytes, but at most {LONGEST_HEADER} are permitted. Check "
+            "which program on the host changed the archive"
+        )
     content = source.read(size + -size % _BLOCK)[:size]
     records: dict[str, str] = {}
     while content:
@@ -112,7 +126,7 @@ def _extended_header(source: _Bounded, size: int) -> dict[str, str]:
         length = int(digits) if digits.isdigit() and len(digits) < 6 else 0
         key, is_record, text = content[len(digits) + 1 : length].partition(b"=")
         if not rest or not is_record or not text.endswith(b"\n"):
-            raise ValueError("a header of the host's archive is damaged")
+            raise ValueError("the host's archive contains a damaged header. Run the playbook collect again")
         records[key.decode("utf-8", "surrogateescape")] = text[:-1].decode("utf-8", "surrogateescape")
         content = content[length:]
     return records
@@ -122,10 +136,14 @@ def _checked_name(name: str) -> str:
     parts = name.split("/")
     if len(name) > _LONGEST_NAME or len(parts) > _DEEPEST:
         raise ValueError(
-            f"the file name {name[:60]!r}... in the host's archive is longer than any that the module collect writes"
+            f"the file name {name[:60]!r}... in the host's archive is longer than any that the module collect writes. "
+            "Check which program on the host changed the archive"
         )
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
-        raise ValueError(f"the host's archive contains {name!r}, which is not a path below the directory of the host")
+        raise ValueError(
+            f"the host's archive contains {name!r}, which is not a path below the directory of the host. Check which "
+            "program on the host changed the archive"
+        )
     return name
 
 
@@ -133,7 +151,7 @@ def _checked_time(name: str, mtime: str | float) -> float:
     moment = float(mtime)
     if not 0 <= moment < _LATEST:
         raise ValueError(
-            f"the file {name!r} of the host has the modification time {mtime} s, which is not from 0 to {_LATEST} s: "
-            "set a different time with touch"
+            f"the file {name!r} of the host has the modification time {mtime} s, which is not from 0 to {_LATEST} s. "
+            "Set another time with the command touch on the host"
         )
     return moment

@@ -57,7 +57,7 @@ def check_library() -> None:
         raise LibraryError(
             f"the collection activemq.fleet has version {COLLECTION_VERSION} ({_collection_directory()}), but the "
             f"library activemq-fleet has version {version} ({Path(package.__file__ or '').parent}). Their versions "
-            f"must be equal. The wheel contains both: remove this copy of the collection, or {_INSTALL}"
+            f"must be equal. The wheel contains both. Remove this copy of the collection, or {_INSTALL}"
         )
 
 
@@ -71,9 +71,10 @@ def _import_errors() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        what = "does not have" if error.name == "activemq_fleet" else f"cannot load ({error})"
+        what = "does not have it" if error.name == "activemq_fleet" else f"cannot load it ({error})"
         raise LibraryError(
-            f"the collection activemq.fleet needs its library, which this Python ({sys.executable}) {what}: {_INSTALL}"
+            "the collection activemq.fleet requires the Python library activemq-fleet, but the Python of Ansible "
+            f"({sys.executable}) {what}. To correct this, {_INSTALL}"
         ) from None
 
 
@@ -81,9 +82,9 @@ def _refuse_old_ansible() -> None:
     if tuple(int(number) for number in re.findall(r"\d+", release)[:2]) < OLDEST_ANSIBLE:
         oldest = ".".join(map(str, OLDEST_ANSIBLE))
         raise LibraryError(
-            f"the collection activemq.fleet needs ansible-core {oldest} or later, because earlier releases evaluate "
-            f"templates differently. This Python ({sys.executable}) has ansible-core {release}. Install a newer "
-            f"one with Python 3.11 or later: pip install 'ansible-core>={oldest}'"
+            f"the collection activemq.fleet requires ansible-core {oldest} or later, but the Python of Ansible "
+            f"({sys.executable}) has ansible-core {release}. Install a newer one with Python 3.11 or later: pip "
+            f"install 'ansible-core>={oldest}'"
         )
 
 

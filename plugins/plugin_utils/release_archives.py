@@ -22,7 +22,7 @@ def inspect_release_archive(path: str, install: str, find: Callable[[str], str |
     """Return the ActiveMQ releases in an archive or directory, as the fields of ``operations.Archive``; None for a URL.
 
     ``install`` is ``archive`` or ``jars``. ``find`` returns the file to which Ansible resolves a relative path, None if
-    it does not exist. The result has ``found`` (releases) and ``sha512``, or the error ``problem``.
+    it does not exist. The result has ``found`` (releases) and ``sha512``, or ``problem``, a sentence about the error.
     """
     if "://" in path:
         return None
@@ -30,17 +30,21 @@ def inspect_release_archive(path: str, install: str, find: Callable[[str], str |
     if not os.path.isabs(file) and not (install == "jars" and os.path.isdir(file)):
         controller_file = find(file)
         if controller_file is None:
-            return {"problem": "does not exist on the controller: Ansible searches relative paths next to the playbook"}
+            problem = (
+                f"the file {path} does not exist on the controller. Ansible searches relative paths next to the "
+                "playbook. Copy the file there, or set an absolute path"
+            )
+            return {"problem": problem}
         file = controller_file
     if not os.path.exists(file):
-        return {"problem": "does not exist on the controller"}
+        return {"problem": f"the file {path} does not exist on the controller. Copy it there, or correct the path"}
     if os.path.isdir(file) and install == "jars":
         return {"found": tuple(releases_in_directory(file))}
     sha512 = _sha512(file)
     try:
         return {"found": tuple(releases_in_archive(file, depth=0 if install == "jars" else 1)), "sha512": sha512}
     except NodeError as error:
-        return {"problem": str(error).removeprefix(f"{file} "), "sha512": sha512}
+        return {"problem": str(error), "sha512": sha512}
 
 
 def _sha512(file: str) -> str | None:

@@ -51,9 +51,10 @@ def missing_files_of(fleet: Fleet) -> Iterator[Finding]:
             rule=MISSING,
             severity="warning",
             host=hosts[0],
-            message=f"the file {archive} of activemq_archive does not exist on this machine{_other_hosts_text(hosts)}",
-            fix=f"copy {archive} to this machine, or ignore this finding if the `site` playbook runs on "
-            "another machine",
+            message=f"activemq_archive names the file {archive}, which does not exist on this machine"
+            f"{_other_hosts_text(hosts)}",
+            fix=f"copy the release archive {archive} to this machine, or ignore this finding if the `site` playbook "
+            "runs on another machine",
             hosts=tuple(hosts),
         )
 

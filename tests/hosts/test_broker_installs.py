@@ -137,7 +137,7 @@ def test_an_archive_with_another_checksum_is_refused_and_leaves_nothing(
     archive.write_bytes(b"not what the vendor published")
     code, said = site(install="archive", release="5.18.3", archive=str(archive), archive_sha512="0" * 128)
     assert code == 2
-    assert "has a SHA-512 that differs from activemq_archive_sha512" in said
+    assert f"the SHA-512 of {archive} is " in said
     assert machine.run("sh", "-c", "ls -d /opt/activemq* | grep -v archive$ || true") == ""
 
 

@@ -145,8 +145,8 @@ def test_collect_brings_what_the_guards_said_and_lists_the_generations(controlle
 @in_every_situation
 def test_a_pair_loses_its_fence_and_gets_it_back_without_losing_a_message(controller: Controller) -> None:
     said = ended(controller.play("site"), 2)
-    assert "was created with activemq_fence: guard" in said
-    assert "or run the playbook unfence for orders-mq01 first" in said
+    assert "guards made the store in" in said
+    assert "Set activemq_fence to guard, or run the playbook unfence for pair orders-mq01 first" in said
     with controller.streaming(300) as found:
         ended(controller.play("unfence", *FENCED, "-e", "activemq_target=orders-mq01"))
         ended(controller.play("site"))

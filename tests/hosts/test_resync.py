@@ -209,7 +209,7 @@ def test_a_controller_that_is_killed_amid_the_copy_leaves_what_the_next_run_fini
 def test_a_pair_that_is_attached_is_left_alone(fleet: Fleet) -> None:
     before = mains(fleet)
     said = fleet.play("resync")
-    assert f"{SLAVE} is attached and {MASTER} has started: no change is required" in said
+    assert f"requires no change: {MASTER} has started, and {SLAVE} is attached" in said
     assert mains(fleet) == before
 
 

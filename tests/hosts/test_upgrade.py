@@ -117,7 +117,7 @@ def steps(said: str) -> list[str]:
 def test_a_release_that_cannot_read_the_store_is_refused_and_nothing_changes(controller: Controller) -> None:
     before = [traces(machine) for machine in controller.rack.machines]
     said = refused(controller, "5.11.4")
-    assert f"the broker has the store open as {OLD}, and 5.11.4 cannot read this store" in said
+    assert f"the broker runs {OLD} and has changed the store, which 5.11.4 therefore cannot read" in said
     assert [traces(machine) for machine in controller.rack.machines] == before
 
 
@@ -141,7 +141,7 @@ def test_the_standby_comes_first_then_places_change_then_the_other(controller: C
     said = play(controller, "upgrade", BETWEEN)
     assert steps(said) == [f"upgrade {standby}", "switch", f"upgrade {active}"]
     wait_to_run(controller, BETWEEN)
-    assert f"rollback is possible: {OLD} can read the store of {BETWEEN}" in said
+    assert f"rollback is possible, because {OLD} can read the store of {BETWEEN}" in said
     for machine in controller.rack.machines:
         assert machine.run("ls", "/opt").split() == ["activemq", f"activemq-{OLD}", f"activemq-{BETWEEN}"]
 
@@ -210,7 +210,7 @@ def test_a_node_that_does_not_come_up_gets_back_what_it_ran_with(controller: Con
         assert f"did not become ready with release {BETWEEN}: the broker is stopped: " in last
         assert re.search(r"no[./]such[./]Factory", last)
         assert re.search(rf"Rollback: the host has configuration \w+ with release {NEW} again, and is standby", last)
-        assert last.endswith("correct the cause and run the same command again")
+        assert last.endswith("Correct the cause, and run the same command again")
     wait_to_run(controller, NEW)
     # Both releases lie there already; nothing else of the node that serves was touched.
     assert traces(active) == before

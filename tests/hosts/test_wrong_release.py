@@ -154,8 +154,8 @@ def test_site_leaves_such_a_directory_to_upgrade_while_brokers_run_from_it(contr
     wait_for_pair(controller.rack.machines)
     wait_to_run(controller, OLD)
     said = refused(controller, "site", NEW)
-    refusal = f"{HOME} contains ActiveMQ {OLD}, but activemq_release is {NEW}, and its broker runs from it"
-    assert f"{refusal}: run the playbook upgrade" in said
+    refusal = f"{HOME} contains ActiveMQ {OLD}, but activemq_release is {NEW}. The broker runs from it"
+    assert f"{refusal}. Run the playbook upgrade" in said
     assert holdings(controller) == [[f"activemq-broker-{OLD}.jar"]] * 2
 
 
@@ -207,6 +207,6 @@ def test_site_ends_with_what_the_processes_run(controller: Controller) -> None:
     for machine in controller.rack.machines:
         machine.run("bash", "-c", f"mv {HOME} /opt/moved; mv /opt/kept {HOME}")
     said = refused(controller, "site", NEW)
-    assert f"the broker runs release {OLD}, but activemq_release is {NEW}: run the playbook upgrade" in said
+    assert f"the broker runs release {OLD}, but activemq_release is {NEW}. Run the playbook upgrade" in said
     play(controller, "upgrade", NEW)
     wait_to_run(controller, NEW)

@@ -68,7 +68,11 @@ def does_not_come_up(pair: Pair) -> Iterator[Found]:
     try:
         host.run("systemctl", "kill", "--signal=KILL", UNIT)
         wait_until(lambda: not process(host), "its process is gone", host)
-        yield Found((f"{host.name}: the broker does not start (", f"check journalctl -u {UNIT}"), unseen=(host,))
+        says = (
+            f"{host.name}: systemd tries to start the broker, but it does not start (",
+            f"Check journalctl -u {UNIT}",
+        )
+        yield Found(says, unseen=(host,))
     finally:
         host.run("chmod", "a+x", java)
 
@@ -80,7 +84,7 @@ def neither(pair: Pair) -> Iterator[Found]:
     host.run("truncate", "--size=0", f"{BASE}/data/activemq.log")
     try:
         yield Found(
-            (f"{host.name}: the broker is starting, and neither active nor standby", f"check {BASE}/data/activemq.log")
+            (f"{host.name}: the broker is starting, so it is neither active", f"Check {BASE}/data/activemq.log")
         )
     finally:
         host.run("systemctl", "restart", UNIT)
@@ -90,9 +94,7 @@ def neither(pair: Pair) -> Iterator[Found]:
 def _frozen(host: Machine) -> Iterator[Found]:
     host.run("systemctl", "kill", "--signal=STOP", "--kill-whom=main", UNIT)
     try:
-        yield Found(
-            (f"{host.name}: the broker is hung (process", f"kill the broker with systemctl kill -s KILL {UNIT}")
-        )
+        yield Found((f"{host.name}: the broker is hung (process", f"Run systemctl kill -s KILL {UNIT}"))
     finally:
         host.run("systemctl", "kill", "--signal=CONT", "--kill-whom=main", UNIT)
 
@@ -115,7 +117,7 @@ def both_active(pair: Pair) -> Iterator[Found]:
         host.run("sh", "-c", f"printf 'orders-mq01\\nanother\\n' > {MARKER}")
         host.run("systemctl", "start", UNIT)
         wait_until(lambda: state(host) == "active", "it serves another store", host)
-        yield Found((" are both active: ", "stop the broker without clients immediately", "mount the same share"))
+        yield Found((" are both active, ", "Stop the broker without clients immediately", "Mount the same share"))
     finally:
         host.run("systemctl", "stop", UNIT)
         host.run("umount", STORE)
@@ -133,7 +135,7 @@ def nobody_active(pair: Pair) -> Iterator[Found]:
         for host in hosts:
             host.run("systemctl", "start", UNIT)
         wait_until(lambda: all(is_waiting(host) for host in hosts), "both wait for the lock", *hosts)
-        yield Found(("no node is active, and ", f"find the process that has {STORE} open"))
+        yield Found(("no node is active, because ", f"Find the process that has {STORE} open"))
 
 
 @contextmanager
@@ -146,40 +148,41 @@ def no_access(pair: Pair) -> Iterator[Found]:
             f"{host.name}: the account of the broker cannot lock the store {STORE}"
             for host in (pair.active, pair.standby)
         )
-        yield Found((*says, "correct the mount options of the shared directory, or the owner of the files in it"))
+        yield Found((*says, "Correct the mount options of the shared directory, or the owner of the files in it"))
     finally:
         pair.active.run("sh", "-c", f"chown activemq {lock} && chmod 0644 {lock}")
 
 
 @contextmanager
-def _marked(pair: Pair, text: str | None, *says: str) -> Iterator[Found]:
+def _marked(pair: Pair, text: str | None, says: str) -> Iterator[Found]:
     marker = pair.share / Path(STORE).name / Path(MARKER).name
     was = marker.read_text()
     marker.unlink()
     try:
         if text is not None:
             marker.write_text(text)
-        yield Found(tuple(f"{host.name}: {STORE} {say}" for host in (pair.active, pair.standby) for say in says))
+        yield Found(tuple(f"{host.name}: {says}" for host in (pair.active, pair.standby)))
     finally:
         marker.write_text(was)
 
 
 def no_marker(pair: Pair) -> AbstractContextManager[Found]:
     return _marked(
-        pair, None, "has no marker, so the service unit would not start again: check that the share is mounted"
+        pair, None, f"the store {STORE} has no marker file {Path(MARKER).name}, so the service unit would not"
     )
 
 
 def foreign_marker(pair: Pair) -> AbstractContextManager[Found]:
-    return _marked(pair, "billing-mq01\nword\n", "is the store of billing-mq01, not of orders-mq01: mount the store")
+    says = f"directory {STORE} contains the store of pair billing-mq01, not of pair orders-mq01. Mount the store"
+    return _marked(pair, "billing-mq01\nword\n", says)
 
 
 @contextmanager
 def nearly_full(pair: Pair) -> Iterator[Found]:
     resize(pair.share, NEARLY_FULL)
     try:
-        says = tuple(f"{host.name}: {STORE} has " for host in (pair.active, pair.standby))
-        yield Found((*says, "MiB of free space, less than 256 MiB, so the broker may not start again: free disk space"))
+        says = tuple(f"{host.name}: directory {STORE} has " for host in (pair.active, pair.standby))
+        yield Found((*says, "MiB of free space, less than 256 MiB, so the broker may not start again. Free disk space"))
     finally:
         resize(pair.share, WHOLE)
 
@@ -194,7 +197,8 @@ def changed_by_hand(pair: Pair) -> Iterator[Found]:
     host, file = pair.standby, f"{BASE}/current/conf/activemq.xml"
     host.run("sh", "-c", f"echo >> {file}")
     try:
-        yield Found((f"{host.name}: conf/activemq.xml was changed by hand", "add it to the inventory"))
+        says = f"{host.name}: the installed configuration differs from the deployed one"
+        yield Found((says, "conf/activemq.xml was changed by hand", "Add it to the inventory"))
     finally:
         host.run("sed", "-i", "$ d", file)
 
@@ -205,7 +209,7 @@ def no_configuration(pair: Pair) -> Iterator[Found]:
     host.run("mv", f"{BASE}/current", f"{BASE}/aside")
     try:
         yield Found(
-            (f"{host.name}: activemq.fleet has installed no configuration below", "run the playbook site first")
+            (f"{host.name}: activemq.fleet has installed no configuration below", "Run the playbook site first")
         )
     finally:
         host.run("mv", f"{BASE}/aside", f"{BASE}/current")
@@ -218,7 +222,8 @@ def masked(pair: Pair) -> Iterator[Found]:
     # By hand: `systemctl mask` leaves a unit alone that is a file of /etc.
     host.run("sh", "-c", f"cd /etc/systemd/system && mv {UNIT} aside && ln -s /dev/null {UNIT} && {_RELOAD}")
     try:
-        yield Found((f"{host.name}: the service unit {UNIT} is masked", "run the playbook site first"))
+        says = f"{host.name}: systemd has not loaded the service unit {UNIT} (its LoadState is masked)"
+        yield Found((says, "Run the playbook site"))
     finally:
         host.run("sh", "-c", f"cd /etc/systemd/system && mv aside {UNIT} && {_RELOAD}")
 
@@ -235,8 +240,8 @@ def started_by_hand(pair: Pair) -> Iterator[Found]:
     try:
         pid = host.run("systemctl", "show", "by-hand", "--property=MainPID", "--value").strip()
         wait_until(lambda: host.run(*said) != before, "it waits for the lock", host)
-        says = f"{host.name}: process {pid} was not started by {UNIT}, so systemd cannot restart it: kill that process"
-        yield Found((says,))
+        says = f"{host.name}: the service unit {UNIT} did not start process {pid} of the broker"
+        yield Found((says, "so systemd cannot restart it. Kill this process"))
     finally:
         with suppress(OSError):
             host.run("systemctl", "stop", "by-hand")

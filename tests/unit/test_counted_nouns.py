@@ -48,9 +48,13 @@ def message_of(file: Path, name: str) -> str:
 
 
 SENTENCES = [
-    (REPOSITORY / "playbooks/check.yml", "Show what was checked", "1 broker and 1 agent: no errors"),
+    (
+        REPOSITORY / "playbooks/check.yml",
+        "Show what was checked",
+        "the configuration of 1 broker and 1 agent has no errors",
+    ),
     (REPOSITORY / "playbooks/collect.yml", "Show what was collected", "DIR contains the files of 1 of 1 host"),
-    (REPOSITORY / "playbooks/plays/target.yml", "Show how to continue an interrupted run", ": 1 broker. If"),
+    (REPOSITORY / "playbooks/plays/target.yml", "Show how to continue an interrupted run", "with 1 broker. If"),
     (REPOSITORY / "roles/broker/tasks/begin_drill.yml", "Show the order of the faults", "injects 1 fault in"),
 ]
 

@@ -132,7 +132,7 @@ def test_what_the_link_itself_is_owed_is_waited_for() -> None:
     bridged = holding(subscriptions=[("prices", "new-mq01-to-old-mq01_new-mq01_inbound_old", "s", 4)])
 
     assert plan(bridged, SLAVE, NEW, PEER).act == "wait"
-    with pytest.raises(InputError, match=r"link \S+ does not receive its backlog of 4 messages: check"):
+    with pytest.raises(InputError, match=r"old-mq01-a: 4 messages for the link \S+ .* remained on this broker"):
         plan(replace(bridged, counts=(4,) * STALLED), SLAVE, NEW, PEER)
 
 
@@ -148,26 +148,31 @@ REFUSED = {
         replace(holding(queues={"q": 2}), counts=(9,) + (2,) * STALLED),
         SLAVE,
         NEW,
-        r"still holds messages in q \(2\), and their number did not decrease",
+        r"the number of messages in these queues did not decrease in the last 4 counts: q \(2\)",
     ),
     "doubt": (replace(MASTER, held=replace(NOTHING, certain=False)), SLAVE, NEW, "may be incomplete"),
     "promoted": (
         replace(MASTER, state="stopped"),
         replace(SLAVE, state="active", how="it answers"),
         NEW,
-        "old-mq01-b serves as promoted slave .* resync",
+        "old-mq01-b: the preferred slave serves clients .* resync",
     ),
-    "two masters": (MASTER, replace(SLAVE, state="active"), NEW, "serves as promoted slave"),
-    "no master": (replace(MASTER, state="hung", how="silent"), SLAVE, NEW, r"old-mq01-a is hung \(silent\)"),
+    "two masters": (MASTER, replace(SLAVE, state="active"), NEW, "the preferred slave serves clients"),
+    "no master": (
+        replace(MASTER, state="hung", how="silent"),
+        SLAVE,
+        NEW,
+        r"old-mq01-a: the preferred master is hung \(silent\)",
+    ),
     "one way": (MASTER, SLAVE, replace(NEW, links=(replace(LINK, duplex=False),)), "is not duplex"),
-    "no link": (MASTER, SLAVE, replace(NEW, links=()), "no new pair has a link to old-mq01"),
+    "no link": (MASTER, SLAVE, replace(NEW, links=()), "no new pair has a link to the old pair old-mq01"),
     "asleep": (MASTER, SLAVE, replace(NEW, state="standby"), "new-mq01 has no active node"),
-    "not pure": (replace(MASTER, ha="shared-file"), SLAVE, NEW, "activemq_ha of old-mq01-a is shared-file, not pure"),
+    "not pure": (replace(MASTER, ha="shared-file"), SLAVE, NEW, "old-mq01-a: activemq_ha is shared-file, but"),
     "left behind": (
         replace(holding(queues={"late": 3}), state="stopped"),
         replace(SLAVE, state="stopped"),
         NEW,
-        "still holds messages .queue late: 3.*resync for old-mq01",
+        "still holds messages or transactions .queue late: 3.*resync for pair old-mq01",
     ),
 }
 

@@ -37,19 +37,19 @@ def test_a_release_that_is_there_or_is_to_come_is_no_problem() -> None:
 def test_hosts_with_one_wrong_archive_are_one_line() -> None:
     (line,) = lines(home(), home(B), archive=Archive(found=("5.18.3",)))
     assert line == (
-        f"{A}, {B}: activemq_archive: {PATH} contains ActiveMQ 5.18.3, but activemq_release is 5.18.6: set "
-        "activemq_archive to the archive of that release"
+        f"{A}, {B}: activemq_archive: {PATH} contains ActiveMQ 5.18.3, but activemq_release is 5.18.6. Set "
+        "activemq_archive to the archive of release 5.18.6"
     )
 
 
 @pytest.mark.parametrize(
     ("archive", "said"),
     [
-        (Archive(problem="does not exist on the controller"), "does not exist on the controller"),
+        (Archive(problem="the file x does not exist on the controller"), "the file x does not exist on the controller"),
         (Archive(found=()), "contains no ActiveMQ jars"),
         (Archive(found=("5.18.3", "5.18.6")), "contains ActiveMQ 5.18.3 and 5.18.6"),
-        (Archive(found=("5.18.6",), sha512="b" * 128), "has a SHA-512 that differs from activemq_archive_sha512"),
-        (Archive(problem="is cut short", sha512="b" * 128), "has a SHA-512 that differs from activemq_archive_sha512"),
+        (Archive(found=("5.18.6",), sha512="b" * 128), f"the SHA-512 of {PATH} is bbbbbbbbbbbb…, but"),
+        (Archive(problem="is cut short", sha512="b" * 128), f"the SHA-512 of {PATH} is bbbbbbbbbbbb…, but"),
     ],
 )
 def test_an_archive_that_cannot_be_installed_is_refused(archive: Archive, said: str) -> None:
@@ -59,8 +59,10 @@ def test_an_archive_that_cannot_be_installed_is_refused(archive: Archive, said: 
 
 def test_wrong_checksum_shows_expected_and_actual_digits_of_both_hosts() -> None:
     (line,) = lines(home(), home(B), archive=Archive(found=("5.18.6",), sha512="b" * 128), sha512="A" * 128)
-    assert line.startswith(f"{A}, {B}: activemq_archive: {PATH} has a SHA-512 that differs")
-    assert "(expected aaaaaaaaaaaa…, actual bbbbbbbbbbbb…)" in line
+    assert line.startswith(
+        f"{A}, {B}: activemq_archive: the SHA-512 of {PATH} is bbbbbbbbbbbb…, but activemq_archive_sha512 is "
+        "aaaaaaaaaaaa…"
+    )
 
 
 def test_an_archive_is_not_asked_for_what_is_installed_already() -> None:
@@ -75,9 +77,9 @@ def test_a_directory_that_lies_is_replaced_where_nothing_runs_from_it() -> None:
 def test_a_broker_that_runs_from_such_a_directory_is_left_to_upgrade() -> None:
     (line,) = lines(home(**RUNS))
     assert line.startswith(
-        f"{A}: {HOME} contains ActiveMQ 5.18.3, but activemq_release is 5.18.6, and its broker runs from it: "
+        f"{A}: the directory {HOME} contains ActiveMQ 5.18.3, but activemq_release is 5.18.6. The broker runs from it. "
     )
-    assert "run the playbook upgrade" in line
+    assert "Run the playbook upgrade" in line
     assert lines(home(**RUNS), upgrades=True) == []
 
 
@@ -85,13 +87,13 @@ def test_a_broker_that_runs_from_such_a_directory_is_left_to_upgrade() -> None:
 @pytest.mark.parametrize("upgrades", [True, False])
 def test_a_broker_that_upgrade_would_not_touch_is_to_be_stopped(more: dict[str, Any], upgrades: bool) -> None:
     (line,) = lines(home(**{**RUNS, **more}), upgrades=upgrades)
-    assert "stop the broker, then run the playbook site" in line
+    assert "Stop the broker, then run the playbook site" in line
 
 
 @pytest.mark.parametrize("upgrades", [True, False])
 def test_another_broker_that_runs_from_it_is_to_be_stopped_first(upgrades: bool) -> None:
     (line,) = lines(home(**{**RUNS, "home_processes": (7, 9)}), upgrades=upgrades)
-    assert "process 9 runs from it: stop this process" in line
+    assert "Process 9 runs from it. Stop this process" in line
 
 
 def test_what_the_user_installs_himself_must_be_the_release_as_soon_as_it_is_there() -> None:
@@ -104,7 +106,7 @@ def test_what_the_user_installs_himself_must_be_the_release_as_soon_as_it_is_the
 def test_another_line_is_an_upgrade_and_another_patch_is_not() -> None:
     running = {"x-mq01-a": "5.17.6", "x-mq01-b": "5.18.2", "x-mq02-a": "5.18.3", "x-mq02-b": None}
     (problem,) = line_changes(running, dict.fromkeys(running, "5.18.3"))
-    assert problem.startswith("x-mq01-a: the broker runs 5.17.6, but activemq_release is 5.18.3, ")
+    assert problem.startswith("x-mq01-a: the broker runs 5.17.6, but activemq_release is 5.18.3. ")
     assert "the playbook upgrade" in problem
 
 

@@ -133,7 +133,7 @@ def test_a_master_with_a_new_disk_whose_slave_never_served_is_left_to_the_operat
 
 
 def test_a_damaged_journal_proves_nothing() -> None:
-    with pytest.raises(ResyncRefused, match="x-mq01-a has 3 damaged places"):
+    with pytest.raises(ResyncRefused, match="x-mq01-a: the store journal has 3 damaged places"):
         choose_store(master("| 1 2", damaged=3), slave("| 1"))
 
 

@@ -34,18 +34,21 @@ def test_a_store_that_both_see_marked_is_fine() -> None:
 @pytest.mark.parametrize(
     ("looks", "problem"),
     [
-        ((seen("a", marked=("y-mq09",)), seen("b")), "a: /srv/x is the store of y-mq09, not of x-mq01"),
+        (
+            (seen("a", marked=("y-mq09",)), seen("b")),
+            "a: directory /srv/x contains the store of pair y-mq09, not of pair x-mq01",
+        ),
         (
             (seen("a", marked=("x-mq01",)), seen("b")),
-            "b: /srv/x is not the store of a: mount the share",
+            "b: directory /srv/x is not the store of host a, so",
         ),
-        ((seen("a", used=True), seen("b")), "a: /srv/x contains messages but no marker"),
+        ((seen("a", used=True), seen("b")), "a: the store /srv/x contains messages, but no marker"),
         (
             (seen("a"), seen("b", exists=False, mounted=False)),
-            "b: /srv/x does not exist and is not on a mounted file system",
+            "b: the store directory /srv/x does not exist, and it is not on a mounted file",
         ),
-        ((seen("a"),), "a: the store of x-mq01 is new, and only a run with both nodes can check"),
-        ((seen("a", marked=()), seen("b", marked=())), "a: /srv/x is the store of nobody"),
+        ((seen("a"),), "a: the store of pair x-mq01 is new. Only a run with both nodes can check"),
+        ((seen("a", marked=()), seen("b", marked=())), "a: directory /srv/x contains the store of pair (no name)"),
     ],
 )
 def test_a_store_in_doubt_is_not_touched(looks: tuple[ObservedSharedStore, ...], problem: str) -> None:
@@ -63,8 +66,8 @@ def test_one_node_of_a_marked_store_may_be_looked_at_alone() -> None:
 def test_a_store_of_guards_is_given_to_no_broker_without_generations(fence: str) -> None:
     used = {"marked": ("x-mq01",), "used": True}
     (problem,) = stores(seen("a", fenced=True, fence=fence, **used))[1]
-    assert "was created with activemq_fence: guard. Set activemq_fence: guard" in problem
-    assert "run the playbook unfence for x-mq01 first" in problem
+    assert "a broker without a guard waits indefinitely for its lock. Set activemq_fence to guard" in problem
+    assert "run the playbook unfence for pair x-mq01 first" in problem
 
 
 @pytest.mark.parametrize("fenced", [True, False])

@@ -75,7 +75,7 @@ def test_matching_hosts_get_their_groups_and_their_identity(inventory: Path) -> 
         "role": "slave",
         "domain": "",
     }
-    assert "Orders.eu-mq01-a.example.com resembles a broker's, but does not match" in said
+    assert "Orders.eu-mq01-a.example.com resembles the name of a broker, but does not match" in said
     assert "web01" not in found["_meta"]["hostvars"]
 
 
@@ -245,7 +245,9 @@ def test_inventory_without_the_library_is_one_error_and_no_warning(inventory: Pa
     assert done.returncode == 4
     assert done.stdout == ""
     (line,) = done.stderr.strip().splitlines()
-    assert line.startswith(f"[ERROR]: {inventory}/zz.activemq.yml: the collection activemq.fleet needs its library")
+    assert line.startswith(
+        f"[ERROR]: {inventory}/zz.activemq.yml: the collection activemq.fleet requires the Python library"
+    )
     assert "install the wheel of a release (`make package` builds it in a checkout)" in line
     assert "pip install dist/activemq_fleet-*.whl" in line
 

@@ -22,7 +22,11 @@ from tests.unit.fleets import fleet
 from tests.unit.release_jars import jar, lay_out, pack
 
 A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
-UNUSABLE = "the archive of a release cannot be installed, for these reasons:"
+UNUSABLE = "these release archives cannot be installed. Correct these errors, and run the playbook again:"
+OTHER_RELEASE = (
+    "these hosts would install or start a release other than activemq_release. Correct these errors, and run the "
+    "playbook again:"
+)
 NOTHING: dict[str, Any] = {"home_exists": False, "home_releases": [], "home_processes": [], "pid": None}
 
 
@@ -54,9 +58,7 @@ def refusal(*words: Any, **more: Any) -> str:
         ask(*words, **more)
     text = "\n".join(caught.value.problems)
     is_other_release = "but activemq_release is" in text
-    reason = (
-        "these hosts would install or start a release other than activemq_release:" if is_other_release else UNUSABLE
-    )
+    reason = OTHER_RELEASE if is_other_release else UNUSABLE
     assert caught.value.head == f"nothing was changed, because {reason}"
     return text
 
@@ -64,8 +66,8 @@ def refusal(*words: Any, **more: Any) -> str:
 def test_the_archive_of_another_release_is_refused_in_one_line_for_all_hosts(tmp_path: Path) -> None:
     archive = distribution(tmp_path / "x.tar.gz", "5.18.3")
     assert refusal(str(archive)) == (
-        f"{A}, {B}: activemq_archive: {archive} contains ActiveMQ 5.18.3, but activemq_release is 5.18.6: set "
-        "activemq_archive to the archive of that release"
+        f"{A}, {B}: activemq_archive: {archive} contains ActiveMQ 5.18.3, but activemq_release is 5.18.6. Set "
+        "activemq_archive to the archive of release 5.18.6"
     )
 
 
@@ -80,7 +82,7 @@ def test_an_archive_with_another_checksum_is_refused_before_it_is_copied(tmp_pat
     archive = distribution(tmp_path / "x.tar.gz", "5.18.6")
     digest = hashlib.sha512(archive.read_bytes()).hexdigest()
     ask(str(archive), archive_sha512=digest.upper())
-    assert "has a SHA-512 that differs from activemq_archive_sha512" in refusal(str(archive), archive_sha512="0" * 128)
+    assert f"the SHA-512 of {archive} is " in refusal(str(archive), archive_sha512="0" * 128)
 
 
 def test_a_url_is_left_to_the_host() -> None:
@@ -88,9 +90,9 @@ def test_a_url_is_left_to_the_host() -> None:
 
 
 def test_a_path_of_the_home_directory_is_looked_for() -> None:
-    assert inspect_release_archive("~/files/x.tar.gz", "archive", nowhere) == {
-        "problem": "does not exist on the controller"
-    }
+    inspection = inspect_release_archive("~/files/x.tar.gz", "archive", nowhere)
+    assert inspection
+    assert inspection["problem"].startswith("the file ~/files/x.tar.gz does not exist on the controller")
 
 
 def found_from(playbook: Path, name: str) -> str | None:
@@ -112,7 +114,7 @@ def test_a_relative_archive_is_the_one_that_copy_takes(tmp_path: Path) -> None:
 
     assert find("x.tar.gz") == find("files/x.tar.gz") == str(tmp_path / "files" / "x.tar.gz")
     assert "activemq_archive: x.tar.gz contains ActiveMQ 5.18.3" in refusal("x.tar.gz", find=find)
-    assert "y.tar.gz does not exist on the controller: Ansible searches relative" in refusal("y.tar.gz", find=find)
+    assert "y.tar.gz does not exist on the controller. Ansible searches relative" in refusal("y.tar.gz", find=find)
 
 
 def test_jars_may_be_a_directory_or_an_archive(tmp_path: Path) -> None:
@@ -124,15 +126,15 @@ def test_jars_may_be_a_directory_or_an_archive(tmp_path: Path) -> None:
     assert found["found"] == ("5.18.6",)
     directory = inspect_release_archive(str(jars), "archive", nowhere)
     assert directory
-    assert directory["problem"] == "cannot be read as a tar archive: Is a directory"
+    assert "cannot be read as a tar archive: Is a directory" in directory["problem"]
 
 
 def test_a_broker_that_runs_from_the_directory_of_another_release_is_left_to_upgrade(tmp_path: Path) -> None:
     look = {"home_exists": True, "home_releases": ["5.18.3"], "home_processes": [7], "pid": 7, "release": "5.18.3"}
     archive = str(distribution(tmp_path / "x.tar.gz", "5.18.6"))
-    assert "run the playbook upgrade, which replaces it node by node" in refusal(archive, look)
+    assert "Run the playbook upgrade, which replaces it node by node" in refusal(archive, look)
     ask(archive, look, upgrades=True)
-    assert "stop the broker" in refusal(archive, look, upgrades=True, service="none")
+    assert "Stop the broker" in refusal(archive, look, upgrades=True, service="none")
 
 
 def test_a_machine_shows_what_the_directory_of_the_release_holds(tmp_path: Path) -> None:

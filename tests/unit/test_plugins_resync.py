@@ -90,12 +90,16 @@ def test_a_restart_that_is_asked_for_is_done_when_both_are_younger_than_the_run(
 
 
 def test_a_disk_that_is_too_small_is_told_before_anything_is_stopped(newer_master: tuple[dict[str, Any], ...]) -> None:
-    with pytest.raises(FleetError, match="x-mq01-b: the file system of the store has 0 MiB free"):
+    with pytest.raises(
+        FleetError, match=r"x-mq01-b: nothing was changed, .*: the file system of the store has 0 MiB free"
+    ):
         ask(("active", "stopped"), (newer_master[0], newer_master[1] | {"free": 10}))
 
 
 def test_a_broker_without_a_unit_is_refused(newer_master: tuple[dict[str, Any], ...]) -> None:
-    with pytest.raises(FleetError, match="x-mq01-a: activemq_service is none, but resync can stop and start only"):
+    with pytest.raises(
+        FleetError, match="x-mq01-a: activemq_service is none, but the playbook resync can stop and start"
+    ):
         ask(("active", "stopped"), newer_master, service="none")
 
 
@@ -176,5 +180,5 @@ def test_a_controller_without_room_is_told_before_anything_travels(
 ) -> None:
     source, target, spool = ends
     monkeypatch.setattr(action, "_SPARE", 1 << 62)
-    with pytest.raises(NodeError, match="the copy requires"):
+    with pytest.raises(NodeError, match="the copy of the store requires"):
         carry(source, target, spool)

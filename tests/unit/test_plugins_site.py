@@ -70,7 +70,7 @@ def test_an_agent_gets_its_files_behind_one_link(deployed: Deployed) -> None:
 
 
 def test_it_ends_with_a_table_of_the_brokers(deployed: Deployed) -> None:
-    said = deployed.said[deployed.said.rindex("site is done on 2 brokers") :]
+    said = deployed.said[deployed.said.rindex("the playbook site is done on 2 brokers") :]
     assert re.search(r"host +before +after +gap +changed", said)
     for host in (A, B):  # nobody runs them, so there is no state
         assert re.search(rf"{host} +not known +not known +- +files", said)
@@ -118,7 +118,7 @@ def test_decision_without_a_compiled_fleet_is_an_error(place: Place) -> None:
     process = place.start(str(place.root / "play.yml"))
     said, _ = process.communicate(timeout=500)
     assert process.returncode != 0
-    assert "the fleet was not compiled: run activemq.fleet.compile before this task" in " ".join(said.split())
+    assert "this playbook run has not computed the fleet. Run the task activemq.fleet.compile" in " ".join(said.split())
 
 
 def test_next_decision_takes_the_progress_of_the_one_before(place: Place) -> None:

@@ -68,19 +68,19 @@ def compare(base: Path, look: dict[str, Any], install: str = "archive") -> tuple
 
 
 @pytest.mark.parametrize(
-    ("install", "advice"), [("archive", "run the playbook upgrade"), ("package", "run the playbook restart")]
+    ("install", "advice"), [("archive", "Run the playbook upgrade"), ("package", "Run the playbook restart")]
 )
 def test_another_release_than_the_inventory_says_is_an_error(tmp_path: Path, install: str, advice: str) -> None:
     code, said = compare(tmp_path / "base", {"pid": 7, "release": "5.18.6"}, install)
     assert code == 2
-    assert f"orders-mq01-a: the broker runs release 5.18.6, but activemq_release is 5.18.3: {advice}" in said
+    assert f"orders-mq01-a: the broker runs release 5.18.6, but activemq_release is 5.18.3. {advice}" in said
 
 
 def test_a_process_that_shows_no_release_is_an_error_that_says_why(tmp_path: Path) -> None:
     with broker(tmp_path / "base") as pid:
         code, said = compare(tmp_path / "base", {"pid": pid, "release": None})
     assert code == 2
-    assert f"orders-mq01-a: the release of process {pid} is not known, and activemq_release is 5.18.3: " in said
+    assert f"orders-mq01-a: the release that process {pid} of the broker runs is not known (" in said
     assert "open files of the process is a jar of the broker" in said
 
 
@@ -89,10 +89,11 @@ def test_a_process_that_had_no_jar_open_yet_is_looked_at_again(tmp_path: Path) -
     with broker(tmp_path / "base", tmp_path / "activemq-broker.jar") as pid:
         code, said = compare(tmp_path / "base", {"pid": pid, "release": None})
     assert code == 0, said
-    assert "the release was not compared" not in said
+    assert "did not compare the release" not in said
 
 
 def test_that_nothing_was_compared_is_said(tmp_path: Path) -> None:
     code, said = compare(tmp_path / "base", {"pid": None, "release": None, "state": "stopped", "how": "no process"})
     assert code == 0
-    assert "orders-mq01-a: the release was not compared, because the broker is stopped (no process)" in said
+    assert "orders-mq01-a: the playbook did not compare the release of the broker with activemq_release" in said
+    assert "because the broker is stopped (no process)" in said

@@ -42,7 +42,7 @@ def unified_diff_text(path: str, planned: str | None, collected: str | None) -> 
     """Return a unified diff from the planned to the collected text, both masked; lines that do not fit are counted."""
     old, new = _lines(planned), _lines(collected)
     if max(len(old), len(new)) > _LONGEST:
-        return f"{len(old)} lines planned, {len(new)} found: too long to be compared line by line\n"
+        return f"the planned file has {len(old)} lines and the collected file has {len(new)}: too many to show a diff\n"
     names = (
         "/dev/null" if planned is None else f"planned/{path}",
         "/dev/null" if collected is None else f"found/{path}",

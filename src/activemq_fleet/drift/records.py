@@ -93,7 +93,8 @@ def _notes(host: str, path: str, content: bytes) -> dict[str, Any]:
         notes = None
     if not isinstance(notes, dict):
         raise InputError(
-            f"{host}: the collected file {CONFIGURATION}{path} is not a JSON object: run the playbook collect again"
+            f"{host}: the collected file {CONFIGURATION}{path} is damaged, because it is not a JSON object. Run the "
+            "playbook collect again"
         )
     return notes
 

@@ -88,11 +88,11 @@ def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
     for pair in chosen:
         if pair.name not in order:
             why = (
-                "is pure: drill its group with --target"
+                f"pair {pair.name} gets no fault, because it is pure. To drill it, set --target to its group"
                 if pair.profile.needs_resync
-                else "is not reached: raise --kills"
+                else f"pair {pair.name} gets no fault, because --kills is {options.faults}. Set a higher number"
             )
-            progress(f"not drilled: {pair.name}, which {refusal_reason(fleet, pair, options.what) or why}")
+            progress(refusal_reason(fleet, pair, options.what) or why)
     return DrillPlan(
         order=order,
         what=options.what,

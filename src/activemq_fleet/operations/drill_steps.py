@@ -42,8 +42,8 @@ def refuse_production(groups: Mapping[str, Any]) -> None:
     closed = sorted(name for name, value in groups.items() if not is_drill_allowed(value))
     if closed:
         raise InputError(
-            f"the drill is not allowed for group {', '.join(closed)}, because it kills brokers while clients use "
-            f"them: set {ALLOWED}: true for a test group, or allow this run with -e {ALLOWED}=true"
+            f"the drill is not allowed for group {', '.join(closed)}, because a drill kills brokers while clients use "
+            f"them. Set {ALLOWED}: true for a test group, or allow this run with -e {ALLOWED}=true"
         )
 
 
@@ -59,10 +59,9 @@ def schedule_faults(
     refused = {pair.name: refusal_reason(fleet, pair, what) for pair in pairs}
     fit = [pair for pair in pairs if refused[pair.name] is None]
     if not fit:
-        reasons = [f"{name} {reason}" for name, reason in refused.items()]
+        reasons = "; ".join(filter(None, refused.values())) or "the target contains no pair"
         raise InputError(
-            f"no pair can be drilled: {'; '.join(reasons) or 'the target contains no pair'}: set activemq_target to "
-            "a pair of two nodes"
+            f"no pair of the target can be drilled: {reasons}. Choose another pair of two nodes as the target"
         )
     chance = random.Random(seed)  # noqa: S311 -- an order that can be had again, no secret
     if not resync and all(pair.profile.needs_resync for pair in fit):
@@ -89,21 +88,24 @@ def _once_each(fit: Sequence[Pair], faults: int, chance: random.Random) -> tuple
     chance.shuffle(order)
     if faults > len(order):
         raise InputError(
-            f"{faults} faults are requested, but this target allows at most {len(order)}: request fewer faults. A "
-            "pure pair gets one fault, because only a resync restores its failed node, and one pair of each group "
-            "stays untouched for the clients"
+            f"{faults} faults are requested, but this target allows at most {len(order)}. Each pure pair (activemq_ha: "
+            "pure) gets at most one fault, and one pair of each group serves the clients. Request fewer faults, or "
+            "choose more pairs as the target"
         )
     return tuple(order[:faults])
 
 
 def refusal_reason(fleet: Fleet, pair: Pair, what: str) -> str | None:
-    """Return why a pair cannot be drilled, or None if it can."""
+    """Return a sentence with the reason why a pair cannot be drilled, or None if it can."""
     if len(pair.brokers) < 2 or not pair.profile.has_peer:
-        return "has no second node that could take over"
+        return f"pair {pair.name} has no second node that could take over"
     if pair.profile.needs_resync and what not in ("kill", "crash"):
-        return f"is pure: its brokers can be stopped only by SIGKILL, so the fault {what} is not possible"
+        return f"pair {pair.name} is pure (activemq_ha: pure), and supports only the faults kill and crash, not {what}"
     if pair.profile.replicates and sum(other.group == pair.group for other in fleet.pairs.values()) < 2:
-        return "is the only pure pair of its group: its slave accepts no clients, so a failover cannot be measured"
+        return (
+            f"pair {pair.name} is the only pure pair of its group, and its slave accepts no clients, so a failover "
+            "cannot be measured"
+        )
     return None
 
 
@@ -127,21 +129,22 @@ def next_drill_step(
         step = _heal(pair, nodes, faulted)
         if step is not None and step.act == "wait" and waited >= settle:
             raise InputError(
-                f"{step.say}; no further fault is injected: check the logs of both nodes, and start the drill again "
-                "when one node is active and one is standby"
+                f"the drill injects no further fault, because {step.say}. Check data/activemq.log of both nodes, and "
+                "start the drill again when one node is active and the other one is standby"
             )
         if step is not None:
             return step
     if due is None:
-        return DrillStep("done", "every fault was injected and every pair is healthy")
+        return DrillStep("done", "the drill has injected every fault, and every pair is healthy")
     active, peer = sorted(states[due], key=lambda host: states[due][host] != "active")
-    return DrillStep("inject", f"{active} is active and gets the fault; {peer} is standby", (active,), peer, due)
+    text = f"inject the next fault on host {active}, which is active; host {peer} is standby"
+    return DrillStep("inject", text, (active,), peer, due)
 
 
 def _heal(pair: str, nodes: Mapping[str, str], faulted: Collection[str]) -> DrillStep | None:
     if sorted(nodes.values()) == ["active", "standby"]:
         return None
-    text = f"{pair} is not healthy: " + ", ".join(f"{host} is {state}" for host, state in nodes.items())
+    text = f"pair {pair} is not healthy: " + ", ".join(f"host {host} is {state}" for host, state in nodes.items())
     for host, state in nodes.items():
         act = {"hung": "resume", "stopped": "start"}.get(state)
         if act and host in faulted:
@@ -163,8 +166,8 @@ def decide_drill(request: Request) -> Decision:
     for pair, nodes in accesses.items():
         if both := two_masters_message(nodes):
             raise InputError(
-                f"{pair} has two masters: {both}. Stop the broker without clients immediately, and keep a copy of "
-                "the store"
+                f"pair {pair} has two masters, which can damage its store ({both}). Stop the broker without clients "
+                "immediately, and keep a copy of the store"
             )
     waited, settle = request.progress.waited, float(options["settle"])
     return request.step(next_drill_step(states, options["due"], options["faulted"], waited=waited, settle=settle))

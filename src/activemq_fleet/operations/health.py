@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
 from activemq_fleet.deployment import BrokerFacts
+from activemq_fleet.errors import shorten_list
 from activemq_fleet.node.fence.store_access import StoreAccess, two_masters_message, writers_in_force
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.node.state.health import MIN_FREE_BYTES
 from activemq_fleet.node.timeouts import HUNG, SETTLE
 from activemq_fleet.profiles import PROFILES, Profile
+from activemq_fleet.render.service import STORE_MARKER
 
 _BLINK = 4.0  # clocks that are read at one moment are read one after the other
 _RETURN = 30.0  # longer than an interrupted switchover leaves a broker stopped
@@ -70,15 +72,15 @@ class Node(BrokerEvidence):
 class PairProblem:
     """A reason why no node of a pair may be restarted, upgraded or stopped now; one line for the operator.
 
-    ``patience``: seconds within which the problem may resolve without action.
+    ``text`` begins with the name of the host. ``patience``: seconds within which the problem may resolve without
+    action.
     """
 
-    host: str
     text: str
     patience: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.host}: {self.text}"
+        return self.text
 
 
 def node_of(broker: BrokerFacts, evidence: BrokerEvidence) -> Node:
@@ -119,73 +121,74 @@ def problems_of(
 
 
 def _runs(node: Node, settle: float) -> Iterator[PairProblem]:
-    kill = f"systemctl kill -s KILL {node.unit_name}"
     if node.is_coming_up:
-        see = f"check journalctl -u {node.unit_name}"
-        yield PairProblem(node.host, f"the broker does not start ({node.how}): {see}", settle + _RETURN)
-    elif node.state == "stopped":
-        see = f"check journalctl -u {node.unit_name} for the reason, then run systemctl start {node.unit_name}"
-        yield PairProblem(node.host, f"the broker is stopped ({node.how}): {see}")
-    elif node.state == "starting":
-        see = f"check {node.base}/data/activemq.log and correct what the broker waits for, or run {kill}"
         yield PairProblem(
-            node.host, f"the broker is starting, and neither active nor standby ({node.how}): {see}", settle
+            f"{node.host}: systemd tries to start the broker, but it does not start ({node.how}). "
+            f"Check journalctl -u {node.unit_name} for the reason",
+            settle + _RETURN,
+        )
+    elif node.state == "stopped":
+        yield PairProblem(
+            f"{node.host}: the broker is stopped ({node.how}). Check journalctl -u {node.unit_name} for the reason, "
+            f"then run systemctl start {node.unit_name}"
+        )
+    elif node.state == "starting":
+        yield PairProblem(
+            f"{node.host}: the broker is starting, so it is neither active nor standby ({node.how}). Check "
+            f"{node.base}/data/activemq.log, and correct what the broker waits for. To let systemd start it again, run "
+            f"systemctl kill -s KILL {node.unit_name}",
+            settle,
         )
     elif node.state == "hung":
-        what = "if the broker was active, it holds the lock and the standby cannot take over; "
-        patience = _BLINK if node.frozen else HUNG
         yield PairProblem(
-            node.host,
-            f"the broker is hung ({node.how}): {what}kill the broker with {kill}, and systemd starts it again",
-            patience,
+            f"{node.host}: the broker is hung ({node.how}). If it was active, it holds the lock, so the standby cannot "
+            f"take over. Run systemctl kill -s KILL {node.unit_name}; systemd then starts the broker again",
+            _BLINK if node.frozen else HUNG,
         )
 
 
 def _is_ours(node: Node, _settle: float) -> Iterator[PairProblem]:
     if node.service != "systemd":
         yield PairProblem(
-            node.host,
-            f"activemq_service is {node.service}: playbooks can restart only brokers that systemd runs. Restart this "
-            "broker with the program that started it, or set activemq_service to systemd",
+            f"{node.host}: activemq_service is {node.service}, but playbooks can restart only brokers that systemd "
+            "runs. Restart this broker with the program that started it, or set activemq_service to systemd"
         )
         return
     unit = node.unit or {}
     if unit.get("LoadState", "loaded") != "loaded":
         yield PairProblem(
-            node.host, f"the service unit {node.unit_name} is {unit['LoadState']}: run the playbook site first"
+            f"{node.host}: systemd has not loaded the service unit {node.unit_name} (its LoadState is "
+            f"{unit['LoadState']}). Run the playbook site, which installs the unit"
         )
     main = unit.get("MainPID")
     if node.pid is not None and main is not None and main not in (str(node.pid), str(node.guard)):
         yield PairProblem(
-            node.host,
-            f"process {node.pid} was not started by {node.unit_name}, so systemd cannot restart it: "
-            f"kill that process and run systemctl start {node.unit_name}",
+            f"{node.host}: the service unit {node.unit_name} did not start process {node.pid} of the broker, so "
+            f"systemd cannot restart it. Kill this process, then run systemctl start {node.unit_name}",
             _BLINK,
         )
 
 
 def _configuration(node: Node, _settle: float) -> Iterator[PairProblem]:
-    if node.version is None or not node.complete:
-        what = (
-            f"activemq.fleet has installed no configuration below {node.base}"
-            if node.version is None
-            else f"the configuration of the broker below {node.base} is not complete"
-        )
-        yield PairProblem(node.host, f"{what}: run the playbook site first")
-    if node.drift:
-        more = f" and {len(node.drift) - 3} more" if len(node.drift) > 3 else ""
+    if node.version is None:
         yield PairProblem(
-            node.host,
-            f"{', '.join(node.drift[:3])}{more}: a restart would apply this change; add it to the inventory "
-            "and run the playbook site, which overwrites the file",
+            f"{node.host}: activemq.fleet has installed no configuration below {node.base}. Run the playbook site first"
+        )
+    elif not node.complete:
+        yield PairProblem(
+            f"{node.host}: the configuration of the broker below {node.base} is incomplete. Run the playbook site first"
+        )
+    if node.drift:
+        yield PairProblem(
+            f"{node.host}: the installed configuration differs from the deployed one ({shorten_list(node.drift)}), "
+            "and a restart would apply the difference. Add it to the inventory, and run the playbook site, which "
+            "overwrites the files"
         )
     if node.restart_required and node.previous_intact is False:
         yield PairProblem(
-            node.host,
-            f"the broker would start with a new configuration, but {node.previous or 'its current configuration'} is "
-            f"incomplete below {node.base}/versions, so no rollback is possible: run the playbook site with the "
-            "previous "
-            "inventory, then with the current one",
+            f"{node.host}: the broker would start with a new configuration, but no rollback would be possible. Its "
+            f"configuration {node.previous or 'in use'} is incomplete below {node.base}/versions. Run the playbook "
+            "site with the previous inventory, then with the current one"
         )
 
 
@@ -193,9 +196,8 @@ def _room(node: Node, _settle: float) -> Iterator[PairProblem]:
     for directory, free in sorted((node.free or {}).items()):
         if free < MIN_FREE_BYTES:
             yield PairProblem(
-                node.host,
-                f"{directory} has {free >> 20} MiB of free space, less than {MIN_FREE_BYTES >> 20} MiB, so "
-                "the broker may not start again: free disk space",
+                f"{node.host}: directory {directory} has {free >> 20} MiB of free space, less than "
+                f"{MIN_FREE_BYTES >> 20} MiB, so the broker may not start again. Free disk space"
             )
 
 
@@ -204,21 +206,20 @@ def _store(node: Node, settle: float) -> Iterator[PairProblem]:
         return
     if node.store_access:
         yield PairProblem(
-            node.host,
-            f"the account of the broker cannot lock the store {node.store} ({node.store_access}): correct the mount "
-            "options of the shared directory, or the owner of the files in it",
+            f"{node.host}: the account of the broker cannot lock the store {node.store} ({node.store_access}). Correct "
+            "the mount options of the shared directory, or the owner of the files in it",
             min(settle, HUNG),
         )
     elif node.store_marker is None:
         yield PairProblem(
-            node.host,
-            f"the store {node.store} has no marker, so the service unit would not start again: check that the share is "
-            "mounted, then run the playbook site",
+            f"{node.host}: the store {node.store} has no marker file {STORE_MARKER}, so the service unit would not "
+            "start the broker again. Check that the share is mounted, then run the playbook site"
         )
     elif node.pair not in node.store_marker:
-        named = (node.store_marker or ("nobody",))[0]
+        named = (node.store_marker or ("(no name)",))[0]
         yield PairProblem(
-            node.host, f"{node.store} is the store of {named}, not of {node.pair}: mount the store of {node.pair}"
+            f"{node.host}: directory {node.store} contains the store of pair {named}, not of pair {node.pair}. Mount "
+            f"the store of {node.pair} there"
         )
 
 
@@ -226,9 +227,8 @@ def _release(node: Node) -> Iterator[PairProblem]:
     # A package of the system brings its release itself, and a restart is what then puts it in force.
     if not node.is_packaged and node.release and node.wanted and node.release != node.wanted:
         yield PairProblem(
-            node.host,
-            f"the broker runs {node.release}, but activemq_release is {node.wanted}, which requires an upgrade: "
-            f"run the playbook upgrade, or set activemq_release to {node.release}",
+            f"{node.host}: the broker runs {node.release}, but activemq_release is {node.wanted}. Run the playbook "
+            f"upgrade, or set activemq_release to {node.release}"
         )
 
 
@@ -236,23 +236,25 @@ def _who_serves(nodes: Sequence[Node], settle: float) -> Iterator[PairProblem]:
     active = [node for node in nodes if node.is_serving]
     guarded = [node for node in nodes if node.guard]
     if guarded and (both := two_masters_message({node.host: node.generation_access for node in nodes})):
-        text = f"{both}: stop the broker without clients immediately, and keep a copy of {guarded[0].store}"
-        yield PairProblem(guarded[0].host, text, _BLINK)
+        yield PairProblem(
+            f"{guarded[0].host}: pair {guarded[0].pair} has two masters, which can damage its store ({both}). Stop the "
+            f"broker without clients immediately, and keep a copy of {guarded[0].store}",
+            _BLINK,
+        )
     elif guarded and len(active) > 1:
         yield from _serves_from_an_old_generation(active)
     elif len(active) > 1:
         names = " and ".join(node.host for node in active)
         yield PairProblem(
-            active[0].host,
-            f"{names} are both active: they do not use the same lock; stop the broker without clients immediately, and "
-            "check that both have the same store",
+            f"{active[0].host}: {names} are both active, so they do not use the same lock. Stop the broker without "
+            "clients immediately, and check that both brokers have the same store",
             _BLINK,
         )
     if not active and all(node.state == "standby" for node in nodes):
         yield PairProblem(
-            nodes[0].host,
-            f"no node is active, and {' and '.join(node.host for node in nodes)} wait for the lock, which another "
-            f"process holds: find the process that has {nodes[0].store or 'the lease'} open",
+            f"{nodes[0].host}: no node is active, because {' and '.join(node.host for node in nodes)} wait for a lock "
+            f"that another process holds. Find the process that has {nodes[0].store or 'the database lease'} open, and "
+            "stop it",
             settle,
         )
 
@@ -263,10 +265,10 @@ def _serves_from_an_old_generation(active: Sequence[Node]) -> Iterator[PairProbl
     for node in active:
         if node.host not in writers:
             yield PairProblem(
-                node.host,
-                f"the broker serves clients from generation {node.generation} of its store, but a takeover has "
-                f"replaced it with generation {newest}. The guard (activemq_fence: guard) kills the "
-                f"broker at its next check; if it does not, run systemctl kill --signal=KILL {node.unit_name}",
+                f"{node.host}: the broker serves clients from generation {node.generation} of its store, but a "
+                f"takeover has replaced it with generation {newest}. The guard (activemq_fence: guard), which makes "
+                "these numbered copies, kills the broker at its next check. If the broker continues, run systemctl "
+                f"kill --signal=KILL {node.unit_name}",
                 HUNG,
             )
 
@@ -275,8 +277,8 @@ def _one_store(nodes: Sequence[Node]) -> Iterator[PairProblem]:
     marked = [node for node in nodes if node.profile.shares_store_directory and node.pair in (node.store_marker or ())]
     if len({node.store_marker for node in marked}) > 1:
         yield PairProblem(
-            marked[1].host,
-            f"the store in {marked[1].store} is not the store of {marked[0].host}: mount the same share on both nodes",
+            f"{marked[1].host}: the store in {marked[1].store} is not the store of host {marked[0].host}, so both "
+            "nodes could become active. Mount the same share on both nodes"
         )
 
 
@@ -287,9 +289,8 @@ def _clocks(nodes: Sequence[Node], window: float) -> Iterator[PairProblem]:
     (early, behind), (late, ahead) = min(known), max(known)
     if late - early - window > _SKEW:
         yield PairProblem(
-            behind,
-            f"the clock of {behind} is {late - early - window:.0f} s or more behind the clock of {ahead}, but a "
-            "database lease requires equal clocks: synchronize the clocks of both hosts",
+            f"{behind}: the clock of this host is {late - early - window:.0f} s or more behind the clock of host "
+            f"{ahead}, but a database lease requires equal clocks. Synchronize the clocks of both hosts"
         )
 
 

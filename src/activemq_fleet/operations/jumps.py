@@ -89,44 +89,48 @@ def judge_downgrade(old_release: Release, wanted: Release, now: Persistence, the
 def _refusals(holder: Release, wanted: Release, now: Persistence, then: Persistence) -> Iterator[str]:
     if now.pure and then.pure:
         yield (
-            "the broker is in a pure pair, whose nodes do not share a store: stop the slave, then the "
-            f"master, run the playbook site, which installs {wanted}, and then the playbook resync"
+            "the playbook upgrade cannot change a pure pair, whose nodes do not share a store. Stop the slave, then "
+            f"the master. Run the playbook site, which installs {wanted}, and then the playbook resync"
         )
     elif now.pure:
-        yield f"the broker is in a pure pair, whose nodes share no store, but with {wanted} it is not pure: {_MIGRATE}"
+        yield (
+            f"the broker is in a pure pair, whose nodes do not share a store, but with {wanted} it would not be pure. "
+            "Run the playbook migrate, which moves the messages to a new pair"
+        )
     if now.kind in _REMOVED and not wanted.supports(now.kind):
-        yield f"the broker stores its messages in {now.kind}, which {wanted} does not support: {_MIGRATE}"
+        yield (
+            f"the broker stores its messages in {now.kind}, which {wanted} does not support. Add a new pair, move the "
+            "clients to it, and let consumers receive the messages of the old pair"
+        )
     if now.kind is not None and now.kind != then.kind:
         yield (
             f"the broker stores its messages in {now.kind}, but with {wanted} it would use {then.kind} without these "
-            f"messages: {_MIGRATE}"
+            f"messages. Configure {now.kind} again. Or add a new pair, move the clients to it, and let consumers "
+            "receive the messages of the old pair"
         )
     if now.kind == then.kind == "mKahaDB" and holder.mkahadb_rest != wanted.mkahadb_rest:
         yield (
-            f"the broker stores messages in {holder.mkahadb_rest} below its store, but {wanted} reads them from "
-            f"{wanted.mkahadb_rest} (AMQ-5450): stop both nodes, rename that directory and run the playbook site as "
-            f"{wanted}; with per_destination this directory does not exist"
+            f"the broker stores messages in the directory {holder.mkahadb_rest} of its mKahaDB store, but {wanted} "
+            f"reads them from {wanted.mkahadb_rest} (AMQ-5450). Stop both nodes, rename the directory, and run the "
+            f"playbook site with activemq_release {wanted}. With per_destination the directory does not exist"
         )
     if now.directory and then.directory and now.directory != then.directory:
         yield (
-            f"the broker stores its messages in {now.directory}, but would read them from {then.directory}: set "
-            f"activemq_store_directory to {now.directory}, because an upgrade does not move the store"
+            f"the broker stores its messages in {now.directory}, but would read them from {then.directory}. An upgrade "
+            f"does not move the store. Set activemq_store_directory to {now.directory}"
         )
     if now.kind == _JDBC and (version := _openwire(holder, now)) != _openwire(wanted, then):
         yield (
-            f"the rows of the database are in OpenWire {version}, but {wanted} would read version "
-            f"{_openwire(wanted, then)} and "
-            f'not start (measured): set activemq_broker_attributes to {{storeOpenWireVersion: "{version}"}}'
+            f"the messages in the database have OpenWire version {version}. {wanted} would read version "
+            f"{_openwire(wanted, then)}, and would not start. Set activemq_broker_attributes to "
+            f'{{storeOpenWireVersion: "{version}"}}'
         )
     if now.kind in _KAHADB and wanted.kahadb_reads < holder.kahadb_version:
         yield (
-            f"the broker has the store open as {holder}, and {wanted} cannot read this store: stop both nodes, "
-            "restore the "
-            f"copy of the store from before the upgrade, and run the playbook site with {wanted}"
+            f"the broker runs {holder} and has changed the store, which {wanted} therefore cannot read. Stop both "
+            "nodes, restore the copy of the store from before the upgrade, and run the playbook site with "
+            f"activemq_release {wanted}"
         )
-
-
-_MIGRATE = "run the playbook migrate, which drains it into a new pair"
 
 
 def _openwire(release: Release, persistence: Persistence) -> int:
@@ -136,53 +140,65 @@ def _openwire(release: Release, persistence: Persistence) -> int:
 def _changes(old_release: Release, wanted: Release) -> Iterator[str]:
     """Yield the consequences that the operator must handle; the rendered files are adapted to the release anyway."""
     if old_release.java_minimum != wanted.java_minimum:
-        yield f"Java {wanted.java_minimum} or later is required instead of {old_release.java_minimum}"
+        yield f"{wanted} requires Java {wanted.java_minimum} or later instead of Java {old_release.java_minimum}"
     if old_release.log_file_name != wanted.log_file_name:
         yield (
-            f"{wanted.log_file_name} configures logging instead of {old_release.log_file_name}: "
-            "port your loggers to the new file"
+            f"{wanted.log_file_name} configures logging instead of {old_release.log_file_name}. Add your loggers to "
+            "the new file"
         )
     if old_release.environment_file != wanted.environment_file:
         yield f"the start script reads {wanted.environment_file} instead of {old_release.environment_file}"
     if (old_release.console_file, old_release.console_accounts) != (wanted.console_file, wanted.console_accounts):
-        yield f"{wanted.console_file} configures the console, and {_ACCOUNTS[wanted.console_accounts]} its accounts"
+        yield (
+            f"{wanted.console_file} configures the web console, and {_ACCOUNTS[wanted.console_accounts]} defines its "
+            "accounts"
+        )
     if old_release.jms_package != wanted.jms_package:
         yield (
-            f"plugins and Java clients that use the release's own jars require {wanted.jms_package} instead of "
-            f"{old_release.jms_package}; the wire protocol is the same, so other clients require no change"
+            f"plugins and Java clients that use the jars of {wanted} must import {wanted.jms_package} instead of "
+            f"{old_release.jms_package}. Other clients require no change, because the wire protocol is the same"
         )
     if old_release.jmx_names != wanted.jmx_names:
-        yield f"MBeans have {wanted.jmx_names} names: adapt monitoring that reads them"
+        yield f"the broker's MBeans have {wanted.jmx_names} names. Adapt monitoring that reads MBeans"
     if old_release.mqtt_swaps_dots != wanted.mqtt_swaps_dots:
-        yield "MQTT's a.b/c becomes a different topic: MQTT sessions with such topics start empty"
+        yield (
+            "MQTT topics that contain a dot, such as a.b/c, map to a different topic of the broker, so MQTT sessions "
+            "with such topics start without their messages"
+        )
     if old_release.has_pure_master_slave and not wanted.has_pure_master_slave:
-        yield "waitForSlave and similar attributes are accepted but have no effect"
+        yield f"{wanted} ignores waitForSlave and the other attributes of pure master/slave pairs"
     gone = [kind for kind in _TOLD if old_release.supports(kind) and not wanted.supports(kind)]
     if gone:
         yield f"{wanted} does not support {' and '.join(gone)}"
     if wanted.kahadb_version < old_release.kahadb_version:
-        yield (f"{wanted} rebuilds the index of a KahaDB store from the journal when it opens a store of {old_release}")
+        yield f"{wanted} rebuilds the index of a KahaDB store from the journal when it opens a store of {old_release}"
     if wanted.decreases_network_priority and not old_release.decreases_network_priority:
-        yield "consumers on other brokers have a lower priority than local ones, also on your own links (AMQ-5137)"
+        yield (
+            "consumers on other brokers have a lower priority than local consumers, also those on the links of "
+            "activemq_links (AMQ-5137)"
+        )
 
 
 _ACCOUNTS = {"realm": "jetty-realm.properties", "jaas": "users.properties and groups.properties"}
 
 
 def _told(old_release: Release, wanted: Release, back: Back, *, is_closed: bool) -> str:
-    again = f"set activemq_release to {old_release} again and run the playbook upgrade"
+    again = f"set activemq_release to {old_release} again, and run the playbook upgrade"
     if back == "open":
-        return f"rollback is possible: {old_release} can read the store of {wanted}; {again}"
+        return f"rollback is possible, because {old_release} can read the store of {wanted}. To roll back, {again}"
     if back == "rebuilds":
         return (
-            f"rollback is possible: {again}; {old_release} cannot read the index of {wanted} and rebuilds it from "
-            "the journal, which takes as long as reading the whole journal"
+            f"rollback is possible. To roll back, {again}. {old_release} cannot read the index of {wanted}, and "
+            "rebuilds it from the journal, which takes as long as reading the whole journal"
         )
-    copy = "rollback requires a copy of the store from before, with both nodes stopped, and loses later messages"
     if is_closed:
-        return f"rollback is not possible: {wanted} has the store open, and {old_release} cannot read it: {copy}"
+        return (
+            f"rollback is not possible, because {wanted} has opened the store, and {old_release} cannot read it. To "
+            f"return to {old_release}, stop both nodes and restore a copy of the store from before the upgrade. Later "
+            "messages are lost"
+        )
     return (
-        f"rollback is possible until the switchover of a pair, when {wanted} opens its store: {old_release} cannot "
-        "read "
-        f"this store. Until then: {again}. After that, {copy}: make a copy first (a snapshot)"
+        f"rollback is possible until the switchover of a pair, when {wanted} opens its store. Make a copy of the store "
+        f"first (a snapshot). To roll back before the switchover, {again}. Later, {old_release} cannot read the store: "
+        "stop both nodes and restore the copy. Messages from after the copy are lost"
     )

@@ -73,8 +73,8 @@ class MigrationEvidence:
         """The contents of the broker's store. Raises InputError if they were not counted."""
         if self.held is None:
             raise InputError(
-                f"{self.host} is {self.state} and the messages in its store were not counted, so the migration "
-                "cannot continue: correct the error above, and run the playbook migrate again"
+                f"{self.host}: the messages in the store of this broker were not counted (the broker is {self.state}), "
+                "so the migration cannot continue. Correct the error above, and run the playbook migrate again"
             )
         return self.held
 
@@ -119,11 +119,12 @@ def plan_migration(
     running = [master for master in masters if master.state == "active"]
     missing = [text for master in running for text in _links_missing(master, evidence)]
     if missing and waited < LINK_PATIENCE:
-        return MigrationStep(act="wait", phase="prepared", say=f"waiting for {', '.join(missing)}", seconds=_PAUSE)
+        say = f"wait until these links are connected: {', '.join(missing)}"
+        return MigrationStep(act="wait", phase="prepared", say=say, seconds=_PAUSE)
     if missing:
         raise InputError(
-            f"the migration is prepared, but not connected, because these links do not run: {', '.join(missing)}. "
-            "Check the log of the new broker"
+            "the old brokers cannot be emptied, because these links to them (network connectors) are not connected: "
+            f"{', '.join(missing)}. Check data/activemq.log of the new brokers"
         )
     return _drain(running, evidence) or _drained(masters, slaves, evidence, retire=retire)
 
@@ -132,27 +133,30 @@ def _old_nodes(pair: str, nodes: Sequence[MigrationEvidence]) -> tuple[Migration
     for node in nodes:
         if not PROFILES[node.ha].replicates:
             raise InputError(
-                f"activemq_ha of {node.host} is {node.ha}, not pure, but the playbook migrate empties only pure "
-                "pairs: name the old group or pair with -e activemq_target"
+                f"{node.host}: activemq_ha is {node.ha}, but the playbook migrate empties only pure pairs "
+                "(activemq_ha: pure). Set the old group or pair with -e activemq_target"
             )
     master = next((node for node in nodes if node.role == "master"), None)
     if master is None:
-        raise InputError(f"{pair}: the preferred master of this pair was not checked: run without --limit")
+        raise InputError(
+            f"the preferred master of pair {pair} is not part of this run, so the pair cannot be emptied. Run the "
+            "playbook migrate without --limit"
+        )
     return master, next((node for node in nodes if node.role != "master"), None)
 
 
 def _check_running(master: MigrationEvidence, slave: MigrationEvidence | None) -> None:
     if slave and slave.state in SERVING:
         raise InputError(
-            f"{slave.host} serves as promoted slave ({slave.how}): no link may connect to it, because it would treat "
-            f"the connecting broker as its master. Run the playbook resync for {master.pair} first"
+            f"{slave.host}: the preferred slave serves clients ({slave.how}). No link may connect to it, because it "
+            f"would treat the connecting broker as its master. Run the playbook resync for pair {master.pair} first"
         )
     if master.state == "stopped" and slave and slave.state == "stopped":
         _check_empty(master)  # stopped by an earlier run that left other pairs
     elif master.state != "active":
         raise InputError(
-            f"{master.host} is {master.state} ({master.how}): only an active master can be emptied. Run the playbook "
-            f"resync for {master.pair} first"
+            f"{master.host}: the preferred master is {master.state} ({master.how}), but only an active master can be "
+            f"emptied. Run the playbook resync for pair {master.pair} first"
         )
 
 
@@ -170,18 +174,20 @@ def _drainers(
     for link, node in links:
         if not link.duplex:
             raise InputError(
-                f"{node.host}: link {link.name} is not duplex, so it brings no messages from {master.pair}: set "
-                "duplex: true in activemq_links, and run the playbook site"
+                f"{node.host}: link {link.name} is not duplex, so it receives no messages from pair {master.pair}. Set "
+                "duplex: true for it in activemq_links, and run the playbook site"
             )
     for _, node in links:
         if node.pair not in drainers:
             raise InputError(
-                f"{node.pair} has no active node ({node.host} is {node.state}: {node.how}): run the playbook site"
+                f"the new pair {node.pair} has no active node, so it cannot receive the messages of pair "
+                f"{master.pair}. Its host {node.host} is {node.state} ({node.how}). Run the playbook site"
             )
     if not links:
         raise InputError(
-            f"no new pair has a link to {master.pair}: add {{from: NEW_GROUP, to: OLD_GROUP, duplex: true}} to "
-            "activemq_links, for all hosts, and run the playbook site"
+            f"no new pair has a link to the old pair {master.pair}, so nothing can receive its messages. "
+            "Add {from: NEW_GROUP, to: OLD_GROUP, duplex: true} to activemq_links for all hosts, and run the playbook "
+            "site"
         )
     return drainers
 
@@ -209,9 +215,9 @@ def _drain(masters: Sequence[MigrationEvidence], evidence: Sequence[MigrationEvi
         if _is_stalled(master):
             left = ", ".join(f"{queue} ({number})" for queue, number in sorted(queues[master.host].items()))
             raise InputError(
-                f"{master.host} still holds messages in {left}, and their number did not decrease in the last "
-                f"{STALLED} counts: check whether include or exclude of the link excludes these queues, whether a "
-                "consumer holds messages without acknowledging them, and whether the new store is full"
+                f"{master.host}: the number of messages in these queues did not decrease in the last {STALLED} counts: "
+                f"{left}. Check whether include or exclude of the link in activemq_links excludes these queues. Check "
+                "whether a consumer holds messages without acknowledging them, and whether the new store is full"
             )
     hosts = sorted({look.host for master in full for _, look in _drainers(master, evidence).values()})
     wanted = sorted({queue for held in queues.values() for queue in held})
@@ -219,7 +225,10 @@ def _drain(masters: Sequence[MigrationEvidence], evidence: Sequence[MigrationEvi
     return MigrationStep(
         act="want",
         phase="draining",
-        say=f"draining: {totals} in {counted(len(wanted), 'queue')}; demand is created on {', '.join(hosts)}",
+        say=(
+            f"move the messages of the old brokers ({totals}, in {counted(len(wanted), 'queue')}): create consumers on "
+            f"{', '.join(hosts)} for a short time"
+        ),
         hosts=tuple(hosts),
         queues=tuple(wanted),
     )
@@ -237,8 +246,9 @@ def _check_leftovers(masters: Iterable[MigrationEvidence], evidence: Sequence[Mi
         held = master.backlog
         if held.prepared:
             raise InputError(
-                f"{master.host} has {counted(held.prepared, 'prepared XA transaction')}, which no link can transfer: "
-                "commit or roll back each with its transaction manager, and run the playbook migrate again"
+                f"{master.host}: the broker has {counted(held.prepared, 'prepared XA transaction')}, which no link can "
+                "transfer. Commit or roll back each of them with its transaction manager, and run the playbook migrate "
+                "again"
             )
         waiting = [subscription for subscription in held.subscriptions if subscription[3]]
         bridged = [
@@ -247,15 +257,16 @@ def _check_leftovers(masters: Iterable[MigrationEvidence], evidence: Sequence[Mi
         if waiting and len(bridged) < len(waiting):
             named = "; ".join(f"{name} of client {client} on {topic}: {n}" for topic, client, name, n in waiting)
             raise InputError(
-                f"{master.host} holds messages for durable subscriptions, which no link can transfer: {named}. Let "
-                f"each client connect to {master.host} once more and receive them, or remove the subscription; then "
-                "run the playbook migrate again"
+                f"{master.host}: the broker holds messages for durable subscriptions, which no link can transfer: "
+                f"{named}. Let each client connect to {master.host} once more and receive its messages, or remove the "
+                "subscription. Then run the playbook migrate again"
             )
         if bridged and _is_stalled(master):
             _, link, _, left = bridged[0]
             raise InputError(
-                f"{master.host}: link {link} does not receive its backlog of {counted(left, 'message')}: check the log "
-                "of the new broker, and whether its store is full"
+                f"{master.host}: {counted(left, 'message')} for the link {link} (a network connector of a new broker) "
+                f"remained on this broker in the last {STALLED} counts. Check data/activemq.log of the new broker, and "
+                "whether its store is full"
             )
 
 
@@ -269,30 +280,34 @@ def _drained(
     running = [master for master in masters if master.state == "active"]
     for master in running:
         if master.counts[-2:] != (0, 0):
-            say = f"{master.host} holds no messages: counting them a second time"
+            say = f"{master.host} holds no messages: count them a second time"
             return MigrationStep(act="wait", phase="draining", say=say, seconds=_PAUSE)
         if not master.backlog.certain:
             raise InputError(
-                f"{master.host}: the list of its durable subscriptions may be incomplete, so it is not proved that "
-                "its store is empty: check the log of the broker, and run the playbook migrate again"
+                f"{master.host}: the list of the broker's durable subscriptions may be incomplete, so its store may "
+                "still hold messages. Check data/activemq.log of the broker, and run the playbook migrate again"
             )
     connected = [text for master in running for text in _clients(master, evidence)]
     names = ", ".join(master.host for master in running)
     if not retire:
         say = (
-            f"the old brokers are drained: two counts found no messages on {names}. If no client uses them, stop them "
-            "with -e activemq_retire=true"
+            f"the old brokers are empty: two counts found no messages on {names}. When no client uses them, run the "
+            "playbook migrate again with -e activemq_retire=true, which stops them"
         )
-        notes = (f"clients that are still connected to the old brokers: {', '.join(connected)}",) if connected else ()
+        notes = (
+            (f"clients are still connected to the old brokers: {', '.join(connected)}. Move them to the new pairs",)
+            if connected
+            else ()
+        )
         return MigrationStep(act="done", phase="drained", say=say, notes=notes)
     if connected:
         raise InputError(
-            "the old brokers are drained, but are not stopped, because clients are still connected: "
-            f"{', '.join(connected)}. Move them to the new pairs, and run the playbook migrate again"
+            "the old brokers are empty, but they are not stopped, because clients are still connected: "
+            f"{', '.join(connected)}. Move these clients to the new pairs, and run the playbook migrate again"
         )
     living = [slave for slave in slaves if slave.state != "stopped"]
     hosts = tuple(node.host for node in living or running)
-    say = f"the old brokers are drained: stop the {'slaves' if living else 'masters'} {', '.join(hosts)}"
+    say = f"the old brokers are empty: stop the {'slaves' if living else 'masters'} {', '.join(hosts)}"
     return MigrationStep(act="stop", phase="drained", say=say, hosts=hosts)
 
 
@@ -309,9 +324,12 @@ def _check_empty(master: MigrationEvidence) -> None:
     if held.messages or held.prepared:
         parts = [f"queue {queue}: {number}" for queue, number in sorted(held.queues.items())]
         parts += [f"{name} of client {client} on {topic}: {n}" for topic, client, name, n in held.subscriptions if n]
+        if held.prepared:
+            parts.append(counted(held.prepared, "prepared XA transaction"))
         raise InputError(
-            f"{master.host} is stopped and its store {held.store} still holds messages ({'; '.join(parts)}): start the "
-            f"pair again with the playbook resync for {master.pair}, and run the playbook migrate again"
+            f"{master.host}: the broker is stopped, but its store {held.store} still holds messages or transactions "
+            f"({'; '.join(parts)}). Start the pair with the playbook resync for pair {master.pair}, then run the "
+            "playbook migrate again"
         )
 
 
@@ -321,8 +339,8 @@ def _retired(masters: Sequence[MigrationEvidence]) -> MigrationStep:
     stores = ", ".join(f"{master.host}:{master.backlog.store}" for master in masters)
     doubt = [master.host for master in masters if not master.backlog.certain]
     note = (
-        f"{', '.join(doubt)}: the store of a stopped broker does not list every durable subscription; the proof that "
-        "it is empty is the count of the run that stopped the broker"
+        f"{', '.join(doubt)}: the store of a stopped broker may not list every durable subscription, so this run does "
+        "not prove that it is empty. The run that stopped the broker counted no messages in it"
     )
     say = f"the old brokers are retired: they are stopped and hold no messages. Their stores are kept: {stores}"
     return MigrationStep(act="done", phase="retired", say=say, notes=(note,) if doubt else ())
@@ -338,14 +356,14 @@ def decide_migration(request: Request) -> Decision:
     target, brokers = request.target, request.brokers
     if not target["name"]:
         raise InputError(
-            "activemq_target is not set, but the playbook migrate empties only the pairs that activemq_target names: "
-            "set the old group or pair with -e activemq_target=OLD_GROUP"
+            "activemq_target is not set, but the playbook migrate empties only the pairs that this variable names. Set "
+            "the old group or pair with -e activemq_target=OLD_GROUP"
         )
     others = draining_hosts(brokers, target["pairs"])
     if lost := sorted(set(others) - set(request.options.get("reach") or others)):
         raise InputError(
-            f"--limit excludes {', '.join(lost)}, to which the messages of {target['name']} are moved: run without "
-            "--limit"
+            f"--limit excludes hosts that receive the messages of {target['name']}: {', '.join(lost)}. Run the "
+            "playbook without --limit"
         )
     return {"target": {**target, "hosts": [*target["hosts"], *sorted(set(others) - set(target["hosts"]))]}}
 

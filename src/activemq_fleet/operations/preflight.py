@@ -33,7 +33,11 @@ def decide_preflight(request: Request) -> Decision:
     refuse_other_releases(request)
     findings = preflight_findings(request.brokers, request.evidence, request.fleet.waivers)
     if blocking := [finding.to_line() for finding in findings if finding.blocks]:
-        raise RefusalError("nothing was changed, because hosts do not meet the requirements:", blocking)
+        raise RefusalError(
+            "nothing was changed, because hosts do not meet the requirements of the playbook. Correct these errors, "
+            "and run the playbook again:",
+            blocking,
+        )
     for finding in findings:
         if finding.severity != "info":
             request.warn(finding.to_line())
@@ -48,7 +52,11 @@ def refuse_line_changes(request: Request) -> None:
         host: machine.release for host, machine in request.evidence.items() if brokers[host].install != "package"
     }
     if changes := line_changes(running, {host: brokers[host].release.text for host in running}):
-        raise RefusalError("nothing was changed, because the release line would change:", changes)
+        raise RefusalError(
+            "nothing was changed, because the playbook site does not change the release line (such as 5.18) of a "
+            "running broker. Run the playbook upgrade for these hosts:",
+            changes,
+        )
 
 
 def line_changes(running: Mapping[str, str | None], wanted: Mapping[str, str]) -> list[str]:
@@ -58,9 +66,8 @@ def line_changes(running: Mapping[str, str | None], wanted: Mapping[str, str]) -
     The next line may change a store permanently.
     """
     return [
-        f"{host}: the broker runs {release}, but activemq_release is {wanted[host]}, and the playbook site does not "
-        "change the release line of a running broker: run the playbook upgrade, which changes one node of a pair at a "
-        "time"
+        f"{host}: the broker runs {release}, but activemq_release is {wanted[host]}. Run the playbook upgrade, which "
+        "changes one node of a pair at a time"
         for host, release in sorted(running.items())
         if release and release != wanted[host] and _line(release) != _line(wanted[host])
     ]
@@ -108,7 +115,10 @@ class Home:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """The ActiveMQ releases and SHA-512 found in a release archive, or the ``problem`` with reading it."""
+    """The ActiveMQ releases and SHA-512 found in a release archive.
+
+    ``problem`` is a sentence with the problem and the remedy if the archive cannot be read, else empty.
+    """
 
     found: tuple[str, ...] = ()
     sha512: str | None = None
@@ -156,9 +166,9 @@ def unusable_archives(
     ``activemq_archive_sha512``.
     """
     problems = [
-        (home.host, f"activemq_archive: {home.archive} {problem}")
+        (home.host, f"activemq_archive: {problem}")
         for home, archive in _archives_by_home(homes, archives)
-        if (problem := _problem_of_archive(archive, sha512.get(home.host)))
+        if (problem := _problem_of_archive(home, archive, sha512.get(home.host)))
     ]
     return _lines_by_problem(problems)
 
@@ -181,26 +191,29 @@ def _lines_by_problem(problems: Sequence[tuple[str, str]]) -> list[str]:
 def _of_directory(home: Home, upgrades: bool) -> Iterator[str]:
     if home.has_wanted_release or not home.home_exists or home.install == "package":
         return
-    holds = f"{home.home} {_holds(home.home_releases)}, but activemq_release is {home.release}"
+    difference = f"the directory {home.home} {_holds(home.home_releases)}, but activemq_release is {home.release}"
     if home.install == "none":
         if home.home_releases:
-            yield f"{holds}: install that release there, or set activemq_release to the release in the directory"
+            yield (
+                f"{difference}. Install release {home.release} there, or set activemq_release to the release in the "
+                "directory"
+            )
         return
     others = [process for process in home.home_processes if process != home.pid]
     if others:
-        yield f"{holds}, and process {others[0]} runs from it: stop this process, and run the playbook again"
+        yield f"{difference}. Process {others[0]} runs from it. Stop this process, and run the playbook again"
     elif home.home_processes and not (home.can_be_upgraded and home.running not in (None, home.release)):
-        yield f"{holds}, and its broker runs from it: stop the broker, then run the playbook site"
+        yield f"{difference}. The broker runs from it. Stop the broker, then run the playbook site"
     elif home.home_processes and not upgrades:
-        yield f"{holds}, and its broker runs from it: run the playbook upgrade, which replaces it node by node"
+        yield f"{difference}. The broker runs from it. Run the playbook upgrade, which replaces it node by node"
 
 
-def _problem_of_archive(archive: Archive, sha512: str | None) -> str:
+def _problem_of_archive(home: Home, archive: Archive, sha512: str | None) -> str:
     if sha512 and archive.sha512 and archive.sha512 != sha512.lower():
         return (
-            f"has a SHA-512 that differs from activemq_archive_sha512 (expected {sha512.lower()[:_SHOWN_DIGITS]}…, "
-            f"actual {archive.sha512[:_SHOWN_DIGITS]}…), so it may be damaged or replaced: download the archive again, "
-            "or correct activemq_archive_sha512"
+            f"the SHA-512 of {home.archive} is {archive.sha512[:_SHOWN_DIGITS]}…, but activemq_archive_sha512 is "
+            f"{sha512.lower()[:_SHOWN_DIGITS]}…, so the archive may be damaged or replaced. Download the archive "
+            "again, or correct activemq_archive_sha512"
         )
     return archive.problem
 
@@ -208,8 +221,8 @@ def _problem_of_archive(archive: Archive, sha512: str | None) -> str:
 def _other_release_of_archive(home: Home, archive: Archive) -> Iterator[str]:
     if not archive.problem and archive.found != (home.release,):
         yield (
-            f"activemq_archive: {home.archive} {_holds(archive.found)}, but activemq_release is {home.release}: set "
-            "activemq_archive to the archive of that release"
+            f"activemq_archive: {home.archive} {_holds(archive.found)}, but activemq_release is {home.release}. Set "
+            f"activemq_archive to the archive of release {home.release}"
         )
 
 
@@ -230,11 +243,13 @@ def refuse_other_releases(request: Request) -> None:
     sums = {host: broker.archive_sha512 for host, broker in brokers.items()}
     if unusable := unusable_archives(homes, archives, sums):
         raise RefusalError(
-            "nothing was changed, because the archive of a release cannot be installed, for these reasons:",
+            "nothing was changed, because these release archives cannot be installed. Correct these errors, and run "
+            "the playbook again:",
             unusable,
         )
     if problems := wrong_releases(homes, archives, upgrades=bool(request.options.get("upgrades"))):
         raise RefusalError(
-            "nothing was changed, because these hosts would install or start a release other than activemq_release:",
+            "nothing was changed, because these hosts would install or start a release other than activemq_release. "
+            "Correct these errors, and run the playbook again:",
             problems,
         )

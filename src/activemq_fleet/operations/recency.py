@@ -34,6 +34,10 @@ _IN_FLIGHT = 1000
 _LOADED = re.compile(r"LOADED \w+ (\w+ +\d+ \d\d:\d\d:\d\d) \S+(?: \S+)? (\d{4})$")
 _LONGEST_RECOVERY = timedelta(hours=1)
 _SECOND = timedelta(seconds=1)
+_SET_RESYNC_FROM = (
+    "Check in both logs which broker reported 'Master Failed' and which one accepted clients last. Run the playbook "
+    "resync again with -e activemq_resync_from=HOST, the host whose store is kept. The other store is kept as a backup"
+)
 
 
 class ResyncRefused(FleetError):
@@ -165,8 +169,8 @@ def _unpacked(host: str, text: str) -> bytes:
         return inflate_text(text, _LARGEST) if text else b""
     except ValueError as error:
         raise InputError(
-            f"{host}: the module store_info returned a store description that cannot be read ({error}): run the "
-            "playbook again with -vvv, which prints what the host returned"
+            f"{host}: the host returned a description of its store that cannot be read ({error}). Run the playbook "
+            "again with -vvv, which prints what the host returned"
         ) from None
 
 
@@ -196,8 +200,8 @@ def choose_store(master: NodeStore, slave: NodeStore, chosen: str | None = None)
     for store in (master, slave):
         if not store.seen:
             raise ResyncRefused(
-                f"{store.host}: the store of this broker was not read, so the newer store cannot be determined: run "
-                "the playbook again"
+                f"{store.host}: the store of this broker was not read, so the playbook cannot determine which store of "
+                "the pair is newer. Run the playbook resync again"
             )
     if master.state == slave.state:
         number = counted(len(master.live), "message or subscription", "messages and subscriptions")
@@ -207,7 +211,10 @@ def choose_store(master: NodeStore, slave: NodeStore, chosen: str | None = None)
         return _chosen(master, slave, chosen)
     for store in (master, slave):
         if store.damaged:
-            raise _refused(master, slave, f"the journal of {store.host} has {counted(store.damaged, 'damaged place')}")
+            raise ResyncRefused(
+                f"{store.host}: the store journal has {counted(store.damaged, 'damaged place')}, so the playbook "
+                f"cannot determine whether this host has the newer store. {_SET_RESYNC_FROM}"
+            )
     if master.was_never_used or slave.was_never_used:
         return _judge_empty(master, slave)
     return _judge_contents(master, slave)
@@ -242,8 +249,8 @@ def _chosen(master: NodeStore, slave: NodeStore, chosen: str) -> StoreChoice:
     winner, loser = (master, slave) if chosen == master.host else (slave, master)
     if winner.was_never_used:
         raise ResyncRefused(
-            f"{chosen}: the store of this broker is missing or empty, and would replace the store of {loser.host}: "
-            f"restore it from a backup, or run again with -e activemq_resync_from={loser.host}"
+            f"{chosen}: the store of this broker is missing or empty, but would replace the store of host "
+            f"{loser.host}. Restore it from a backup, or run the playbook with -e activemq_resync_from={loser.host}"
         )
     lost, _ = _unknown(loser, winner)
     left = f"; only the backup of {loser.host} keeps {counted(len(lost), 'message')}" if lost else ""
@@ -255,11 +262,9 @@ def _judge_empty(master: NodeStore, slave: NodeStore) -> StoreChoice:
         return StoreChoice(master.host, False, (f"the store of {slave.host} never held messages",))
     if slave.served:
         return StoreChoice(slave.host, False, (f"the store of {master.host} never held messages",))
-    raise _refused(
-        master,
-        slave,
-        f"the store of {master.host} is empty, and no log shows that {slave.host} served alone, so the store of "
-        f"{slave.host} may be older than the store that {master.host} lost",
+    raise ResyncRefused(
+        f"{master.host}: the store of this broker is empty, and no log shows that {slave.host} served alone. So the "
+        f"store of {slave.host} may be older than the store that {master.host} lost. {_SET_RESYNC_FROM}"
     )
 
 
@@ -294,7 +299,9 @@ def _judge_contents(master: NodeStore, slave: NodeStore) -> StoreChoice:
         None: f"no log shows whether {s} served alone",
     }
     facts.append(periods[served])
-    raise _refused(master, slave, "; ".join(facts))
+    raise ResyncRefused(
+        f"{m} and {s}: the playbook cannot determine which store is newer: {'; '.join(facts)}. {_SET_RESYNC_FROM}"
+    )
 
 
 def _more(winner: str, loser: str, only: int, done: int) -> tuple[str, ...]:
@@ -351,11 +358,3 @@ def _is_in_flight(master: NodeStore, slave: NodeStore, only_slave: Collection[in
         return False
     places = slave.record_positions(only_slave)
     return not places or (min(places) >= 0 and slave.count_starts_after(places) == 0 and len(places) <= _IN_FLIGHT)
-
-
-def _refused(master: NodeStore, slave: NodeStore, why: str) -> ResyncRefused:
-    return ResyncRefused(
-        f"{master.host} and {slave.host}: the playbook cannot determine which store is newer: {why}. Check in both "
-        "logs which broker reported 'Master Failed' and which one accepted clients last, and run again with "
-        "-e activemq_resync_from=HOST; the store of the other node is kept as a backup"
-    )

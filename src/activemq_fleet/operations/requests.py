@@ -186,7 +186,7 @@ def typed_evidence(
             typed[host] = read(result_of_host)
         except NodeError as error:
             raise InputError(
-                f"{host}: the host returned a state of its broker that cannot be used: {error}; run the playbook again "
+                f"{host}: the host returned a state of its broker that cannot be used: {error}. Run the playbook again "
                 "with -vvv, which prints what the host returned"
             ) from None
     return typed
@@ -201,11 +201,14 @@ def decide(name: str, request: Request) -> Decision:
     """
     known = _OPERATIONS.get(name)
     if known is None:
-        raise InputError(f"operation must be one of {', '.join(sorted(_OPERATIONS))}, not {name!r}")
+        raise InputError(
+            f"the option operation of activemq.fleet.decide is {name!r}, which is not an operation. Set one of "
+            f"{', '.join(sorted(_OPERATIONS))}"
+        )
     if unknown := sorted(request.evidence.keys() - request.brokers.keys()):
         raise InputError(
-            f"the playbook collected the states of hosts that are not brokers in the inventory: {', '.join(unknown)}; "
-            "correct the inventory or the name of the host, and run the playbook again"
+            f"the playbook inspected hosts that are not brokers in the inventory: {', '.join(unknown)}. Correct the "
+            "inventory or the names of these hosts, and run the playbook again"
         )
     _refuse_lost_hosts(request)
     request = replace(request, evidence=typed_evidence(request.evidence, known.read))

@@ -56,7 +56,7 @@ class PureNode:
         if not obstacle and contents["free"] < needed + _SPARE:
             obstacle = (
                 f"the file system of the store has {contents['free'] >> 20} MiB free, but the copy requires "
-                f"{needed + _SPARE >> 20} MiB: free disk space"
+                f"{needed + _SPARE >> 20} MiB. Free disk space"
             )
         return cls(
             store=store,
@@ -115,14 +115,20 @@ def next_resync_step(
     Raises ResyncRefused with what to check, and InputError if ``chosen`` is not a node of the only pair.
     """
     if not pairs:
-        raise InputError("the target has no pure pair: only pairs with activemq_ha: pure require a resync")
+        raise InputError(
+            "the target has no pure pair (activemq_ha: pure), but only pure pairs require a resync. Set "
+            "activemq_target to a pure pair"
+        )
     winner = _find(pairs, chosen) if chosen else None
     summaries = []
     for name in sorted(pairs):
         master, slave = pairs[name]
         step = _next(name, master, slave, winner, restart_older)
         if step.act == "wait" and waited > _PATIENCE:
-            raise ResyncRefused(f"{step.say}, although {waited:g} s have passed. Check the logs of both nodes")
+            raise ResyncRefused(
+                f"pair {name}: the resync waited {waited:g} s and does not continue: {step.say}. Check "
+                "data/activemq.log of both nodes, and run the playbook resync again"
+            )
         if step.act != "done":
             return step
         summaries.append(step.say)
@@ -134,12 +140,12 @@ def _find(pairs: Mapping[str, Sequence[PureNode]], chosen: str) -> str:
     matching_hosts = [host for host in hosts if chosen in (host, host.partition(".")[0])]
     if len(pairs) != 1:
         raise InputError(
-            f"activemq_resync_from applies to one pair, but the target has {len(pairs)}: set activemq_target to the "
-            "pair"
+            f"activemq_resync_from applies to one pair, but the target has {len(pairs)} pairs. Set activemq_target to "
+            "one pair"
         )
     if not matching_hosts:
         raise InputError(
-            f"activemq_resync_from is {chosen}, which is not a node of the pair: set it to one of {', '.join(hosts)}"
+            f"activemq_resync_from is {chosen}, which is not a node of the target. Set it to one of {', '.join(hosts)}"
         )
     return matching_hosts[0]
 
@@ -150,7 +156,7 @@ def _next(pair: str, master: PureNode, slave: PureNode, chosen: str | None, rest
         return well
     for node in both:
         if node.unfinished and node.is_down:
-            return ResyncStep("finish", f"{node.host}: put the copied store in place", (node.host,))
+            return ResyncStep("finish", f"{node.host}: install the copied store", (node.host,))
     if rising := _rising(master, slave):
         return rising
     choice = _judge(master, slave, chosen)
@@ -159,8 +165,8 @@ def _next(pair: str, master: PureNode, slave: PureNode, chosen: str | None, rest
     for node in both:
         if node.locked:
             raise ResyncRefused(
-                f"{node.host}: no broker of activemq.fleet runs, but a process holds the lock of its store: "
-                "find this process (fuser on the file lock in the store) and stop it"
+                f"{node.host}: the broker is stopped, but another process holds the lock of its store. Find this "
+                "process with fuser on the file named lock in the store, and stop it"
             )
     if choice.equal:
         text = f"{master.host}: start the master, because {choice.reasons[0]}"
@@ -175,7 +181,9 @@ def _well(pair: str, master: PureNode, slave: PureNode, restart_older: float | N
     if master.state not in SERVING or slave.state != "standby" or slave.phase != "attached":
         return None
     if master.returned is False:
-        return ResyncStep("wait", f"{master.host} has not completed a round trip yet", seconds=_WAIT)
+        return ResyncStep(
+            "wait", f"{master.host}: no message has completed a round trip through the broker yet", seconds=_WAIT
+        )
     due = [
         node
         for node in (master, slave)
@@ -186,37 +194,44 @@ def _well(pair: str, master: PureNode, slave: PureNode, restart_older: float | N
         return ResyncStep("stop", f"{slave.host}: stop the slave first, because {why}", (slave.host,))
     if differences(master.store, slave.store):
         return None
-    return ResyncStep("done", f"{pair}: {slave.host} is attached and {master.host} has started: no change is required")
+    return ResyncStep(
+        "done", f"pair {pair} requires no change: {master.host} has started, and {slave.host} is attached"
+    )
 
 
 def _rising(master: PureNode, slave: PureNode) -> ResyncStep | None:
     """Return the step of a pair that is starting with equal stores; None for any other pair."""
     attached = slave.state == "standby" and slave.phase == "attached"
     if attached and master.state == "starting":
-        return ResyncStep("wait", f"{master.host} has not started yet with {slave.host} attached", seconds=_WAIT)
+        return ResyncStep(
+            "wait", f"{master.host}: the master has not started yet, although {slave.host} is attached", seconds=_WAIT
+        )
     if not master.waits_for_slave or slave.locked or master.store.state != slave.store.state:
         return None
     if not master.listening:
-        return ResyncStep("wait", f"{master.host} does not listen for its slave yet", seconds=_WAIT)
+        return ResyncStep("wait", f"{master.host}: the master does not listen for its slave yet", seconds=_WAIT)
     if slave.is_down:
         text = f"{slave.host}: start the slave, because {master.host} waits for it with an equal store"
         return ResyncStep("start", text, (slave.host,), accept=("standby",))
     if slave.state in ("starting", "stopped"):
-        return ResyncStep("wait", f"{slave.host} has not reached {master.host} yet", seconds=_WAIT)
+        return ResyncStep("wait", f"{slave.host}: the slave has not connected to {master.host} yet", seconds=_WAIT)
     return None
 
 
 def _judge(master: PureNode, slave: PureNode, chosen: str | None) -> StoreChoice:
     if chosen is None and master.state in SERVING and slave.state in SERVING:
         raise ResyncRefused(
-            f"{master.host} and {slave.host} both serve, and each has messages that the other does not have. Keep "
-            "clients away from one of them, let consumers receive its messages, and run the playbook again with "
-            "-e activemq_resync_from=HOST; the store of the other node is kept as a backup"
+            f"{master.host} and {slave.host}: both brokers serve clients, and each has messages that the other does "
+            "not have. Keep clients away from one of them, and let consumers receive its messages. Then run the "
+            "playbook resync with -e activemq_resync_from=HOST, the host of the other broker, whose store is kept. The "
+            "replaced store is kept as a backup"
         )
     choice = choose_store(master.store, slave.store, chosen)
     loser = slave if choice.winner == master.host else master
     if not choice.equal and loser.obstacle:
-        raise ResyncRefused(f"{loser.host}: {loser.obstacle}; nothing was changed")
+        raise ResyncRefused(
+            f"{loser.host}: nothing was changed, because the store of this host cannot be replaced: {loser.obstacle}"
+        )
     return choice
 
 
@@ -245,11 +260,13 @@ def decide_resync(request: Request) -> Decision:
             pure[pair] = (_node(request, hosts[0], hosts[1]), _node(request, hosts[1], hosts[0]))
         else:
             raise InputError(
-                f"{pair} has {len(hosts)} node, but a pure pair requires two: add the second node to the inventory"
+                f"pair {pair} has {len(hosts)} node, but a pure pair requires two. Add the second node to the inventory"
             )
     # The playbook restart has restarted the others before.
     if pure and others and not options["restart"] and not request.progress.acted_hosts():
-        request.warn(f"the resync skips {', '.join(others)}, because only pure pairs require a resync")
+        request.warn(
+            f"the resync skips the pairs {', '.join(others)}, because only pure pairs (activemq_ha: pure) require it"
+        )
     older = float(options["looked_at"]) - target["since_epoch"]
     step = next_resync_step(
         pure,
@@ -266,7 +283,8 @@ def _node(request: Request, host: str, peer: str) -> PureNode:
     broker, stores = request.brokers[host], request.options["stores"]
     if broker.service != "systemd":
         raise InputError(
-            f"{host}: activemq_service is {broker.service}, but resync can stop and start only systemd units"
+            f"{host}: activemq_service is {broker.service}, but the playbook resync can stop and start only brokers "
+            "that systemd runs. Set activemq_service to systemd, or set activemq_target to another pair"
         )
     store = NodeStore.of(host, broker.role, stores[host])
     return PureNode.of(store, request.evidence[host], stores[host], stores[peer]["allocated"])

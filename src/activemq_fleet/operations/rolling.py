@@ -84,7 +84,7 @@ def next_rolling_step(
     """
     by_name = sorted(nodes_by_pair(nodes).items())
     notes = tuple(
-        f"{pair}: {run.act} does not change pure brokers: run the playbook resync instead"
+        f"pair {pair} is pure (activemq_ha: pure), so this playbook does not change it. Run the playbook resync instead"
         for pair, members in by_name
         if members[0].profile.needs_resync
     )
@@ -98,7 +98,7 @@ def next_rolling_step(
         for problem in problems_of(pair, window=run.window, settle=run.settle, upgrade=upgrade)
     ]
     if any(problem.patience <= run.waited for problem in problems):
-        waited = f" (after {run.waited:.0f} s)"
+        waited = f". The playbook waited {run.waited:.0f} s for this to change"
         raise run.refusal(*(f"{problem}{waited if 0 < problem.patience <= run.waited else ''}" for problem in problems))
     if problems:
         return run.pause("; ".join(map(str, problems)))
@@ -114,7 +114,7 @@ def next_restart(nodes: Sequence[Node], run: OperationRun) -> NextStep:
     nodes = [node for node in nodes if not node.profile.needs_resync]
     if not nodes:
         return NextStep(
-            "done", "no broker is restarted: the target contains only pure pairs, which the playbook resync restarts"
+            "done", "no broker is restarted, because the target has only pure pairs, which the playbook resync restarts"
         )
 
     def step_of(pair: Sequence[Node]) -> NextStep | None:
@@ -124,13 +124,14 @@ def next_restart(nodes: Sequence[Node], run: OperationRun) -> NextStep:
         node = first_to_touch(left)
         if node.host in run.acted:
             raise run.refusal(
-                f"{node.host}: {run.act} was done in this run but had no effect: check the log of the broker"
+                f"{node.host}: this run has already done the {run.act} of this broker, but it had no effect. Check "
+                f"{node.base}/data/activemq.log, and run the same command again"
             )
         return next_touch(node, pair, run.act)
 
     def done(pairs: Sequence[Sequence[Node]]) -> str:
         chosen = [node.host for pair in pairs for node in pair if node.host in run.chosen]
-        return f"{run.act}: {counted(len(chosen), 'broker')} done; active: {active_hosts(pairs)}"
+        return f"{run.act} is done on {counted(len(chosen), 'broker')}; active hosts: {active_hosts(pairs)}"
 
     return next_rolling_step(nodes, run, step_of, done)
 
@@ -143,12 +144,18 @@ def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: Operation
         if active.host == wanted or len(pair) == 1:
             return None
         if active.host in run.acted:
-            raise run.refusal(f"{active.host} acquired the lock again before {wanted} did: check the log of {wanted}")
+            raise run.refusal(
+                f"{active.host}: this broker acquired the lock again before the broker of {wanted} did. Check "
+                f"data/activemq.log of {wanted}, and run the playbook switchover again"
+            )
         text = f"{wanted} takes over from {active.host}, which stops and starts again as the standby"
         return NextStep(run.act, text, (active.host,), wanted, active.state)
 
     return next_rolling_step(
-        [node for node in nodes if node.pair in to], run, step_of, lambda pairs: f"active: {active_hosts(pairs)}"
+        [node for node in nodes if node.pair in to],
+        run,
+        step_of,
+        lambda pairs: f"the switchover is done; active hosts: {active_hosts(pairs)}",
     )
 
 
@@ -175,7 +182,7 @@ def next_touch(node: Node, pair: Sequence[Node], act: str) -> NextStep:
     """Return the step that performs ``act`` on a node of a pair, with a note on which node serves meanwhile."""
     peer = next((other for other in pair if other.host != node.host), None)
     if peer is None:
-        say = f"{act} {node.host}, which has no peer: its clients wait until it is active again"
+        say = f"{act} {node.host}, which is a single broker: its clients wait until it is active again"
     elif node.is_serving:
         say = f"{act} {node.host}, which is active: {peer.host} takes over ({peer.how})"
     else:
@@ -197,8 +204,8 @@ def decide_switchover(request: Request) -> Decision:
     if request.target["kind"] == "host":
         # An operator who names a host may mean that this host becomes active, but the preferred master would.
         raise InputError(
-            f"activemq_target is the host {request.target['name']}, but a switchover applies to a pair: set "
-            "activemq_target to the pair, and name the host that is to become active with -e activemq_to=HOST"
+            f"activemq_target is the host {request.target['name']}, but a switchover applies to a pair. Set "
+            "activemq_target to the pair, and set the host that must become active with -e activemq_to=HOST"
         )
     nodes, run = nodes_and_run(request, "switch")
     return request.step(next_switchover(nodes, request.target["to"], run))

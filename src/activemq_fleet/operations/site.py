@@ -54,7 +54,9 @@ def notes_on_skipped_nodes(pair: Sequence[Node], chosen: Collection[str]) -> lis
     """Return one line for each node that the playbook site should start or restart and does not, with the reason."""
     if not pair[0].profile.needs_resync:
         return [
-            f"{node.host} is hung ({node.how}) and is not restarted, because its configuration did not change"
+            f"{node.host}: the broker is hung ({node.how}). The playbook site does not restart it, because its "
+            f"configuration did not change. Run systemctl kill -s KILL {node.unit_name} on the host, and systemd "
+            "starts it"
             for node in pair
             if node.host in chosen and node.state == "hung" and not node.restart_required
         ]
@@ -63,11 +65,14 @@ def notes_on_skipped_nodes(pair: Sequence[Node], chosen: Collection[str]) -> lis
         if pending_actions(pair, chosen) or node.host not in chosen:
             continue
         if node.state == "stopped":
-            lines.append(f"{node.host} is stopped: only the playbook resync starts a pure pair")
+            lines.append(
+                f"{node.host}: the broker is stopped, and the playbook site does not start it, because its pair is "
+                "pure. Run the playbook resync"
+            )
         elif node.restart_required:
             lines.append(
-                f"{node.host} requires a restart for its new configuration: site does not restart pure brokers, "
-                "run the playbook resync"
+                f"{node.host}: the broker requires a restart for its new configuration, but the playbook site does not "
+                "restart pure brokers. Run the playbook resync"
             )
     return lines
 
@@ -87,7 +92,10 @@ def next_site_step(nodes: Sequence[Node], run: OperationRun, unseen: Mapping[str
             continue
         act, node = acts[0]
         if node.host in run.acted:
-            raise run.refusal(f"{node.host}: {act} was done in this run but had no effect: check the log of the broker")
+            raise run.refusal(
+                f"{node.host}: this run has already done the {act} of this broker, but it had no effect. Check "
+                f"{node.base}/data/activemq.log, and run the playbook site again"
+            )
         ends_service = act == "restart" and node.is_serving
         if ends_service and (waiting := _wait_for_standby(node, pair, run, unseen or {})):
             return waiting
@@ -100,10 +108,10 @@ def _wait_for_acted(pair: Sequence[Node], acts: Sequence[tuple[str, Node]], run:
     for node in pair:
         awaits_slave = node.profile.replicates and node.state == "starting" and acts
         if node.host in run.acted and node.state not in _READY and not awaits_slave:
-            return _wait(f"{node.host} is not ready yet: it is {node.state} ({node.how})", node, run)
+            return _wait(f"{node.host}: the broker is not ready yet; it is {node.state} ({node.how})", node, run)
     touched = [node for node in pair if node.host in run.acted]
     if touched and not pair[0].profile.needs_resync and len(pair) > 1 and all(node.state in _RISING for node in pair):
-        return _wait(f"{pair[0].pair}: no node is active yet", touched[0], run)
+        return _wait(f"pair {pair[0].pair}: no node is active yet", touched[0], run)
     return None
 
 
@@ -113,22 +121,28 @@ def _wait_for_standby(
     for peer in (other for other in pair if other is not node):
         if peer.state == "standby":
             continue
-        text = f"{node.host} is active and is not restarted, because {peer.host} is {peer.state} ({peer.how})"
         if not (peer.is_serving or peer.state == "stopped"):
-            return _wait(text, peer, run)
-        raise run.refusal(text)
+            text = f"{node.host}: the active broker is not restarted, because its peer {peer.host} is {peer.state}"
+            return _wait(f"{text} ({peer.how})", peer, run)
+        raise run.refusal(
+            f"{node.host}: the active broker is not restarted, because its peer {peer.host} is {peer.state}, not "
+            f"standby ({peer.how}). Correct the state of {peer.host}, and run the playbook site again"
+        )
     if node.host in unseen:
         raise run.refusal(
-            f"{node.host} is active and is not restarted, because {unseen[node.host]} was not reached and may be "
-            "unable to take over: correct the connection to that host or omit --limit, and run the playbook again"
+            f"{node.host}: the active broker is not restarted, because its peer {unseen[node.host]} was not reached "
+            "and may be unable to take over. Correct the connection to that host or omit --limit, and run the "
+            "playbook site again"
         )
     return None
 
 
-def _wait(text: str, node: Node, run: OperationRun) -> NextStep:
+def _wait(problem: str, node: Node, run: OperationRun) -> NextStep:
     if run.waited >= run.settle or (node.state == "stopped" and not node.is_coming_up):
-        raise run.refusal(f"{text}: check {node.base}/data/activemq.log")
-    return run.pause(text)
+        raise run.refusal(
+            f"{problem}. Check {node.base}/data/activemq.log on {node.host}, and run the playbook site again"
+        )
+    return run.pause(problem)
 
 
 def _step(act: str, node: Node, pair: Sequence[Node]) -> NextStep:
@@ -156,8 +170,11 @@ def decide_roll(request: Request) -> Decision:
         and ("version" not in request.configured.get(host, {}) or host in {*options["all"]} - {*options["remaining"]})
     ]
     if lost:
-        text = "no broker is started or restarted, because of hosts that failed or were not reached"
-        raise RefusalError(f"{text}: {', '.join(lost)}", [])
+        raise RefusalError(
+            f"no broker is started or restarted, because these hosts failed or were not reached: {', '.join(lost)}. "
+            "Correct the error above, and run the playbook site again",
+            [],
+        )
     nodes = [node_of(brokers[host], observed) for host, observed in evidence.items()]
     # In check mode the hosts cannot know what the files that were not installed would need.
     owing = {host for host, result in request.configured.items() if result["restart_required"]}
@@ -224,5 +241,5 @@ def decide_outcome(request: Request) -> Decision:
         host: [*(["files"] if result.get("changed") else []), *(records[host].acted if host in records else ())]
         for host, result in configured.items()
     }
-    say = f"site is done on {counted(len(configured), 'broker')}"
+    say = f"the playbook site is done on {counted(len(configured), 'broker')}"
     return {"say": say, "table": outcome_table(configured, before, {**evidence, **verified}, acts, {})}

@@ -48,7 +48,11 @@ def stores_to_mark(stores: Iterable[ObservedSharedStore], sizes: Mapping[str, in
         pairs[store.pair].append(store)
     problems = [text for pair, seen in pairs.items() if (text := _problem(pair, seen, sizes[pair]))]
     if problems:
-        raise RefusalError("no broker is started, because a shared store cannot be used:", problems)
+        raise RefusalError(
+            "no broker is started, because a shared store cannot be used. Correct these errors, and run the playbook "
+            "site again:",
+            problems,
+        )
     return {pair: tuple(store.host for store in seen) for pair, seen in pairs.items() if seen[0].marked is None}
 
 
@@ -56,38 +60,41 @@ def _problem(pair: str, seen: Sequence[ObservedSharedStore], size: int) -> str |
     marked = [store for store in seen if store.marked is not None]
     for store in marked:
         if pair not in (store.marked or ()):
-            named = (store.marked or ("nobody",))[0]
+            named = (store.marked or ("(no name)",))[0]
             return (
-                f"{store.host}: {store.directory} is the store of {named}, not of {pair}: set activemq_store_directory "
-                f"of {pair} to a separate directory"
+                f"{store.host}: directory {store.directory} contains the store of pair {named}, not of pair {pair}. "
+                f"Set activemq_store_directory of {pair} to a separate directory"
             )
     for store in seen:
         if store.fenced and store.fence != "guard":
             return (
-                f"{store.host}: the brokers of {pair} would wait indefinitely for the store in {store.directory}, "
-                "because it was created with activemq_fence: guard. Set activemq_fence: guard for them, or run the "
-                f"playbook unfence for {pair} first"
+                f"{store.host}: a guard (activemq_fence: guard) protects the store in {store.directory}, so a broker "
+                "without a guard waits indefinitely for its lock. Set activemq_fence to guard, or run the playbook "
+                f"unfence for pair {pair} first"
             )
     if marked and len(marked) < len(seen):
         other = next(store for store in seen if store.marked is None)
-        return f"{other.host}: {other.directory} is not the store of {marked[0].host}: mount the share on both nodes"
+        return (
+            f"{other.host}: directory {other.directory} is not the store of host {marked[0].host}, so both nodes could "
+            "become active. Mount the same share on both nodes"
+        )
     if marked:
         return None
     for store in seen:
         if store.used:
             return (
-                f"{store.host}: {store.directory} contains messages but no marker: if it is the store of {pair}, "
-                f"write {pair} into the file {STORE_MARKER} in that directory"
+                f"{store.host}: the store {store.directory} contains messages, but no marker file with the name of its "
+                f"pair. If it is the store of pair {pair}, write {pair} into the file {STORE_MARKER} in that directory"
             )
         if not store.exists and not store.mounted:
             return (
-                f"{store.host}: {store.directory} does not exist and is not on a mounted file system: mount the share, "
-                "or create the directory on a file system that both nodes share"
+                f"{store.host}: the store directory {store.directory} does not exist, and it is not on a mounted file "
+                "system. Mount the share, or create the directory on a file system that both nodes share"
             )
     if len(seen) < size:
         return (
-            f"{seen[0].host}: the store of {pair} is new, and only a run with both nodes can check that they share it: "
-            "run without --limit"
+            f"{seen[0].host}: the store of pair {pair} is new. Only a run with both nodes can check that they share "
+            "it. Run the playbook site without --limit"
         )
     return None
 

@@ -60,7 +60,10 @@ def resolve_target(
     node that is not of the target, or a limit that cuts it.
     """
     if not places:
-        raise InputError("the inventory has no brokers: there is nothing to do")
+        raise InputError(
+            "the inventory has no brokers. Check that the host names match activemq_naming_pattern, and that -i names "
+            "the directory with the hosts"
+        )
     kind, chosen = _find(places, name)
     wanted = {place.pair for place in places if place.host in chosen}
     pairs = {pair: _nodes(places, pair) for pair in sorted(wanted)}
@@ -83,7 +86,9 @@ def _find(places: Sequence[TargetHost], name: str) -> tuple[Literal["fleet", "gr
         return "fleet", {place.host for place in places}
     hosts = {place.host for place in places if name in (place.host, _label(place.host))}
     if len(hosts) > 1:
-        raise InputError(f"activemq_target {name} names {len(hosts)} hosts: choose one of {', '.join(sorted(hosts))}")
+        raise InputError(
+            f"activemq_target is {name}, the name of {len(hosts)} hosts. Set it to one of {', '.join(sorted(hosts))}"
+        )
     if hosts:
         return "host", hosts
     if in_pair := {place.host for place in places if place.pair == name}:
@@ -91,7 +96,9 @@ def _find(places: Sequence[TargetHost], name: str) -> tuple[Literal["fleet", "gr
     if in_group := {place.host for place in places if place.group == name}:
         return "group", in_group
     known = {part for place in places for part in (place.host, _label(place.host), place.pair, place.group)}
-    raise InputError(f"activemq_target {name} is no group, pair or host of this fleet{_near(name, known)}")
+    raise InputError(
+        f"activemq_target is {name}, which is not a group, pair or host of the inventory. {_near(name, known)}"
+    )
 
 
 def _named_node(places: Sequence[TargetHost], pairs: Mapping[str, Sequence[str]], to: str) -> dict[str, str]:
@@ -101,9 +108,12 @@ def _named_node(places: Sequence[TargetHost], pairs: Mapping[str, Sequence[str]]
         host = matching_hosts.pop()
         return {place.pair: host for place in places if place.host == host}
     if any(to in (place.host, _label(place.host)) for place in places):
-        raise InputError(f"activemq_to {to} is no node of the target, which has {', '.join(sorted(known))}")
+        raise InputError(
+            f"activemq_to is {to}, which is not a node of the target. Set it to one of {', '.join(sorted(known))}"
+        )
     raise InputError(
-        f"activemq_to {to} is no broker of this fleet{_near(to, known | {_label(host) for host in known})}"
+        f"activemq_to is {to}, which is not a broker of the inventory. "
+        f"{_near(to, known | {_label(host) for host in known})}"
     )
 
 
@@ -113,14 +123,10 @@ def _check_reach(pairs: Mapping[str, Sequence[str]], reach: Collection[str], nam
     if not lost:
         return
     cut = next((pair for pair, nodes in pairs.items() if 0 < sum(host in lost for host in nodes) < len(nodes)), None)
-    what = (
-        f"--limit contains only one node of pair {cut} and"
-        if cut
-        else f"--limit does not fit the target ({name or 'the whole fleet'}) and"
-    )
+    target = f"pair {cut}" if cut else f"the target ({name or 'the whole fleet'})"
     raise InputError(
-        f"{what} leaves out {', '.join(lost)}; nothing was changed. "
-        "Run without --limit, and set the target with -e activemq_target=PAIR, GROUP or HOST"
+        f"nothing was changed, because --limit excludes these hosts of {target}: {', '.join(lost)}. Run the playbook "
+        "without --limit, and set the target with -e activemq_target=PAIR, GROUP or HOST"
     )
 
 
@@ -135,7 +141,7 @@ def _label(host: str) -> str:
 
 def _near(name: str, known: Collection[str]) -> str:
     near = similar_name(name, known)
-    return f": did you mean {near}?" if near else f": there are, for example, {', '.join(sorted(known)[:4])}"
+    return f"Did you mean {near}?" if near else f"Set, for example, one of {', '.join(sorted(known)[:4])}"
 
 
 def read_run_start(text: object, now: float) -> dict[str, Any]:
@@ -151,12 +157,14 @@ def read_run_start(text: object, now: float) -> dict[str, Any]:
             moment = text if isinstance(text, datetime) else datetime.fromisoformat(str(text))
         except ValueError:
             raise InputError(
-                f"activemq_since must be the time that the interrupted run printed, such as 2026-11-21T13:45:00Z, "
-                f"not {text!r}"
+                f"activemq_since is {text!r}, which is not a time. Set it to the time that the interrupted run "
+                "printed, such as 2026-11-21T13:45:00Z"
             ) from None
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     if moment.timestamp() > now + 1:
-        raise InputError(f"activemq_since {text} is in the future: use the time that the interrupted run printed")
+        raise InputError(
+            f"activemq_since is {text}, which is in the future. Set it to the time that the interrupted run printed"
+        )
     return {"since": moment.strftime("%Y-%m-%dT%H:%M:%SZ"), "since_epoch": moment.timestamp()}
 
 

@@ -103,7 +103,7 @@ def next_upgrade(
         nodes,
         run,
         lambda pair: _step(pair, jumps.get(pair[0].pair), run, switched or {}),
-        lambda pairs: f"{brokers} checked: all run the release of the inventory; active: {active_hosts(pairs)}",
+        lambda pairs: f"{brokers} checked: all run activemq_release; active hosts: {active_hosts(pairs)}",
     )
 
 
@@ -132,17 +132,22 @@ def _step(
     if node.is_serving and peer is not None:
         if switched.get(node.host, 0) >= _TRIES:
             raise run.refusal(
-                f"{node.host} acquired the lock again {_TRIES} times before {peer.host} did: check the log of "
-                f"{peer.host}"
+                f"{node.host}: this broker acquired the lock again {_TRIES} times before the broker of {peer.host} "
+                f"did. Check {peer.base}/data/activemq.log on {peer.host}, and run the playbook upgrade again"
             )
         closing = ": after this step no rollback is possible" if jump and jump.back == "closed" else ""
         say = f"{peer.host} takes over from {node.host} and opens the store as {peer.release}{closing}"
         return NextStep("switch", say, (node.host,), peer.host, node.state)
     if node.host in run.acted:
         raise run.refusal(
-            f"{node.host} was upgraded in this run but still runs {node.release}: check the log of the broker"
+            f"{node.host}: this run has upgraded the broker, but it still runs {node.release}. Check "
+            f"{node.base}/data/activemq.log, and run the playbook upgrade again"
         )
-    how = f"the standby: {peer.host} serves" if peer else "which has no peer: its clients wait until it is active again"
+    how = (
+        f"the standby: {peer.host} serves"
+        if peer
+        else "which is a single broker: its clients wait until it is active again"
+    )
     say = f"upgrade {node.host} from {node.release} to {node.wanted}, {how}"
     return NextStep("upgrade", say, (node.host,), peer.host if peer else None, node.state)
 
@@ -153,36 +158,37 @@ def _unfit(pair: Sequence[Node], stores: Mapping[str, StoreChange], run: Operati
     left_out = [node.host for node in pair if node.host not in run.chosen]
     if left_out:
         yield (
-            f"{pair[0].pair}: both nodes of a pair must run the same release, but {', '.join(left_out)} would keep "
-            "another: "
-            f"name the pair with -e activemq_target={pair[0].pair}"
+            f"pair {pair[0].pair}: both nodes of a pair must run the same release, but {', '.join(left_out)} would "
+            f"keep another one. Set the pair with -e activemq_target={pair[0].pair}"
         )
     for node in pair:
         if node.release == node.wanted:
             continue
         if stores[node.host].install == "package":
             yield (
-                f"{node.host}: the release is installed by a package of the system: upgrade the package on the "
-                "standby, "
-                "run the playbook restart, then upgrade the package on the other node"
+                f"{node.host}: a package of the operating system installs the release (activemq_install: package). "
+                "Upgrade the package on the standby, and run the playbook restart. Then do the same on the other node"
             )
     for node in running:
         # A broker that was just started has not opened its store yet; another check waits for it.
         if node.release is None and (node.is_serving or node.state == "standby"):
-            yield f"{node.host}: the release of process {node.pid} is not known: check which jars the process has open"
+            yield (
+                f"{node.host}: the release that process {node.pid} of the broker runs is not known. Check which jars "
+                "the process has open"
+            )
     if len({node.wanted for node in pair}) > 1:
         says = ", ".join(f"{node.host} {node.wanted}" for node in pair)
         yield (
-            f"{pair[0].pair}: activemq_release differs within the pair ({says}): set activemq_release once, for the "
-            "pair or the group"
+            f"pair {pair[0].pair}: activemq_release differs within the pair ({says}). Set activemq_release once, for "
+            "the pair or the group"
         )
     others = {node.release for node in running if node.release and node.release != node.wanted}
     if len(others) > 1:
         says = ", ".join(f"{node.host} {node.release}" for node in running)
         yield (
-            f"{pair[0].pair}: the pair runs two releases ({says}), neither of them the {pair[0].wanted} of the "
-            "inventory: "
-            "set activemq_release to the release of the active node, upgrade, then upgrade to the wanted release"
+            f"pair {pair[0].pair}: the nodes run two releases ({says}), and neither of them is activemq_release "
+            f"({pair[0].wanted}). Set activemq_release to the release of the active node, and run the playbook "
+            f"upgrade. Then upgrade to {pair[0].wanted}"
         )
 
 

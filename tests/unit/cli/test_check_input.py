@@ -126,7 +126,8 @@ def test_an_archive_that_is_not_on_this_machine_is_a_warning(
     assert run("-i", inventory, "--select", "T031", "--format", "json") == 0
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     message = (
-        f"the file {archive} of activemq_archive does not exist on this machine (also for orders-mq01-b.example.com)"
+        f"activemq_archive names the file {archive}, which does not exist on this machine "
+        "(also for orders-mq01-b.example.com)"
     )
     assert finding["message"] == message
     archive.mkdir()

@@ -71,7 +71,7 @@ def test_a_long_difference_is_cut_and_the_rest_is_counted() -> None:
 def test_a_file_of_many_lines_is_not_compared_line_by_line() -> None:
     assert (
         unified_diff_text("a", "x\n" * 5000, "y\n" * 5000)
-        == "5000 lines planned, 5000 found: too long to be compared line by line\n"
+        == "the planned file has 5000 lines and the collected file has 5000: too many to show a diff\n"
     )
 
 
@@ -110,6 +110,7 @@ def test_a_file_too_large_to_be_collected_is_there_and_not_compared() -> None:
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"a":', b"\xff"])
 def test_a_damaged_record_names_its_host(content: bytes) -> None:
     with pytest.raises(
-        InputError, match=r"^h: the collected file configuration/\.fleet-manifest\.json is not a JSON object"
+        InputError,
+        match=r"^h: the collected file configuration/\.fleet-manifest\.json is damaged, because it is not a JSON",
     ):
         list(collected_file("h/configuration/.fleet-manifest.json", content))
