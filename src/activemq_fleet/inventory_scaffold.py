@@ -122,14 +122,17 @@ def _read_names(arguments: Sequence[str]) -> _NamedHosts:
     pairs = [tuple(argument.split(",")) for argument in arguments if "," in argument]
     for pair in pairs:
         if len(pair) != 2:
-            raise InputError(f"{','.join(pair)}: name two hosts with a comma between them, the nodes of a pair")
+            raise InputError(
+                f"{','.join(pair)}: the argument names {len(pair)} hosts: write the two nodes of a pair with a comma "
+                "between them"
+            )
     names = [name for argument in arguments for name in argument.split(",")]
     seen = set()
     for name in names:
         try:
             check_host(name)
         except ValueError as error:
-            raise InputError(f"{name or 'a host'}: {error}") from None
+            raise InputError(f"{name or 'HOST'}: {error}") from None
         if name in seen:
             raise InputError(f"{name}: the host is named twice: name each host once")
         seen.add(name)

@@ -37,7 +37,7 @@ _NEARLY = re.compile(r"-mq[0-9]+", re.IGNORECASE)
 _GROUPS = ("group", "number", "node")
 _LAST_DIGITS = re.compile(r"[0-9]+(?=[^0-9]*$)")
 _SEPARATORS = "-_"
-_WRITE = "write (?P<group>…), (?P<number>…) and (?P<node>…)"
+_WRITE = f"write (?P<group>…), (?P<number>…) and (?P<node>…) in {PATTERN_VARIABLE}"
 _OTHER_MARKS = {"a": "b", "b": "a", "A": "B", "B": "A"}
 # A node mark in a host name of an unknown fleet, such as in a file of another project.
 _FOREIGN_MARK = re.compile(
@@ -126,7 +126,7 @@ class Naming:
         texts = {name: str(value) for name, value in values.items() if value is not None}
         parity = texts.get(PARITY_VARIABLE)
         if parity is not None and parity not in get_args(Parity):
-            raise SettingsError(f"{host}: {PARITY_VARIABLE} must be odd-even or even-odd, not {parity[:60]!r}")
+            raise SettingsError(f"{host}: {PARITY_VARIABLE} is {parity[:60]!r}: set it to odd-even or even-odd")
         stated = {}
         for part in STATED_PARTS:
             name = PREFIX + part
@@ -194,8 +194,8 @@ class Naming:
         regex = _compiled(self.pattern)
         if self.parity and not ("number" in regex.groupindex and "node" not in regex.groupindex):
             raise InputError(
-                f"{PARITY_VARIABLE} is {self.parity}, so numbers define the node: {PATTERN_VARIABLE} must have "
-                "the named group number, and no group with the name node"
+                f"{PARITY_VARIABLE} is {self.parity}, so the number in a host name defines the node. Write "
+                f"(?P<number>…) and no (?P<node>…) in {PATTERN_VARIABLE}, or remove {PARITY_VARIABLE}"
             )
         match = regex.search(name)
         if match is None:
@@ -210,7 +210,7 @@ class Naming:
         if not (text.isascii() and text.isdigit()):
             raise UnclearNameError(
                 name,
-                f"the group number of {PATTERN_VARIABLE} matches {text!r} in the host name, but {text!r} is not a "
+                f"the group (?P<number>…) of {PATTERN_VARIABLE} matches {text!r} in the host name, which is not a "
                 "whole number",
                 f"in {PATTERN_VARIABLE}, let (?P<number>…) match only digits: (?P<number>[0-9]+)",
             )
@@ -245,13 +245,14 @@ class Naming:
         wanted = " and ".join(PREFIX + part for part in missing)
         if not is_parsed:
             verb = "is" if len(missing) == 1 else "are"
-            return f"the host name does not match {PATTERN_VARIABLE}, and {wanted} {verb} not set", f"set {wanted}, too"
+            reason = f"the host name does not match {PATTERN_VARIABLE}, and {wanted} {verb} not set"
+            return reason, f"set {wanted} of the host, too"
         reason = f"neither the host name nor a variable defines its {' and '.join(missing)}"
         if "node" in lacking and not self.parity and "node" not in self.stated:
             parity = f"{PARITY_VARIABLE} if odd and even numbers are the nodes"
             return (
-                f"{reason}, since {PATTERN_VARIABLE} {_missing_groups_text(lacking)}",
-                f"{_WRITE}, or set {parity}, or {wanted}",
+                f"{reason}, because {_missing_groups_text(lacking)}",
+                f"{_WRITE}, or set {parity}, or set {wanted} of the host",
             )
         return reason, f"set {wanted} of the host"
 
@@ -305,14 +306,14 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     try:
         regex = re.compile(pattern)
     except (re.error, RecursionError) as error:
-        raise InputError(f"{PATTERN_VARIABLE} is not a regular expression: {error}") from None
+        raise InputError(f"{PATTERN_VARIABLE} is not a regular expression ({error}): correct it") from None
     if regex.groupindex.keys().isdisjoint((*_GROUPS, "pair")):
-        raise InputError(f"{PATTERN_VARIABLE} {_missing_groups_text(_GROUPS)}: {_WRITE}")
+        raise InputError(f"{_missing_groups_text(_GROUPS)}: {_WRITE}")
     return regex
 
 
 def _missing_groups_text(groups: Sequence[str]) -> str:
-    return f"lacks the named group(s) {', '.join(groups)}"
+    return f"{PATTERN_VARIABLE} lacks the named group(s) {', '.join(groups)}"
 
 
 def _check_stated_part(host: str, variable: str, value: object, pattern: str) -> str:
@@ -323,7 +324,7 @@ def _check_stated_part(host: str, variable: str, value: object, pattern: str) ->
     if not re.fullmatch(pattern, value):
         allowed = "letters and digits" if pattern == NODE_MARK else "letters, digits, - and _"
         raise SettingsError(
-            f"{host}: {variable} may contain only {allowed}, not {value[:60]!r}: write the value itself, because "
-            "templates are not evaluated when hosts are put into groups"
+            f"{host}: {variable} is {value[:60]!r}, but may contain only {allowed}. Write the value itself: templates "
+            "are not evaluated when hosts are put into groups"
         )
     return value

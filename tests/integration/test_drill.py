@@ -249,7 +249,7 @@ def test_a_login_that_brokers_refuse_is_named_before_anything_is_struck(
         return replace(right, publisher={**right.publisher, "mb.username": "till", "mb.password": "wrong"})
 
     monkeypatch.setattr("activemq_fleet.lab.drill_run.load_spec", wrong)
-    with pytest.raises(InputError, match=r"brokers reject the login of the load: .*'till' or its password"):
+    with pytest.raises(InputError, match=r"brokers reject the login of its test load: .*'till' or its password"):
         drill(lab, DrillOptions(faults=1, rate=RATE))
 
 

@@ -193,7 +193,7 @@ def test_limit_as_percentage_replaces_its_three_differences(tmp_path: Path) -> N
     [replacement] = limit_replacements(adoption.differences)
     assert str(replacement) == (
         "beans/broker/systemUsage/systemUsage/storeUsage/storeUsage/@limit: "
-        "limit 20 gb becomes percentLimit 100 of total 20 gb (C012)"
+        "limit 20 gb becomes percentLimit 100 of total 20 gb (rule C012)"
     )
     others = without_replaced_limits(adoption.differences, [replacement])
     assert len(adoption.differences) - len(others) == 3

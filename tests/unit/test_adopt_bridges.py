@@ -45,7 +45,7 @@ def test_a_bridge_with_a_ttl_that_is_no_number_of_brokers_stays(tmp_path: Path, 
     up = bridge_xml("up", "static:(tcp://elsewhere.example.com:61617)", networkTTL=ttl)
     adoption = adopt_and_compare(tmp_path, pair_files("o-mq1-a", "o-mq1-b", up, "one"), "5.18.3")
 
-    assert any("neither a number from 1 on nor -1: it stays" in note for note in adoption.notes)
+    assert any("neither a number from 1 on nor -1. adopt keeps" in note for note in adoption.notes)
 
 
 @pytest.mark.parametrize("uri", ["static:tcp://x:61616", "static://(tcp://x:61616)", "static:( nio://x:61616 )"])
@@ -87,10 +87,10 @@ def test_each_bridge_that_stays_has_its_own_reason(tmp_path: Path) -> None:
     bridges = twice.replace("</networkConnectors>", temporary)
     adoption = adopt_and_compare(tmp_path, {ALONE: document(bridges + OPENWIRE)}, "5.18.3")
 
-    staying = [note for note in adoption.notes if "stays as it is" in note]
-    assert [note.partition(" it stays")[0] for note in staying] == [
-        "o-mq1-a: bridge up has the name of another bridge:",
-        "o-mq1-a: bridge t lists destinations other than queues and topics with a physicalName alone:",
+    staying = [note for note in adoption.notes if "adopt keeps its XML" in note]
+    assert [note.partition(" adopt keeps")[0] for note in staying] == [
+        "o-mq1-a: bridge up: another bridge has the same name.",
+        "o-mq1-a: bridge t: the bridge lists destinations other than queues and topics with only a physicalName.",
     ]
 
 
@@ -130,11 +130,11 @@ def test_two_nodes_share_the_store_of_which_the_operator_says_so(tmp_path: Path)
     documents = read_sources([str(tmp_path)], ["5.18.3"], Naming())
 
     adoption = adopt(documents, Naming(), shared=["o-mq1"])
-    assert any("write o-mq1 into its file .activemq-fleet-pair" in note for note in adoption.notes)
+    assert any("with the name of the pair. Mount the store, and write o-mq1" in note for note in adoption.notes)
     found = adoption.fleet
     assert [broker.settings.ha for broker in found.brokers] == ["shared-file", "shared-file", "none"]
     for other in ("o-mq2", "o-mq3"):
-        with pytest.raises(InputError, match=f"--shared-store {other}: there is no pair of this name with two"):
+        with pytest.raises(InputError, match=f"--shared-store {other}: no pair {other} with two kahaDB stores"):
             adopt(documents, Naming(), shared=[other])
 
 

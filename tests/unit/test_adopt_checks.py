@@ -79,7 +79,9 @@ def adopted_inventory(tmp_path: Path, files: dict[str, bytes], release: str) -> 
 
 def noted_rules(adoption: Adoption) -> set[str]:
     """Return the rules of which a note states that the original files cause them."""
-    texts = [match[1] for note in adoption.notes if (match := re.search(r"check reports (.*), which the", note))]
+    texts = [
+        match[1] for note in adoption.notes if (match := re.search(r"check reports (.*) for the rendered files", note))
+    ]
     return {rule for text in texts for rule in text.split(", ")}
 
 
@@ -104,7 +106,7 @@ def test_unknown_heap_holds_memory_limit_of_file(limit: str, heap: str | None, t
     adoption, _ = adopted_inventory(tmp_path, files, "5.18.3")
 
     assert adoption.fleet.broker("o-mq01-a").settings.heap == (heap or "512m")
-    assert any(f"adopt wrote activemq_heap: {heap}" in note for note in adoption.notes) is bool(heap)
+    assert any(f"adopt set activemq_heap: {heap}." in note for note in adoption.notes) is bool(heap)
 
 
 def test_known_heap_stays_although_memory_limit_exceeds_it(tmp_path: Path) -> None:

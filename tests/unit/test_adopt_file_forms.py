@@ -31,7 +31,7 @@ def reason_of(directory: Path, content: bytes) -> str:
 def test_broker_as_root_is_adopted_like_one_in_beans(tmp_path: Path) -> None:
     adoption = adopted(tmp_path / "files", {HOST: BROKER.encode()}, "5.18.3")
 
-    assert any("the root of the file is <broker>" in note for note in adoption.notes)
+    assert any("the root element of the file is <broker>" in note for note in adoption.notes)
     assert b'brokerName="x"' in rendered_again(tmp_path, adoption)[f"hosts/{HOST}/conf/activemq.xml"]
 
 
@@ -40,19 +40,19 @@ def test_broker_as_root_is_adopted_like_one_in_beans(tmp_path: Path) -> None:
     [
         (
             f'<beans xmlns="{BEANS}"><beans profile="p">{BROKER}</beans></beans>',
-            'a further <beans> with the profile "p"',
+            'a nested <beans> with the profile "p"',
         ),
-        (f'<beans xmlns="{BEANS}"><beans>{BROKER}</beans></beans>', "is in a further <beans>:"),
-        (f'<beans xmlns="{BEANS}"><broker xmlns="http://activemq.org/config/1.0"/></beans>', "correct xmlns"),
+        (f'<beans xmlns="{BEANS}"><beans>{BROKER}</beans></beans>', "is in a nested <beans>:"),
+        (f'<beans xmlns="{BEANS}"><broker xmlns="http://activemq.org/config/1.0"/></beans>', "correct its xmlns"),
         (f'<beans xmlns="{BEANS}"><bean class="a.b.BrokerService"/></beans>', "a bean of the class a.b.BrokerService"),
-        (f'<beans xmlns="{BEANS}"><import resource="b.xml"/></beans>', "imports b.xml: name the file that has"),
-        (f'<beans xmlns="{BEANS}"/>', "has no <broker>: it is a Spring context"),
+        (f'<beans xmlns="{BEANS}"><import resource="b.xml"/></beans>', "imports b.xml: name the imported file"),
+        (f'<beans xmlns="{BEANS}"/>', "the file has no <broker>, so it is a Spring context"),
         ('<configuration xmlns="urn:activemq"/>', "broker.xml of Apache Artemis"),
         ("a=b", "a properties file"),
         ("", "an empty file"),
         ("<beans", "not XML"),
-        (f"<% if %><beans>{BROKER}</beans>", "the file is a template ('<%')"),
-        ("{% if x %}\n<beans/>", "the file is a template ('{%')"),
+        (f"<% if %><beans>{BROKER}</beans>", "the file is a template with '<%'"),
+        ("{% if x %}\n<beans/>", "the file is a template with '{%'"),
         ('<?xml version="1.0" encoding="UTF-16"?><beans/>', "declares the encoding UTF-16"),
     ],
 )
@@ -80,7 +80,7 @@ def test_address_of_the_console_is_that_of_the_imported_file(tmp_path: Path) -> 
 
     settings = adoption.fleet.broker(HOST).settings
     assert (settings.console_port, settings.console_bind) == (8163, "10.0.0.1")
-    expected = "only the port and the address of the web console are adopted from jetty3.xml"
+    expected = "adopt took only the port and the address of the web console from jetty3.xml"
     assert any(expected in note for note in adoption.notes)
 
 
@@ -112,7 +112,7 @@ def test_broker_with_rights_and_without_accounts_is_adopted(tmp_path: Path) -> N
     adoption = adopt_files([f"{HOST}={path}"], releases=["5.18.3"], schema_of=None)
 
     assert "S032" not in {finding.rule for finding in adoption.fleet.findings}
-    assert any("the file has no accounts" in note for note in adoption.notes)
+    assert any("activemq.xml has no accounts" in note for note in adoption.notes)
 
 
 def test_import_from_elsewhere_does_not_hide_that_another_file_is_missing(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_import_from_elsewhere_does_not_hide_that_another_file_is_missing(tmp_pa
 
     assert adoption.fleet.broker(HOST).settings.imports == ("camel.xml",)
     assert any("activemq.xml imports http://h/x.xml, which adopt does not copy" in note for note in adoption.notes)
-    assert any("imports camel.xml: put what is not in the release" in note for note in adoption.notes)
+    assert any("imports camel.xml, which adopt did not copy" in note for note in adoption.notes)
 
 
 def test_open_console_of_any_name_is_waived_as_in_force_and_reported(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_open_console_of_any_name_is_waived_as_in_force_and_reported(tmp_path: P
 
     waived = {finding.rule for finding in check_fleet(adoption.fleet, schema_of=None) if finding.waived}
     assert "S005" in waived
-    assert any(": S005: authenticate is false" in note for note in adoption.notes)
+    assert any("the error S005: authenticate is false" in note for note in adoption.notes)
 
 
 def test_pipe_is_adopted_and_fifo_without_a_writer_is_not_waited_for(tmp_path: Path) -> None:

@@ -278,7 +278,7 @@ class TestSecrets:
     def test_a_placeholder_that_no_rendered_file_resolves_is_told(self, tmp_path: Path) -> None:
         adoption = adopt_and_compare(tmp_path, {ALONE: document(connectors_xml("tcp://${my.host}:61616"))}, "5.18.3")
 
-        assert any("no rendered file defines ${my.host}" in note for note in adoption.notes)
+        assert any("no rendered file defines the placeholder ${my.host}" in note for note in adoption.notes)
         assert not any("${activemq.conf}" in note for note in adoption.notes)
 
 
@@ -307,7 +307,7 @@ class TestFleets:
 
         added = [one.rendered for one in adoption.differences if one.path.endswith("[@name='up']/@userName")]
         assert added == ["network", "network"]
-        assert "o-mq1-a, o-mq1-b: the links have no user name" in str(adoption.notes)
+        assert "o-mq1-a, o-mq1-b: the original links have no user name" in str(adoption.notes)
 
     def test_a_link_to_one_node_says_nothing_of_how_pairs_are_dialled(self, tmp_path: Path) -> None:
         files = pair_files("o-mq1-a", "o-mq1-b", bridge_xml("up", "static:(tcp://o-mq2-a:61616)"), "one")
@@ -322,7 +322,7 @@ class TestFleets:
         files["o-mq1-a"] = pair_files("o-mq1-a", "", bridge_xml("up", "static:(tcp://o-mq2-a:61616)"), "one")["o-mq1-a"]
         adoption = adopt_and_compare(tmp_path, files, "5.18.3")
 
-        assert any("up is not the same on both nodes of the pair" in note for note in adoption.notes)
+        assert any("up: the two nodes of the pair have different bridges" in note for note in adoption.notes)
         assert "links" not in adopted_variables(adoption)
 
     def test_a_fleet_without_logins_stays_without(self, tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ class TestFleets:
 
         assert adopted_variables(adoption)["authentication"] == "custom"
         assert not [path for path in places(adoption) if "plugins" in path]
-        assert any('<jaasAuthenticationPlugin configuration="mine"> stays in force' in note for note in adoption.notes)
+        assert any('adopt keeps <jaasAuthenticationPlugin configuration="mine">' in note for note in adoption.notes)
         assert any("bridges (net)" in note for note in adoption.notes) is bool(names)
 
     def test_a_bridge_to_brokers_of_others_is_a_link_by_address(self, tmp_path: Path) -> None:
@@ -377,7 +377,8 @@ class TestFleets:
         adoption = adopt_and_compare(tmp_path, files, "5.18.3")
 
         assert any(
-            "they are one pair (o-mq2) by name, and their store ./data/two is relative" in note
+            "By name they are the pair o-mq2, but no file shows that they share a store (its path ./data/two is "
+            "relative)" in note
             for note in adoption.notes
         )
         assert adopted_variables(adoption)["links"][0]["addresses"] == ["o-mq2-a:61616", "o-mq2-b:61616"]
@@ -466,7 +467,7 @@ class TestFleets:
             True, ["camel.xml"], ["org.apache.activemq.hooks.SpringContextHook"], {"port": 1098},
         ]  # fmt: skip
         assert "xml_fragments" not in {*variables, *adopted_variables(new)}
-        assert any("logQuery is left out" in note for note in new.notes)
+        assert any("adopt left out the bean logQuery" in note for note in new.notes)
 
     @pytest.mark.parametrize("uri", ["k8s://default?x=y", "http://agent:8080/x", "failover:(tcp://o-mq2-a:1)"])
     def test_a_bridge_that_nobody_recognises_stays_as_it_is(self, uri: str, tmp_path: Path) -> None:
@@ -474,7 +475,7 @@ class TestFleets:
         adoption = adopt_and_compare(tmp_path, files, "5.18.3")
 
         assert not [path for path in places(adoption) if "networkConnectors" in path]
-        assert any("it stays as it is" in note for note in adoption.notes)
+        assert any("adopt keeps its XML in activemq_xml_fragments" in note for note in adoption.notes)
 
     def test_a_pure_pair_keeps_how_its_slave_dials(self, tmp_path: Path) -> None:
         slave = '<services><masterConnector remoteURI="tcp://o-mq1-b:61616" userName="s" password="hush"/></services>'
@@ -629,7 +630,7 @@ def test_the_three_brokers_of_the_page_adopting_come_through(tmp_path: Path) -> 
     assert "xml_fragments" not in str(adoption.files)
     assert len(adopted_variables(adoption)["links"]) == 4
     assert adopted_variables(adoption)["authentication"] == "none"
-    assert any("the store is ${activemq.data}/kahadb: set activemq_store_directory" in note for note in adoption.notes)
+    assert any("the file has the store directory ${activemq.data}/kahadb" in note for note in adoption.notes)
     account = {"network_username": "network", "network_password": "secret1"}
     asked = fleet_of(tmp_path, adoption, authentication="simple", **account)
     assert not asked.blocking

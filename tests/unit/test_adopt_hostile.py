@@ -287,7 +287,7 @@ def test_no_password_of_an_imported_file_is_copied(form: str, around: str, tmp_p
 
     assert "geheim7Xq" not in text_of(adoption)
     assert any(
-        "activemq.xml imports sql.xml, which adopt does not copy, because it has a password" in note
+        "activemq.xml imports sql.xml. adopt does not copy such a file if it has a password in clear text" in note
         for note in adoption.notes
     )
 

@@ -100,7 +100,7 @@ def test_accounts_of_agents_are_told_and_render_the_same_documents(tmp_path: Pat
     adoption = again(original, tmp_path)
 
     assert documents_of(adoption.fleet) == documents_of(original)
-    assert any("ledger01, shop01: these accounts of agents" in note for note in adoption.notes)
+    assert any("ledger01, shop01: adopt put these accounts of agents" in note for note in adoption.notes)
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "5.18.3", "6.3.1"])

@@ -65,7 +65,7 @@ def test_bridge_to_undefined_placeholder_becomes_link_without_address(
     found = yaml.safe_load(adopted.files["group_vars/all.yml"]).get("activemq_links", [{"addresses": None}])
     assert [link["addresses"] for link in found] == [dialled]
     assert [one.original for one in adopted.differences if one.path.endswith("@uri")] == [uri] * bool(dialled)
-    wanted = [note for note in adopted.notes if "for a placeholder that no file explains" in note]
+    wanted = [note for note in adopted.notes if "no file defines its placeholder" in note]
     assert len(wanted) == (".invalid" in str(dialled))
 
 
@@ -73,8 +73,8 @@ def test_bridge_to_undefined_placeholder_becomes_link_without_address(
     ("content", "argument", "said"),
     [
         ("PEER=x\nno line\n", "{file}", "{file}:2: the line is not of the form NAME=VALUE"),
-        ("", "{file}.away", "--properties {file}.away: No such file or directory"),
-        ("", "nobody={file}", "no activemq.xml of the host nobody was given: write FILE, or HOST=FILE"),
+        ("", "{file}.away", "--properties {file}.away: the file cannot be read (No such file or directory)"),
+        ("", "nobody={file}", "no activemq.xml of the host nobody was given: write FILE for all hosts, or HOST=FILE"),
         ("PEER=a\x01b", "{file}", "has a character that XML does not permit"),
     ],
 )
@@ -139,8 +139,8 @@ def test_note_about_store_with_placeholder_names_properties(tmp_path: Path, dire
     naming = Naming()
     notes = adopt(read_sources([str(tmp_path / "files")], ["5.18.3"], naming), naming).notes
 
-    [note] = [note for note in notes if "the store is" in note]
-    assert "adopt again with --properties FILE, whose lines define STORE, or set activemq_store_directory" in note
+    [note] = [note for note in notes if "has the store directory" in note]
+    assert ", or adopt again with --properties FILE that defines STORE. Otherwise" in note
 
 
 def test_note_about_store_below_data_directory_names_no_properties(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_note_about_store_below_data_directory_names_no_properties(tmp_path: Pat
     naming = Naming()
     notes = adopt(read_sources([str(tmp_path / "files")], ["5.18.3"], naming), naming).notes
 
-    [note] = [note for note in notes if "the store is" in note]
+    [note] = [note for note in notes if "has the store directory" in note]
     assert "--properties" not in note
 
 

@@ -34,5 +34,5 @@ def test_audit_of_the_killed_broker_is_reported_as_expected() -> None:
 def test_audit_with_another_incident_or_a_lost_event_is_not_reported_as_expected() -> None:
     other = {**INCIDENT, "kind": "broker_crash", "seconds": None}
     for content in (audit([INCIDENT, other], delivered=1), audit([INCIDENT], delivered=1, lost=1), audit([])):
-        assert "not only 1 takeover and delivered events, as expected" in audit_lines(content, TAKEOVER)[0]
+        assert "but 1 takeover with every event delivered was expected" in audit_lines(content, TAKEOVER)[0]
         assert "'findings'" in audit_lines(content, TAKEOVER)[0]

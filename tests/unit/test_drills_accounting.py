@@ -145,7 +145,9 @@ def test_records_cut_out_of_a_journal_make_what_they_may_concern_indeterminate()
     found = settled(published(3), doctored(consumed([1, 2, 3], barrier=4), is_of(2), renumber=False))
 
     assert (found.lost, found.indeterminate) == (0, 1)
-    assert found.gaps == ("the subscriber: records 3 to 4 of epoch subscriber-epoch are missing",)
+    assert found.gaps == (
+        "the event journal of the subscriber lacks the records 3 to 4 (epoch subscriber-epoch of its store)",
+    )
 
 
 def test_the_same_journal_written_without_them_is_a_loss() -> None:
@@ -157,14 +159,14 @@ def test_the_same_journal_written_without_them_is_a_loss() -> None:
 def test_a_journal_whose_end_is_missing_is_not_taken_for_a_whole_one() -> None:
     found = settled(published(3), consumed([1, 2, 3], barrier=4)[:-4])
 
-    assert found.gaps == ("the subscriber: the end of epoch subscriber-epoch is missing",)
+    assert found.gaps == ("the event journal of the subscriber lacks its end (epoch subscriber-epoch of its store)",)
     assert found.indeterminate == 1
 
 
 def test_a_journal_that_is_not_there_is_a_gap() -> None:
     found = settled(published(3), [])
 
-    assert found.gaps == ("the subscriber: the journal is missing",)
+    assert found.gaps == ("the event journal of the subscriber is missing",)
     assert found.indeterminate == 3
 
 

@@ -133,7 +133,7 @@ def test_files_are_valid_by_the_schemas_that_they_name(tmp_path: Path) -> None:
     [
         (["a_b"], "a_b: 'a_b' has an underscore"),
         (["a", "a"], "a: the host is named twice"),
-        (["a,b,c"], "a,b,c: name two hosts with a comma between them"),
+        (["a,b,c"], "a,b,c: the argument names 3 hosts: write the two nodes"),
         (["a,"], "is not a host name"),
         (["a b"], "'a b' is not a host name"),
         (["fd00::1"], "fd00::1: the first label of the host name, 'fd00::1', cannot be the name of a broker"),

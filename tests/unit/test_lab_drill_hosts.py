@@ -50,11 +50,11 @@ def test_a_group_that_nobody_has_opened_is_refused_before_anything_is_written(tm
 @pytest.mark.parametrize(
     ("variables", "options", "said"),
     [
-        ({"service": "none"}, {}, "the playbook could not start it again"),
-        ({"ha": "pure", "release": "5.5.1"}, {}, "test them in the lab"),
-        ({}, {"what": "burn"}, "must be one of kill, crash, pause, stop, not 'burn'"),
-        ({}, {"kills": "many"}, "activemq_drill_kills must be a whole number such as 5, not 'many'"),
-        ({}, {"kills": 5000}, "must be 1 to 1000"),
+        ({"service": "none"}, {}, "the playbook drill cannot start the broker after a fault"),
+        ({"ha": "pure", "release": "5.5.1"}, {}, "Test them in the lab"),
+        ({}, {"what": "burn"}, "activemq_drill_what is 'burn': set it to one of kill, crash, pause, stop"),
+        ({}, {"kills": "many"}, "activemq_drill_kills is 'many': set it to a whole number such as 5"),
+        ({}, {"kills": 5000}, "activemq_drill_kills is 5000: set it to a number from 1 to 1000"),
         ({}, {"rate": "0.1"}, "1 to 2000 events per second"),
     ],
 )
@@ -110,7 +110,7 @@ def test_faults_are_due_until_enough_of_them_count(begun: DrillRun) -> None:
 
 
 def test_a_fault_under_too_little_load_is_void_and_repeated_twice_at_most(begun: DrillRun) -> None:
-    assert record(begun, rate_handled="12") == "12 events per second before the fault, and 50 are required"
+    assert record(begun, rate_handled="12") == "the load was 12 events per second before the fault, but 50 are required"
     assert begun.next_fault(STATES).number == 1
     record(begun, rate_handled="12")
     record(begun, rate_handled="12")
@@ -144,7 +144,7 @@ def test_the_fleet_is_remembered_as_it_was_found_first(begun: DrillRun) -> None:
 def test_a_load_that_has_ended_ends_the_drill(begun: DrillRun) -> None:
     (begun.directory / "failed").write_text("the publisher of orders-mq01 ended by itself\n")
 
-    with pytest.raises(LabError, match="the load has stopped: the publisher of orders-mq01 ended by itself"):
+    with pytest.raises(LabError, match=r"stopped\. Correct the cause: the publisher of orders-mq01 ended by itself"):
         begun.next_fault(STATES)
 
 
@@ -152,7 +152,7 @@ def test_without_an_event_after_the_fault_the_load_has_not_gone_on(begun: DrillR
     (begun.directory / "status.json").write_text(json.dumps({PAIR: {"last": 99.0}}))
 
     begun.wait_until_event_handled(PAIR, 98.0, 0)
-    with pytest.raises(LabError, match="no event was handled in the 0 s after the fault"):
+    with pytest.raises(LabError, match="the test load handled no event in the 0 s after the fault"):
         begun.wait_until_event_handled(PAIR, 99.0, 0)
 
 

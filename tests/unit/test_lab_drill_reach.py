@@ -116,7 +116,7 @@ def test_one_that_hangs_up_is_asked_again() -> None:
     with server_of(b"", b"\x20\x02\x00\x00") as address:
         refuse_unreachable([spec(address)], timeout=5)
     with server_of(b"", b"\x20\x02\x00\x05") as address:
-        assert "brokers reject the login of the load" in refusal(spec(address))
+        assert "brokers reject the login of its test load" in refusal(spec(address))
 
 
 @pytest.mark.parametrize("code", [3, 4, 5])
@@ -124,7 +124,8 @@ def test_a_login_that_a_broker_refuses_is_named(refused: str, code: int) -> None
     with server_of(bytes([0x20, 2, 0, code])) as address:
         keys = {"mb.username": "till", "mb.password": "canary-wrong"}
         said = refusal(spec(address, refused, **keys))
-        assert f"brokers reject the login of the load: {address} (the broker rejects 'till' or its password" in said
+        rejected = f"{address} (the broker rejects the user 'till' or its password"
+        assert f"brokers reject the login of its test load: {rejected}" in said
         assert "activemq_agent_password" in said
         assert "canary" not in said
         assert f"{address} (the broker rejects a client without a login" in refusal(spec(address))
@@ -133,7 +134,7 @@ def test_a_login_that_a_broker_refuses_is_named(refused: str, code: int) -> None
 def test_the_login_is_tried_over_tls_too(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     context = serving(authority.certificate("127.0.0.1"))
-    for code, says in ((0, ""), (5, "the broker rejects 'till' or its password")):
+    for code, says in ((0, ""), (5, "the broker rejects the user 'till' or its password")):
         with server(context, says=bytes([0x20, 2, 0, code])) as port:
             keys = {"mb.username": "till", "mb.password": "wrong", "tls.ca": str(authority.ca)}
             one = spec(f"ssl://127.0.0.1:{port}", **keys)

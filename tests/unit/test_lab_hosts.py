@@ -93,7 +93,8 @@ def test_the_store_is_marked_and_a_store_of_another_pair_is_refused_as_by_the_un
     assert marker.read_text() == "orders-mq01\n"
     assert command_of(hosts, A, monkeypatch)
     marker.write_text("billing-mq01\n")
-    with pytest.raises(LabError, match=f"{A} is not started: activemq: .* is not the store of pair orders-mq01"):
+    reason = "activemq: .* is not the store of pair orders-mq01"
+    with pytest.raises(LabError, match=f"{A} is not started, because a check before its start failed: {reason}"):
         hosts.launch(broker)
 
 

@@ -102,7 +102,7 @@ def test_when_all_are_alive_it_says_so(
     claims.reserve(lab(tmp_path, "a"))
     with (
         socket.create_server((f"127.{module.FIRST}.3.4", 0)),
-        pytest.raises(LabError, match="stop one lab by `lab down`"),
+        pytest.raises(LabError, match="stop one of the labs with `lab down`"),
     ):
         claims.reserve(lab(tmp_path, "b"))
 

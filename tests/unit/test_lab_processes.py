@@ -184,7 +184,7 @@ def test_a_run_begins_where_the_log_ended(layout: LabLayout) -> None:
 
 
 def test_a_program_that_is_not_there_is_one_line(layout: LabLayout) -> None:
-    with pytest.raises(LabError, match="a: /no/java cannot be started: No such file"):
+    with pytest.raises(LabError, match=r"a: the program /no/java cannot be started \(No such file"):
         processes.launch(layout, "a", ["/no/java"], {}, layout.base("a"), "v1")
 
 

@@ -122,7 +122,7 @@ def test_a_lab_of_before_inventories_were_kept_is_read(layout: LabLayout) -> Non
 
 def test_a_full_disk_is_named(small_disk: Path) -> None:
     (small_disk / "filler").write_bytes(b"x" * 60_000)
-    with pytest.raises(LabError, match=f"{small_disk}/state cannot be written: No space left on device"):
+    with pytest.raises(LabError, match=rf"{small_disk}/state cannot be written \(No space left on device\)"):
         write_file(small_disk / "state", b"x" * 20_000)
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
 

@@ -195,7 +195,7 @@ def test_host_vars_group_vars_and_the_hosts_own_variables_say_what_a_name_does_n
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ("activemq_node: '{{ x }}'\n", "orders-mq01-a: activemq_node may contain only letters and digits"),
+        ("activemq_node: '{{ x }}'\n", "orders-mq01-a: activemq_node is '{{ x }}', but may contain only letters"),
         ("activemq_pair: [a]\n", "orders-mq01-a: activemq_pair must be text"),
     ],
 )

@@ -196,9 +196,9 @@ def test_a_fragment_joins_the_element_that_is_already_there() -> None:
     ("fragment", "said"),
     [
         ({"xml": "<plugins>"}, "activemq_xml_fragments[0].xml is not well-formed"),
-        ({"xml": "text"}, "must be one or more elements"),
+        ({"xml": "text"}, "has no element, or text outside of elements"),
         ({"xml": "<x>&boom;</x>"}, "activemq_xml_fragments[0].xml"),
-        ({"parent": "brokers", "xml": "<x/>"}, "must begin with broker"),
+        ({"parent": "brokers", "xml": "<x/>"}, "parent begins with 'brokers': begin it with broker"),
     ],
 )
 def test_a_bad_fragment_is_one_line_with_its_place(fragment: dict[str, str], said: str) -> None:

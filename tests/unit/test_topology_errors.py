@@ -321,7 +321,7 @@ def test_t001_a_broker_of_which_a_part_is_nowhere_stated() -> None:
     assert text.startswith(
         "hal1: the host name does not match activemq_naming_pattern, and activemq_group and activemq_pair are not set"
     )
-    assert text.endswith("set activemq_group and activemq_pair, too")
+    assert text.endswith("set activemq_group and activemq_pair of the host, too")
 
 
 def test_t003_a_pair_that_is_called_like_a_host() -> None:

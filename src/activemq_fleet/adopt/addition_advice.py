@@ -108,14 +108,21 @@ _KINDS = (
         "the broker removes the destinations whose policies have gcInactiveDestinations",
         broker_attributes={"schedulePeriodForDestinationPurge": 0},
     ),
-    _kind("@useVirtualTopics", reason="without it, the rendered file would list the virtual topic VirtualTopic.>"),
+    _kind(
+        "@useVirtualTopics",
+        reason="without this attribute, the rendered file would list the virtual topic VirtualTopic.>",
+    ),
     _kind(
         "@brokerName",
         "the broker has the name of its host, and not localhost, which is the default",
         broker_name="localhost",
     ),
-    _kind("broker/@dataDirectory", "the broker keeps its data below activemq_base", reason="activemq_base moves it"),
-    _kind("broker/@id", reason="the web console refers to the broker by it"),
+    _kind(
+        "broker/@dataDirectory",
+        "the broker keeps its data below activemq_base",
+        reason="activemq_base sets the directory",
+    ),
+    _kind("broker/@id", reason="the web console refers to the broker by this id"),
     _kind(
         "ioExceptionHandler",
         "the broker stops if the disk is full",
@@ -149,13 +156,16 @@ _KINDS = (
         "producers wait when messages take this memory",
         reason=_NEEDS_MEMORY_LIMIT,
     ),
-    _kind(r"storeUsage/@(?:total|percentLimit)", reason="a broker raises only a limit in percent again (C012)"),
+    _kind(
+        r"storeUsage/@(?:total|percentLimit)",
+        reason="only a limit in percent rises again after the broker lowered it on a full disk (rule C012)",
+    ),
     _kind(
         r"authenticationUser\[@username='activemq-probe'\]",
         reason="`status` and the playbooks log in with this account to check that the broker serves clients",
     ),
     _kind(r"authorizationEntry\[.*\]/@\w+", reason="an empty right is the same as a missing right"),
-    _kind("users", reason="the element is empty: the file has no accounts"),
+    _kind("users", reason="the element is empty, because the file has no accounts"),
     _kind(
         "@userName|@password",
         "the bridge logs in",
@@ -168,12 +178,12 @@ _KINDS = (
     ),
     _kind(
         "shutdownHooks",
-        reason="the web console frees its port by it; activemq_console: false removes the console",
+        reason="the web console frees its port by this hook; activemq_console: false removes the console",
     ),
     _kind(r"bean\[.*logQuery.*\]|bean", value="logQuery", log_query=False),
     _kind(r"bean(?:\[.*\])?(?:/.*)?|property-placeholder/.*", reason=_NEEDS_CREDENTIALS),
     _kind(r"transportConnector(?:\[.*\])?/@name", reason="the inventory names each connector"),
-    _kind("@xsi:schemaLocation", reason="the broker finds the schema of the element by it"),
+    _kind("@xsi:schemaLocation", reason="the broker finds the schema of the element by this attribute"),
 )
 
 _POLICY_ADDITIONS: Mapping[str, tuple[Mapping[str, Any], str]] = MappingProxyType(
@@ -184,7 +194,7 @@ _POLICY_ADDITIONS: Mapping[str, tuple[Mapping[str, Any], str]] = MappingProxyTyp
         ),
         "networkBridgeFilterFactory": (
             {"network_bridge_filter_factory": {"replay_when_no_consumers": False}},
-            "a message can return to the broker that it came from if it has no consumer here",
+            "a message can return to the broker that it came from if this broker has no consumer for it",
         ),
         "enableAudit": ({"enable_audit": True}, "the queue accepts a message with the id of an earlier one"),
         "pendingDurableSubscriberPolicy": (

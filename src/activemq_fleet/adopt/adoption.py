@@ -119,7 +119,7 @@ def adopt_files(
             return check_rendered_fleet(fleet, rendered, schema_of).findings
         except (SchemaUnavailable, ArtifactError) as error:
             if str(error) not in unavailable:
-                warn(f"the rendered files were not compared with the XML schema: {error}")
+                warn(f"adopt did not validate the rendered files against the XML schema of ActiveMQ: {error}")
             unavailable.add(str(error))
             return (*fleet.findings, *fleet_findings(fleet, rendered))
 
@@ -223,8 +223,8 @@ def _propose_instances(proposal: Proposal) -> None:
         if chosen:
             proposal.note(
                 dict.fromkeys(chosen),
-                f"several brokers have the address {address}: adopt invented activemq_instance or "
-                "activemq_console_port for these hosts: correct them to what the hosts use",
+                f"several brokers have the address {address}, so adopt chose values of activemq_instance or "
+                "activemq_console_port. Correct them to the values that the hosts use",
             )
 
 
@@ -271,8 +271,8 @@ def _note_placeholders(proposal: Proposal, fleet: Fleet) -> None:
     for name, hosts in unknown.items():
         proposal.note(
             hosts,
-            f"no rendered file defines ${{{name}}}: define it in a file for --properties, "
-            f"or set it with activemq_java_options: [-D{name}=…]",
+            f"no rendered file defines the placeholder ${{{name}}}. Define {name} in a properties file and adopt again "
+            f"with --properties, or set activemq_java_options: [-D{name}=VALUE]",
             is_urgent=True,
         )
 
@@ -287,7 +287,7 @@ def _note_missing_settings(proposal: Proposal) -> None:
     if locked:
         proposal.note(
             locked,
-            "the file has no accounts, and rendered brokers reject clients without an account: "
+            "activemq.xml has no accounts, but the rendered broker rejects clients without an account: "
             "add the accounts of your clients to activemq_users",
             is_urgent=True,
         )
@@ -298,7 +298,8 @@ def _note_missing_settings(proposal: Proposal) -> None:
         else f"activemq_heap ({DEFAULT_HEAP}), activemq_console_port and activemq_console_bind, "
     )
     proposal.notes.append(
-        f"the files do not contain these settings, so the defaults apply; set them yourself: {heap}"
+        "the adopted files do not show the values of these variables, so their defaults apply. Set each to the value "
+        f"that your hosts use: {heap}"
         f"{'activemq_install, ' if installs else ''}activemq_home, activemq_base, "
         "activemq_user, activemq_java_home, activemq_java_options, and the variables of agents and load balancers"
     )

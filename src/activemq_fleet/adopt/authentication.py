@@ -67,19 +67,23 @@ def note_authentication(proposal: Proposal) -> None:
 def _authentication_note(document: AdoptedDocument, variables: Variables) -> str:
     if variables["authentication"] == "none":
         return (
-            "does not require authentication, as in its original file (activemq_authentication: none): to require "
-            "it, set activemq_authentication: simple on all brokers of the network, define activemq_users, and for "
-            "links activemq_network_username and activemq_network_password"
+            "the broker does not require authentication, as in its original file (activemq_authentication: none). To "
+            "require it, set activemq_authentication: simple on all brokers of the network, and define activemq_users. "
+            "For links, also set activemq_network_username and activemq_network_password"
         )
     if not login_plugins(document):
-        return "has no login, and bridges log in elsewhere (activemq_authentication: custom)"
+        return (
+            "the broker does not require authentication, but bridges log in to other brokers. adopt set "
+            "activemq_authentication: custom, which keeps both: no action is necessary"
+        )
     needed = [name for name in (variables.get("network_username"),) if name]
     needed += [user["name"] for user in variables.get("users", [])]
     bridges = f"bridges ({', '.join(needed)}), " if needed else ""
     return (
-        f"{_login_elements_text(document)} stays in force, with its files, in place of activemq_users "
-        f"(activemq_authentication: custom); it must know the accounts of {bridges}your clients, agents and "
-        "balancers, and activemq-probe (activemq_probe_password), with which probes log in"
+        f"adopt keeps {_login_elements_text(document)} and its files in place of activemq_users "
+        f"(activemq_authentication: custom). Check that it has the accounts of {bridges}your clients, agents and load "
+        "balancers. Add the account activemq-probe with activemq_probe_password, with which `status` and the playbooks "
+        "log in"
     )
 
 

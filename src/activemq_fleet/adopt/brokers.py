@@ -87,7 +87,7 @@ def _propose_beans(proposal: Proposal, document: AdoptedDocument) -> None:
     if valid and proposal.set(host, "imports", valid):
         _propose_imported_files(proposal, document, valid)
     if elsewhere := [name for name in imports if name not in valid]:
-        text = f"activemq.xml imports {', '.join(elsewhere)}, which adopt does not copy: the host must have it"
+        text = f"activemq.xml imports {', '.join(elsewhere)}, which adopt does not copy: check that it is on the host"
         proposal.note([host], text, is_urgent=True)
     hooked = document.broker.children_of("shutdownHooks")
     classes = [node.get("class") for node in hooked]
@@ -98,7 +98,9 @@ def _propose_beans(proposal: Proposal, document: AdoptedDocument) -> None:
             proposal[host]["log_query"] = True
         else:
             proposal.note(
-                [host], f"logQuery is left out: release {release.text} lacks its class, so the broker would not start"
+                [host],
+                f"adopt left out the bean logQuery, because release {release.text} does not contain its class and the "
+                "broker would not start with it: no action is necessary",
             )
 
 
@@ -121,12 +123,15 @@ def _propose_imported_files(proposal: Proposal, document: AdoptedDocument, impor
     if secret:
         proposal.note(
             [host],
-            f"activemq.xml imports {', '.join(secret)}, which adopt does not copy, because it has a password in clear "
-            "text or cannot be checked for one: add it to activemq_extra_files, with its passwords in ansible-vault",
+            f"activemq.xml imports {', '.join(secret)}. adopt does not copy such a file if it has a password in clear "
+            "text or cannot be checked for one. Add it to activemq_extra_files, with its passwords in ansible-vault",
             is_urgent=True,
         )
     if missing:
-        text = f"activemq.xml imports {', '.join(missing)}: put what is not in the release into activemq_extra_files"
+        text = (
+            f"activemq.xml imports {', '.join(missing)}, which adopt did not copy: add each of these files that the "
+            "release does not contain to activemq_extra_files"
+        )
         proposal.note([host], text, is_urgent=True)
 
 
@@ -137,9 +142,9 @@ def _note_key_stores(proposal: Proposal, document: AdoptedDocument) -> None:
     if relative_paths := [path for path in paths if path and not path.removeprefix("file:").startswith("/")]:
         proposal.note(
             [document.host],
-            f"sslContext uses {' and '.join(relative_paths)} inside the installation: a new installation does not have "
-            "these key stores, or has them with ActiveMQ's public example keys. Set absolute paths in activemq_tls or "
-            "in the XML file that activemq_xml_fragments names",
+            f"sslContext uses {' and '.join(relative_paths)} inside the installation. A new installation does not have "
+            "these key stores, or has them with ActiveMQ's public example keys. Set absolute paths in activemq_tls, or "
+            "in the XML of activemq_xml_fragments",
             is_urgent=True,
         )
 
@@ -175,8 +180,8 @@ def _propose_missing_heaps(proposal: Proposal) -> None:
     for heap, named in hosts.items():
         proposal.note(
             named,
-            f"no file shows the heap, and memoryUsage does not fit into the default of {DEFAULT_HEAP}: adopt wrote "
-            f"activemq_heap: {heap}; set it to the value of -Xmx on the host",
+            f"no file shows the Java heap, and memoryUsage does not fit into the default of {DEFAULT_HEAP}. adopt set "
+            f"activemq_heap: {heap}. Correct it to the value of -Xmx on the host",
             is_urgent=True,
         )
 
@@ -357,8 +362,8 @@ def propose_users(proposal: Proposal) -> None:
             proposal[document.host]["users"] = users
     if agents:
         proposal.notes.append(
-            f"{', '.join(agents)}: these accounts of agents are adopted as activemq_users; put the agents' hosts into "
-            "activemq_agents instead, each with activemq_agent_username and activemq_agent_password"
+            f"{', '.join(agents)}: adopt put these accounts of agents into activemq_users. Add the hosts of the agents "
+            "to the group activemq_agents instead, each with activemq_agent_username and activemq_agent_password"
         )
 
 

@@ -40,20 +40,26 @@ class CompanionFiles:
         if parts is None:
             return None
         if len(self.read) >= _MOST_FILES or self._total >= _LARGEST_TOTAL:
-            self._refuse(f"{path} is not read: adopt reads {_MOST_FILES} files next to an activemq.xml at most")
+            self._refuse(
+                f"adopt did not read {path}, because it reads at most {_MOST_FILES} files with {_LARGEST_TOTAL >> 20} "
+                "MiB next to an activemq.xml: remove files that the broker does not use, and adopt again"
+            )
             return None
         try:
             content = read_below(self.root, parts, _LARGEST + 1)
         except FileNotFoundError:
             return None
         except UntrustedPathError as error:
-            self._refuse(str(error))
+            self._refuse(_untrusted_message(error))
             return None
         except OSError as error:
-            self._refuse(f"{path} is not read: {error.strerror}")
+            self._refuse(f"adopt did not read {path} ({error.strerror}): make it readable, and adopt again")
             return None
         if len(content) > _LARGEST:
-            self._refuse(f"{path} is not read: it has more than {_LARGEST >> 20} MiB")
+            self._refuse(
+                f"adopt did not read {path}, because it has more than {_LARGEST >> 20} MiB: check that it is a "
+                "configuration file of the broker"
+            )
             return None
         self._total += len(content)
         self.read.append(path)
@@ -68,7 +74,7 @@ class CompanionFiles:
             with _open_below(self.root, parts) as opened:
                 return opened.names()
         except UntrustedPathError as error:
-            self._refuse(str(error))
+            self._refuse(_untrusted_message(error))
         except OSError:
             pass
         return []
@@ -92,10 +98,13 @@ def read_document(path: Path, root: Path | None, largest: int, instead: str) -> 
     except UntrustedPathError as error:
         raise InputError(f"{error}: {instead}") from None
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
+        raise InputError(
+            f"{path}: the file cannot be read ({error.strerror or error}): correct the path or its permissions"
+        ) from None
     if len(content) > largest:
         raise InputError(
-            f"{path}: the file has more than {largest >> 20} MiB, which is too large for {path.name}: check the file"
+            f"{path}: the file has more than {largest >> 20} MiB, which is too large for {path.name}: check that it is "
+            "the right file"
         )
     return content
 
@@ -118,6 +127,10 @@ def read_below(root: Path, parts: Iterable[str], limit: int) -> bytes:
     *directories, name = parts
     with _open_below(root, directories) as directory:
         return directory.read_file(name, limit, single_name=True)
+
+
+def _untrusted_message(error: UntrustedPathError) -> str:
+    return f"adopt did not read a file next to activemq.xml: {error}. Put the file itself there, and adopt again"
 
 
 def _open_below(root: Path, parts: Iterable[str]) -> Directory:

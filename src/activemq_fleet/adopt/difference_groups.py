@@ -47,7 +47,7 @@ class LimitReplacement:
     total: str
 
     def __str__(self) -> str:
-        return f"{self.path}: limit {self.limit} becomes percentLimit {self.percent} of total {self.total} (C012)"
+        return f"{self.path}: limit {self.limit} becomes percentLimit {self.percent} of total {self.total} (rule C012)"
 
 
 def limit_replacements(differences: Iterable[Difference]) -> list[LimitReplacement]:

@@ -37,7 +37,7 @@ def describe_differences(adoption: Adoption) -> Iterator[str]:
         limits[str(replacement)].append(replacement.host)
     changes = group_changes(others)
     if not adoption.differences:
-        yield "It renders the same documents."
+        yield "The inventory renders files that are equivalent to the original files."
     elif changes or limits:
         places = len(limits) + sum(len(change.hosts) for change in changes)
         yield f"The rendered files differ from the original files in {counted(places, 'place')}:"
@@ -95,8 +95,8 @@ def _additions_as_text(additions: Sequence[AdditionGroup], number: int) -> Itera
         yield f"        undo: {_undo_text(addition.advice)}"
     if any(addition.advice.variables for addition in additions):
         yield ""
-        yield "To undo an addition, set its variable. Add the entries to a mapping or a list that the inventory has:"
-        yield "merge them into the entry of the same queue or key if there is one."
+        yield "To undo an addition, set the variable after `undo:`. If the inventory already has this mapping or list,"
+        yield "add the entries to it, and merge them into an entry of the same queue or key."
 
 
 def _undo_text(advice: AdditionAdvice) -> str:

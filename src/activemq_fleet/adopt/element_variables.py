@@ -85,8 +85,8 @@ def _first_entries(
             destination = " ".join(f"{kind} {entry.get(kind)}" for kind in _KINDS if kind in entry.attributes)
             proposal.note(
                 [document.host],
-                f"the file has several policyEntry elements for {destination}, of which the broker uses an arbitrary "
-                "one: the inventory has the first; correct activemq_destination_policies if you need another",
+                f"the file has several policyEntry elements for {destination}, and the broker uses an arbitrary one of "
+                "them. The inventory has the first: correct activemq_destination_policies if you need another",
                 is_urgent=True,
             )
         else:

@@ -34,7 +34,7 @@ _COMMENTS = {
     "install": "# The release is installed already: set activemq_home to its directory if that is not /opt/activemq.\n"
 }
 _SECRETS = """
-# Put the passwords that are in force there, a file each, or use ansible-vault instead.
+# Write each password that is in force into its file in this directory, or use ansible-vault instead.
 secrets: "{{ inventory_dir }}/.secrets"
 """
 
@@ -58,7 +58,10 @@ def write_inventory(proposal: Proposal, fleet: Fleet) -> dict[str, bytes]:
         files["group_vars/all.yml"] += _SECRETS
     files[_IGNORED] = f"{MARK}: git ignores the passwords.\n.secrets/\n"
     contents = {path: text.encode() for path, text in files.items()}
-    seal = f"# It replaces the other files only while they are unchanged:\n# {_SEAL}{_digest(contents)}\n"
+    seal = (
+        "# adopt replaces the files of this inventory only while they have this checksum:\n# "
+        f"{_SEAL}{_digest(contents)}\n"
+    )
     plugin = f"---\n{MARK}.\n{seal}plugin: activemq.fleet.topology\n"
     return dict(sorted({**contents, _PLUGIN: plugin.encode()}.items()))
 

@@ -89,7 +89,7 @@ def _note_placeholder_settings(proposal: Proposal, document: AdoptedDocument, no
     if lost:
         proposal.note(
             [document.host],
-            f"the {node.get('class').rpartition('.')[2] or node.name} sets {', '.join(lost)}, and the rendered "
+            f"the bean {node.get('class').rpartition('.')[2] or node.name} sets {', '.join(lost)}, but the rendered "
             "PropertyPlaceholderConfigurer does not: check the placeholders that rely on these settings",
             is_urgent=True,
         )
@@ -108,8 +108,13 @@ def _propose_attributes(proposal: Proposal, document: AdoptedDocument, rendered:
         elif name == _MASTER_URI and document.release.has_pure_master_slave:
             _propose_master_connector(proposal, document, value)
         else:
-            reason = "its value contains a password" if secret else f"activemq_broker_attributes refuses {value!r:.200}"
-            text = f"the attribute {name} of <broker> is left out, because {reason}"
+            text = (
+                f"adopt left out the attribute {name} of <broker>, because its value contains a password. If the "
+                "broker needs it, add it to activemq_broker_attributes with the password in ansible-vault"
+                if secret
+                else f"adopt left out the attribute {name} of <broker>, because activemq_broker_attributes does not "
+                f"accept the value {value!r:.200}: check whether the broker needs it"
+            )
             proposal.note([document.host], text, is_urgent=True)
     if attributes:
         proposal[document.host]["broker_attributes"] = attributes

@@ -78,31 +78,32 @@ def replaceable_bridges(document: AdoptedDocument) -> Iterator[ReplaceableBridge
 
 def why_not_replaceable(node: ComparedElement) -> str:
     """Return which attribute or child of a networkConnector ``activemq_links`` cannot express, as text."""
-    return _inexpressible_part(read_network_connector(with_masked_passwords(node))) or "has the name of another bridge"
+    connector = read_network_connector(with_masked_passwords(node))
+    return _inexpressible_part(connector) or "another bridge has the same name"
 
 
 def _inexpressible_part(connector: NetworkConnector) -> str:
-    """Return what keeps ``activemq_links`` from expressing a networkConnector, in words; "" where nothing does."""
+    """Return why ``activemq_links`` cannot express a networkConnector, as a clause; "" where it can."""
     uri = Uri.read(connector.uri)
     if uri.scheme not in ("static", "masterslave", "simple") or not uri.transports:
-        return f"has the uri {connector.uri!r}, which no variable can express"
+        return f"no variable can express the uri {connector.uri!r} of the bridge"
     for transport in uri.transports:
         if not (transport.host and transport.port and is_openwire(transport.scheme)):
-            return f"has {transport.text!r} in its uri, which is not a host and port of OpenWire"
+            return f"the uri of the bridge has {transport.text!r}, which is not a host and port of OpenWire"
     if not is_valid_value("network_options", uri.options):
-        return "has options in its uri that no variable can express"
+        return "the uri of the bridge has options that no variable can express"
     entry = {"from": "a", "to": "b", "name": connector.name}
     if not is_valid_value("links", [entry]):
         if not connector.name:
-            return "has no name, like another bridge"
-        return f"has the name {connector.name!r}, which activemq_links cannot hold"
+            return "the bridge has no name, like another bridge of the file"
+        return f"activemq_links does not accept the name {connector.name!r} of the bridge"
     if None in (connector.consumer_ttl, connector.message_ttl) or not is_valid_value("network_ttl", _ttl(connector)):
-        return "has a networkTTL, consumerTTL or messageTTL that is neither a number from 1 on nor -1"
+        return "a networkTTL, consumerTTL or messageTTL of the bridge is neither a number from 1 on nor -1"
     if connector.duplex is None:
-        return f"has duplex={connector.attributes['duplex']!r}"
+        return f"the bridge has duplex={connector.attributes['duplex']!r}, which is neither true nor false"
     lists = {"include": connector.include, "static_include": connector.static, "exclude": connector.exclude}
     if not connector.has_plain_destinations or not is_valid_value("links", [entry | lists]):
-        return "lists destinations other than queues and topics with a physicalName alone"
+        return "the bridge lists destinations other than queues and topics with only a physicalName"
     return ""
 
 

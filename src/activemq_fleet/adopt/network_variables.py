@@ -32,7 +32,7 @@ from activemq_fleet.settings.fields import option_text
 from activemq_fleet.topology import Broker, Fleet, Link
 
 _SHAPES = ("mesh", "hub", "chain", "ring")
-_UNEQUAL = "is not the same on both nodes of the pair"
+_UNEQUAL = "the two nodes of the pair have different bridges of this name"
 
 
 def propose_network(proposal: Proposal) -> None:
@@ -46,8 +46,8 @@ def propose_network(proposal: Proposal) -> None:
     if new_user and linked:
         proposal.note(
             linked,
-            f"the links have no user name: the rendered links log in as {NEW_USER}, because rendered brokers require a "
-            "login",
+            f"the original links have no user name, but rendered brokers require a login. The rendered links log in as "
+            f"the user {NEW_USER}: no action is necessary",
         )
 
 
@@ -120,18 +120,20 @@ class _Network:
         units = {broker.unit for broker in brokers}
         dialling_broker = self.base.broker(document.host)
         if user and user != self.proposal[document.host].get("network_username"):
-            reason = f"logs in as {user}, but other bridges log in with a different account"
+            reason = f"the bridge logs in as {user}, but other bridges log in with a different account"
         elif None in owners:
             host, port = bridge.addresses[owners.index(None)]
-            named = f"connects to {host.rpartition('@')[2]}:{port}, which is not a broker of these files"
+            address = f"{host.rpartition('@')[2]}:{port}"
+            named = f"the bridge connects to {address}, which is not an address of a broker of these files"
             return self._outside_target(document, bridge, f"{named} ({address_hint(host)})")
         elif units == {dialling_broker.unit}:
             if _is_pair_link(bridge, dialling_broker, brokers):
                 self.pair_links[document.host] = bridge
                 return None
-            reason = "connects to its own pair"
+            reason = "the bridge connects to its own pair"
         elif len(units) > 1:
-            named = f"connects to several pairs: {', '.join(sorted(units))}{self._unknown_sharing_reason(brokers)}"
+            named = f"the bridge connects to several pairs or single brokers: {', '.join(sorted(units))}"
+            named += self._unknown_sharing_reason(brokers)
             return self._outside_target(document, bridge, named)
         else:
             return units.pop()
@@ -154,8 +156,8 @@ class _Network:
             self.names_outside.add(name)
         self.proposal.note(
             [document.host],
-            f"bridge {bridge.name} {why}, so its link in activemq_links has an address as its target: no action is "
-            "necessary",
+            f"bridge {bridge.name}: {why}. Its link in activemq_links has addresses as its target: no further action "
+            "is necessary",
         )
         return self.outside[bridge.addresses]
 
@@ -165,8 +167,8 @@ class _Network:
             return ""
         documents = [d for d in self.proposal.documents if d.host in {broker.host for broker in brokers}]
         stores = {path for d in documents if (path := store_path(d)) and not path.startswith("/")}
-        named = f", and their store {' and '.join(sorted(stores))} is relative" if stores else ""
-        return f"; they are one pair ({brokers[0].pair}) by name{named}, so that it does not show that they share it"
+        path = f" (its path {' and '.join(sorted(stores))} is relative)" if stores else ""
+        return f". By name they are the pair {brokers[0].pair}, but no file shows that they share a store{path}"
 
     def _add_link(
         self, unit: str, documents: Sequence[AdoptedDocument], by_host: dict[str, tuple[ReplaceableBridge, str]]
@@ -204,7 +206,7 @@ class _Network:
         for link in left:
             for host in link.hosts:
                 self.reasons[host, link.bridge.name] = (
-                    "is not carried by all brokers that activemq_links would give it to"
+                    "activemq_links would also add this bridge to brokers whose files do not have it"
                 )
         self._propose_ttl(entries)
 
@@ -340,7 +342,7 @@ class _Network:
         """Return, by (host, name), why a proposed link differs from its bridge, so that the bridge must stay."""
         links = self._links_by_name(self.proposal.fleet())
         unfit = {
-            (host, link.bridge.name): "has a TTL that no link here would get"
+            (host, link.bridge.name): "the variables cannot give the link the TTL of this bridge"
             for link in self._links_of_wrong_ttl()
             for host in link.hosts
         }
@@ -349,7 +351,7 @@ class _Network:
                 key = host, adopted.bridge.name
                 targets = [link.target for link in links[key]]
                 if targets != [adopted.target] and key not in self.reasons:
-                    unfit[key] = "leads to brokers to which a link of this name would not lead"
+                    unfit[key] = "a link of this name in activemq_links would connect to other brokers than the bridge"
         return unfit
 
     def _note_bridges_that_stay(self) -> None:
@@ -366,7 +368,8 @@ class _Network:
                 hosts_by_reason[node.get("name") or "without a name", reason].append(document.host)
         for (name, reason), hosts in hosts_by_reason.items():
             self.proposal.note(
-                dict.fromkeys(hosts), f"bridge {name} {reason}: it stays as it is, in activemq_xml_fragments"
+                dict.fromkeys(hosts),
+                f"bridge {name}: {reason}. adopt keeps its XML in activemq_xml_fragments: no action is necessary",
             )
 
 

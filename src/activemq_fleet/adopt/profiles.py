@@ -35,7 +35,10 @@ def propose_profiles(proposal: Proposal, shared: Collection[str] = ()) -> None:
     stores = {pair: [_store(document) for document in documents] for pair, documents in proposal.pairs().items()}
     for pair in shared:
         if [store.name in _KAHADB for store in stores.get(pair, []) if store] != [True, True]:
-            raise InputError(f"--shared-store {pair}: there is no pair of this name with two kahaDB stores")
+            raise InputError(
+                f"--shared-store {pair}: no pair {pair} with two kahaDB stores was given: adopt the files of both "
+                "nodes together, and write the name of their pair"
+            )
     for pair, documents in proposal.pairs().items():
         if len(documents) == 2 and _is_pure(documents):
             _propose_pure(proposal, documents)
@@ -52,14 +55,14 @@ def propose_profiles(proposal: Proposal, shared: Collection[str] = ()) -> None:
             if len(documents) == 1 and "node" not in proposal.naming.stated:
                 proposal.note(
                     [documents[0].host],
-                    f"only this node of pair {pair} was given, so it has activemq_ha: none; "
-                    "if the pair has a second node, adopt both files together",
+                    f"only this node of pair {pair} was given, so adopt set activemq_ha: none. "
+                    "If the pair has a second node, adopt both files together",
                 )
             elif len(documents) > 1 and (perhaps := _store_that_may_be_shared(pair, documents)):
                 proposal.note(
                     [document.host for document in documents],
-                    f"the files do not show that both nodes of pair {pair} share {perhaps[0]}, so each is a single "
-                    f"broker (activemq_ha: none); if they share it, {perhaps[1]}",
+                    f"the files do not show that both nodes of pair {pair} share {perhaps[0]}, so adopt made each a "
+                    f"single broker (activemq_ha: none). If they share it, {perhaps[1]}",
                     is_urgent=True,
                 )
         for document in documents:
@@ -72,8 +75,8 @@ def _note_missing_store_marker(proposal: Proposal, pair: str, documents: Sequenc
     if any(document.preferred is None for document in documents):
         proposal.note(
             [document.host for document in documents],
-            f"the store {store_path(documents[0])} has no marker yet, and without it the site playbook starts no "
-            f"broker: mount the store, and write {pair} into its file {STORE_MARKER}",
+            f"the playbook site starts these brokers only if the shared store {store_path(documents[0])} contains the "
+            f"file {STORE_MARKER} with the name of the pair. Mount the store, and write {pair} into this file",
             is_urgent=True,
         )
 
@@ -186,8 +189,8 @@ def _propose_store(proposal: Proposal, document: AdoptedDocument) -> None:
         proposal.set(document.host, "fence", "guard")
         proposal.note(
             [document.host],
-            f"the guard (activemq_fence: guard) starts the broker of {document.host}: set activemq_store_directory to "
-            "the path after --store in the broker's systemd unit, unless that path is "
+            "the guard (activemq_fence: guard, the program that protects the shared store) starts this broker. Set "
+            "activemq_store_directory to the path after --store in the broker's systemd unit, unless that path is "
             f"/srv/activemq/{document.identity.pair}",
             is_urgent=True,
         )
@@ -212,19 +215,19 @@ def propose_own_directories(proposal: Proposal) -> None:
             unknown[path].append(document.host)
     for path, hosts in unknown.items():
         names = [name for name in placeholder_names(path) if not name.startswith("activemq.")]
-        again = f"adopt again with --properties FILE, whose lines define {', '.join(names)}, or " if names else ""
+        again = f", or adopt again with --properties FILE that defines {', '.join(names)}" if names else ""
         proposal.note(
             hosts,
-            f"the store is {path}: {again}set activemq_store_directory to the absolute path of this directory on the "
-            "host; without it, the broker starts with an empty store",
+            f"the file has the store directory {path}, which is not an absolute path. Set activemq_store_directory to "
+            f"the absolute path of this directory on the host{again}. Otherwise the broker starts with an empty store",
             is_urgent=True,
         )
     if default_stores := [document.host for document in proposal.documents if _has_default_store(document)]:
         proposal.note(
             default_stores,
-            "the file has no persistenceAdapter, so the store is the directory BROKERNAME/KahaDB below dataDirectory: "
-            "set activemq_store_directory to its absolute path on the host; without it, the broker starts with an "
-            "empty store",
+            "the file has no persistenceAdapter, so the store is the directory BROKERNAME/KahaDB below dataDirectory. "
+            "Set activemq_store_directory to its absolute path on the host. Otherwise the broker starts with an empty "
+            "store",
             is_urgent=True,
         )
 

@@ -64,8 +64,8 @@ def read_properties(arguments: Sequence[str], hosts: Collection[str]) -> dict[st
         named = [host for host in hosts if name in (host, host.partition(".")[0])]
         if not named:
             raise InputError(
-                f"--properties {text}: no activemq.xml of the host {name} was given: write FILE, or HOST=FILE with a "
-                "host whose activemq.xml is given"
+                f"--properties {text}: no activemq.xml of the host {name} was given: write FILE for all hosts, or "
+                "HOST=FILE with a host whose activemq.xml is given"
             )
         for host in named:
             properties_by_host[host] |= HostProperties(_read_file(Path(file)), (file,))
@@ -95,8 +95,8 @@ def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], fi
         value = _WITH_OR_WITHOUT_DEFAULT.sub(lambda match: properties.get(match[1], match[0]), text)
         if len(value) > LONGEST_VALUE and value != text:
             raise InputError(
-                f"{file}: a value has more than {LONGEST_VALUE} characters after its placeholders are replaced: check "
-                "the properties"
+                f"{file}: a value has more than {LONGEST_VALUE} characters after its placeholders are replaced: "
+                "shorten the values in the files of --properties"
             )
         return value
 
@@ -108,7 +108,8 @@ def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], fi
             element.tail = element.tail and resolved(element.tail)
     except ValueError:
         raise InputError(
-            f"{file}: a value of --properties has a character that XML does not permit: remove it"
+            f"{file}: a value in the files of --properties has a character that XML does not permit: remove the "
+            "character"
         ) from None
 
 
@@ -139,8 +140,8 @@ def with_placeholder_defaults(node: ComparedElement) -> ComparedElement:
 def address_hint(host: str) -> str:
     """Return the instruction how to assign a dialled address to a host, for a note."""
     if host.endswith(UNKNOWN_HOST):
-        return "for a placeholder that no file explains: adopt again with --properties FILE, or write the address"
-    return "name the host of the address with --address HOST=ADDRESS"
+        return "no file defines its placeholder: adopt again with --properties FILE, or correct the address"
+    return "if it is, adopt again with --address HOST=ADDRESS"
 
 
 def _placeholder_host(name: str) -> str:
@@ -151,11 +152,14 @@ def _read_file(path: Path) -> dict[str, str]:
     try:
         content = read_given_file(path, _LARGEST + 1)
     except OSError as error:
-        raise InputError(f"--properties {path}: {error.strerror or error}") from None
+        raise InputError(
+            f"--properties {path}: the file cannot be read ({error.strerror or error}): correct the path or its "
+            "permissions"
+        ) from None
     if len(content) > _LARGEST:
         raise InputError(
-            f"{path}: the file has more than {_LARGEST >> 20} MiB, which is too large for a properties file: check the "
-            "path"
+            f"{path}: the file has more than {_LARGEST >> 20} MiB, which is too large for a properties file: correct "
+            "the path after --properties"
         )
     lines = split_lines(content.decode(errors="replace"))
     properties = {}
@@ -164,6 +168,9 @@ def _read_file(path: Path) -> dict[str, str]:
             continue
         match = _LINE.fullmatch(line)
         if match is None:
-            raise InputError(f"{path}:{number}: the line is not of the form NAME=VALUE")
+            raise InputError(
+                f"{path}:{number}: the line is not of the form NAME=VALUE: correct it, or begin it with # if it is a "
+                "comment"
+            )
         properties[match[1]] = match[2].strip()
     return properties

@@ -87,7 +87,7 @@ def read_sources(
     for host, path, root in files:
         if host in paths and paths[host].resolve() != path.resolve():
             raise InputError(
-                f"{path}: the host {host} has another file already, {paths[host]}: name only one of the files"
+                f"{path}: another file of the host {host} was given, too: {paths[host]}. Name only one of the files"
             )
         paths[host], roots[host] = path, root
     chosen = _release_by_host(releases, paths)
@@ -111,7 +111,9 @@ def _source_files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[st
         if "=" in argument and not Path(argument).exists():
             host, _, file = argument.partition("=")
             if not _HOST.fullmatch(host):
-                raise InputError(f"{argument}: {host!r} is not a host name: write HOST=FILE")
+                raise InputError(
+                    f"{argument}: {host!r} is not a host name: write HOST=FILE with the name of the broker's host"
+                )
         if not file:
             raise InputError(f"{argument!r} names no file: write HOST=FILE, a file or a directory")
         path = Path(file)
@@ -120,18 +122,21 @@ def _source_files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[st
             xml_paths = list(files_below(root, ACTIVEMQ_XML))
             if not xml_paths:
                 raise InputError(
-                    f"{path}: the directory contains no {ACTIVEMQ_XML}: name a file with another name as HOST=FILE"
+                    f"{path}: the directory contains no {ACTIVEMQ_XML}: write HOST=FILE for a file with another name"
                 )
             if host and len(xml_paths) > 1:
                 raise InputError(
-                    f"{path}: the directory contains {len(xml_paths)} files {ACTIVEMQ_XML}: write {host}=FILE with the "
-                    "file of the host"
+                    f"{path}: the directory contains {len(xml_paths)} files named {ACTIVEMQ_XML}: write {host}=FILE "
+                    "with the file of this host"
                 )
         elif path.is_file() or path.is_fifo():
             xml_paths = [path]
         else:
-            wrong = "is neither a file nor a directory" if path.exists() else "there is no such file or directory"
-            raise InputError(f"{path}: {wrong}")
+            raise InputError(
+                f"{path}: this is neither a file nor a directory: name an activemq.xml or a directory"
+                if path.exists()
+                else f"{path}: there is no such file or directory: correct the path"
+            )
         yield from ((host or _host_of(xml_path, naming), xml_path, root) for xml_path in xml_paths)
 
 
@@ -174,7 +179,7 @@ class UnreadHostsError(InputError):
             f"{condition}, run: {adopt_command(self.files, naming, options)}"
             for condition, naming in self.conventions.items()
         ]
-        fallback = "name the parts with --naming-pattern, as `activemq-fleet help names` describes"
+        fallback = "set --naming-pattern to a pattern for your names, as `activemq-fleet help names` describes"
         return f"{self.reason}: {'; '.join(commands) or fallback}"
 
 
@@ -200,13 +205,13 @@ def _refuse_unread_names(files: Sequence[tuple[str, Path, Path | None]], naming:
         pairs = None
     alone = propose_single_naming(names, pairs, are_brokers=True)
     by_host = {guess: str(path) for path, guess in guesses.items()}
-    reason = f"its host {host} does not match {naming.pattern}"
+    reason = f"the host name {host} does not match the naming pattern {naming.pattern}"
     if not host:
         reason = (
-            f"its path does not show its host, because no part of it matches {naming.pattern}. Write the "
-            f"name of the host in place of {guesses[path]}"
+            "the host of this file is unknown, because no part of its path matches the naming pattern "
+            f"{naming.pattern}. Write the name of the host in place of {guesses[path]}"
         )
-    proposals = {"if they are pairs": pairs, "if each broker is a single broker": alone}
+    proposals = {"if the brokers are pairs": pairs, "if each broker is a single broker": alone}
     conventions = {condition: proposal.naming for condition, proposal in proposals.items() if proposal}
     raise UnreadHostsError(f"{path}: {reason}", by_host, conventions)
 
@@ -227,8 +232,8 @@ def _release_by_host(arguments: Sequence[str], hosts: Mapping[str, Path]) -> dic
         named = [host for host in hosts if name in (host, host.partition(".")[0])]
         if not named:
             raise InputError(
-                f"--release {text}: no file of the host {name} was given: write RELEASE, or HOST=RELEASE with a host "
-                "whose file is given"
+                f"--release {text}: no file of the host {name} was given: write RELEASE for all hosts, or HOST=RELEASE "
+                "with a host whose file is given"
             )
         chosen |= dict.fromkeys(named, release)
     return chosen
@@ -256,7 +261,7 @@ def read_addresses(arguments: Sequence[str], documents: Sequence[AdoptedDocument
 
 def _reason_for_address(name: str, separator: str, hosts: Sequence[str]) -> str:
     if not separator:
-        return f"the address of a host is missing: write HOST=ADDRESS, such as {hosts[0]}=192.0.2.10"
+        return f"the value has no host: write HOST=ADDRESS, such as {hosts[0]}=192.0.2.10"
     return f"none of the adopted files belongs to the host {name!r}: use one of {shorten_list(hosts)}"
 
 
@@ -315,8 +320,8 @@ def _read(
     if mark:
         line, column, text = mark
         remarks.append(
-            f"the file is a template: {text[:40]!r} in line {line} is adopted as text; render the template first, as "
-            "the tool that installs it does, and adopt the result"
+            f"the file is a template, and adopt took {text[:40]!r} in line {line} as plain text. Render the template "
+            "first with the tool that installs it, and adopt the result"
         )
     if kind and not mark:
         raise InputError(f"{path}: the file is {kind.name}, not an activemq.xml: {kind.fix}")
@@ -324,7 +329,7 @@ def _read(
         element = parse(content)
     except UnreadableError as error:
         if mark:
-            reason = f"the file is a template ({text[:40]!r}): render it first, and adopt the result"
+            reason = f"the file is a template with {text[:40]!r}: render it first, and adopt the result"
             raise InputError(f"{path}:{line}:{column}: {reason}") from None
         problem = error.problem
         fix = f": {problem.fix}" if problem.fix else ""
@@ -332,14 +337,18 @@ def _read(
     if element.tag == f"{{{CORE}}}broker":
         element = _put_in_beans(element)
         remarks.append(
-            "the root of the file is <broker>, and the rendered file has it in <beans>, which means the same"
+            "the root element of the file is <broker>. The rendered file has <broker> inside <beans>, with the same "
+            "meaning: no action is necessary"
         )
     brokers = element.findall(f"{{{CORE}}}broker") if element.tag == f"{{{BEANS}}}beans" else []
     if len(brokers) != 1:
         raise InputError(f"{path}: {_no_broker_message(element, len(brokers))}")
     resolve_placeholders(element, properties, str(path))
     if _PRIVATE.search(etree.tostring(element, encoding="unicode")):
-        raise InputError(f"{path}: the file has the character U+E000 or U+E001, which has no meaning: remove it")
+        raise InputError(
+            f"{path}: the file has the private character U+E000 or U+E001, which adopt does not accept: remove the "
+            "character"
+        )
     return content, element, tuple(remarks)
 
 
@@ -391,31 +400,38 @@ def _release(text: str, path: Path) -> Release:
 def _no_broker_message(root: etree._Element, number: int) -> str:
     """Return what is wrong with a file that has not exactly one broker below its root, and what to do."""
     if number:
-        return f"holds {number} <broker>; make a file of each"
+        return f"the file has {number} <broker> elements: make a separate file of each, and adopt these files"
     if root.tag != f"{{{BEANS}}}beans":
         if local_name(str(root.tag)) == "beans":
-            namespace = namespace_of(str(root.tag)) or "no namespace"
-            return f"its root <beans> is of {namespace}, and not of {BEANS}: correct xmlns"
-        return f"its root is <{local_name(str(root.tag))}>, and adopt reads <beans> of {BEANS}: {_NAME_IT}"
+            namespace = namespace_of(str(root.tag))
+            wrong = f"the namespace {namespace}" if namespace else "no namespace"
+            return f"the root element <beans> has {wrong}: set its attribute xmlns to {BEANS}"
+        return (
+            f"the root element is <{local_name(str(root.tag))}>, but adopt reads files with the root <beans> of the "
+            f"namespace {BEANS}: {_NAME_IT}"
+        )
     inside = next(root.iter(f"{{{CORE}}}broker"), None)
     if inside is not None:
         around = inside.getparent()
         profile = around.get("profile") if around is not None else None
         of = f' with the profile "{profile}"' if profile else ""
-        return f"its <broker> is in a further <beans>{of}: put the <broker> that is in force directly into the root"
+        return f"<broker> is in a nested <beans>{of}: move the <broker> that is in force directly into the root element"
     other = next((node for node in root.iter(etree.Element) if local_name(str(node.tag)) == "broker"), None)
     if other is not None:
         namespace = namespace_of(str(other.tag))
         where = f"the namespace {namespace}" if namespace else "no namespace"
-        return f"its <broker> is in {where}, but releases from 5.0 on read only the namespace {CORE}: correct xmlns"
+        return f"<broker> has {where}, but releases from 5.0 on read only the namespace {CORE}: correct its xmlns"
     classes = [str(node.get("class")) for node in root.iter(f"{{{BEANS}}}bean")]
     broker_class = next((name for name in classes if "broker" in name.rpartition(".")[2].lower()), None)
     if broker_class:
-        return f"its broker is a bean of the class {broker_class}, and adopt reads <broker> of {CORE}: rewrite it so"
+        return (
+            f"the broker is a bean of the class {broker_class}, but adopt reads only <broker> of the namespace {CORE}: "
+            "rewrite the bean as <broker>"
+        )
     imports = [str(node.get("resource")) for node in root.findall(f"{{{BEANS}}}import")]
     if imports:
-        return f"has no <broker>, and imports {', '.join(imports)}: name the file that has the <broker>"
-    return f"has no <broker>: it is a Spring context without a broker, such as that of clients: {_NAME_IT}"
+        return f"the file has no <broker>, but imports {', '.join(imports)}: name the imported file that has <broker>"
+    return f"the file has no <broker>, so it is a Spring context without a broker, such as that of a client: {_NAME_IT}"
 
 
 def _refuse_doubles(documents: Iterable[AdoptedDocument]) -> None:

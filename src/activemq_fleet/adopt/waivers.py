@@ -64,8 +64,8 @@ def note_findings_in_force(proposal: Proposal, findings_of: FindingsOf) -> None:
     for named_hosts, common in rules.items():
         proposal.note(
             named_hosts,
-            f"check reports {', '.join(common)}, which the original files cause, too: adopt keeps the configuration in "
-            "force; decide about each finding after the adoption",
+            f"check reports {', '.join(common)} for the rendered files as for the original files. adopt keeps the "
+            "configuration in force: decide about each finding after the adoption",
         )
 
 
@@ -94,15 +94,15 @@ def _leave_out_cause(proposal: Proposal, finding: Finding, findings_of: Findings
         if key not in map(_key_of, _blocking_findings(proposal, findings_of)):
             proposal.note(
                 [finding.host],
-                f"{what} is left out, because the rendered file would have an error that the original does not have: "
-                f"{finding.rule}: {finding.message}",
+                f"adopt left out {what}, because the rendered file would have an error that the original file does not "
+                f"have: {finding.rule}: {finding.message}. Check whether the broker needs what is left out",
                 is_urgent=True,
             )
             return
         variables.update(before)
     raise InputError(
-        f"{finding.host}: the rendered file would have the error {finding.rule} ({finding.message}), which the "
-        "original does not have, so nothing is written: change the original, and adopt it again"
+        f"{finding.host}: the rendered file would have an error that the original file does not have, so nothing is "
+        f"written: {finding.rule}: {finding.message}. Change the original file, and adopt it again"
     )
 
 
@@ -128,8 +128,8 @@ def _note_impossible_files(proposal: Proposal, errors: Iterable[Finding]) -> Non
     for (rule, message, release), named in hosts.items():
         proposal.note(
             named,
-            f"a broker of release {release} does not start with this file, so the file or --release is wrong: adopt "
-            f"again with the right one; check reports the error, which adopt does not waive: {rule}: {message}",
+            f"a broker of release {release} does not start with this file, because it has the error {rule}: {message}. "
+            "The file or --release is wrong: adopt again with the right one",
             is_urgent=True,
         )
 
@@ -142,11 +142,14 @@ def _waive(proposal: Proposal, errors: Iterable[Finding]) -> None:
         return
     waivers: list[dict[str, Any]] = []
     for rule, where in sorted(hosts.items()):
-        waiver = {"rule": rule, "reason": "existed before the adoption: check it", "hosts": sorted(where)}
+        waiver = {"rule": rule, "reason": "the error existed before the adoption: check it", "hosts": sorted(where)}
         waivers.append(waiver)
         for message in dict.fromkeys(where.values()):
             named = [host for host, reported in where.items() if reported == message]
-            text = f"{rule}: {message}; waived in the inventory, so that it renders"
+            text = (
+                f"the original file has the error {rule}: {message}. adopt waived it (activemq_waivers), so that "
+                "render accepts the inventory: decide about the error after the adoption"
+            )
             proposal.note(named, text, is_urgent=True)
     for variables in proposal.variables.values():
         variables["waivers"] = waivers

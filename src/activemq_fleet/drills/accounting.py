@@ -20,7 +20,7 @@ from activemq_fleet.audit.verdict_words import MISSING, PUBLISHER_GAP, WORST
 from activemq_fleet.drills.model import DeliveryAccount, EventVerdict, FaultyEvent
 
 _SHOWN = 100
-_UNKNOWN = "the agent returned its id, and its journal does not contain it"
+_UNKNOWN = "the agent accepted the event, but its event journal does not contain it"
 
 
 @dataclass(slots=True)
@@ -83,7 +83,9 @@ def account_for_events(
         subscribed_before_events=[subscriber.agent_name],
     )
     owners = {journal.agent_name: journal.owner for journal in (publisher, subscriber)}
-    gaps = [f"{journal.owner}: the journal is missing" for journal in (publisher, subscriber) if not journal.lines]
+    gaps = [
+        f"the event journal of {journal.owner} is missing" for journal in (publisher, subscriber) if not journal.lines
+    ]
     gaps += [_sentence(owners[gap.agent], gap) for gap in judged.gaps]
     publisher_has_gaps = not publisher.lines or any(gap.agent == publisher.agent_name for gap in judged.gaps)
     barriers = publisher.event_ids("barrier")  # accepted like any other, and no event
@@ -122,8 +124,9 @@ def _verdict(outcome: DeliveryOutcome | None, is_known: bool, publisher_has_gaps
 
 def _sentence(owner: str, gap: JournalGap) -> str:
     if gap.what == MISSING and gap.records:
-        return f"{owner}: records {gap.jseq} to {gap.jseq + gap.records - 1} of epoch {gap.epoch} are missing"
-    return f"{owner}: the end of epoch {gap.epoch} is missing"
+        last = gap.jseq + gap.records - 1
+        return f"the event journal of {owner} lacks the records {gap.jseq} to {last} (epoch {gap.epoch} of its store)"
+    return f"the event journal of {owner} lacks its end (epoch {gap.epoch} of its store)"
 
 
 def longest_silence(

@@ -22,7 +22,7 @@ def void_reason(accepted: float, handled: float, rate: float) -> str | None:
     needed, slowest = lowest_rate(rate), min(accepted, handled)
     if slowest >= needed:
         return None
-    return f"{slowest:.0f} events per second before the fault, and {needed:.0f} are required"
+    return f"the load was {slowest:.0f} events per second before the fault, but {needed:.0f} are required"
 
 
 def judge_drill(
@@ -36,7 +36,7 @@ def judge_drill(
     failures = [*_losses(accounts), *_failed_faults(faults)]
     missing = [f"incomplete: {gap}" for account in accounts for gap in account.gaps]
     missing += [
-        f"the outcome of {account.indeterminate} event{_s(account.indeterminate)} of {account.pair} is not known"
+        f"the outcome of {account.indeterminate} event{_s(account.indeterminate)} of pair {account.pair} is not known"
         for account in accounts
         if account.indeterminate and not account.gaps
     ]
@@ -56,9 +56,10 @@ def headline(result: DrillResult) -> str:
     if result.verdict == "clean":
         return f"Nothing was lost: {done}, every one handled once."
     if result.verdict == "void":
-        return f"This drill proves nothing: {result.reasons[0]}."
+        return f"This drill proves nothing: {result.reasons[0]}. Check the logs of the brokers, and repeat the drill."
     if result.verdict == "incomplete":
-        return f"It is not known whether anything was lost: {result.reasons[0].removeprefix('incomplete: ')}."
+        reason = result.reasons[0].removeprefix("incomplete: ")
+        return f"It is not known whether events were lost: {reason}. Repeat the drill."
     if lost := result.total("lost"):
         return f"{lost:,} event{_s(lost)} lost: {done}."
     return f"The fleet did not pass: {result.reasons[0]}."
@@ -73,18 +74,19 @@ def loss_probability_upper_bound(faults: int) -> float:
 
 def _losses(accounts: Sequence[DeliveryAccount]) -> list[str]:
     sentences = []
-    for name, words in (("lost", "lost"), ("stuck", "stuck"), ("duplicate", "handled more than once")):
+    for name, words in (("lost", "lost"), ("stuck", "in transit at the end"), ("duplicate", "handled more than once")):
         for account in accounts:
             count = getattr(account, name)
             if count:
                 first = next((unit for unit in account.units if unit.verdict == name), None)
-                why = f" ({first.event_id}: {first.reason})" if first else ""
-                sentences.append(f"{count} of {account.accepted} events of {account.pair} {words}{why}")
+                why = f" (event {first.event_id}: {first.reason})" if first else ""
+                verb = "was" if count == 1 else "were"
+                sentences.append(f"{count} of {account.accepted} events of pair {account.pair} {verb} {words}{why}")
     return sentences
 
 
 def _failed_faults(faults: Sequence[Fault]) -> list[str]:
-    return [f"fault {fault.number} at {fault.host}: {fault.problem}" for fault in faults if fault.problem]
+    return [f"fault {fault.number} at host {fault.host}: {fault.problem}" for fault in faults if fault.problem]
 
 
 def _weaknesses(faults: Sequence[Fault], accounts: Sequence[DeliveryAccount], wanted: int) -> list[str]:
@@ -92,8 +94,8 @@ def _weaknesses(faults: Sequence[Fault], accounts: Sequence[DeliveryAccount], wa
     sentences = []
     if len(counted) < wanted:
         last = next((fault.void for fault in reversed(faults) if fault.void), None)
-        sentences.append(f"{len(counted)} of {wanted} faults count" + (f": {last}" if last else ""))
-    sentences += [f"no event of {account.pair} was accepted" for account in accounts if not account.accepted]
+        sentences.append(f"only {len(counted)} of {wanted} faults count" + (f": {last}" if last else ""))
+    sentences += [f"no broker accepted an event of pair {account.pair}" for account in accounts if not account.accepted]
     return sentences
 
 

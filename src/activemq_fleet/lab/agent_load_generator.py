@@ -59,12 +59,16 @@ class AgentLoadGenerator(LoadGenerator):
         """
         self.subscriber.start()
         if not poll(lambda: self.subscriber.count("subscribed") >= len(self.spec.filters), timeout):
-            text = f"{self.subscriber.name} has no subscription after {timeout:g} s: {self.subscriber.last_line}"
-            raise AgentError(text)
+            raise AgentError(
+                f"{self.subscriber.name} has no subscription after {timeout:g} s: check the logs of the brokers. "
+                f"Its last output: {self.subscriber.last_line}"
+            )
         self.publisher.start()
         if not poll(lambda: self.publisher.count("connected"), timeout):
-            text = f"{self.publisher.name} is not connected after {timeout:g} s: {self.publisher.last_line}"
-            raise AgentError(text)
+            raise AgentError(
+                f"{self.publisher.name} is not connected after {timeout:g} s: check the logs of the brokers. "
+                f"Its last output: {self.publisher.last_line}"
+            )
         for _ in range(_THREADS):
             self._start_thread(self._publish)
 

@@ -141,11 +141,14 @@ class AgentProcess:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:
             raise AgentError(
-                f"{self.name} did not stop within {timeout:g} s; its last output: {self.last_line}"
+                f"{self.name} did not stop within {timeout:g} s: check that a broker of the pair accepts its events. "
+                f"Its last output: {self.last_line}"
             ) from None
         self._process = None
         if code:
-            raise AgentError(f"{self.name} stopped with exit code {code}; its last output: {self.last_line}")
+            raise AgentError(
+                f"{self.name} stopped with exit code {code}: correct the error in its last output: {self.last_line}"
+            )
 
     def kill(self) -> None:
         """Send SIGKILL to the agent and all processes that it started."""
@@ -159,8 +162,8 @@ class AgentProcess:
         """Raise AgentError if the agent's process has ended unexpectedly."""
         if self._process is not None and self._process.poll() is not None:
             raise AgentError(
-                f"{self.name} stopped unexpectedly with exit code {self._process.returncode}; its last output: "
-                f"{self.last_line}"
+                f"{self.name} stopped unexpectedly with exit code {self._process.returncode}: correct the error in its "
+                f"last output: {self.last_line}"
             )
 
     def count(self, kind: str) -> int:
@@ -201,7 +204,7 @@ class AgentProcess:
         If the line is a JSON record, only its event, broker, reason and error are returned.
         """
         lines = split_lines(self._output.read_text(errors="replace")) if self._output.exists() else []
-        return _plain(lines[-1])[-400:] if lines else "it printed nothing"
+        return _plain(lines[-1])[-400:] if lines else "(no output)"
 
 
 def _plain(line: str) -> str:

@@ -63,8 +63,8 @@ class Database:
             self._launch()
         if not poll(self.answers, _READY):
             raise LabError(
-                f"the PostgreSQL server of the lab does not answer after {_READY:g} s; its last output: "
-                f"{self._last_line()}"
+                f"the PostgreSQL server of the lab does not answer after {_READY:g} s: read its log "
+                f"{self.directory}/console.log, which ends with: {self._last_line()}"
             )
         for name in databases:
             self._make_database(name)
@@ -112,7 +112,10 @@ class Database:
             secret.unlink()
         if done.returncode:
             shutil.rmtree(self._data, ignore_errors=True)
-            raise LabError(f"the PostgreSQL server of the lab cannot be created: {_last(done.stderr)}")
+            raise LabError(
+                f"initdb cannot create the PostgreSQL server of the lab in {self._data}. Correct the cause: "
+                f"{_last(done.stderr)}"
+            )
 
     def _launch(self) -> None:
         settings = {
@@ -147,7 +150,10 @@ class Database:
             {"PGPASSWORD": self._password, "DATABASE_PASSWORD": self._password, "PGCONNECT_TIMEOUT": "5"},
         )
         if check and done.returncode:
-            raise LabError(f"the PostgreSQL server of the lab rejects an SQL command: {_last(done.stderr)}")
+            raise LabError(
+                f"the PostgreSQL server of the lab rejects an SQL command ({_last(done.stderr)}): read its log "
+                f"{self.directory}/console.log"
+            )
         return done
 
     def _run(
@@ -159,12 +165,12 @@ class Database:
     def _last_line(self) -> str:
         with suppress(OSError):
             return _last((self.directory / "console.log").read_text(errors="replace"))
-        return "it wrote nothing"
+        return "(no output)"
 
 
 def _last(text: str) -> str:
     lines = [line for line in split_lines(text) if line.strip()]
-    return lines[-1] if lines else "it wrote nothing"
+    return lines[-1] if lines else "(no output)"
 
 
 def _own_account() -> Iterator[str]:
@@ -188,5 +194,8 @@ def find_program(name: str) -> str:
     program_paths = sorted(Path(_WHERE).glob(f"*/bin/{name}"), key=version)
     program = str(program_paths[-1]) if program_paths else shutil.which(name)
     if program is None:
-        raise LabError(f"a shared-jdbc pair needs a database, and {name} was not found: {_INSTALL}")
+        raise LabError(
+            f"a pair with activemq_ha: shared-jdbc needs a database, but PostgreSQL's program {name} was not found: "
+            f"{_INSTALL}"
+        )
     return program

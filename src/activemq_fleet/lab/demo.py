@@ -181,8 +181,8 @@ def _flow(generators: Sequence[LoadGenerator], moment: float) -> None:
 
     if not poll(has_flowed, _PATIENCE, 0.05):
         raise LabError(
-            f"the load of the demo handled no event within {_PATIENCE:g} s: check whether a broker of each pair is "
-            "active"
+            f"the test load of the demo handled no event within {_PATIENCE:g} s: check the logs of the brokers in the "
+            "directory of the lab"
         )
 
 
@@ -216,7 +216,7 @@ def audit_lines(audit: Mapping[str, Any], takeover: Takeover) -> list[str]:
     if is_expected and set(messages) <= {"delivered"}:
         result = "1 takeover, as expected after the kill, and every event delivered"
     else:
-        result = f"not only 1 takeover and delivered events, as expected; the verdict is {audit['verdict']!r}"
+        result = f"the verdict is {audit['verdict']!r}, but 1 takeover with every event delivered was expected"
     lines = [f"audit, from logs and journals alone: {result}"]
     for incident in incidents:
         lines.append(f"  {incident['kind'].replace('_', ' ')} at {incident['host']}: {incident['cause']}")
@@ -255,7 +255,7 @@ def _check_end(name: str, exit_code: int, output: str) -> None:
     if exit_code:
         lines = [line for line in split_lines(output) if line.strip()]
         print(printable("\n".join(lines[-_SHOWN_LINES:]), lines=True), file=sys.stderr)
-        raise LabError(f"{name} failed with exit code {exit_code}; the last lines of its output are above")
+        raise LabError(f"{name} failed with exit code {exit_code}: correct the error in the output above")
 
 
 def _screen(

@@ -140,7 +140,10 @@ class _LabDrill:
             }
             for pair in plan.pairs:
                 if both := self.lab.describe_two_masters(pair):
-                    raise LabError(f"the drill stops, because pair {pair} has two masters: {both}")
+                    raise LabError(
+                        f"the drill stops, because pair {pair} has two masters: {both}. Stop the lab (`lab down`), and "
+                        "read the logs of both nodes"
+                    )
             due = run.next_fault(states)
             whole = {
                 pair: nodes
@@ -206,7 +209,7 @@ class _LabDrill:
         """Make a pure pair whole again where the drill can; ``back`` of the returned fault is then known."""
         self._faulted.discard(fault.host)
         if self.options.resync is None:
-            return replace(fault, note="a pure pair: only a resync brings the dead node back")
+            return replace(fault, note="only the playbook resync restores the failed node of a pure pair")
         began = time.time()
         self.options.resync(fault.pair)
         ended = time.time()
@@ -228,17 +231,18 @@ class _LabDrill:
         broker = self.lab.fleet.broker(fault.host)
         if broker.settings.watchdog == "kill":
             self.lab.kill(fault.host)
-            return replace(fault, note=f"killed after {self.options.hung:g} s, as with activemq_watchdog kill")
+            note = f"the drill killed the frozen broker after {self.options.hung:g} s, as activemq_watchdog: kill does"
+            return replace(fault, note=note)
         successor = self.lab.active(fault.pair)
         self.lab.resume(fault.host)
         if successor:
-            note = f"resumed after {self.options.hung:g} s, and had lost its lease"
+            note = f"the drill resumed the frozen broker after {self.options.hung:g} s, when it had lost its lease"
             return replace(fault, successor=successor, note=note)
         return replace(
             fault,
             back=time.time() - fault.at,
-            note=f"resumed after {self.options.hung:g} s; no node took over, because activemq_watchdog is "
-            f"{broker.settings.watchdog} and a frozen broker keeps its lock",
+            note=f"the drill resumed the frozen broker after {self.options.hung:g} s. No node took over, because a "
+            f"frozen broker keeps its lock and activemq_watchdog is {broker.settings.watchdog}",
         )
 
     @contextmanager
@@ -261,4 +265,4 @@ def _line(fault: Fault, wanted: int) -> str:
         return f"{head}: {fault.problem}"
     took = f"{fault.successor} took over" if fault.successor else "no node took over"
     after = f" after {fault.takeover:.1f} s" if fault.takeover is not None else ""
-    return f"{head}: {took}{after}" + (f"; void: {fault.void}" if fault.void else "")
+    return f"{head}: {took}{after}" + (f"; the fault does not count: {fault.void}" if fault.void else "")

@@ -53,15 +53,15 @@ def begin_drill(
     for broker in (broker for pair in pairs for broker in fleet.pairs[pair].brokers):
         if broker.settings.service == "none" and not is_lab(broker):
             raise InputError(
-                f"{broker.host}: activemq_service is none, so the playbook could not start it again after a fault: set "
-                "activemq_service to systemd, or choose another pair with activemq_target"
+                f"{broker.host}: activemq_service is none, so the playbook drill cannot start the broker after a "
+                "fault: set activemq_service: systemd, or choose another pair with activemq_target"
             )
     every = [pair for pair in fleet.pairs.values() if pair.name in pairs]
     fit = [pair for pair in every if not pair.profile.replicates and speaks_mqtt(pair)]
     if every and not fit:
         raise InputError(
-            "the playbook drill supports no pair that activemq_target selects, because they have activemq_ha: pure or "
-            "a release without a usable MQTT connector: test them in the lab with `activemq-fleet lab drill`"
+            "the playbook drill supports no pair that activemq_target selects. Each of them has activemq_ha: pure, or "
+            "no usable MQTT connector. Test them in the lab with `activemq-fleet lab drill`"
         )
     order = schedule_faults(fleet, fit, faults, seed, what)
     plan = DrillPlan(order=order, what=what, rate=rate, seed=seed, target=str(options.get("target") or ""))
@@ -74,14 +74,14 @@ def _read(options: Mapping[str, Any]) -> tuple[FaultKind, int, float, int]:
     asked = str(options.get("what") or "kill")
     what = next((known for known in get_args(FaultKind) if known == asked), None)
     if what is None:
-        raise InputError(f"activemq_drill_what must be one of {', '.join(get_args(FaultKind))}, not {asked!r}")
+        raise InputError(f"activemq_drill_what is {asked!r}: set it to one of {', '.join(get_args(FaultKind))}")
     faults = int(_number(options, "kills", 5, whole=True))
     rate = _number(options, "rate", 100.0)
     seed = int(_number(options, "seed", 0, whole=True)) or random.SystemRandom().randrange(1, 1_000_000)
     if not 1 <= faults <= 1000:
-        raise InputError(f"activemq_drill_kills must be 1 to 1000, not {faults}")
+        raise InputError(f"activemq_drill_kills is {faults}: set it to a number from 1 to 1000")
     if not 1 <= rate <= 2000:
-        raise InputError(f"activemq_drill_rate must be 1 to 2000 events per second, not {rate:g}")
+        raise InputError(f"activemq_drill_rate is {rate:g}: set it to 1 to 2000 events per second")
     return what, faults, rate, seed
 
 
@@ -91,7 +91,7 @@ def _number(options: Mapping[str, Any], name: str, default: float, *, whole: boo
         return int(value) if whole else float(value)
     except (TypeError, ValueError, OverflowError):
         kind = "a whole number such as 5" if whole else "a number such as 100"
-        raise InputError(f"activemq_drill_{name} must be {kind}, not {str(value)[:60]!r}") from None
+        raise InputError(f"activemq_drill_{name} is {str(value)[:60]!r}: set it to {kind}") from None
 
 
 def write_report(result: DrillResult, report: Path) -> None:

@@ -75,15 +75,15 @@ def refuse_unreachable(specs: Sequence[AgentLoadSpec], timeout: float = _PATIENC
                 bad[dial.address] = problem
     if bad:
         raise InputError(
-            f"no fault is injected, because this controller cannot open MQTT at {_listed(bad)}. The load of a "
-            "drill runs on this machine: allow it to resolve and reach these ports, start the brokers that do not "
-            "serve, or run the playbook on another machine"
+            f"the drill injects no fault, because the test load on this controller cannot open MQTT at {_listed(bad)}. "
+            "Allow the controller to resolve and reach these ports, and start brokers that do not serve. Otherwise run "
+            "the playbook on another machine"
         )
     denied = {dial.address: answers[dial].problem for dial in dials if answers[dial].is_denied}
     if denied:
         raise InputError(
-            f"no fault is injected, because brokers reject the login of the load: {_listed(denied)}. Correct "
-            "activemq_agent_username and activemq_agent_password of the pair's agents, or activemq_users, and "
+            f"the drill injects no fault, because brokers reject the login of its test load: {_listed(denied)}. "
+            "Correct activemq_agent_username and activemq_agent_password of the pair's agents, or activemq_users, and "
             "run the playbook site"
         )
 
@@ -136,8 +136,8 @@ def _answer_once(dial: _Dial, timeout: float) -> _Answer:
     if len(answer) < len(_ACCEPTED) or answer[0] != _CONNACK:
         return _Answer("the server at this address is not a broker with MQTT")
     if answer[3] in _BAD_LOGIN:
-        who = f"{dial.login[0]!r} or its password" if dial.login else "a client without a login"
-        also = ", unless it is starting" if answer[3] == _UNAVAILABLE else ""
+        who = f"the user {dial.login[0]!r} or its password" if dial.login else "a client without a login"
+        also = ", or is still starting" if answer[3] == _UNAVAILABLE else ""
         return _Answer(f"the broker rejects {who}{also}", is_denied=True)
     return _Answer(f"the broker rejects the MQTT packet CONNECT with code {answer[3]}" if answer[3] else "")
 

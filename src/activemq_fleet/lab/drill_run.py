@@ -179,7 +179,8 @@ class DrillRun:
 
         if not poll(is_handled, patience, _POLL):
             raise LabError(
-                f"pair {pair}: no event was handled in the {patience:g} s after the fault: check the logs of both nodes"
+                f"pair {pair}: the test load handled no event in the {patience:g} s after the fault: check the logs of "
+                "both nodes"
             )
 
     def record_fault(self, fault: Fault) -> Fault:
@@ -261,11 +262,11 @@ class DrillRun:
         poll(lambda: ready.exists() or process.poll() is not None, _START, _POLL)
         if not ready.exists():
             (self.directory / "stop").touch()
-            raise LabError(f"the load of the drill could not be started: {self._last_words()}")
+            raise LabError(f"the drill cannot start its test load. Correct the cause: {self._last_words()}")
 
     def _refuse_ended(self) -> None:
         if (self.directory / "failed").exists():
-            raise LabError(f"the drill cannot continue, because the load has stopped: {self._last_words()}")
+            raise LabError(f"the test load of the drill stopped. Correct the cause: {self._last_words()}")
 
     def _last_words(self) -> str:
         for name in ("failed", "load.log"):
@@ -273,7 +274,7 @@ class DrillRun:
                 lines = (self.directory / name).read_text(errors="replace").split("\n")
                 if words := [line.strip() for line in lines if line.strip()]:
                     return words[-1]
-        return "the process of the load did not report in time"
+        return f"the process of the test load was not ready within {_START:g} s and printed nothing"
 
     def _status(self, pair: str) -> dict[str, Any]:
         with suppress(OSError, ValueError, KeyError):

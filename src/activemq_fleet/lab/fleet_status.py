@@ -47,7 +47,7 @@ def lab_status(fleet: Fleet, hosts: Collection[str], chosen: Collection[str], ti
             try:
                 evidence[host] = {"broker": answer.get(max(0.0, deadline - time.monotonic()))}
             except multiprocessing.TimeoutError:
-                evidence[host] = {"unreachable": f"it did not answer within {timeout:g} s"}
+                evidence[host] = {"unreachable": f"the broker did not answer within {timeout:g} s"}
     finally:
         pool.terminate()
     return fleet_status(fleet, evidence, chosen=chosen, seconds=time.monotonic() - began)

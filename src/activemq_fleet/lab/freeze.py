@@ -49,11 +49,16 @@ class Freeze:
         )
         if self.ended_after is not None:
             thawed = f"{self.host} stopped {self.ended_after:.2f} s after it resumed"
+        elif self.serves and self.served_after is None:
+            thawed = f"{self.host} serves again after it resumed"
         elif self.serves:
-            thawed = f"{self.host} serves again after it resumed: it and its successor may write to one store"
+            thawed = (
+                f"{self.host} serves again after it resumed, so it and {self.successor} may both write to the store: "
+                "stop the lab (`lab down`), and start it with empty stores (`lab up --fresh`)"
+            )
         else:
             thawed = f"{self.host} still runs after it resumed, and serves no clients"
-        return (taken, thawed, *([f"after it resumed: {self.two_masters}"] if self.two_masters else []))
+        return (taken, thawed, *([f"after {self.host} resumed: {self.two_masters}"] if self.two_masters else []))
 
 
 def freeze(
@@ -84,7 +89,7 @@ def freeze(
         served_after = None
         if steal_lock:
             replace_file(lock_path(broker))
-            progress(f"its lock was released; {peer} can acquire it")
+            progress(f"the lock of {broker.host} was released; {peer} can acquire it")
             if poll(lambda: lab.state(peer) == "active", _TAKEOVER, _POLL):
                 served_after = time.monotonic() - stolen
         time.sleep(thaw_after)

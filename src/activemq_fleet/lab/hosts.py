@@ -113,8 +113,8 @@ class Hosts:
                 self._configurations[key] = read_deployed(installed, version)
             except (OSError, ParseError) as error:
                 raise LabError(
-                    f"{broker.host}: the activemq.xml of installed version {version} cannot be read: {error}; run "
-                    "`lab down` and `lab up` for this lab, which installs it again"
+                    f"{broker.host}: the installed activemq.xml (version {version}) cannot be read: {error}. Run `lab "
+                    "down` and `lab up` for this lab, which installs the file again"
                 ) from None
         return self._configurations[key]
 
@@ -148,7 +148,7 @@ class Hosts:
         """Return the broker's process. Raises LabError when the broker does not run."""
         process = self.process(broker)
         if process is None:
-            raise LabError(f"{broker.host} does not run")
+            raise LabError(f"{broker.host} does not run: start it with `lab start {broker.host}`")
         return process
 
     def is_alive(self, broker: Broker) -> bool:
@@ -177,7 +177,10 @@ class Hosts:
             try:
                 taken = _stays_taken((self.address(broker.host), port))
             except OSError as error:
-                raise LabError(f"{where} cannot be used: {error.strerror}") from None
+                raise LabError(
+                    f"{where} cannot be used ({error.strerror}): check that this account may listen on this address "
+                    "and port"
+                ) from None
             if taken:
                 raise LabError(f"{where} is used by another program: stop that program, or set activemq_port_offset")
 
@@ -201,7 +204,9 @@ class Hosts:
                 [*_GUARD, *mend_store], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
             )
             if done.returncode and broker.settings.index_rebuild == "refuse":
-                raise LabError(f"{broker.host} is not started: {done.stdout.strip()}")
+                raise LabError(
+                    f"{broker.host} is not started, because its store cannot be repaired: {done.stdout.strip()}"
+                )
         java = [self.lab.java, *service.java_options(broker), *_arguments(broker, self.lab.software)]
         _, *guard = service.guard_command(broker) or ("",)
         command = [*_GUARD, *guard, *java] if guard else java
@@ -226,7 +231,7 @@ class Hosts:
         # Its end is the deepest cause.
         is_short = len(reason) <= _LONGEST_REASON
         short = reason if is_short else f"{reason[:_REASON_BEGIN]} … {reason[_REASON_BEGIN - _LONGEST_REASON :]}"
-        return f"{short or 'its log contains no reason'} (log: {self.log_path(broker)})"
+        return f"{short or 'its log contains no error'} (log: {self.log_path(broker)})"
 
     def wipe(self, brokers: Iterable[Broker]) -> None:
         """Delete the stores, logs and run records of brokers, none of which may run."""

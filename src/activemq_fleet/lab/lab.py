@@ -209,7 +209,7 @@ class Lab(ReadOnlyLab):
         with self._layout.locked():
             hosts, broker = self._hosts, self.fleet.broker(host)
             if hosts.is_alive(broker):
-                raise LabError(f"{broker.host} runs already")
+                raise LabError(f"{broker.host} runs already: stop it first with `lab stop {broker.host}`")
             if self._claims.reserve(self._layout.directory, hosts.lab.block) != hosts.lab.block:
                 raise LabError(
                     f"another lab now uses the addresses 127.{hosts.lab.block}.* of this lab: run `activemq-fleet lab "
@@ -262,15 +262,16 @@ class Lab(ReadOnlyLab):
         java = processes.guarded_broker(process)
         if java is None:
             raise LabError(
-                f"{host}: the guard of this host currently runs no broker, so no fault was injected: try again when "
-                "the broker runs"
+                f"{host}: the guard (the program that starts the broker and protects the store) currently runs no "
+                "broker, so no fault was injected: try again when the broker runs"
             )
         at = time.time()
         java.kill()
         if not processes.ends_within(process, LAB_READY):
             raise LabError(
-                f"{host}: the guard (process {process.pid}) still runs {LAB_READY:g} s after its broker was killed, so "
-                f"the broker cannot start again: check that the shared store answers, and read {self.log(host)}"
+                f"{host}: the guard (the program that starts the broker, process {process.pid}) still runs "
+                f"{LAB_READY:g} s after its broker was killed, so the broker cannot start again. Check that the shared "
+                f"store answers, and read {self.log(host)}"
             )
         return at
 
@@ -303,7 +304,7 @@ class Lab(ReadOnlyLab):
         if self._read is None:
             raise LabError(
                 f"{self._layout.directory}: the lab cannot be started without its inventory: open it with the "
-                "inventory, or run activemq-fleet lab up -i INVENTORY"
+                "inventory, or run `activemq-fleet lab up -i INVENTORY`"
             )
         _, substitutions = prepare(
             self._layout, self._read(), self._claims, self._progress, self._sources, self._heap, metrics=metrics

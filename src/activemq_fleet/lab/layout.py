@@ -73,7 +73,9 @@ class LabLayout:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise LabError(f"{self.directory}: another command uses this lab: wait until it finishes") from None
+                raise LabError(
+                    f"{self.directory}: another command uses this lab: wait until that command finishes"
+                ) from None
             yield
         finally:
             os.close(descriptor)
@@ -116,4 +118,7 @@ def write_file(path: Path, content: bytes | str, mode: int = PRIVATE_FILE) -> No
         path.parent.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
         atomic_files.write_file(path, content.encode() if isinstance(content, str) else content, mode)
     except OSError as error:
-        raise LabError(f"{path} cannot be written: {error.strerror or error}") from None
+        raise LabError(
+            f"the file {path} cannot be written ({error.strerror or error}): check the permissions and the free space "
+            "of its directory"
+        ) from None

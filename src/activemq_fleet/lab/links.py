@@ -88,9 +88,9 @@ class Links:
     def describe(self, link: MissingLink) -> str:
         """Return one line that names a link that is not up, with its reason and the path of the log."""
         target = " or ".join(peer.host for peer in link.peers)
-        why = self.missing_reason(link) or "no log contains a reason"
+        why = self.missing_reason(link) or "the logs of both ends contain no reason"
         log = self._hosts.log_path(link.broker)
-        return f"{link.broker.host}: link {link.name} to {target} is not up: {why} (log: {log})"
+        return f"{link.broker.host}: link {link.name} to {target} is not up: {why}. Read the log {log}"
 
     def _records_of_both_ends(self, link: MissingLink) -> dict[str, Sequence[Record]]:
         return {broker.host: self._records(broker) for broker in (link.broker, *link.peers)}

@@ -90,8 +90,8 @@ def stomp_load_spec(fleet: Fleet, pair: Pair, rate: float) -> StompLoadSpec:
     addresses = tuple((broker.address, c.port) for broker in brokers if (c := broker.connector("stomp")))
     if not addresses or any(c.tls for b in brokers if (c := b.connector("stomp"))):
         raise LabError(
-            f"pair {pair.name} cannot receive the test load, because it has neither a usable MQTT connector "
-            "nor a STOMP connector without TLS: add one of them"
+            f"pair {pair.name} cannot receive the test load, because it has neither a usable MQTT connector nor a "
+            "STOMP connector without TLS: add one of them to activemq_connectors"
         )
     who = credentials_of(first)
     return StompLoadSpec(
@@ -138,8 +138,9 @@ def _keys_of_account(pair: Pair) -> dict[str, str]:
     connectors = [(broker, connector) for broker in nodes if (connector := broker.connector("mqtt"))]
     if any(connector.tls for _, connector in connectors):
         raise LabError(
-            f"pair {pair.name} accepts MQTT only over TLS, and the test load has no client certificate for it: add an "
-            f"MQTT connector without TLS, or a host in activemq_agents with activemq_agent_pair: {pair.name}"
+            f"pair {pair.name} accepts MQTT only over TLS, but the test load has no client certificate for it. Add an "
+            f"MQTT connector without TLS to activemq_connectors, or add a host with activemq_agent_pair: {pair.name} "
+            "to the group activemq_agents"
         )
     keys = {"mb.urls": format_list([(broker.address, connector.port) for broker, connector in connectors])}
     who = credentials_of(pair.preferred_master)
@@ -147,7 +148,7 @@ def _keys_of_account(pair: Pair) -> dict[str, str]:
         keys |= {"mb.username": who.username, "mb.password": who.password}
     elif any(broker.accounts for broker in nodes):
         raise LabError(
-            f"the test load cannot log in to pair {pair.name}, because no account of the pair has a password "
-            "that is set and not encrypted: set one in activemq_users, or give --vault-password-file"
+            f"the test load cannot log in to pair {pair.name}, because no account of the pair has a password in clear "
+            "text: set one in activemq_users, or decrypt it with --vault-password-file"
         )
     return keys

@@ -100,8 +100,8 @@ def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None =
         address = next((address for address in candidates if address not in taken), None)
         if address is None:
             raise LabError(
-                f"{broker.host}: the fleet has more brokers than a lab has loopback addresses: use an inventory with "
-                "fewer brokers"
+                f"{broker.host}: no loopback address is left for this broker of the lab: use an inventory with fewer "
+                "brokers"
             )
         taken.add(address)
         by_address[broker.address] = address

@@ -76,7 +76,9 @@ class Monitoring:
                 self._launch(name)
         for name in PROGRAMS:
             if not poll(partial(self._answers, name), _READY):
-                raise LabError(f"{name} does not answer after {_READY:g} s: check {self.directory}/{name}/console.log")
+                raise LabError(
+                    f"{name} does not answer after {_READY:g} s: read its log {self.directory}/{name}/console.log"
+                )
         self.reload()
 
     def stop(self) -> None:
@@ -110,7 +112,7 @@ class Monitoring:
     def reload(self) -> None:
         """Make Prometheus read its configuration and rules again."""
         if self._get("prometheus", "/-/reload", method="POST") is None:
-            raise LabError(f"Prometheus rejects its configuration: check {self.directory}/prometheus/console.log")
+            raise LabError(f"Prometheus does not load its configuration: read {self.directory}/prometheus/console.log")
 
     def query_prometheus(self, promql: str) -> list[dict[str, Any]]:
         """Return the result series of a PromQL instant query: ``metric`` (labels) and ``value``
@@ -119,7 +121,7 @@ class Monitoring:
         answer = self._get("prometheus", "/api/v1/query?" + urllib.parse.urlencode({"query": promql}))
         if answer is None:
             raise LabError(
-                f"Prometheus does not answer the query {promql}: check {self.directory}/prometheus/console.log"
+                f"Prometheus does not answer the query {promql}: read {self.directory}/prometheus/console.log"
             )
         series: list[dict[str, Any]] = json.loads(answer)["data"]["result"]
         return series
@@ -131,7 +133,7 @@ class Monitoring:
         answer = self._get("prometheus", "/api/v1/query_range?" + urllib.parse.urlencode(asked))
         if answer is None:
             raise LabError(
-                f"Prometheus does not answer the query {promql}: check {self.directory}/prometheus/console.log"
+                f"Prometheus does not answer the query {promql}: read {self.directory}/prometheus/console.log"
             )
         return answer
 

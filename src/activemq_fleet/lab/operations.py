@@ -37,8 +37,8 @@ def record_operation(
                     operation_record.write_metrics(kind, operation, labels[host], str(layout.base(host)))
         except (NodeError, OSError) as error:
             progress(
-                "the operation was not recorded, so activemq-fleet audit will report its downtime as unplanned: "
-                f"{error}"
+                f"the operation {operation} was not recorded ({error}), so activemq-fleet audit will report its "
+                "downtime as unplanned: correct the cause before the next operation"
             )
 
     record("begin")

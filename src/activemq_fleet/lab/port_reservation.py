@@ -61,8 +61,8 @@ class PortReservations:
             )
             if choice is None:
                 raise LabError(
-                    f"all {LAST - FIRST + 1} blocks of loopback addresses are used by labs: stop one lab by "
-                    "`lab down` with its options"
+                    f"all {LAST - FIRST + 1} blocks of loopback addresses (127.{FIRST}.* to 127.{LAST}.*) are used by "
+                    "labs: stop one of the labs with `lab down`"
                 )
             if held is not None and held != choice:
                 self._clear(held)
@@ -98,8 +98,8 @@ class PortReservations:
                 os.write(file, text.encode())
         except OSError as error:
             raise LabError(
-                f"{path}: this file, which reserves the loopback addresses of a lab, cannot be written: "
-                f"{error.strerror}"
+                f"{path}: this file, which reserves the loopback addresses of a lab, cannot be written "
+                f"({error.strerror}): remove it, or correct its permissions"
             ) from None
 
     def _clear(self, number: int) -> None:
@@ -121,8 +121,8 @@ class PortReservations:
                 yield
         except OSError as error:
             raise LabError(
-                f"{self._directory}: the loopback addresses of a lab cannot be reserved in this directory: "
-                f"{error.strerror}"
+                f"{self._directory}: the loopback addresses of a lab cannot be reserved in this directory "
+                f"({error.strerror}): correct the permissions of the directory and of the file lock in it"
             ) from None
 
 
@@ -139,7 +139,7 @@ def _open(path: Path, flags: int) -> Iterator[int]:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, f"{path} is not a regular file: remove it", str(path))
+            raise OSError(0, f"{path} is not a regular file, so remove it", str(path))
         if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) != _EVERYONE_FILE:
             os.fchmod(descriptor, _EVERYONE_FILE)
         yield descriptor

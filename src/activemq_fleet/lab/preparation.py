@@ -79,7 +79,7 @@ def _refuse_findings(fleet: Fleet) -> None:
     if wrong:
         first = wrong[0]
         more = f" (and {len(wrong) - 1} more: activemq-fleet check lists them)" if len(wrong) > 1 else ""
-        raise LabError(f"{first.rule} {first.host} {first.message}: {first.fix}{more}")
+        raise LabError(f"{first.rule} {first.host}: {first.message}: {first.fix}{more}")
 
 
 def _tell_findings(fleet: Fleet, progress: Progress) -> None:
@@ -102,7 +102,7 @@ def _software(broker: Broker, layout: LabLayout, progress: Progress) -> Software
         if not release.jars_available:
             raise ArtifactError(f"{error}. {artifacts.local_archive_hint(release)}") from None
         if not isinstance(error, artifacts.RecentDownloadFailureError):
-            progress(f"{error}; the lab uses its jars, which have no web console")
+            progress(f"{error}. The lab uses the jars of release {release.text}, which have no web console")
     if home is not None:
         return Software(str(home), whole=True)
     return _linked_jars(release, artifacts.jar_directory_for(release, progress=progress), layout)
@@ -177,5 +177,6 @@ def install(broker: Broker, software: Software) -> str:
     except OSError as error:
         where = error.filename or base
         raise LabError(
-            f"{broker.host}: the files of this broker cannot be installed: {where}: {error.strerror or error}"
+            f"{broker.host}: the file {where} of this broker cannot be installed ({error.strerror or error}): check "
+            "the permissions and the free space of its directory"
         ) from None

@@ -82,7 +82,10 @@ def launch(
                 start_new_session=True,
             )
         except OSError as error:
-            raise LabError(f"{host}: {command[0]} cannot be started: {error.strerror}") from None
+            raise LabError(
+                f"{host}: the program {command[0]} cannot be started ({error.strerror}): check that it is installed "
+                "and executable"
+            ) from None
     _children[child.pid] = child
     run = ProcessRun(host, child.pid, _created(child), time.time(), version, inode, offset, release)
     write_file(layout.runs / f"{host}.json", json.dumps(asdict(run)))
@@ -93,7 +96,8 @@ def run_command_before_start(host: str, command: Sequence[str]) -> None:
     """Run a command that must succeed before a broker starts. Raises LabError with the command's output."""
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     if done.returncode:
-        raise LabError(f"{host} is not started: {done.stderr.strip() or f'{command[0]} failed'}")
+        reason = done.stderr.strip() or f"{command[0]} failed with exit code {done.returncode}"
+        raise LabError(f"{host} is not started, because a check before its start failed: {reason}")
 
 
 def _created(child: subprocess.Popen[bytes]) -> float:
@@ -225,8 +229,8 @@ def end(processes: Iterable[psutil.Process], *, grace: float) -> None:
     left = _living_after(living, _KILLED)
     if left:
         raise LabError(
-            f"process {left[0].pid} of the lab does not stop, even after SIGKILL, because it waits for a disk or the "
-            "kernel: check the disks and mounted file systems"
+            f"process {left[0].pid} of the lab does not stop even after SIGKILL, because it waits in the kernel: check "
+            "the disks and mounted file systems"
         )
 
 

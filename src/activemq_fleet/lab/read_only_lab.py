@@ -124,7 +124,9 @@ class ReadOnlyLab:
         active_host = poll(lambda: self.active(pair), timeout)
         if active_host is None:
             states = ", ".join(f"{b.host} is {self._hosts.observe(b).state}" for b in self._pair(pair).in_order)
-            raise LabError(f"no node of pair {pair} is active after {timeout:g} s: {states}")
+            raise LabError(
+                f"no node of pair {pair} is active after {timeout:g} s ({states}): read the logs of its brokers"
+            )
         return active_host
 
     def wait_state(self, host: str, state: BrokerState, timeout: float = LAB_READY) -> None:
@@ -132,7 +134,8 @@ class ReadOnlyLab:
         if not poll(lambda: self.state(host) == state, timeout):
             broker = self.fleet.broker(host)
             raise LabError(
-                f"{broker.host} is {self.state(host)}, not {state}, after {timeout:g} s: {self._hosts.failure(broker)}"
+                f"{broker.host} is {self.state(host)} after {timeout:g} s, but should be {state}. Correct the last "
+                f"error of the broker: {self._hosts.failure(broker)}"
             )
 
     def wait_bridge(self, host: str, to: str, timeout: float = LAB_READY) -> RunningBridge:
@@ -149,9 +152,9 @@ class ReadOnlyLab:
         if bridge is None:
             peers = ", ".join(str(bridge.remote_host) for bridge in self.bridges(host)) or "none"
             raise LabError(
-                f"{self.fleet.broker(host).host} has no bridge to {target} after {timeout:g} s (peers of its "
-                f"bridges: {peers}); {self.fleet.broker(host).host} is {self.state(host)}, and {target} is "
-                f"{self.state(to)}"
+                f"{self.fleet.broker(host).host} has no bridge to {target} after {timeout:g} s, but bridges to: "
+                f"{peers}. {self.fleet.broker(host).host} is {self.state(host)}, and {target} is {self.state(to)}. "
+                f"Read {self.log(host)}"
             )
         return bridge
 
@@ -208,5 +211,5 @@ class ReadOnlyLab:
 
     def _pair(self, name: str) -> Pair:
         if name not in self.fleet.pairs:
-            raise LabError(f"{name} is not a pair of this lab; its pairs are {', '.join(self.fleet.pairs)}")
+            raise LabError(f"{name} is not a pair of this lab: use one of {', '.join(self.fleet.pairs)}")
         return self.fleet.pairs[name]

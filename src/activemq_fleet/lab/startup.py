@@ -87,7 +87,7 @@ class Startup:
         """Raise LabError for the first broker whose process has ended since it was ready."""
         for broker in brokers:
             if not self._hosts.is_alive(broker):
-                raise self._ended(broker, "after it was ready")
+                raise self._ended(broker, f"{broker.host} stopped after it was ready")
 
     def _start_pair(self, pair: Pair) -> None:
         ordered = pair.in_order
@@ -116,7 +116,8 @@ class Startup:
         with self._turns:
             self._launch(broker)
             port = broker.ports["replication"]
-            self._until(broker, lambda: self._hosts.listens(broker, port), "does not listen for its slave")
+            complaint = f"the master {broker.host} does not listen for its slave"
+            self._until(broker, lambda: self._hosts.listens(broker, port), complaint)
 
     def _launch(self, broker: Broker) -> None:
         if self._given_up.is_set():
@@ -132,7 +133,7 @@ class Startup:
             seen = self._hosts.observe(broker, timeout=_PROBE_TIMEOUT).state
             return seen in wanted
 
-        self._until(broker, ready, f"is not {' or '.join(wanted)}")
+        self._until(broker, ready, f"{broker.host} is not {' or '.join(wanted)}")
         self._progress(f"{broker.host} is {seen} ({time.monotonic() - began:.1f} s)")
 
     def _await_either(self, brokers: Sequence[Broker]) -> None:
@@ -141,7 +142,8 @@ class Startup:
         def one_is() -> bool:
             return any(self._hosts.observe(broker, timeout=_PROBE_TIMEOUT).state == "active" for broker in brokers)
 
-        self._until(brokers[0], one_is, "and its peer both wait for the store")
+        names = " and ".join(broker.host for broker in brokers)
+        self._until(brokers[0], one_is, f"{names} both wait for their shared store")
 
     def _settle(self, broker: Broker) -> None:
         """Wait until a ready broker stays ready: until no bean of its configuration can end it any more."""
@@ -151,12 +153,12 @@ class Startup:
             seen = self._hosts.observe(broker, timeout=_PROBE_TIMEOUT)
             return settling.is_settled(seen.java, seen.state)
 
-        self._until(broker, is_settled, "has not loaded its configuration completely", pause=_SETTLE_POLL)
+        complaint = f"{broker.host} has not loaded its configuration completely"
+        self._until(broker, is_settled, complaint, pause=_SETTLE_POLL)
 
-    def _ended(self, broker: Broker, when: str) -> LabError:
+    def _ended(self, broker: Broker, problem: str) -> LabError:
         return LabError(
-            f"{broker.host} stopped {when}:  {self._hosts.failure(broker)}. "
-            "Correct what its log names, in the inventory, then run the command again"
+            f"{problem}: {self._hosts.failure(broker)}. Correct the cause in the inventory, and run the command again"
         )
 
     def _until(self, broker: Broker, condition: Callable[[], bool], complaint: str, pause: float = _POLL) -> None:
@@ -165,13 +167,13 @@ class Startup:
             if self._given_up.wait(pause):
                 raise _GivenUpError
             if not self._hosts.is_alive(broker):
-                raise self._ended(broker, "while it was starting")
+                raise self._ended(broker, f"{broker.host} stopped while it was starting")
             if time.monotonic() > deadline:
                 detail = self._hosts.observe(broker, timeout=_PROBE_TIMEOUT)
                 why = f"{detail.reason}; " if detail.reason else ""
                 raise LabError(
-                    f"{broker.host} {complaint} after {self._timeout:g} s; the state of {broker.host} is "
-                    f"{detail.state}: {why}{self._hosts.failure(broker)}"
+                    f"{complaint} after {self._timeout:g} s. {broker.host} is {detail.state}: {why}"
+                    f"{self._hosts.failure(broker)}. Correct the cause, or allow more time"
                 )
 
 
@@ -185,7 +187,7 @@ def check_pair(hosts: Hosts, pair: Pair) -> None:
     stories = [hosts.broker_run(broker) for broker in pair.in_order]
     if alive or any(story.promoted or story.lost_slave for story in stories):
         raise LabError(
-            f"pair {pair.name} cannot be started, because the stores of its nodes may differ after a failover: run the "
+            f"pair {pair.name} cannot be started, because the stores of its nodes may differ after a failover. Run the "
             "playbook resync for the pair, or stop this lab (`lab down`) and start it with empty stores (`lab up "
             "--fresh`)"
         )
@@ -199,10 +201,11 @@ def check_start(hosts: Hosts, broker: Broker) -> None:
     alive = hosts.is_alive(peer)
     if broker.role == "master" and alive:
         raise LabError(
-            f"{broker.host}: its slave {peer.host} runs: stop the slave first, because a master starts before its slave"
+            f"{broker.host}: the slave {peer.host} of this master runs, but a master must start before its slave: stop "
+            "the slave first"
         )
     if broker.role == "slave" and not (alive and hosts.listens(peer, peer.ports["replication"])):
         raise LabError(
-            f"{broker.host}: its master {peer.host} does not listen: start the master first, "
-            "because a slave without its master becomes a second master"
+            f"{broker.host}: the master {peer.host} of this slave does not listen, and without it the slave would "
+            "become a second master: start the master first"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ def load_existing(layout: LabLayout) -> LabState:
     """Return the state stored in a lab's directory. Raises LabError where there is none, or one of another version."""
     state = load(layout)
     if state is None:
-        raise LabError(f"there is no lab in {layout.directory}: start one by `lab up` with the same options")
+        raise LabError(f"there is no lab in {layout.directory}: start one with `lab up` and the same options")
     return state
 
 
@@ -79,11 +80,11 @@ def load(layout: LabLayout) -> LabState | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise LabError(f"{layout.state} cannot be read: {error.strerror}") from None
+        raise LabError(f"{layout.state} cannot be read ({error.strerror}): correct its permissions") from None
     except (ValueError, TypeError, KeyError, AttributeError):
         raise LabError(
-            f"{layout.state} cannot be read, because it is damaged or from another version of activemq-fleet: stop the "
-            f"processes of this lab and remove {layout.directory}"
+            f"{layout.state} cannot be read, because it is damaged or from another version of activemq-fleet. Stop the "
+            f"processes of this lab, and remove it with: {shlex.join(['rm', '-r', str(layout.directory)])}"
         ) from None
 
 

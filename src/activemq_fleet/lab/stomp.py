@@ -155,7 +155,7 @@ class StompConnection:
         except TimeoutError:
             raise StompTimeout(
                 f"the broker {self._name} did not accept the STOMP frame {command} in {self._timeout:g} s: check its "
-                f"log"
+                "log"
             ) from None
 
     def _next(self, deadline: float) -> Frame:
@@ -232,13 +232,16 @@ def send_until_accepted(send: Callable[[], None], hang_up: Callable[[], None], *
             time.sleep(RETRY_PAUSE)
         else:
             return attempt
-    raise LabError(f"no broker accepted a message for {to} in {timeout:g} s: {last}")
+    raise LabError(
+        f"no broker accepted a message for the destination {to} within {timeout:g} s: check the logs of the brokers. "
+        f"The last attempt failed: {last}"
+    )
 
 
 def _expect(frame: Frame, command: str) -> Frame:
     if frame.command != command:
         raise StompError(
             f"the broker sent the STOMP frame {frame.command} instead of {command}: "
-            f"{frame.reason or 'the frame contains no reason, so check the log of the broker'}"
+            f"{frame.reason or 'the frame contains no reason'}. Check the log of the broker"
         )
     return frame

@@ -83,8 +83,8 @@ class StompLoadGenerator(LoadGenerator):
         self._consumer.start()
         if not self._is_subscribed.wait(timeout):
             raise LabError(
-                f"{self.name}: no broker accepted the STOMP consumer of the test load within {timeout:g} s: check the "
-                "logs of the brokers"
+                f"test load {self.name}: no broker accepted its STOMP consumer within {timeout:g} s: check the logs of "
+                "the brokers"
             )
         self._start_thread(self._publish)
 

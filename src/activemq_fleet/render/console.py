@@ -195,14 +195,14 @@ def _realm_password(password: str, place: str) -> str:
     """
     if password.startswith("OBF:"):
         raise SettingsError(
-            f"{place} begins with OBF:, which Jetty decodes: choose another password for the web console"
+            f"{place} begins with OBF:, so Jetty would decode it: choose another password for the web console"
         )
     if "," not in password and password == password.strip() and not password.startswith(_READ_AS_CODE):
         return password
     if not password.isascii():
         raise SettingsError(
-            f"{place} contains non-ASCII characters, and a comma, spaces around it or a prefix such as MD5:, "
-            "which the account file of the web console cannot hold together: choose another password"
+            f"{place} has non-ASCII characters together with a comma, spaces around it or a prefix such as MD5:. The "
+            "account file of the web console cannot hold such a password: choose another password"
         )
     return "OBF:" + _obfuscate(password)
 

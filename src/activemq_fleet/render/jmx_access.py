@@ -50,9 +50,9 @@ def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
         text = user.password.get_secret_value() if isinstance(user.password, SecretStr) else ""
         if text and not _PASSWORD.fullmatch(text):
             raise SettingsError(
-                f"{broker.host}: activemq_jmx.users[{position}].password has a space, a backslash or a letter beyond "
-                "ASCII, or begins with one of # ! = :, which the JVM's password file cannot hold: choose another "
-                "password"
+                f"{broker.host}: activemq_jmx.users[{position}].password has a space, a backslash or a non-ASCII "
+                "letter, or begins with one of # ! = :. The JVM's password file cannot hold such a password: choose "
+                "another password"
             )
     shown = [
         (user, secrets.show(f"activemq_jmx.users[{position}].password", user.password))

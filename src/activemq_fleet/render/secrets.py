@@ -33,9 +33,9 @@ class Secrets:
             return f"@{variable}@"
         if isinstance(value, SecretStr):
             return value.get_secret_value()
-        problem = (
-            "is not set, but the deployed files need its value: set it"
-            if value is None
-            else "is encrypted, and no vault password decrypts it: set --vault-password-file or --vault-id"
+        if value is None:
+            raise SettingsError(f"{self.host}: {variable} is not set, but the deployed files need its value: set it")
+        raise SettingsError(
+            f"{self.host}: {variable} is encrypted, and no vault password decrypts it: set --vault-password-file or "
+            "--vault-id"
         )
-        raise SettingsError(f"{self.host}: {variable} {problem}")

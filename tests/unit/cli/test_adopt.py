@@ -21,9 +21,9 @@ from tests.unit.fleets import fleet
 PATTERN = r"^(?P<group>[a-z]+)(?P<number>[0-9])(?P<node>[xy])"
 HAND = document("", brokerName="hand")
 ORDER = (
-    "the attribute vmConnectorURI of <broker> is left out",
+    "adopt left out the attribute vmConnectorURI of <broker>",
     "only this node of pair",
-    "the files do not contain these settings, so the defaults apply",
+    "the adopted files do not show the values of these variables, so their defaults apply",
     "beans/broker/@vmConnectorURI: rendered lacks",
     "of the rendered files change how a broker behaves",
 )
@@ -66,7 +66,7 @@ class TestWhatItWrites:
         assert run(tree, "-o", tmp_path / "inventory") == 0
 
         assert documents_of(load_fleet([str(tmp_path / "inventory")])) == documents_of(fleet("o-mq1", "o-mq2"))
-        assert "It renders the same documents." in capsys.readouterr().out
+        assert "The inventory renders files that are equivalent to the original files." in capsys.readouterr().out
 
     def test_each_file_says_where_it_came_from_without_a_path(self, tree: Path, tmp_path: Path) -> None:
         run(tree, "-o", tmp_path / "inventory")
@@ -243,7 +243,7 @@ class TestWhatItWrites:
         assert run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", inventory) == 0
 
         [note] = [line for line in capsys.readouterr().out.splitlines() if "V050" in line]
-        assert "does not start with this file, so the file or --release is wrong" in note
+        assert "does not start with this file, because it has the error V050: " in note
         assert "V050" not in (inventory / "group_vars/all.yml").read_text()
         findings = check_fleet(load_fleet([str(inventory)]), schema_of=None)
         assert {finding.rule for finding in findings if finding.blocks} == {"V050"}
@@ -303,7 +303,7 @@ class TestWhatItPrints:
         run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i")
 
         out = capsys.readouterr().out
-        assert "storeUsage/@limit: limit 20 gb becomes percentLimit 100 of total 20 gb (C012)" in out
+        assert "storeUsage/@limit: limit 20 gb becomes percentLimit 100 of total 20 gb (rule C012)" in out
         assert "rendered lacks" not in out
         assert "/@percentLimit" not in out
 
@@ -373,7 +373,7 @@ class TestHosts:
         assert run(tmp_path / "files", "--release", "5.18.3", "-o", tmp_path / "i", *said) == 0
         fleet = load_fleet([str(tmp_path / "i")])
         assert [(link.name, link.target) for link in fleet.broker("o-mq1-a").links] == [("up", "o-mq2")]
-        assert "it stays as it is" not in capsys.readouterr().out
+        assert "adopt keeps its XML" not in capsys.readouterr().out
 
     def test_the_name_of_a_file_stays_in_its_comment(self, tmp_path: Path) -> None:
         file = tmp_path / "o-mq1-a" / "x\n    evil:.xml"
@@ -400,7 +400,7 @@ class TestWhatItRefuses:
             (b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>', "the file has a DOCTYPE"),
             (
                 b"<beans/>",
-                "its root <beans> is of no namespace, and not of http://www.springframework.org/schema/beans: correct",
+                "<beans> has no namespace: set its attribute xmlns to http://www.springframework.org/schema/beans",
             ),
             (b'<beans xmlns="http://www.springframework.org/schema/beans"/>', "has no <broker>"),
             (
@@ -424,12 +424,12 @@ class TestWhatItRefuses:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            (["{hand}", "--release", "5.18.3"], "its path does not show its host, because no part of it"),
+            (["{hand}", "--release", "5.18.3"], "because no part of its path matches the naming pattern"),
             (["o-mq1-a={hand}"], "--release o-mq1-a=RELEASE for this one"),
             (["o-mq1-a={hand}", "--release", "9.9.9"], "is not known"),
             (["o-mq1-a={hand}", "--release", "o-mq2-a=5.5.1"], "no file of the host o-mq2-a was given"),
-            (["shop={hand}", "--release", "5.18.3"], "its host shop does not match"),
-            (["o-mq1-a={hand}", "o-mq1-a={other}", "--release", "5.18.3"], "the host o-mq1-a has another file already"),
+            (["shop={hand}", "--release", "5.18.3"], "the host name shop does not match"),
+            (["o-mq1-a={hand}", "o-mq1-a={other}", "--release", "5.18.3"], "another file of the host o-mq1-a"),
             (["o-mq1-a={hand}", "o-mq1-a.x={hand}", "--release", "5.18.3"], "are both node a of pair o-mq1"),
             (["o-mq1-a={hand}", "O-mq1-a={hand}", "--release", "5.18.3"], "would both become the inventory group"),
             (["o-mq1-a={empty}", "--release", "5.18.3"], "the directory contains no activemq.xml"),
@@ -441,7 +441,7 @@ class TestWhatItRefuses:
             ),
             (
                 ["o-mq1-a={hand}", "--release", "5.18.3", "--address", "10.0.0.1"],
-                "the address of a host is missing: write HOST=ADDRESS, such as o-mq1-a=192.0.2.10",
+                "the value has no host: write HOST=ADDRESS, such as o-mq1-a=192.0.2.10",
             ),
             (["o-mq1-a={hand}", "--release", "5.18.3", "--address", "o-mq1-a=a_b"], "has an underscore"),
             (["o mq={hand}", "--release", "5.18.3"], "is not a host name"),
