@@ -72,7 +72,7 @@ def main() -> None:
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         "directory": {"type": "path", "default": "/usr/local/sbin"},
     }
-    run_module(spec, install_or_remove_guard, "the guard of {instance}: {error}")
+    run_module(spec, install_or_remove_guard, "the guard of the instance {instance} cannot be changed: {error}")
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def main() -> None:
         "directory": {"type": "path", "default": "/usr/local/sbin"},
         "units": {"type": "path", "default": "/etc/systemd/system"},
     }
-    failure = "the watchdog of {instance}: {error}"
+    failure = "the watchdog of the instance {instance} cannot be changed: {error}"
     run_module(spec, install_or_remove_watchdog, failure, required_if=[("state", "present", ["unit"])])
 
 
