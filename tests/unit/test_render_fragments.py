@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Any
 
 import pytest
@@ -179,3 +180,77 @@ def test_a_bean_beside_the_broker_is_springs_without_saying_so() -> None:
     root = merged('<bean id="mine" class="x.Mine"><property name="a" value="b"/></bean>', "beans")
 
     assert len(found(root, "/b:beans/b:bean[@id='mine']/b:property")) == 1
+
+
+def changed_lines(*fragments: tuple[str, str], **variables: Any) -> tuple[list[str], list[str]]:
+    """Return the lines of activemq.xml that fragments (parent and XML) remove and add, without empty lines."""
+    texts = [{"parent": parent, "xml": xml} for parent, xml in fragments]
+    before, after = (
+        activemq_xml(fleet("o-mq1", "o-mq2", xml_fragments=given, **variables).broker("o-mq1-a")).decode().splitlines()
+        for given in ([], texts)
+    )
+    lines = list(difflib.ndiff(before, after))
+    removed, added = ([line[2:] for line in lines if line.startswith(mark) and line[2:]] for mark in "-+")
+    return removed, added
+
+
+@pytest.mark.parametrize(
+    ("parent", "xml", "added"),
+    [
+        (
+            "broker",
+            "<destinations><queue physicalName='a'/></destinations>",
+            ["    <destinations>", '      <queue physicalName="a"/>', "    </destinations>"],
+        ),
+        (
+            "broker/networkConnectors",
+            "<networkConnector name='n' uri='static:(tcp://x:1)'/>",
+            ['      <networkConnector name="n" uri="static:(tcp://x:1)"/>'],
+        ),
+        (
+            "broker",
+            "<plugins><!-- ours --><statisticsBrokerPlugin/></plugins>",
+            ["      <!-- ours -->", "      <statisticsBrokerPlugin/>"],
+        ),
+        ("beans", "<bean id='a' class='A'/>", ['  <bean id="a" class="A"/>']),
+        (
+            "broker/destinationPolicy/policyMap/policyEntries/policyEntry",
+            "<deadLetterStrategy><discarding/></deadLetterStrategy>",
+            ["            <deadLetterStrategy>", "              <discarding/>", "            </deadLetterStrategy>"],
+        ),
+    ],
+)
+def test_fragment_adds_its_lines_and_changes_no_other(parent: str, xml: str, added: list[str]) -> None:
+    assert changed_lines((parent, xml)) == ([], added)
+
+
+@pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "6.3.1"])
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"acl": [{"destination": "a.>", "kind": "queue", "read": "staff"}], "runtime_configuration": True},
+        {"ha": "none", "topology": "none", "console": False},
+        {"tls": {"keystore": "/k", "keystore_password": "p4ssw0rd", "truststore": "/t", "truststore_password": "p4ss"}},
+        {"shutdown_hooks": ["a.B"], "imports": ["other.xml"], "destinations": ["queue://a.b"]},
+    ],
+)
+def test_fragment_keeps_each_line_of_any_fleet(release: str, variables: dict[str, Any]) -> None:
+    removed, added = changed_lines(("beans", "<bean id='a' class='A'/>"), release=release, **variables)
+    assert (removed, added) == ([], ['  <bean id="a" class="A"/>'])
+
+
+def test_changed_attributes_keep_the_layout_of_their_element() -> None:
+    link = "<networkConnector name='o-mq1-to-o-mq2' duplex='true' prefetchSize='1'/>"
+    removed, added = changed_lines(("broker/networkConnectors", link))
+    indent = " " * 24
+    assert removed[0] == f'{indent}duplex="false"'
+    assert added[0] == f'{indent}duplex="true"'
+    assert added[-1] == f'{indent}prefetchSize="1"/>'
+    assert len(removed) == len(added) - 1 == 2
+
+
+def test_two_fragments_change_what_each_of_them_changes() -> None:
+    queue, bean = "<destinations><queue physicalName='a'/></destinations>", "<bean id='a' class='A'/>"
+    removed, added = changed_lines(("broker", queue), ("beans", bean))
+    assert removed == []
+    assert sorted(added) == sorted(changed_lines(("broker", queue))[1] + changed_lines(("beans", bean))[1])

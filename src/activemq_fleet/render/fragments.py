@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from lxml import etree
 
@@ -29,6 +31,17 @@ _SPRINGS_OWN = frozenset({f"{{{CORE}}}{name}" for name in ("alias", "bean", "imp
 # Properties that we fill and that hold one bean: another kind of bean takes its place.
 _HOLDS_ONE = frozenset({"ioExceptionHandler", "locker", "persistenceAdapter"})
 
+_INDENT = "  "
+_MARKUP = re.compile(r"""<!--.*?-->|<\?.*?\?>|(?P<start_tag><[^!?/](?:[^"'>]|"[^"]*"|'[^']*')*>)""", re.DOTALL)
+_ATTRIBUTE = re.compile(r"""(\s+)([^\s=]+)="([^"]*)\"""")
+
+
+class _StartTag(NamedTuple):
+    """A start tag of the rendered document, in the layout of the template and in that of the serializer."""
+
+    rendered: str
+    serialized: str
+
 
 def merge_fragments(document: bytes, broker: Broker) -> bytes:
     """Return the activemq.xml ``document`` with each of ``activemq_xml_fragments`` merged below its parent element.
@@ -37,9 +50,12 @@ def merge_fragments(document: bytes, broker: Broker) -> bytes:
     property contains beans. A property goes to its alphabetical place, or into the existing one, because each may occur
     only once up to 5.5. A bean is added to a list of beans, or merged with the bean that it would contradict: its
     attributes replace those of the rendered bean, and its properties are added. A different kind of store, locker or
-    exception handler replaces the rendered one. Raises SettingsError that names the fragment.
+    exception handler replaces the rendered one. Lines that no fragment concerns do not change. Raises SettingsError
+    that names the fragment.
     """
     root = etree.fromstring(document, xml_parser())
+    text = document.decode()
+    start_tags = _start_tags(root, text)
     for position, fragment in enumerate(broker.settings.xml_fragments):
         where = f"{broker.host}: activemq_xml_fragments[{position}]"
         elements = _parse(fragment, where)
@@ -52,8 +68,45 @@ def merge_fragments(document: bytes, broker: Broker) -> bytes:
                     "only its child elements"
                 )
             (_put_property if len(names) % 2 else _put_bean)(parent, element)
-    etree.indent(root)
-    return etree.tostring(root.getroottree(), xml_declaration=True, encoding="UTF-8") + b"\n"
+    before_root = text[: text.index(start_tags[root].rendered)]
+    return f"{before_root}{_serialize(root, start_tags)}\n".encode()
+
+
+def _start_tags(root: etree._Element, document: str) -> dict[etree._Element, _StartTag]:
+    rendered, serialized = (
+        [match["start_tag"] for match in _MARKUP.finditer(text) if match["start_tag"]]
+        for text in (document, etree.tostring(root, encoding="unicode"))
+    )
+    return dict(zip(root.iter("*"), map(_StartTag, rendered, serialized), strict=True))
+
+
+def _serialize(root: etree._Element, start_tags: Mapping[etree._Element, _StartTag]) -> str:
+    """Return the root as text; the elements of ``start_tags`` keep the layout of their attributes.
+
+    A parser keeps the text between tags, but not the line ends between attributes.
+    """
+    elements = root.iter("*")
+
+    def in_rendered_layout(match: re.Match[str]) -> str:
+        tag = match["start_tag"]
+        earlier = start_tags.get(next(elements)) if tag else None
+        return _in_layout_of(earlier, tag) if earlier else match[0]
+
+    return _MARKUP.sub(in_rendered_layout, etree.tostring(root, encoding="unicode"))
+
+
+def _in_layout_of(earlier: _StartTag, tag: str) -> str:
+    """Return a serialized start tag in the layout that it had before the merge; new attributes follow the last one."""
+    attributes = {name: (space, value) for space, name, value in _ATTRIBUTE.findall(earlier.rendered)}
+    unchanged = {(name, value) for _, name, value in _ATTRIBUTE.findall(earlier.serialized)}
+    last_space = next((space for space, _ in reversed(attributes.values())), " ")
+    for _, name, value in _ATTRIBUTE.findall(tag):
+        if (name, value) not in unchanged:
+            space, _ = attributes.get(name, (last_space, ""))
+            attributes[name] = (space, value)
+    name = re.split(r"[\s/>]", tag, maxsplit=1)[0]
+    texts = (f'{space}{attribute}="{value}"' for attribute, (space, value) in attributes.items())
+    return f"{name}{''.join(texts)}{'/>' if tag.endswith('/>') else '>'}"
 
 
 def _parse(fragment: FragmentSettings, where: str) -> list[etree._Element]:
@@ -92,21 +145,15 @@ def _find_or_create_parent(root: etree._Element, names: Sequence[str], where: st
 
 
 def _put_property(bean: etree._Element, element: etree._Element) -> None:
-    element.tail = None
     same = bean.find(str(element.tag))
     if same is not None:
         _merge(same, element, _put_bean)
         return
     later = (child for child in bean if isinstance(child.tag, str) and _name(child) > _name(element))
-    before = next(later, None)
-    if before is None:
-        bean.append(element)
-    else:
-        before.addprevious(element)
+    _insert(bean, element, next(later, None))
 
 
 def _put_bean(parent: etree._Element, element: etree._Element) -> None:
-    element.tail = None
     same = next(
         (child for child in parent.findall(str(element.tag)) if _exclude_each_other(child, element, parent)), None
     )
@@ -116,7 +163,33 @@ def _put_bean(parent: etree._Element, element: etree._Element) -> None:
     if _name(parent) in _HOLDS_ONE:
         for other in list(parent):
             parent.remove(other)
-    parent.append(element)
+    _insert(parent, element, None)
+
+
+def _insert(parent: etree._Element, node: etree._Element, later: etree._Element | None) -> None:
+    """Insert an element or a comment before a child and its comments, or at the end, and indent it like its siblings.
+
+    The white space before a node is the tail of the node before it, or the text of its parent.
+    """
+    depth = len(list(parent.iterancestors()))
+    if len(node):
+        etree.indent(node, _INDENT, level=depth + 1)
+    if len(parent) == 0:
+        parent.text, node.tail = f"\n{_INDENT * (depth + 1)}", f"\n{_INDENT * depth}"
+        parent.append(node)
+        return
+    index = len(parent) if later is None else parent.index(later)
+    while later is not None and index and isinstance(parent[index - 1], etree._Comment):
+        index -= 1
+    if index < len(parent):
+        node.tail = _space_before(parent, index)
+    else:
+        node.tail, parent[-1].tail = parent[-1].tail, _space_before(parent, index - 1)
+    parent.insert(index, node)
+
+
+def _space_before(parent: etree._Element, index: int) -> str | None:
+    return parent[index - 1].tail if index else parent.text
 
 
 def _exclude_each_other(bean: etree._Element, other_bean: etree._Element, parent: etree._Element) -> bool:
@@ -142,7 +215,7 @@ def _merge(
         if isinstance(child.tag, str):
             put(into, child)
         else:
-            into.append(child)  # type: ignore[unreachable] # lxml-stubs: a comment's tag is a function
+            _insert(into, child, None)  # type: ignore[unreachable] # lxml-stubs: a comment's tag is a function
 
 
 def _name(element: etree._Element) -> str:
