@@ -119,3 +119,8 @@ def test_a_pair_that_asks_for_certificates_is_drilled_with_those_of_an_agent(
     )
     assert drilled.returncode == 0, drilled.stderr
     assert drilled.stdout.startswith("Nothing was lost: 1 fault, ")
+    lines = drilled.stderr.splitlines()
+    (position,) = [position for position, line in enumerate(lines) if line.startswith("fault 1 of 1: kill ")]
+    host = lines[position].split()[5].rstrip(":")
+    assert " took over after " in lines[position]
+    assert lines[position + 1].startswith(f"{host} is standby (")

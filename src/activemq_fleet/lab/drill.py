@@ -163,12 +163,17 @@ class _LabDrill:
                 case "resume":
                     self.lab.resume(*step.hosts)
                 case "inject":
-                    fault = run.record_fault(self._inject(run, due.number, str(step.pair), *step.hosts))
-                    self.progress(_line(fault, len(plan.order)))
+                    head = f"fault {due.number} of {len(plan.order)}: {plan.what} {step.hosts[0]}"
+                    fault = run.record_fault(self._inject(run, due.number, str(step.pair), step.hosts[0], head))
+                    if problem := fault.problem or (f"the fault does not count: {fault.void}" if fault.void else ""):
+                        self.progress(f"{head}: {problem}")
             acted = time.monotonic()
 
-    def _inject(self, run: DrillRun, number: int, pair: str, host: str) -> Fault:
-        """Inject one fault and wait until the pair is whole again; what goes wrong is in the returned fault."""
+    def _inject(self, run: DrillRun, number: int, pair: str, host: str, head: str) -> Fault:
+        """Inject one fault and wait until the pair is whole again; what goes wrong is in the returned fault.
+
+        The takeover is printed, after ``head``, before the failed node returns.
+        """
         fault = Fault(number=number, what=self.options.what, pair=pair, host=host, at=time.time())
         try:
             accepted, handled = run.wait_until_steady(pair, self.options.patience)
@@ -177,7 +182,7 @@ class _LabDrill:
             time.sleep(_UNDER_WAY)
             with self.lab.record_operation("lab drill", host):
                 fault = replace(fault, at=self._hit(host))
-                fault = self._follow(fault)
+                fault = self._follow(fault, head)
             since = fault.at + 0.5 + (self.options.hung if fault.what == "pause" else 0)
             run.wait_until_event_handled(pair, since, self.options.patience)
         except FleetError as error:
@@ -191,15 +196,17 @@ class _LabDrill:
         act: Callable[[str], float | None] = getattr(self.lab, self.options.what)
         return act(host) or at
 
-    def _follow(self, fault: Fault) -> Fault:
+    def _follow(self, fault: Fault, head: str) -> Fault:
         """Wait until the pair is whole again after a fault; return the fault with what was measured."""
         if fault.what == "pause":
             fault = self._end_of_pause(fault)
             if fault.back is not None:
+                self.progress(f"{head}: {_describe_takeover(fault)}")
                 return fault
         successor = fault.successor or self.lab.wait_active(fault.pair, self.options.patience)
         since = self.lab.started_at(successor)
         fault = replace(fault, successor=successor, takeover=since - fault.at if since else None)
+        self.progress(f"{head}: {_describe_takeover(fault)}")
         if self.lab.fleet.broker(fault.host).profile.needs_resync:
             return self._resync(fault)
         self._bring_back(fault.host)
@@ -259,10 +266,8 @@ class _LabDrill:
                         self.lab.start(host, timeout=self.options.patience)
 
 
-def _line(fault: Fault, wanted: int) -> str:
-    head = f"fault {fault.number} of {wanted}: {fault.what} {fault.host}"
-    if fault.problem:
-        return f"{head}: {fault.problem}"
-    took = f"{fault.successor} took over" if fault.successor else "no node took over"
+def _describe_takeover(fault: Fault) -> str:
+    if fault.successor is None:
+        return "no node took over"
     after = f" after {fault.takeover:.1f} s" if fault.takeover is not None else ""
-    return f"{head}: {took}{after}" + (f"; the fault does not count: {fault.void}" if fault.void else "")
+    return f"{fault.successor} took over{after}"
