@@ -64,7 +64,7 @@ def test_check_accepts_the_inventory_of_every_line(release: str, tmp_path: Path)
 )
 def test_accounts_of_the_inventory_have_no_full_access(names: list[str], tmp_path: Path) -> None:
     rules = {finding.rule for finding in check_fleet(load_fleet(made(tmp_path, *names)), schema_of=None)}
-    assert rules <= {*OF_THE_RELEASE, "S016", "S018"}
+    assert rules <= {*OF_THE_RELEASE, "S016"}
 
 
 def test_check_accepts_an_inventory_with_tls_and_archive(tmp_path: Path) -> None:

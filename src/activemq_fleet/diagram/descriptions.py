@@ -6,10 +6,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from activemq_fleet.diagram.scene import SEVERITIES, BrokerView, Connection, Ends, GroupView, Scene, severity_of
+from activemq_fleet.diagram.scene import (
+    SEVERITIES,
+    BrokerView,
+    Connection,
+    Ends,
+    GroupSize,
+    GroupView,
+    PairView,
+    Scene,
+    severity_of,
+)
 from activemq_fleet.findings import Finding
 from activemq_fleet.node.printable import counted
-from activemq_fleet.topology import Broker
+from activemq_fleet.topology import Broker, count_units
 
 MOST_FULL = 12
 """Pairs of a picture with detailed cards; with more pairs, cards show only what differs within a group."""
@@ -52,9 +62,10 @@ def domain_of(node: BrokerView) -> str:
 
 
 def heading_facts(view: GroupView, *, with_ports: bool = False) -> list[str]:
-    """Return short texts for a group's heading: number of pairs, releases, profiles, shape, domain, ports."""
+    """Return short texts for a heading: numbers of pairs and brokers, releases, profiles, shape, domain, ports."""
     kinds = dict.fromkeys(node.broker.profile.plural for node in view.nodes)
-    facts = [counted(len(view.pairs), "pair"), releases_of(node.broker for node in view.nodes), join_words(kinds)]
+    brokers = [node.broker for node in view.nodes]
+    facts = [join_words(count_units(brokers)), releases_of(brokers), join_words(kinds)]
     if shape := network_shape_phrase(view):
         facts.append(shape)
     if any(pair.links and pair.profile.has_peer for pair in view.pairs):
@@ -71,7 +82,7 @@ def shared_facts(views: Sequence[GroupView]) -> list[str]:
     """Return the heading texts that all groups have in common, so that the picture shows them once."""
     if len(views) < 2:
         return []
-    # How many pairs a group has belongs to its name.
+    # The number of pairs of a group belongs to its name.
     first, *others = [heading_facts(view, with_ports=True)[1:] for view in views]
     return [fact for fact in first if all(fact in facts for facts in others)]
 
@@ -91,13 +102,14 @@ def network_shape_phrase(view: GroupView) -> str:
     return "full mesh" if view.shape.name == "mesh" else view.shape.name
 
 
-def caption(connection: Connection, sizes: Mapping[str, int], *, with_kind: bool = False) -> list[str]:
+def caption(connection: Connection, sizes: Mapping[str, GroupSize], *, with_kind: bool = False) -> list[str]:
     """Return the lines of text next to a connection of two groups: numbers of pairs and links, and destinations.
 
-    ``sizes`` are the groups' numbers of pairs; between groups of one pair each no pairs are named. The kind of a single
+    ``sizes`` are the groups' sizes; between groups of one pair each no pairs are named. The kind of a single
     link shows in its line, and is written only with ``with_kind``.
     """
-    lines = [] if sizes[connection.a] == sizes[connection.b] == 1 else _ends_phrases(connection, sizes)
+    is_small = sizes[connection.a].number == sizes[connection.b].number == 1
+    lines = [] if is_small else _ends_phrases(connection, sizes)
     if connection.count > (2 if connection.flow == "each way" else 1):
         lines.append(f"{connection.count} × {connection.kind}")
     elif with_kind:
@@ -107,7 +119,7 @@ def caption(connection: Connection, sizes: Mapping[str, int], *, with_kind: bool
     return lines
 
 
-def describe_connection(connection: Connection, sizes: Mapping[str, int]) -> str:
+def describe_connection(connection: Connection, sizes: Mapping[str, GroupSize]) -> str:
     """Return one line of text about a connection between two groups, for a list below the picture."""
     source, target, arrow = connection.a, connection.b, connection.arrow
     if connection.flow == "backward":
@@ -115,7 +127,7 @@ def describe_connection(connection: Connection, sizes: Mapping[str, int]) -> str
     return f"{source} {arrow} {target} ({', '.join(caption(connection, sizes, with_kind=True))})"
 
 
-def _ends_phrases(connection: Connection, sizes: Mapping[str, int]) -> list[str]:
+def _ends_phrases(connection: Connection, sizes: Mapping[str, GroupSize]) -> list[str]:
     """Return between which pairs the links of a connection run; both directions unless one mirrors the other."""
     forward, backward = connection.forward, connection.backward
     forward_sizes, backward_sizes = (
@@ -130,7 +142,7 @@ def _ends_phrases(connection: Connection, sizes: Mapping[str, int]) -> list[str]
     return _ends_phrase(forward, forward_sizes, "→") + _ends_phrase(backward, backward_sizes, "→")
 
 
-def _ends_phrase(ends: Sequence[Ends], sizes: tuple[int, int], arrow: str) -> list[str]:
+def _ends_phrase(ends: Sequence[Ends], sizes: tuple[GroupSize, GroupSize], arrow: str) -> list[str]:
     """Return which pairs are linked: by name, as "each pair", or [] where no short form exists."""
     sides = [{source for source, _ in ends}, {target for _, target in ends}]
     every = len(ends) == len(sides[0]) * len(sides[1])
@@ -141,17 +153,19 @@ def _ends_phrase(ends: Sequence[Ends], sizes: tuple[int, int], arrow: str) -> li
     return [f" {arrow} ".join(_side_phrase(names, size) for names, size in zip(sides, sizes, strict=True))]
 
 
-def _side_phrase(names: set[str], size: int) -> str:
+def _side_phrase(names: set[str], size: GroupSize) -> str:
     if len(names) == 1:
         return min(names)
-    return "each pair" if len(names) == size else counted(len(names), "pair")
+    return f"each {size.noun}" if len(names) == size.number else counted(len(names), size.noun)
 
 
 def summary(scene: Scene) -> list[str]:
-    """Return what the fleet consists of as short texts: numbers of groups, pairs, brokers and agents, and releases."""
+    """Return what the fleet consists of as short texts: numbers of groups, pairs, brokers, agents, and releases."""
     brokers = [node.broker for group in scene.groups for node in group.nodes]
     agents = sum(len(pair.agents) for pair in scene.pairs)
-    parts = [counted(len(scene.groups), "group"), counted(len(scene.pairs), "pair"), counted(len(brokers), "broker")]
+    parts = [counted(len(scene.groups), "group"), *count_units(brokers)]
+    if any(broker.profile.has_peer for broker in brokers):
+        parts.append(counted(len(brokers), "broker"))
     if agents:
         parts.append(counted(agents, "agent"))
     if brokers:
@@ -193,15 +207,21 @@ def describe_fleet(scene: Scene, findings: Sequence[Finding], connections: Itera
     few = len(scene.pairs) <= MOST_FULL
     for group in scene.groups:
         sentences.append(f"Group {group.name}: {', '.join(heading_facts(group))}.")
-        for pair in group.pairs if few else ():
-            nodes = join_words(
-                f"{node.label} (preferred {node.broker.role}{f', {node.state}' if node.state else ''})"
-                for node in pair.nodes
-            )
-            agents = f", home of {counted(len(pair.agents), 'agent')}" if pair.agents else ""
-            sentences.append(f"Pair {pair.name}: {nodes}{agents}.")
+        sentences += map(_describe_pair, group.pairs if few else ())
         sentences += [f"{view.tooltip[0].upper()}{view.tooltip[1:]}." for view in group.balancers]
     sentences += [f"Link between groups: {describe_connection(connection, scene.sizes)}." for connection in connections]
     sentences += [f"Load balancer {host} has no address." for host in scene.idle_balancers]
     sentences.append(f"Findings: {verdict(findings)[0]}." if findings else "No findings.")
     return " ".join(sentences)
+
+
+def _describe_pair(pair: PairView) -> str:
+    noun = "Pair" if pair.profile.has_peer else "Single broker" if len(pair.nodes) == 1 else "Single brokers"
+    agents = f", home of {counted(len(pair.agents), 'agent')}" if pair.agents else ""
+    return f"{noun} {pair.name}: {join_words(map(_describe_node, pair.nodes))}{agents}."
+
+
+def _describe_node(node: BrokerView) -> str:
+    facts = [f"preferred {node.role}"] if node.role else []
+    facts += [node.state] if node.state else []
+    return f"{node.label} ({', '.join(facts)})" if facts else node.label

@@ -81,7 +81,7 @@ class GroupBox:
         self._inside: Placement | FramedPairs = placement
         if self.meshed:
             total = counted(sum(connection.count for connection in view.connections), "link")
-            caption = f"full mesh of {len(cards)} pairs: one link in each direction, {total}"
+            caption = f"full mesh of {counted(*view.size)}: one link in each direction, {total}"
             # A sentence does not make a box wider where many boxes are side by side.
             if not detailed and width_of(caption, "label") > placement.width:
                 caption = f"full mesh, {total}"

@@ -141,6 +141,13 @@ class BalancerView:
     tooltip: str
 
 
+class GroupSize(NamedTuple):
+    """The number of pairs of a group, and the noun for one of them: ``broker`` where no broker has a peer."""
+
+    number: int
+    noun: str
+
+
 @dataclass(frozen=True, slots=True)
 class GroupView:
     """A group in the picture: its pairs, the connections between them, and the shape that the connections make.
@@ -160,6 +167,11 @@ class GroupView:
     def nodes(self) -> tuple[BrokerView, ...]:
         """The nodes of all pairs."""
         return tuple(node for pair in self.pairs for node in pair.nodes)
+
+    @property
+    def size(self) -> GroupSize:
+        """The number of pairs."""
+        return GroupSize(len(self.pairs), "pair" if any(pair.profile.has_peer for pair in self.pairs) else "broker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +208,9 @@ class Scene:
         return tuple(pair for group in self.groups for pair in group.pairs)
 
     @property
-    def sizes(self) -> dict[str, int]:
-        """The number of pairs of each group."""
-        return {group.name: len(group.pairs) for group in self.groups}
+    def sizes(self) -> dict[str, GroupSize]:
+        """The size of each group."""
+        return {group.name: group.size for group in self.groups}
 
 
 def severity_of(finding: Finding) -> str:

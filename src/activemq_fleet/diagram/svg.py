@@ -21,7 +21,7 @@ from activemq_fleet.diagram.grid import place_in_grid
 from activemq_fleet.diagram.group_box import GroupBox, balancer_box
 from activemq_fleet.diagram.legend import draw_findings, draw_legend, legend_entries
 from activemq_fleet.diagram.placement import Placement, Sheet, most_readable
-from activemq_fleet.diagram.scene import BalancerView, Connection, Scene, scene_of
+from activemq_fleet.diagram.scene import BalancerView, Connection, GroupSize, Scene, scene_of
 from activemq_fleet.diagram.star import hub_of, place_star
 from activemq_fleet.diagram.style import style_sheet
 from activemq_fleet.node.printable import counted, escape_html
@@ -122,7 +122,7 @@ def _draw_idle_balancers(canvas: Canvas, hosts: Sequence[str], y: float, width: 
 
 
 def _draw_link_list(
-    canvas: Canvas, connections: Sequence[Connection], sizes: Mapping[str, int], y: float, width: float
+    canvas: Canvas, connections: Sequence[Connection], sizes: Mapping[str, GroupSize], y: float, width: float
 ) -> float:
     """Write the links between groups as text, where lines would cover each other; return the height in pixels."""
     canvas.add_text("heading ink", _MARGIN, y + 13, f"Links between groups ({len(connections)})")

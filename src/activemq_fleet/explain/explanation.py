@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from activemq_fleet.node.printable import counted
 from activemq_fleet.settings.broker import PREFIX, Settings
 from activemq_fleet.topology import Broker, Fleet
 
@@ -86,14 +85,6 @@ def variable_entry(settings: Settings, name: str, label: str, text: str, **more:
     """Return a statement about a value that variable ``activemq_NAME`` decides, with the variable's origin."""
     origin: Origin = "inventory" if name in settings.model_fields_set else "default"
     return Entry(label, text, variable=PREFIX + name, origin=origin, **more)
-
-
-def units_text(fleet: Fleet, group: str) -> str:
-    """Return the number of pairs and single brokers of a group in words, such as ``2 pairs and 1 single broker``."""
-    has_peer = {broker.unit: broker.profile.has_peer for broker in fleet.brokers if broker.group == group}
-    pairs = sum(has_peer.values())
-    numbers = {"pair": pairs, "single broker": len(has_peer) - pairs}
-    return " and ".join(counted(number, noun) for noun, number in numbers.items() if number)
 
 
 def is_only_unit(fleet: Fleet, broker: Broker) -> bool:

@@ -8,12 +8,11 @@ from activemq_fleet.explain.explanation import (
     is_only_unit,
     pair_count,
     unit_noun,
-    units_text,
     variable_entry,
 )
 from activemq_fleet.naming import DEFAULT_PATTERN, PREFIX
 from activemq_fleet.routes.bridges import changes_network_connectors
-from activemq_fleet.topology import Broker, Fleet
+from activemq_fleet.topology import Broker, Fleet, count_units
 
 _FOUND_OUT = "`activemq-fleet status` shows which node is active now, `lab status` in the lab"
 
@@ -85,7 +84,7 @@ def _pair_entry(fleet: Fleet, broker: Broker) -> Entry:
 
 
 def _group_entry(fleet: Fleet, broker: Broker) -> Entry:
-    units = units_text(fleet, broker.group)
+    units = " and ".join(count_units(other for other in fleet.brokers if other.group == broker.group))
     data = {"group": broker.group, "pairs": pair_count(fleet, broker.group), "topology": broker.settings.topology}
     if any(link.kind == "multicast" for link in broker.links):
         shape = "linked by multicast discovery"

@@ -14,7 +14,7 @@ from activemq_fleet.node.printable import counted
 from activemq_fleet.settings.sizes import size_of
 
 _BY_PASSWORD = ("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin", "simpleAuthenticationPlugin")
-_FRAME_SIZE = "wireFormat.maxFrameSize"
+_LIMITS = ("wireFormat.maxFrameSize", "maximumConnections")
 _FEW = 5
 _DIGITS = 15
 
@@ -145,8 +145,8 @@ def frames_fill_the_heap(view: FleetView) -> Iterator[Problem]:
         and sends only the first bytes of a large frame on each, until the broker has an OutOfMemoryError.
     Fix: in the options of activemq_connectors, lower wireFormat.maxFrameSize to the size of the largest message, or
         maximumConnections to the number of clients. Or raise activemq_heap.
-    Cannot see: connectors of fragments. The finding is a warning where fewer than five connections are enough, and
-        otherwise an info, because the defaults need more connections.
+    Cannot see: connectors of fragments. The rule does not report a connector of which both values are defaults. The
+        finding is a warning where fewer than five connections are enough, and otherwise an info.
     Source: measured on 5.18.3 and 6.3.1 with a heap of 512 MB
 
     Fires on 5.18.3::
@@ -174,20 +174,20 @@ def frames_fill_the_heap(view: FleetView) -> Iterator[Problem]:
     """
     for broker in view.brokers:
         heap = size_of(broker.settings.heap) or 0
-        listed = {c.name for c in broker.settings.connectors or () if "options" in c.model_fields_set}
+        listed = [c for c in broker.settings.connectors or () if "options" in c.model_fields_set]
+        limited = {connector.name for connector in listed if not connector.options.keys().isdisjoint(_LIMITS)}
         too_large = []
-        for connector in broker.connectors:
-            frame, most = (_number(connector.options.get(name)) for name in (_FRAME_SIZE, "maximumConnections"))
+        for connector in (connector for connector in broker.connectors if connector.name in limited):
+            frame, most = (_number(connector.options.get(name)) for name in _LIMITS)
             if heap and frame and (most is None or most * frame > heap):
-                is_default = connector.name not in listed
-                too_large.append((frame, connector.name, "any number of" if most is None else most, is_default))
+                too_large.append((frame, connector.name, "any number of" if most is None else most))
         if too_large:
-            frame, name, accepted, is_default = max(too_large, key=lambda largest: (largest[0], not largest[3]))
+            frame, name, accepted = max(too_large, key=lambda largest: largest[0])
             yield Problem(
                 f"connector {name} accepts {accepted} connections and frames of up to {frame >> 20} MiB, but the heap "
                 f"of {heap >> 20} MiB has room for {counted(heap // frame, 'frame')} of this size",
                 host=broker.host,
-                severity="warning" if heap // frame < _FEW and not is_default else "info",
+                severity="warning" if heap // frame < _FEW else "info",
             )
 
 

@@ -15,6 +15,7 @@ from activemq_fleet.topology.model.fleet import (
     Pair,
     Unit,
     WholeInventory,
+    count_units,
 )
 from activemq_fleet.topology.roster import AGENTS, BALANCERS, BROKERS
 
@@ -41,5 +42,6 @@ __all__ = [
     "VirtualPort",
     "WholeInventory",
     "build_fleet",
+    "count_units",
     "home_pair",
 ]

@@ -18,8 +18,8 @@ from activemq_fleet.schema import SchemaProblem, XmlDocument
 
 NETWORK = "activemq_network_username: net, activemq_network_password: s3cret"
 
-# Told of every fleet: what its release is open to, and that its defaults have no rights, no TLS and large frames.
-ALWAYS = {"L029", "S002", "S015", "S016", "S018", "T030"}
+# Reported for every fleet: what its release is open to, and that its defaults have no rights and no TLS.
+ALWAYS = {"L029", "S002", "S015", "S016", "T030"}
 
 
 class FakeSchema:

@@ -122,7 +122,9 @@ def test_jmx_with_a_password_file_asks_for_a_login() -> None:
 @pytest.mark.parametrize(
     ("heap", "options", "severity"),
     [
-        ("512m", {}, "info"),
+        ("512m", {}, None),
+        ("512m", {"transport.soTimeout": "1000"}, None),
+        ("512m", {"wireFormat.maxFrameSize": "10485760", "maximumConnections": "2000"}, "info"),
         ("512m", {"wireFormat.maxFrameSize": "268435456"}, "warning"),
         ("512m", {"wireFormat.maxFrameSize": "1048576", "maximumConnections": "100"}, None),
         ("16g", {"wireFormat.maxFrameSize": "10485760", "maximumConnections": "1000"}, None),

@@ -12,6 +12,7 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.errors import InputError, shorten_list
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN
+from activemq_fleet.node.printable import counted
 from activemq_fleet.profiles import Profile
 from activemq_fleet.settings.broker import Settings, WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
@@ -98,6 +99,14 @@ def groups_of(brokers: Iterable[Broker]) -> tuple[Group, ...]:
     for name, nodes in sorted(by_pair.items()):
         by_group[nodes[0].group].append(Pair(name, nodes[0].group, tuple(nodes)))
     return tuple(Group(name, tuple(pairs)) for name, pairs in sorted(by_group.items()))
+
+
+def count_units(brokers: Iterable[Broker]) -> list[str]:
+    """Return the numbers of pairs and of single brokers in words, such as ``["2 pairs", "1 single broker"]``."""
+    has_peer = {broker.unit: broker.profile.has_peer for broker in brokers}
+    pairs = sum(has_peer.values())
+    numbers = {"pair": pairs, "single broker": len(has_peer) - pairs}
+    return [counted(number, noun) for noun, number in numbers.items() if number]
 
 
 @dataclass(frozen=True, slots=True)
