@@ -248,14 +248,17 @@ def _settings(request: InventoryRequest, named: _NamedHosts) -> dict[str, object
 def _hosts_lines(named: _NamedHosts) -> Iterator[str]:
     yield "---\n"
     yield f"# yaml-language-server: $schema={_SCHEMAS}/inventory.schema.json\n"
-    yield "# One line per broker. `activemq-fleet names -i .` shows how each name is read.\n"
+    yield "# The brokers by pair. In this directory, `activemq-fleet names -i .` shows how each name is read.\n"
+    if any(_host_variables(named, identity.name) for identity in named.identities):
+        yield "# The variables of a host set what its name does not contain.\n"
     yield "all:\n  hosts:\n"
     for pair, members in named.pairs.items():
-        what = "a pair" if members[0].name not in named.standalone else "a broker without a peer"
-        yield f"    # {pair}: {what} of group {members[0].group}\n"
+        is_pair = members[0].name not in named.standalone
+        what = "a pair" if is_pair else "a broker without a peer"
+        yield f"    # {pair}: {what}, in group {members[0].group}\n"
         for identity in members:
             variables = _host_variables(named, identity.name)
-            preferred = " # the preferred master" if what == "a pair" and identity.role == "master" else ""
+            preferred = " # the preferred master" if is_pair and identity.role == "master" else ""
             yield f"    {_key(identity.name)}:{preferred}\n"
             yield from (f"      {line}\n" for line in split_lines(write_plain_variables(variables)))
 
