@@ -485,3 +485,30 @@ def test_a_release_without_a_schema_uses_the_nearest_of_its_line_with_one_note(
     notes = [line for line in lines if line.startswith(f"the schema of {missing} is not available")]
     assert len(notes) == 1
     assert f"that of {nearest}, the nearest release with one, is used instead" in notes[0]
+
+
+def test_note_about_the_nearest_schema_has_the_reason(repository: Path) -> None:
+    put(repository / "activemq-spring-5.15.16.jar", jar("activemq-spring", "5.15.16"))
+    lines: list[str] = []
+    schema_for(Release.of("5.15.99"), progress=lines.append)
+    (note,) = [line for line in lines if "is not available" in line]
+    assert "(Maven: Could not find artifact org.apache.activemq:activemq-spring:5.15.99 in central)" in note
+
+
+def test_maven_that_fails_does_not_run_again_for_the_nearest_release(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    failing = '#!/bin/sh\necho "$*" >> "$FAKE_REPOSITORY/runs"\necho "[ERROR] Could not transfer artifact a"\nexit 1\n'
+    put(tmp_path / "tools/mvn", failing, executable=True)
+    for _ in range(2):
+        with pytest.raises(SchemaUnavailable, match="Could not transfer artifact a"):
+            schema_for(Release.of("5.17.99"))
+    assert len(runs(repository)) == 1
+
+
+def test_jar_without_a_schema_is_fetched_once(repository: Path) -> None:
+    put(repository / "activemq-spring-5.16.99.jar", jar("activemq-spring", "5.16.99", xsd=b"<html/>"))
+    put(repository / "activemq-spring-5.16.7.jar", jar("activemq-spring", "5.16.7"))
+    for _ in range(2):
+        assert schema_for(Release.of("5.16.99")) == small_xsd()
+    assert len(runs(repository)) == 2

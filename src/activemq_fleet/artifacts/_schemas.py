@@ -14,7 +14,7 @@ from typing import IO
 
 from activemq_fleet.artifacts import _maven
 from activemq_fleet.artifacts._cache import Progress, cache_directory, ensure_cached, log_progress
-from activemq_fleet.errors import ArtifactError, SchemaUnavailable
+from activemq_fleet.errors import ArtifactError, FleetError, SchemaUnavailable
 from activemq_fleet.releases import Release, releases_with_schema
 from activemq_fleet.schema import Schema
 
@@ -26,7 +26,7 @@ _OWN_POM = re.compile(r"META-INF/maven/org\.apache\.activemq/activemq-(?:core|sp
 # The largest are an activemq-all.jar of 19 MB and an XSD of 0.5 MB: far below what a bomb unpacks to.
 _JAR_LIMIT, _XSD_LIMIT = 256 << 20, 16 << 20
 
-_failures: dict[Path, str] = {}
+_failures: dict[Path, FleetError] = {}
 _noted: set[tuple[Release, Release]] = set()
 
 
@@ -83,12 +83,17 @@ def fetch_schema(release: Release, source: Path | None = None, *, progress: Prog
 def _nearest(release: Release, progress: Progress) -> Path:
     """Return the cached schema of a release, or of the nearest one of its line where it cannot be obtained.
 
-    A cached schema comes first, and then those that Maven is known to deliver.
+    A cached schema comes first, and then those that Maven is known to deliver. If Maven itself failed, it does not run
+    again.
     """
     try:
         return _cached(release, progress)
     except (SchemaUnavailable, ArtifactError) as error:
+        reason = _failures.get(cache_directory() / _name(release), error)
+        maven_works = not isinstance(reason, ArtifactError) or isinstance(reason, _maven.MissingArtifactError)
         for nearest in _others_of_line(release):
+            if not (maven_works or _is_at_hand(nearest)):
+                continue
             try:
                 path = _cached(nearest, progress)
             except (SchemaUnavailable, ArtifactError):
@@ -96,8 +101,8 @@ def _nearest(release: Release, progress: Progress) -> Path:
             if (release, nearest) not in _noted:
                 _noted.add((release, nearest))
                 progress(
-                    f"the schema of {release} is not available: that of {nearest}, the nearest release with one, is "
-                    f"used instead (activemq-fleet schema fetch {release} --from JAR adds that of {release})"
+                    f"the schema of {release} is not available ({reason}): that of {nearest}, the nearest release with "
+                    f"one, is used instead. To add that of {release}: activemq-fleet schema fetch {release} --from JAR"
                 )
             return path
         raise error
@@ -110,6 +115,12 @@ def _others_of_line(release: Release) -> list[Release]:
     return [other for other in dict.fromkeys((*cached, *releases_with_schema(line))) if other is not release]
 
 
+def _is_at_hand(release: Release) -> bool:
+    """Return whether the schema of a release is available without a download."""
+    is_cached = (cache_directory() / _name(release)).exists()
+    return is_cached or packaged_schema(release) is not None or any(_jars_at_hand(release))
+
+
 def _name(release: Release) -> str:
     return f"schemas/{release.text}.xsd"
 
@@ -117,20 +128,23 @@ def _name(release: Release) -> str:
 def _cached(release: Release, progress: Progress) -> Path:
     target = cache_directory() / _name(release)
     if target in _failures and not target.exists():  # a fleet of 1,000 tries once, not 1,000 times
-        raise SchemaUnavailable(_failures[target])
+        raise _unavailable(release, _failures[target])
 
     def make(part: Path) -> None:
         try:
-            xsd = _obtain(release, progress)
-        except ArtifactError as error:
-            _failures[target] = (
-                f"the schema of {release} is not available ({error}); "
-                f"take it from a jar or archive: activemq-fleet schema fetch {release} --from JAR"
-            )
-            raise SchemaUnavailable(_failures[target]) from None
-        _write(part, xsd)
+            _write(part, _obtain(release, progress))
+        except (ArtifactError, SchemaUnavailable) as error:
+            _failures[target] = error
+            raise _unavailable(release, error) from None
 
     return ensure_cached(_name(release), make, progress=progress)
+
+
+def _unavailable(release: Release, reason: FleetError) -> SchemaUnavailable:
+    return SchemaUnavailable(
+        f"the schema of {release} is not available ({reason}); take it from a jar or archive: activemq-fleet schema "
+        f"fetch {release} --from JAR"
+    )
 
 
 def _write(part: Path, xsd: bytes) -> None:
