@@ -8,9 +8,10 @@ import click
 
 from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.completion_values import complete_releases, complete_rule_list
-from activemq_fleet.cli.configuration import CheckConfiguration, find_configuration, position_of_setting
+from activemq_fleet.cli.configuration import CheckConfiguration, find_configuration
 from activemq_fleet.cli.formats import FORMATS, formatter
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
+from activemq_fleet.cli.printing import warn
 
 _PATH = click.Path(path_type=Path)
 
@@ -117,6 +118,7 @@ def check_command(
         write_repairs,
     )
     from activemq_fleet.cli.file_repairs import refuse_pipes
+    from activemq_fleet.cli.unused_settings import unused_settings
     from activemq_fleet.validation import select_rules
 
     paths = (*named, *files)
@@ -143,9 +145,16 @@ def check_command(
         )
     configuration = find_configuration(Path.cwd()) if use_configuration else CheckConfiguration()
     _check_configured_rules(configuration)
+    for warning in unused_settings(configuration, paths):
+        warn(warning)
     select, ignore = select or configuration.select, ignore or configuration.ignore
-    if baseline is None and write_baseline is None:
+    if baseline is None and write_baseline is None and configuration.baseline is not None:
         baseline = configuration.baseline
+        if not baseline.exists():
+            raise InputError(
+                f"{configuration.place_of('baseline')}: baseline {baseline} does not exist: correct the path, or write "
+                f"the file with --write-baseline {baseline}"
+            )
     written = True
     select_rules(select, ignore)  # so that an unknown rule is an error of usage, before any input is read
     try:
@@ -181,6 +190,4 @@ def _check_configured_rules(configuration: CheckConfiguration) -> None:
         select_rules(configuration.select, configuration.ignore)
     except InputError as error:
         message = str(error).removeprefix("--")
-        assert configuration.path is not None  # noqa: S101 -- without a file no rules are selected
-        place = position_of_setting(configuration.path, message.partition(" ")[0])
-        raise InputError(f"{place}: {message}") from None
+        raise InputError(f"{configuration.place_of(message.partition(' ')[0])}: {message}") from None

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet import InputError
-from activemq_fleet.cli.printing import similar_name, split_lines
+from activemq_fleet.node.text_lines import split_lines
+from activemq_fleet.similar_names import similar_name
 
 FILE = "activemq-fleet.toml"
 _PYPROJECT, _TABLE = "pyproject.toml", "activemq-fleet"
@@ -37,6 +38,12 @@ class CheckConfiguration:
     releases: tuple[tuple[str, str], ...] = ()
     path: Path | None = None
     """The file of the settings; None without one."""
+
+    def place_of(self, key: str) -> str:
+        """Return ``FILE:LINE`` of a setting. Raises ValueError without a file."""
+        if self.path is None:
+            raise ValueError(f"no file contains {key}")
+        return position_of_setting(self.path, key)
 
 
 def find_configuration(directory: Path) -> CheckConfiguration:

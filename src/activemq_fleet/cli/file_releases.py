@@ -11,8 +11,9 @@ from pathlib import Path, PurePath
 from typing import NamedTuple, NoReturn
 
 from activemq_fleet import InputError, Release, ReleaseError
-from activemq_fleet.cli.printing import shorten_list, split_lines
+from activemq_fleet.errors import shorten_list
 from activemq_fleet.given_files import read_given_file
+from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.render.rendered_header import read_rendered_header
 
 _JAR = re.compile(r"activemq-(?:all|broker|client|core|spring)-(\d+\.\d+\.\d+)\.jar")
@@ -140,7 +141,7 @@ def releases_of_files(
     release_by_file: dict[Path, FileRelease] = {}
     unknown: list[str] = []
     for path, content in contents.items():
-        ruled = next((text for pattern, text in rules if fnmatch(str(path), pattern) or path.match(pattern)), None)
+        ruled = next((text for pattern, text in rules if _matches(path, pattern)), None)
         if ruled:
             release_by_file[path] = FileRelease(ruled, rules_source)
         elif release:
@@ -159,6 +160,22 @@ def releases_of_files(
             "lines of a file name pattern and a release, such as: conf/*.xml 5.18.3"
         )
     return release_by_file
+
+
+def _matches(path: Path, pattern: str) -> bool:
+    return fnmatch(str(path), pattern) or path.match(pattern)
+
+
+def patterns_without_files(patterns: Iterable[str], paths: Sequence[Path], project: Path) -> list[str]:
+    """Return the patterns that match none of the paths, and no file below one of them or below a project."""
+    unmatched = [pattern for pattern in patterns if not any(_matches(path, pattern) for path in paths)]
+    for top in (*filter(os.path.isdir, paths), project):
+        for where, directories, names in os.walk(top) if unmatched else ():
+            directories[:] = [name for name in directories if name not in _NOT_ENTERED]
+            files = [Path(where, name) for name in names]
+            files += [file.relative_to(top) for file in files]
+            unmatched = [pattern for pattern in unmatched if not any(_matches(file, pattern) for file in files)]
+    return unmatched
 
 
 def header_differences(contents: Mapping[Path, bytes], releases: Mapping[Path, FileRelease]) -> list[str]:

@@ -176,3 +176,57 @@ def test_pyproject_without_the_table_is_passed_over(project: Path, capsys: pytes
     (project / "pyproject.toml").write_text("[tool.other]\nselect = 1\n")
     (project.parent / "activemq-fleet.toml").write_text('select = ["N001"]\n')
     assert rules(findings(capsys, "--release", "5.18.3")) == {"N001"}
+
+
+@pytest.mark.parametrize(
+    ("content", "warning"),
+    [
+        (
+            'releases = {"conf/*.xml" = "5.18.3", "old/*.xml" = "5.5.1"}',
+            "releases has patterns that match no file (old/*.xml)",
+        ),
+        ('[releases]\n"conf/*.xml" = "5.18.3"\n"/srv/none/*" = "5.5.1"', "match no file (/srv/none/*)"),
+        ('select = ["L", "N"]\nignore = ["N"]', "1: select has no effect for N, because these rules are ignored"),
+        (
+            'select = ["N"]\nignore = ["S002", "N019"]',
+            "2: ignore has no effect for S002, because these rules are not selected",
+        ),
+    ],
+)
+def test_setting_without_effect_is_one_warning_that_names_file_and_key(
+    content: str, warning: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "activemq-fleet.toml").write_text(f"{content}\n")
+    main(["check", "--file", "conf/activemq.xml", "--release", "5.18.3"])
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "activemq-fleet.toml" in line]
+    assert line.startswith(f"warning: {project / 'activemq-fleet.toml'}:")
+    assert warning in line
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'releases = {"conf/*.xml" = "5.18.3", "other/*.xml" = "5.5.1"}',
+        'releases = {"*/conf/activemq.xml" = "5.18.3"}',
+        'select = ["N", "errors-that-stop-a-broker"]\nignore = ["N019", "V002"]',
+        'select = ["N019"]\nignore = ["N"]',
+        'ignore = ["T", "S002"]',
+    ],
+)
+def test_setting_with_effect_on_any_file_of_the_project_is_no_warning(
+    content: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "other").mkdir()
+    (project / "other" / "activemq.xml").write_bytes(document(LINK))
+    (project / "activemq-fleet.toml").write_text(f"{content}\n")
+    main(["check", "--file", "conf/activemq.xml", "--release", "5.18.3"])
+    assert "activemq-fleet.toml" not in capsys.readouterr().err
+
+
+def test_missing_baseline_of_the_project_is_an_error_at_its_line(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "activemq-fleet.toml").write_text('select = ["N"]\nbaseline = "known.json"\n')
+    assert main(["check", "--file", "conf/activemq.xml", "--release", "5.18.3"]) == 2
+    error = capsys.readouterr().err
+    assert f"{project / 'activemq-fleet.toml'}:2: baseline {project / 'known.json'} does not exist" in error

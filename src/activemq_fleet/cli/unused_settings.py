@@ -1,0 +1,44 @@
+"""Find the settings of a project that have no effect, such as a pattern that matches no file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from activemq_fleet.cli.configuration import CheckConfiguration
+from activemq_fleet.cli.file_releases import patterns_without_files
+from activemq_fleet.errors import shorten_list
+from activemq_fleet.lint.selection import Selection
+from activemq_fleet.validation import known_rule_ids, select_rules
+
+
+def unused_settings(configuration: CheckConfiguration, checked: Sequence[Path]) -> list[str]:
+    """Return a warning for each setting with parts that have no effect, whatever is checked.
+
+    ``checked`` are the files and directories to check.
+    """
+    warnings = []
+    if configuration.path is not None and configuration.releases:
+        patterns = [pattern for pattern, _ in configuration.releases]
+        if unmatched := patterns_without_files(patterns, checked, configuration.path.parent):
+            warnings.append(
+                f"{configuration.place_of('releases')}: releases has patterns that match no file "
+                f"({shorten_list(unmatched)}): correct or remove them"
+            )
+    selection = select_rules(configuration.select, configuration.ignore)
+    for key, words, effective, cause in (
+        ("select", configuration.select, selection, "ignored"),
+        ("ignore", configuration.ignore, replace(selection, ignore=()), "not selected"),
+    ):
+        if unused := [word for word in words if not _is_any_included(effective, word)]:
+            warnings.append(
+                f"{configuration.place_of(key)}: {key} has no effect for {shorten_list(unused)}, because these rules "
+                f"are {cause}: correct select or ignore"
+            )
+    return warnings
+
+
+def _is_any_included(selection: Selection, word: str) -> bool:
+    named = select_rules([word], ())
+    return any(selection.includes(rule) for rule in known_rule_ids() if named.includes(rule))
