@@ -40,7 +40,7 @@ class ActionModule(FleetAction):
         try:
             return self._compile(task_vars or {}, **arguments)
         except api("FleetError") as error:
-            raise AnsibleActionFail(_list(getattr(error, "problems", [error]))) from None
+            raise AnsibleActionFail(_list(error.lines)) from None
 
     def _compile(self, task_vars: dict[str, Any], archives: bool, checked: bool, installs: bool) -> dict[str, Any]:
         data = library("inventory").inventory_of_play(task_vars["hostvars"], task_vars["groups"], self._loader)

@@ -115,7 +115,7 @@ class InventoryModule(BaseInventoryPlugin):
                 f"variables of the hosts. Correct this error: {library('_ansible').message_of(error)}"
             )
             return
-        for reason in grouped.unclear:
+        for reason in (*grouped.misspelt, *grouped.unclear):
             self.display.warning(f"{path}: {reason}")
         self._warn(path, bool(grouped.identities), grouped.nearly)
 

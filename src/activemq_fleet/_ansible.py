@@ -34,7 +34,12 @@ from ansible.utils.vars import load_extra_vars, load_options_vars
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
-from activemq_fleet._ansible_internals import DeferredWarningContext, Origin, format_event_brief_message
+from activemq_fleet._ansible_internals import (
+    DeferredWarningContext,
+    Origin,
+    format_event_brief_message,
+    origin_of,
+)
 from activemq_fleet._collection import collections_path, version_warnings
 from activemq_fleet._inventory_groups import group_brokers
 from activemq_fleet._inventory_variables import InventoryVariables
@@ -56,21 +61,6 @@ _WITHOUT_PASSWORD = ("no vault secrets found", "no vault secrets were found")
 _YAML_FAILED = "YAML parsing failed"
 _DUPLICATE_KEY = re.compile(r"Found duplicate mapping key '?(.+?)'?\.")
 _NO_HOSTS = "Plugin configuration YAML file"
-
-
-def origin_of(name: object, value: object) -> tuple[str, int] | None:
-    """Return the file and line in which a variable is defined; None where Ansible does not record it.
-
-    Ansible records the origin of texts, numbers, lists and mappings. For other values the origin of the name is
-    returned, which can be that of a definition with lower precedence.
-    """
-    if not Origin.is_tagged_on(value) and not isinstance(value, bool | None):
-        # The value is of -e or of a program; the name can be that of a file with lower precedence.
-        return None
-    # A list or a mapping begins at its first part, often below the name.
-    tags = (Origin.get_tag(tagged) for tagged in (value, name))
-    places = [(tag.path, tag.line_num) for tag in tags if tag is not None and tag.path and tag.line_num is not None]
-    return min((place for place in places if place[0] == places[0][0]), default=None)
 
 
 def origins_of(

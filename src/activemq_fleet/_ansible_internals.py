@@ -26,4 +26,20 @@ __all__ = [
     "VaultExceptionMarker",
     "format_event_brief_message",
     "is_possibly_template",
+    "origin_of",
 ]
+
+
+def origin_of(name: object, value: object) -> tuple[str, int] | None:
+    """Return the file and line in which a variable is defined; None where Ansible does not record it.
+
+    Ansible records the origin of texts, numbers, lists and mappings. For other values the origin of the name is
+    returned, which can be that of a definition with lower precedence.
+    """
+    if not Origin.is_tagged_on(value) and not isinstance(value, bool | None):
+        # The value is of -e or of a program; the name can be that of a file with lower precedence.
+        return None
+    # A list or a mapping begins at its first part, often below the name.
+    tags = (Origin.get_tag(tagged) for tagged in (value, name))
+    places = [(tag.path, tag.line_num) for tag in tags if tag is not None and tag.path and tag.line_num is not None]
+    return min((place for place in places if place[0] == places[0][0]), default=None)

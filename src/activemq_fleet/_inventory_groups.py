@@ -9,6 +9,7 @@ import re
 from collections import ChainMap, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ansible.inventory.helpers import sort_groups
@@ -16,10 +17,11 @@ from ansible.parsing.vault import EncryptedString
 from ansible.utils.vars import load_extra_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
-from activemq_fleet._ansible_internals import Origin
+from activemq_fleet._ansible_internals import Origin, origin_of
 from activemq_fleet.errors import InputError, SettingsError
 from activemq_fleet.grouping import inventory_groups
-from activemq_fleet.naming import PATTERN_VARIABLE, PREFIX, Identity, Naming, UnclearNameError
+from activemq_fleet.naming import PATTERN_VARIABLE, PREFIX, STATED_PARTS, Identity, Naming, UnclearNameError
+from activemq_fleet.similar_names import similar_name
 
 OPTIONS = {
     "naming_pattern": PATTERN_VARIABLE,
@@ -29,15 +31,21 @@ OPTIONS = {
 """By option of the plugin's file the variable of all hosts that it sets."""
 
 
+_PARTS = frozenset(PREFIX + part for part in STATED_PARTS)
+
+
 @dataclass(frozen=True, slots=True)
 class GroupedBrokers:
     """The brokers of an inventory: identities by host, reasons why a broker has none, and names that nearly match the
     pattern.
+
+    ``misspelt`` are problems with variables whose names are almost those of group, pair or node.
     """
 
     identities: tuple[Identity, ...]
     unclear: tuple[str, ...]
     nearly: tuple[str, ...]
+    misspelt: tuple[str, ...]
 
 
 def group_brokers(inventory: Any, loader: Any, sources: Sequence[str], options: Mapping[str, object]) -> GroupedBrokers:
@@ -58,9 +66,10 @@ def group_brokers(inventory: Any, loader: Any, sources: Sequence[str], options: 
     for variable, value in stated.items():
         inventory.set_variable("all", variable, value)
     pattern = {**everyone, **stated}.get(PATTERN_VARIABLE)
-    identities, unclear, nearly = [], [], []
+    identities, unclear, nearly, misspelt = [], [], [], list[str]()
     for host in inventory.hosts.values():
         of_host = variables.of_host(host)
+        misspelt += misspelt_part_problems(host.name, of_host)
         try:
             naming = Naming.of_host(host.name, of_host, str(pattern) if pattern else None)
         except SettingsError as error:
@@ -80,7 +89,37 @@ def group_brokers(inventory: Any, loader: Any, sources: Sequence[str], options: 
             inventory.add_child(group, name)
     for identity in identities:
         inventory.set_variable(identity.name, "activemq_identity", identity.to_dict())
-    return GroupedBrokers(tuple(identities), tuple(unclear), tuple(nearly))
+    return GroupedBrokers(tuple(identities), tuple(unclear), tuple(nearly), tuple(misspelt))
+
+
+def misspelt_part_problems(host: str, variables: Mapping[Any, Any]) -> list[str]:
+    """Return a problem for each variable with almost the name of a host's group, pair or node, which the host lacks.
+
+    A problem ends with the file and line of the variable.
+    """
+    meant_parts = {name: meant for name in variables if isinstance(name, str) and (meant := _meant_part(name))}
+    return [
+        f"{host}: {name} is not a variable of activemq.fleet: did you mean {meant}?{_place_of(name, variables[name])}"
+        for name, meant in meant_parts.items()
+        if variables.get(meant) is None
+    ]
+
+
+@lru_cache(maxsize=4096)
+def _meant_part(name: str) -> str | None:
+    """Return the variable of a host's group, pair or node that a misspelt name means, or None."""
+    if name.startswith(PREFIX) or similar_name(name, _PARTS, certain=True) is None:
+        return None
+    # Imported here: it brings the models of all settings along, which the inventory plugin does not need otherwise.
+    from activemq_fleet.settings.reading import meant_variable
+
+    meant = meant_variable(name)
+    return meant if meant in _PARTS else None
+
+
+def _place_of(name: str, value: object) -> str:
+    origin = origin_of(name, value)
+    return f" ({origin[0]}:{origin[1]})" if origin else ""
 
 
 def _with_origin(error: SettingsError, variables: Mapping[str, object]) -> SettingsError:

@@ -21,7 +21,7 @@ from activemq_fleet.node.text_lines import split_lines
 
 if TYPE_CHECKING:
     from activemq_fleet._inventory_groups import ConflictingGroups
-    from activemq_fleet.topology import Fleet
+    from activemq_fleet.topology import Broker, Fleet
 
 OLDEST_ANSIBLE = (2, 19)
 """The oldest ansible-core whose templates the library can evaluate, as in meta/runtime.yml."""
@@ -71,13 +71,16 @@ class InventoryData:
     machines: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     positions: dict[str, dict[str, Position]] = dataclasses.field(default_factory=dict)
 
-    def describe_findings(self) -> tuple[str, ...]:
-        """Return the findings as lines of text, each once, with the hosts or places that it is about."""
-        subjects_by_text: dict[str, list[str]] = {}
-        for finding in self.findings:
-            text = f"{finding.rule}: {finding.message}: {finding.fix}"
-            subjects_by_text.setdefault(text, []).append(finding.host or f"{finding.file}:{finding.line}")
-        return tuple(hosts_by_problem_line(subjects_by_text))
+    @property
+    def error_lines(self) -> list[str]:
+        """The errors in the files of the inventory, one line each."""
+        return [structure_line(finding) for finding in self.findings if finding.blocks and finding.file]
+
+    def all_findings(self, unread: Iterable[str], brokers: Iterable[Broker]) -> tuple[Finding, ...]:
+        """Return the findings, and those about ``unread`` hosts (T037) and about brokers on one machine (T009)."""
+        from activemq_fleet.topology.name_problems import shared_machine_findings, unread_host_findings
+
+        return (*self.findings, *unread_host_findings(unread), *shared_machine_findings(brokers, self.machines))
 
 
 def read_inventory(
@@ -160,25 +163,22 @@ def load_fleet(
 def fleet_of(data: InventoryData) -> Fleet:
     """Return the fleet that the data of an inventory describes, with the findings about its files.
 
-    Raises SettingsError, ReleaseError and InputError. An error also has the mistakes in the files, which may be its
-    cause.
+    Raises SettingsError, ReleaseError and InputError. The lines of an error end with the file and line of the variable,
+    if ``data`` has positions. An error also has the mistakes in the files, which may be its cause.
     """
     from activemq_fleet.settings.broker import WaiverSettings
     from activemq_fleet.topology.build import build_fleet, waive
-    from activemq_fleet.topology.name_problems import shared_machine_findings, unread_host_findings
 
     try:
         fleet = build_fleet(data.hosts, data.groups)
     except (SettingsError, ReleaseError, InputError) as error:
-        causes = [structure_line(finding) for finding in data.findings if finding.blocks and finding.file]
-        raise type(error)(*causes, *error.lines, hosts_by_line=error.hosts_by_line) from None
+        located = _with_positions(error, data)
+        raise type(error)(*data.error_lines, *located.lines, hosts_by_line=located.hosts_by_line) from None
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
-    about_hosts = (*unread_host_findings(fleet.unread), *shared_machine_findings(fleet.brokers, data.machines))
-    about_data = waive((*data.findings, *about_hosts), waivers)
-    left_out = _CONSEQUENCES if any(finding.blocks for finding in about_data) else frozenset[str]()
-    every = (finding for finding in (*fleet.findings, *about_data) if finding.rule not in left_out)
-    findings = tuple(waive(every, waivers))
-    return dataclasses.replace(fleet, findings=findings, warnings=(*data.warnings, *fleet.warnings))
+    findings = waive((*fleet.findings, *data.all_findings(fleet.unread, fleet.brokers)), waivers)
+    if any(finding.blocks for finding in set(data.findings).intersection(findings)):
+        findings = [finding for finding in findings if finding.rule not in _CONSEQUENCES]
+    return dataclasses.replace(fleet, findings=tuple(findings), warnings=(*data.warnings, *fleet.warnings))
 
 
 def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader: Any) -> InventoryData:
@@ -297,14 +297,6 @@ def _conflict_finding(conflict: ConflictingGroups) -> Finding:
     )
 
 
-def _misspelt_variables(variables: Mapping[Any, Any]) -> dict[str, str]:
-    """Return by name of a variable without the prefix the variable of the fleet whose name it almost has."""
-    from activemq_fleet.settings.reading import meant_variable
-
-    meant = {name: meant_variable(name) for name in variables if isinstance(name, str)}
-    return {name: variable for name, variable in meant.items() if variable}
-
-
 def _misspelt_findings(host: str, misspelt: Mapping[str, str]) -> Iterator[Finding]:
     for name, meant in misspelt.items():
         yield Finding(
@@ -317,10 +309,12 @@ def _misspelt_findings(host: str, misspelt: Mapping[str, str]) -> Iterator[Findi
         )
 
 
-def with_positions(error: SettingsError | ReleaseError, data: InventoryData) -> FleetError:
-    """Return an error about variables whose lines end with the file and line that define the variable."""
+def _with_positions(error: FleetError, data: InventoryData) -> FleetError:
+    """Return an error about variables whose lines end with the file and line that define the variable, if known."""
+    from activemq_fleet.settings.reading import misspelt_variables
+
     hosts_by_line = {}
-    misspelt_by_host = {host: _misspelt_variables(positions) for host, positions in data.positions.items()}
+    misspelt_by_host = {host: misspelt_variables(positions) for host, positions in data.positions.items()}
     misspelt_by_host = {host: misspelt for host, misspelt in misspelt_by_host.items() if misspelt}
     for line in error.lines:
         hosts = error.hosts_by_line.get(line, (line.partition(": ")[0],))
@@ -421,6 +415,7 @@ def _read_hosts(
     Raises one SettingsError for all hosts, in which hosts share a line for each error.
     """
     from activemq_fleet._templating import Templates
+    from activemq_fleet.settings.reading import misspelt_variables
 
     templates = Templates(loader)
     brokers = frozenset(groups.get(BROKERS, ()))
@@ -434,11 +429,11 @@ def _read_hosts(
         directories[host] = str(variables.get("inventory_dir") or ".")
         if isinstance(variables.get("ansible_host"), str):
             machines[host] = tuple(str(variables.get(name)) for name in _CONNECTION)
-        misspelt = _misspelt_variables(variables)
+        misspelt = misspelt_variables(variables)
         if reader is not None:
             positions[host] = reader.positions_of(host, variables, [*misspelt, "ansible_host"])
         try:
-            _check_naming_variables(host, variables, misspelt)
+            _check_naming_variables(host, variables)
             values_by_host[host] = _values(host, variables, templates.switch_to_host(variables), brokers)
         except SettingsError as error:
             wrong[host] = [problem.removeprefix(f"{host}: ") for problem in error.problems]
@@ -454,17 +449,11 @@ def _read_hosts(
     )
 
 
-def _check_naming_variables(host: str, variables: Mapping[Any, Any], misspelt: Mapping[str, str]) -> None:
+def _check_naming_variables(host: str, variables: Mapping[Any, Any]) -> None:
     """Raise SettingsError for a misspelt group, pair or node: all other errors would be about its consequences."""
-    from activemq_fleet._ansible import origin_of
+    from activemq_fleet._inventory_groups import misspelt_part_problems
 
-    problems = []
-    for name, meant in misspelt.items():
-        if meant in _PLAIN and variables.get(meant) is None:
-            origin = origin_of(name, variables[name])
-            where = f" ({origin[0]}:{origin[1]})" if origin else ""
-            problems.append(f"{host}: {name} is not a variable of activemq.fleet: did you mean {meant}?{where}")
-    if problems:
+    if problems := misspelt_part_problems(host, variables):
         raise SettingsError(*problems)
 
 

@@ -102,6 +102,16 @@ def test_a_file_that_comes_before_the_hosts_is_told_why_it_finds_nothing(invento
     )
 
 
+@pytest.mark.parametrize("misspelt", ["active_mq_pair", "activemqpair", "actvemq_pair"])
+def test_misspelt_pair_is_a_warning_with_its_line_and_the_variable_meant(inventory: Path, misspelt: str) -> None:
+    lay(inventory, "kiel1", "orders-mq01-a")
+    (inventory / "host_vars").mkdir()
+    file = inventory / "host_vars" / "kiel1.yml"
+    file.write_text(f"activemq_group: kiel\n{misspelt}: kiel\n")
+    warning = f"kiel1: {misspelt} is not a variable of activemq.fleet: did you mean activemq_pair? ({file}:2)"
+    assert warning in listed(inventory)[1]
+
+
 NUMBERED = r"^(?P<group>\w+)-mq(?P<number>\d+)-(?P<node>[12])$"
 
 

@@ -297,3 +297,17 @@ def test_a_deployed_pair_keeps_its_name_whatever_the_convention(place: Place) ->
     code, said = place.play("site")
     assert code == 0, said
     assert {path: path.read_bytes() for path in place.hosts.rglob("activemq.xml")} == before
+
+
+def test_site_names_misspelt_variable_that_is_required(place: Place) -> None:
+    place.lay(A, B)
+    path = place.root / "hosts.yml"
+    text = path.read_text().replace("activemq_release:", "active_mq_release:")
+    path.write_text(text)
+    line = text[: text.index("active_mq_release")].count("\n") + 1
+
+    code, output = place.play("site")
+
+    assert code != 0
+    assert f"active_mq_release of {A} is ignored: did you mean activemq_release? ({path}:{line})" in output
+    assert not place.hosts.exists()

@@ -13,8 +13,9 @@ from activemq_fleet import InputError
 from activemq_fleet.atomic_files import paths_in, write_tree
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option, output_option
-from activemq_fleet.cli.printing import command_line, counted, echo, given_options, warn
+from activemq_fleet.cli.printing import command_line, echo, given_options, warn
 from activemq_fleet.naming import DEFAULT_PATTERN
+from activemq_fleet.node.printable import counted
 
 if TYPE_CHECKING:
     from activemq_fleet.adopt import Adoption

@@ -11,7 +11,8 @@ import click
 
 from activemq_fleet import InputError
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options, output_option, spark_options
-from activemq_fleet.cli.printing import counted, echo, printable, printable_json
+from activemq_fleet.cli.printing import echo
+from activemq_fleet.node.printable import counted, printable, printable_json
 
 if TYPE_CHECKING:
     from activemq_fleet.audit.scraped_availability import ScrapedAvailability

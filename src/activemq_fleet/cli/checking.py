@@ -38,9 +38,10 @@ from activemq_fleet.cli.fleet_checks import print_warnings, schema_of
 from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.formats.report import INPUT_ERROR
 from activemq_fleet.cli.options import InventoryOptions
-from activemq_fleet.cli.printing import counted, echo_to_stderr, warn
+from activemq_fleet.cli.printing import echo_to_stderr, warn
 from activemq_fleet.cli.terminal import print_long
 from activemq_fleet.lint.file_kinds import KIND_RULE, NO_BROKER_RULE, foreign_kind
+from activemq_fleet.node.printable import counted
 from activemq_fleet.validation import suppress_by_comments
 
 _POSITION = re.compile(r"\((?P<path>/[^()]*):(?P<line>[0-9]+)\)$|^(?P<first>/[^:]*):(?P<first_line>[0-9]+): ")

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from activemq_fleet.cli.options import format_option, output_option, spark_options
-from activemq_fleet.cli.printing import counted, echo, printable, printable_json, shorten_list
+from activemq_fleet.cli.printing import echo
+from activemq_fleet.errors import shorten_list
+from activemq_fleet.node.printable import counted, printable, printable_json
 
 if TYPE_CHECKING:
     from activemq_fleet.drift.host_drift import DriftResult

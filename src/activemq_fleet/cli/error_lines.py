@@ -11,9 +11,10 @@ from collections.abc import Callable
 import click
 
 from activemq_fleet import FleetError
-from activemq_fleet.cli.printing import printable, split_lines
 from activemq_fleet.errors import OutputError
 from activemq_fleet.install_hint import install_hint
+from activemq_fleet.node.printable import printable
+from activemq_fleet.node.text_lines import split_lines
 
 PROGRAM = "activemq-fleet"
 DEBUG_VARIABLE = "ACTIVEMQ_FLEET_DEBUG"

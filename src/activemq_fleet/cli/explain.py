@@ -9,8 +9,9 @@ import click
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
-from activemq_fleet.cli.printing import echo, printable_json
+from activemq_fleet.cli.printing import echo
 from activemq_fleet.cli.terminal import print_long
+from activemq_fleet.node.printable import printable_json
 
 _LEAST, _MOST = 80, 100
 _STYLES: dict[str, dict[str, object]] = {
@@ -45,15 +46,14 @@ def explain_command(inventory: InventoryOptions, host: str, to: str | None, dest
     one host to a consumer on another, and the single failures that interrupt it.
     """
     from activemq_fleet import explain_host, find_routes
-    from activemq_fleet.cli.fleet_checks import print_inventory_findings, print_warnings
+    from activemq_fleet.cli.fleet_checks import print_inventory_warnings
     from activemq_fleet.explain import to_text
     from activemq_fleet.explain.route import explain_route
 
     if destination and not to:
         raise click.UsageError("--destination requires --to")
     fleet = inventory.load_fleet()
-    print_warnings(fleet)
-    print_inventory_findings(fleet)
+    print_inventory_warnings(fleet)
     with ACTIVITY.show_activity("Following the routes of messages" if to else f"Explaining {host}"):
         explanation = (
             explain_route(fleet, find_routes(fleet), host, to, destination) if to else explain_host(fleet, host)

@@ -13,7 +13,7 @@ import click
 from activemq_fleet import FileRepair, InputError
 from activemq_fleet.atomic_files import create_copy, replace_content
 from activemq_fleet.cli.companions import read_file
-from activemq_fleet.cli.printing import printable
+from activemq_fleet.node.printable import printable
 
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 

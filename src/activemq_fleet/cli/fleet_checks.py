@@ -10,9 +10,7 @@ from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.formats import Report, formatter
 from activemq_fleet.cli.printing import echo_to_stderr, warn
 from activemq_fleet.schema import Schema
-
-_INVENTORY_RULES = frozenset({"T036", "T037", "T038", "T039", "T040", "T041"})
-"""The rules about what an inventory contains without effect, or with another effect than its author expects."""
+from activemq_fleet.topology.inventory_rules import warnings_about_inventory
 
 
 def print_warnings(fleet: Fleet) -> None:
@@ -21,11 +19,10 @@ def print_warnings(fleet: Fleet) -> None:
         warn(warning)
 
 
-def print_inventory_findings(fleet: Fleet) -> None:
-    """Print the findings about the inventory's structure as warnings to stderr, for commands that print no others."""
-    for finding in fleet.findings:
-        if finding.rule in _INVENTORY_RULES and finding.waived is None:
-            warn(finding.to_line())
+def print_inventory_warnings(fleet: Fleet) -> None:
+    """Print a fleet's warnings and the findings about its inventory, for commands that print no other findings."""
+    for warning in warnings_about_inventory(fleet):
+        warn(warning)
 
 
 def schema_of(release: Release) -> Schema:
@@ -38,5 +35,6 @@ def schema_of(release: Release) -> Schema:
 
 
 def print_findings(fleet: Fleet) -> None:
-    """Print the findings of a fleet as text to stderr."""
+    """Print the warnings of a fleet, and its findings as text, to stderr."""
+    print_warnings(fleet)
     click.echo(formatter("text")(Report.of(fleet)), err=True)

@@ -10,7 +10,8 @@ import click
 from activemq_fleet import InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
-from activemq_fleet.cli.printing import counted, echo
+from activemq_fleet.cli.printing import echo
+from activemq_fleet.node.printable import counted
 
 
 @click.command("graph")
@@ -29,15 +30,15 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
     Findings are marked at their brokers and links, except those of the releases' schemas: `check` reports these.
     """
     from activemq_fleet.atomic_files import write_file
-    from activemq_fleet.cli.fleet_checks import print_inventory_findings, print_warnings
+    from activemq_fleet.cli.fleet_checks import print_inventory_warnings
     from activemq_fleet.diagram import to_mermaid, to_svg
+    from activemq_fleet.topology import count_units
 
     writers = {".svg": to_svg, ".mmd": to_mermaid}
     if output.suffix not in writers:
         raise click.BadParameter(f"{output} must end in .svg or .mmd", param_hint="-o")
     fleet = inventory.load_fleet()
-    print_warnings(fleet)
-    print_inventory_findings(fleet)
+    print_inventory_warnings(fleet)
     states: dict[str, str] = {}
     if status is None:
         from activemq_fleet.render import render_documents
@@ -57,5 +58,8 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
         shown = replace(fleet, findings=findings)
     with ACTIVITY.show_activity("Drawing the fleet"):
         write_file(output, writers[output.suffix](shown, states).encode())
-    echo(f"{output}: {counted(len(fleet.brokers), 'broker')}, {counted(len(fleet.pairs), 'pair')}")
+    numbers = count_units(fleet.brokers)
+    if any(broker.profile.has_peer for broker in fleet.brokers):
+        numbers.insert(0, counted(len(fleet.brokers), "broker"))
+    echo(f"{output}: {', '.join(numbers)}")
     return 0

@@ -8,8 +8,9 @@ import click
 
 from activemq_fleet import InputError
 from activemq_fleet.cli.completion_values import complete_topics
-from activemq_fleet.cli.printing import aligned, similar_name
 from activemq_fleet.cli.terminal import is_terminal, print_long, text_of
+from activemq_fleet.node.printable import aligned
+from activemq_fleet.similar_names import similar_name
 
 _PAGES_OF_PLAYBOOKS: dict[str, tuple[str, str]] = {
     "restart": ("operations", ""),

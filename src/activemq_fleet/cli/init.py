@@ -11,7 +11,8 @@ from activemq_fleet import InputError
 from activemq_fleet.atomic_files import paths_in, write_tree
 from activemq_fleet.cli.completion_values import complete_releases
 from activemq_fleet.cli.options import output_option
-from activemq_fleet.cli.printing import command_line, counted, echo, warn
+from activemq_fleet.cli.printing import command_line, echo, warn
+from activemq_fleet.node.printable import counted
 
 
 @click.command("init")

@@ -14,7 +14,8 @@ from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.drill import drill_command
 from activemq_fleet.cli.lab_options import existing_lab_options, interruptible, lab_command_line, lab_options
 from activemq_fleet.cli.options import format_option
-from activemq_fleet.cli.printing import counted, echo, echo_to_stderr, print_table, warn
+from activemq_fleet.cli.printing import echo, echo_to_stderr, print_table, warn
+from activemq_fleet.node.printable import counted
 
 if TYPE_CHECKING:
     from activemq_fleet.lab import Lab
@@ -149,7 +150,7 @@ lab_command.add_command(drill_command)
     show_default=True,
     help="Seconds until the broker resumes; with --steal-lock counted from when the other node serves.",
 )
-def freeze_command(host: str, lab: Lab, steal_lock: bool, thaw_after: float) -> None:
+def freeze_command(host: str, lab: Lab, steal_lock: bool, thaw_after: float) -> int:
     """Freeze the active broker HOST with its guard, and resume it later, like a paused virtual machine.
 
     With --steal-lock the other node takes over meanwhile. A broker without a fence then damages the store when it
@@ -161,8 +162,7 @@ def freeze_command(host: str, lab: Lab, steal_lock: bool, thaw_after: float) -> 
         freeze_result = freeze(lab, host, steal_lock=steal_lock, thaw_after=thaw_after, progress=echo_to_stderr)
     for sentence in freeze_result.sentences():
         echo(sentence)
-    if steal_lock and freeze_result.serves:
-        raise SystemExit(1)
+    return 1 if steal_lock and freeze_result.serves else 0
 
 
 def _print(status: Sequence[HostStatus], form: str) -> None:

@@ -15,8 +15,8 @@ import click
 from activemq_fleet import __version__
 from activemq_fleet.cli.completion import COMPLETE_VARIABLE, complete_line
 from activemq_fleet.cli.error_lines import PROGRAM, run
-from activemq_fleet.cli.printing import similar_name
 from activemq_fleet.cli.terminal import add_output_options, color_of_environment
+from activemq_fleet.similar_names import similar_name
 
 _UTF8_LOCALE = "C.UTF-8"
 
@@ -68,6 +68,7 @@ def fleet_cli() -> None:
     """Generate, verify and operate highly available ActiveMQ Classic clusters from an Ansible inventory.
 
     Exit codes: 0 success; 1 error findings, or a failed run; 2 wrong usage or unreadable input.
+    `activemq-fleet help command-line exit codes` explains them.
     """
 
 

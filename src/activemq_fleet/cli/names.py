@@ -9,8 +9,11 @@ import click
 
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
-from activemq_fleet.cli.printing import aligned, counted, echo, printable, printable_json, shorten_list, split_lines
+from activemq_fleet.cli.printing import echo
 from activemq_fleet.cli.terminal import print_long
+from activemq_fleet.errors import shorten_list
+from activemq_fleet.node.printable import aligned, counted, printable, printable_json
+from activemq_fleet.node.text_lines import split_lines
 
 if TYPE_CHECKING:
     from activemq_fleet.naming import Identity

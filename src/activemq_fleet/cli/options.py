@@ -114,14 +114,10 @@ class InventoryOptions:
 
     def load_fleet_and_positions(self) -> tuple[Fleet, Mapping[str, Mapping[str, Position]]]:
         """Return the fleet, and by host where the inventory defines each variable. Raises FleetError."""
-        from activemq_fleet import ReleaseError, SettingsError
-        from activemq_fleet.inventory import fleet_of, with_positions
+        from activemq_fleet.inventory import fleet_of
 
         data = self.read(with_positions=True)
-        try:
-            return fleet_of(data), data.positions
-        except (SettingsError, ReleaseError) as error:
-            raise with_positions(error, data) from None
+        return fleet_of(data), data.positions
 
     def read(self, *, with_positions: bool = False) -> InventoryData:
         """Return the inventory's hosts and groups. Raises FleetError for an inventory that cannot be read.

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option, spark_options
-from activemq_fleet.cli.printing import counted, echo, echo_to_stderr, warn
+from activemq_fleet.cli.printing import echo, echo_to_stderr, warn
+from activemq_fleet.node.printable import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

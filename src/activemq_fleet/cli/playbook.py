@@ -12,8 +12,8 @@ from pathlib import Path
 from activemq_fleet import FleetError, InputError
 from activemq_fleet._collection import collections_path
 from activemq_fleet.cli.options import InventoryOptions
-from activemq_fleet.cli.printing import split_lines
 from activemq_fleet.install_hint import install_hint
+from activemq_fleet.node.text_lines import split_lines
 
 
 class PlaybookError(FleetError):

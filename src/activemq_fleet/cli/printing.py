@@ -11,28 +11,7 @@ from click.core import ParameterSource
 
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.terminal import UNFOLDED_WIDTH, text_of
-from activemq_fleet.errors import shorten_list
-from activemq_fleet.node.printable import aligned, counted, printable, printable_json
-from activemq_fleet.node.text_lines import split_lines
-from activemq_fleet.similar_names import similar_name, similar_names
-
-__all__ = [
-    "aligned",
-    "command_line",
-    "counted",
-    "echo",
-    "echo_to_stderr",
-    "given_options",
-    "print_table",
-    "printable",
-    "printable_json",
-    "shorten_list",
-    "similar_name",
-    "similar_names",
-    "split_lines",
-    "table_text",
-    "warn",
-]
+from activemq_fleet.node.printable import printable
 
 
 def echo(text: str, *, err: bool = False) -> None:

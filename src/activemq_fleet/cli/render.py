@@ -10,7 +10,8 @@ from activemq_fleet import InputError
 from activemq_fleet.atomic_files import paths_in, write_tree
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
-from activemq_fleet.cli.printing import counted, echo
+from activemq_fleet.cli.printing import echo
+from activemq_fleet.node.printable import counted
 
 # What `render` makes. A directory with any other file, such as `.git`, is not overwritten.
 _INDEX = "fleet.json"
@@ -31,14 +32,13 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
     waived, nothing is written. Secrets are written as @VARIABLE@.
     """
     from activemq_fleet import render_fleet
-    from activemq_fleet.cli.fleet_checks import print_findings, print_warnings, schema_of
+    from activemq_fleet.cli.fleet_checks import print_findings, print_inventory_warnings, schema_of
     from activemq_fleet.diagram import to_svg
     from activemq_fleet.render import documents_of, render_hosts
     from activemq_fleet.validation import check_rendered_fleet
 
     check_directory(output)
     fleet = inventory.load_fleet()
-    print_warnings(fleet)
     if fleet.blocking:
         print_findings(fleet)
         return 1
@@ -48,6 +48,7 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
     if checked.blocking:
         print_findings(checked)
         return 1
+    print_inventory_warnings(checked)
     files = render_fleet(checked, trees)  # fleet.json lists what is known, and what was waived
     write_tree(output, {**files, "fleet.svg": to_svg(checked).encode()}, check_target=check_directory)
     numbers = [counted(len(fleet.brokers), "broker"), counted(len(fleet.agents), "agent")]

@@ -12,9 +12,11 @@ import click
 from activemq_fleet import InputError
 from activemq_fleet.cli.completion_values import complete_rules
 from activemq_fleet.cli.options import format_option
-from activemq_fleet.cli.printing import echo, printable_json, similar_names
+from activemq_fleet.cli.printing import echo
 from activemq_fleet.cli.terminal import print_long, wrapped
 from activemq_fleet.documentation import page_reference, with_page_references
+from activemq_fleet.node.printable import printable_json
+from activemq_fleet.similar_names import similar_names
 
 if TYPE_CHECKING:
     from activemq_fleet.validation import DescribedRule

@@ -19,17 +19,11 @@ from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
-from activemq_fleet.cli.printing import (
-    command_line,
-    echo,
-    echo_to_stderr,
-    printable,
-    printable_json,
-    split_lines,
-    table_text,
-)
+from activemq_fleet.cli.printing import command_line, echo, echo_to_stderr, table_text
 from activemq_fleet.cli.terminal import output_width, print_long, wrapped
 from activemq_fleet.node.foreign_data import parse_json
+from activemq_fleet.node.printable import printable, printable_json
+from activemq_fleet.node.text_lines import split_lines
 
 if TYPE_CHECKING:
     from activemq_fleet import Fleet, FleetStatus
@@ -155,7 +149,10 @@ def _gatherer(question: _Question) -> Callable[[], FleetStatus]:
     if not (question.inventory or question.directory):
         raise InputError("no fleet is selected: set -i INVENTORY, or --dir with a lab's directory")
     if not question.lab and question.directory is None:
+        from activemq_fleet.cli.fleet_checks import print_inventory_warnings
+
         fleet = question.inventory.load_fleet()
+        print_inventory_warnings(fleet)
         return partial(_ask_hosts, fleet, select_hosts(fleet, question.name), question)
     from activemq_fleet.cli.lab_options import require_packages
 

@@ -15,7 +15,8 @@ import click
 from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option
-from activemq_fleet.cli.printing import counted, echo, printable
+from activemq_fleet.cli.printing import echo
+from activemq_fleet.node.printable import counted, printable
 
 if TYPE_CHECKING:
     from activemq_fleet.addresses import Address

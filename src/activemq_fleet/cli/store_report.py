@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from activemq_fleet.cli.printing import counted, printable
+from activemq_fleet.node.printable import counted, printable
 
 _SHOWN = 20
 

@@ -14,7 +14,7 @@ from activemq_fleet import artifacts
 from activemq_fleet.artifacts import Progress
 from activemq_fleet.deployment import files_of
 from activemq_fleet.errors import ArtifactError, FleetError, LabError
-from activemq_fleet.inventory import InventoryData
+from activemq_fleet.inventory import InventoryData, fleet_of
 from activemq_fleet.lab import loopback_overlay as over
 from activemq_fleet.lab.layout import LabLayout, write_file
 from activemq_fleet.lab.loopback_overlay import Substitution
@@ -26,7 +26,8 @@ from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.install import configuration_install
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render_documents, service
-from activemq_fleet.topology import Broker, Fleet, build_fleet
+from activemq_fleet.topology import Broker, Fleet
+from activemq_fleet.topology.inventory_rules import warnings_about_inventory
 
 _JAVA = 11  # the oldest with long-term support that has -Djdk.net.hosts.file, which came with 9
 
@@ -47,8 +48,10 @@ def prepare(
     errors or that a lab cannot run, ArtifactError when software cannot be fetched. Blocking findings of the rules are
     reported to ``progress``. ``metrics``: whether all brokers and agents have metrics, regardless of the inventory.
     """
-    fleet = build_fleet(data.hosts, data.groups)
+    fleet = fleet_of(data)
     _refuse_findings(fleet)
+    for warning in warnings_about_inventory(fleet):
+        progress(f"warning: {warning}")
     _tell_findings(fleet, progress)
     before = None
     with suppress(LabError):  # the lab was created by another version and is created again

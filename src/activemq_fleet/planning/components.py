@@ -21,7 +21,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.topology import MOST_LISTED, KnownGroups
-from activemq_fleet.topology.build import unexpired_waivers
+from activemq_fleet.topology.build import unexpired_waivers, waive
 from activemq_fleet.topology.links import connected_components, unknown_end
 from activemq_fleet.topology.roster import common_pattern, fleet_without_brokers_error
 
@@ -31,9 +31,10 @@ LinkEntry = tuple[LinkSettings, str, int]
 
 @dataclass
 class FleetOutsideComponent:
-    """The facts about the rest of the fleet that a component needs: links, shared stores, unknown link ends.
+    """The facts about the rest of the fleet that a component needs: links, shared stores, and findings.
 
-    ``stores`` maps each store to the first pair or single broker that uses it.
+    ``stores`` maps each store to the first pair or single broker that uses it. ``findings`` are those about unknown
+    ends of links, and about the hosts of the component in the inventory.
     """
 
     links: list[LinkEntry] = field(default_factory=list)
@@ -74,9 +75,13 @@ def partly_set_pattern(facts: Sequence[HostFacts]) -> str | None:
     return _common_pattern_of(facts) if None in patterns and len(patterns) > 1 else None
 
 
-def divide_into_components(facts: Sequence[HostFacts], today: date) -> Division:
+def divide_into_components(
+    facts: Sequence[HostFacts], today: date, about_inventory: Sequence[Finding] = ()
+) -> Division:
     """Return the division of a fleet into components; ``today`` is the date by which waivers expire.
 
+    ``about_inventory`` are findings about the inventory. Those about hosts without a role, and about files, become
+    warnings.
     Raises FleetError for wrong variables of any host, and for a fleet without brokers.
     """
     refuse_problems(facts)
@@ -97,6 +102,17 @@ def divide_into_components(facts: Sequence[HostFacts], today: date) -> Division:
     releases = tuple(sorted({broker.release for broker in brokers if broker.release}))
     waivers, expired = _waivers_in_force(facts, today)
     asks_for_groups = any(host.agent or host.balancer for host in facts)
+    component_of = {f"group {group}": joined.get(group, group) for group in groups}
+    component_of |= {f"host {host}": joined.get(home, home) for host, home in homes.items()}
+    rest = _outside_facts_by_component(brokers, links, ends, joined)
+    keys = {host.host: component_key(host) for host in facts} if about_inventory else {}
+    others = []
+    for finding in about_inventory:
+        if key := keys.get(finding.host):
+            rest.setdefault(component_of[key], FleetOutsideComponent()).findings.append(finding)
+        else:
+            others.append(finding)
+    lines = [finding.to_line() for finding in waive(others, waivers) if finding.waived is None]
     return Division(
         brokers=len(brokers),
         pattern=pattern,
@@ -104,10 +120,9 @@ def divide_into_components(facts: Sequence[HostFacts], today: date) -> Division:
         known_groups=KnownGroups(groups[:MOST_LISTED] if asks_for_groups else (), len(groups)),
         releases=releases,
         waivers=tuple(waivers),
-        warnings=(*_fleet_warnings(facts, releases), *expired),
-        component_of={f"group {group}": joined.get(group, group) for group in groups}
-        | {f"host {host}": joined.get(home, home) for host, home in homes.items()},
-        rest_by_component=_outside_facts_by_component(brokers, links, ends, joined),
+        warnings=(*_fleet_warnings(facts, releases), *expired, *lines),
+        component_of=component_of,
+        rest_by_component=rest,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, get_args
 
@@ -76,6 +76,12 @@ def meant_variable(name: str) -> str | None:
     if name.startswith((PREFIX, "_")) or len(name) <= len(PREFIX):
         return None
     return similar_name(name, KNOWN, certain=True)
+
+
+def misspelt_variables(names: Iterable[object]) -> dict[str, str]:
+    """Return by name of a variable without the prefix the variable of the fleet whose name it almost has."""
+    meant = {name: meant_variable(name) for name in names if isinstance(name, str)}
+    return {name: variable for name, variable in meant.items() if variable}
 
 
 def _unknown_variable_problem(host: str, name: str) -> str:

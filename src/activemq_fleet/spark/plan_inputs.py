@@ -16,6 +16,8 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from activemq_fleet import InputError
+from activemq_fleet.findings import Finding
+from activemq_fleet.planning.inventory_findings import findings_of_inventory
 from activemq_fleet.planning.records import HOST_KEYS, ROLE_GROUPS, listed_hosts, variables_to_json
 from activemq_fleet.spark.paths import local_path, uri_of
 
@@ -44,12 +46,14 @@ class HostRecords:
 
     ``form`` is the form of ``text``: ``line`` a line of JSON lines, ``table`` a row of CSV or Parquet, ``listed``
     variables of ``ansible-inventory --list``, ``given`` templated variables of an inventory. ``warnings`` are
-    Ansible's. ``lines`` is the path of JSON lines on this machine, else None.
+    Ansible's, ``findings`` those about the files and hosts of the inventory. ``lines`` is the path of JSON lines on
+    this machine, else None.
     """
 
     frame: DataFrame
     form: str
     warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     lines: Path | None = None
 
 
@@ -126,7 +130,11 @@ def _frame_of_rows(spark: SparkSession, rows: Sequence[tuple[str, str, Sequence[
 
 
 def hosts_of_inventory(spark: SparkSession, data: InventoryData) -> HostRecords:
-    """Return the hosts of an inventory that Ansible has read on this machine, with templated variables."""
+    """Return the hosts of an inventory that Ansible has read on this machine, with templated variables.
+
+    Raises InputError for errors in the files of the inventory.
+    """
+    findings = findings_of_inventory(data)
     roles: dict[str, list[str]] = {}
     positions: dict[str, int] = {}
     for role in ROLE_GROUPS:
@@ -137,5 +145,4 @@ def hosts_of_inventory(spark: SparkSession, data: InventoryData) -> HostRecords:
         (host, variables_to_json(variables), roles.get(host, []), positions.get(host, 0))
         for host, variables in data.hosts.items()
     ]
-    warnings = (*data.warnings, *data.describe_findings())
-    return HostRecords(_frame_of_rows(spark, rows), "given", warnings)
+    return HostRecords(_frame_of_rows(spark, rows), "given", data.warnings, findings)

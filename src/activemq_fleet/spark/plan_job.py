@@ -120,7 +120,7 @@ def _read_hosts(output: Output, source: HostRecords, today: date) -> tuple[DataF
         pattern = partly_set_pattern(facts)
         if pattern is not None:
             facts, hosts = _collect_facts(output, source, pattern)
-        return hosts, divide_into_components(facts, today)
+        return hosts, divide_into_components(facts, today, source.findings)
     except InputError as error:
         raise with_line_number(source.lines, error) from None
 

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 
 from activemq_fleet.findings import Severity
+from activemq_fleet.topology.model.fleet import Fleet
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,7 @@ class InventoryRule:
     """A rule about an inventory, or about comments that suppress findings: its id such as ``T002``, and its texts.
 
     Code in the texts is between backquotes, as in Markdown. ``severity`` is that of most of its findings.
+    ``about_inventory``: a part of the inventory has no effect, or another effect than its author expects.
     """
 
     id: str
@@ -22,6 +24,7 @@ class InventoryRule:
     title: str
     why: str
     fix: str
+    about_inventory: bool = False
 
 
 @cache
@@ -29,6 +32,16 @@ def inventory_rules() -> tuple[InventoryRule, ...]:
     """Return all rules about an inventory, those of the topology first, sorted by id."""
     tables = tomllib.loads(files(__package__).joinpath("inventory_rules.toml").read_text("utf-8"))
     return tuple(InventoryRule(**entry) for entry in tables["rules"])
+
+
+def warnings_about_inventory(fleet: Fleet) -> list[str]:
+    """Return the warnings of a fleet, and its findings about the inventory's structure that are not waived, as lines.
+
+    They are for commands that print no other findings.
+    """
+    rules = {rule.id for rule in inventory_rules() if rule.about_inventory}
+    findings = (finding for finding in fleet.findings if finding.rule in rules and finding.waived is None)
+    return [*fleet.warnings, *(finding.to_line() for finding in findings)]
 
 
 INPUT_RULE = InventoryRule(

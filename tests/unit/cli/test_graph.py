@@ -45,3 +45,32 @@ def test_the_status_of_another_fleet_is_refused(
     status.write_text(json.dumps(found))
     assert main(["graph", "-i", str(inventory), "-o", str(tmp_path / "fleet.svg"), "--status", str(status)]) == 2
     assert f"{status} contains no broker of this inventory" in capsys.readouterr().err
+
+
+SINGLE = "a-mq01-a: {activemq_ha: none}"
+PAIR = "b-mq01-a: , b-mq01-b: "
+
+
+@pytest.mark.parametrize(
+    ("hosts", "numbers"),
+    [
+        (f"{SINGLE}, {PAIR}", "3 brokers, 1 pair, 1 single broker"),
+        (f"{SINGLE}, a-mq02-a: {{activemq_ha: none}}", "2 single brokers"),
+        (PAIR, "2 brokers, 1 pair"),
+    ],
+)
+def test_single_brokers_are_not_counted_as_pairs(
+    hosts: str, numbers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inventory, picture = tmp_path / "hosts.yml", tmp_path / "fleet.svg"
+    variables = "activemq_release: 5.18.3, activemq_network_username: net, activemq_network_password: s3cret"
+    inventory.write_text(f"all: {{hosts: {{{hosts}}}, vars: {{{variables}}}}}\n")
+
+    assert main(["graph", "-i", str(inventory), "-o", str(picture)]) == 0
+
+    assert capsys.readouterr().out == f"{picture}: {numbers}\n"
+    described = picture.read_text()
+    assert all(part in described for part in numbers.split(", "))
+    if "pair" not in numbers:
+        assert "Pair " not in described
+        assert "preferred" not in described

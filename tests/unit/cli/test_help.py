@@ -41,6 +41,7 @@ def test_help_of_a_command_with_a_page_prints_both(capsys: pytest.CaptureFixture
     [
         (["alerts", "ActiveMQBrokerHung"], "## ActiveMQBrokerHung"),
         (["status", "frozen"], "a signal stopped the process"),
+        (["command-line", "exit", "codes"], "| 2 | Wrong usage, or input that cannot be read or used"),
     ],
 )
 def test_help_prints_one_section(words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:

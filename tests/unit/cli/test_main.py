@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 
 import click
@@ -162,3 +163,45 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     )
     os.close(writer)
     assert (ended.returncode, ended.stderr) == (141, b"")
+
+
+def leaf_commands() -> list[tuple[str, ...]]:
+    """Return the words of each command and subcommand."""
+    context = click.Context(cli.fleet_cli)
+    commands = {name: cli.fleet_cli.get_command(context, name) for name in cli.fleet_cli.list_commands(context)}
+    words: list[tuple[str, ...]] = []
+    for name, command in commands.items():
+        below = command.list_commands(context) if isinstance(command, click.Group) else []
+        words += [(name, subcommand) for subcommand in below] or [(name,)]
+    return words
+
+
+@pytest.mark.parametrize("words", leaf_commands(), ids=" ".join)
+def test_every_command_exits_with_2_for_wrong_usage_and_0_for_help(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([*words, "--no-such-option"]) == 2
+    assert cli.main([*words, "--help"]) == 0
+    assert "Usage: activemq-fleet" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("render", "-o", "out"),
+        ("check",),
+        ("explain", "a"),
+        ("graph", "-o", "fleet.svg"),
+        ("status",),
+        ("names",),
+        ("lab", "up"),
+        ("lab", "prepare"),
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_command_exits_with_2_for_inventory_that_does_not_exist(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main([*words, "-i", "nowhere.yml"]) == 2
+    assert list(tmp_path.iterdir()) == []

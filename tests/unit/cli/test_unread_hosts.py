@@ -56,3 +56,41 @@ def test_strict_check_counts_misspelt_prefix_once(
     assert report["counts"]["warning"] == 1
     assert report["warnings"] == []
     assert {(finding["file"], finding["line"]) for finding in report["findings"]} == {(str(variables), number)}
+
+
+COMMANDS = pytest.mark.parametrize(
+    "words",
+    [
+        ["explain", "mq-kiel-1"],
+        ["graph", "-o", "fleet.svg"],
+        ["render", "-o", "out"],
+        ["status", "--timeout", "1", "--ansible-options=--syntax-check"],
+    ],
+    ids=lambda words: words[0],
+)
+
+
+def warnings_of(words: list[str], inventory: Path, added: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Return what a command prints to stderr for the inventory without pairs and with added variables."""
+    variables = inventory / "group_vars" / "all.yml"
+    text = variables.read_text().replace("activemq_ha: shared-file", "activemq_ha: none")
+    variables.write_text(f"{text.replace('activemq_fence: guard', 'activemq_fence: none')}{added}\n")
+    main([words[0], "-i", str(inventory), *words[1:]])
+    return capsys.readouterr().err.splitlines()
+
+
+@COMMANDS
+def test_command_warns_once_of_unread_host_and_misspelt_prefix(
+    words: list[str], inventory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = warnings_of(words, inventory, "activemqq_heap: 1g", capsys)
+    for beginning in ("warning: T036 mq-kiel-1:", "warning: T037 mqkiel2:"):
+        assert len([line for line in lines if line.startswith(beginning)]) == 1
+
+
+@COMMANDS
+def test_command_reports_repeated_key_once(
+    words: list[str], inventory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = " ".join(" ".join(warnings_of(words, inventory, "activemq_fence: guard", capsys)).split())
+    assert text.count("the key activemq_fence is also in line") == 1

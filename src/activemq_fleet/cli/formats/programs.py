@@ -20,8 +20,8 @@ from activemq_fleet.cli.formats.report import (
     subject_of,
 )
 from activemq_fleet.cli.help_pages import strip_markdown_links
-from activemq_fleet.cli.printing import printable, printable_json
 from activemq_fleet.documentation import rule_address, rule_reference, with_page_references
+from activemq_fleet.node.printable import printable, printable_json
 from activemq_fleet.validation import described_rules
 
 

@@ -9,8 +9,9 @@ import click
 
 from activemq_fleet import Finding
 from activemq_fleet.cli.formats.report import KINDS, Report, likeness_of, subject_of
-from activemq_fleet.cli.printing import printable, shorten_list
 from activemq_fleet.cli.terminal import output_width, wrapped
+from activemq_fleet.errors import shorten_list
+from activemq_fleet.node.printable import printable
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "bright_black"}
 

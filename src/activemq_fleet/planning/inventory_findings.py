@@ -1,0 +1,33 @@
+"""Find what is wrong with an inventory besides the variables of its hosts, without building its fleet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from activemq_fleet.errors import FleetError, InputError
+from activemq_fleet.findings import Finding
+from activemq_fleet.inventory import InventoryData
+from activemq_fleet.topology.brokers import build_brokers
+from activemq_fleet.topology.roster import read_members, sort_hosts_by_role
+
+
+def findings_of_inventory(data: InventoryData) -> tuple[Finding, ...]:
+    """Return the findings about the files and hosts of an inventory, which ``fleet_of`` adds to those of the fleet.
+
+    Only the brokers that may share a machine are built. Raises InputError for errors in the files.
+    """
+    if data.error_lines:
+        raise InputError(*data.error_lines)
+    machines = Counter(data.machines.values())
+    try:
+        roster, _ = sort_hosts_by_role(data.hosts, data.groups, None)
+        sharing = {
+            host: roster.identities[host] for host in roster.identities if machines[data.machines.get(host, ())] > 1
+        }
+        alone = replace(roster, identities=sharing, agents=(), balancers=(), misnamed={}, unclear=(), others=())
+        _, members = read_members(data.hosts, alone)
+        brokers, _ = build_brokers(members)
+    except FleetError:
+        return data.findings  # the plan reports the errors of all hosts
+    return data.all_findings(roster.unread, brokers)

@@ -1,0 +1,63 @@
+"""Findings about an inventory in a plan: those that check reports, without the whole fleet."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from activemq_fleet.errors import InputError
+from activemq_fleet.findings import Finding
+from activemq_fleet.inventory import fleet_of, read_inventory
+from activemq_fleet.planning.components import divide_into_components
+from activemq_fleet.planning.host_facts import host_facts
+from activemq_fleet.planning.inventory_findings import findings_of_inventory
+from activemq_fleet.planning.records import HostRecord
+
+INVENTORY = """\
+all:
+  vars: {activemq_release: 5.18.3, activemq_ha: none, activemq_topology: none}
+  hosts:
+    orders-mq01-a: {ansible_host: 192.0.2.1, activemqq_heap: 1g}
+    orders-mq02-a: {ansible_host: 192.0.2.1}
+    orders-mq03-a: {ansible_host: 192.0.2.1, activemq_instance: third}
+    mqkiel:
+"""
+RULES = {"T009", "T036", "T037"}
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> Path:
+    path = tmp_path / "hosts.yml"
+    path.write_text(INVENTORY)
+    return path
+
+
+def reported(findings: tuple[Finding, ...]) -> set[tuple[str, str, str]]:
+    return {(finding.rule, finding.host, finding.message) for finding in findings if finding.rule in RULES}
+
+
+def test_findings_are_those_of_the_whole_fleet(inventory: Path) -> None:
+    data = read_inventory([str(inventory)])
+    findings = findings_of_inventory(data)
+    assert {finding.rule for finding in findings} == RULES
+    assert reported(findings) == reported(fleet_of(data).findings)
+
+
+def test_finding_belongs_to_the_component_of_its_host_or_is_a_warning(inventory: Path) -> None:
+    data = read_inventory([str(inventory)])
+    facts = [host_facts(HostRecord(host, variables), 0, None)[0] for host, variables in data.hosts.items()]
+    division = divide_into_components(facts, date(2026, 11, 28), findings_of_inventory(data))
+    (rest,) = division.rest_by_component.values()
+    assert [(finding.rule, finding.host) for finding in rest.findings] == [
+        ("T036", "orders-mq01-a"),
+        ("T009", "orders-mq02-a"),
+    ]
+    assert [line for line in division.warnings if line.startswith("T037 mqkiel: ")]
+
+
+def test_error_in_the_files_of_the_inventory_stops_the_plan(inventory: Path) -> None:
+    inventory.write_text(f"{INVENTORY}orders:\n  host:\n    mqkiel:\n")
+    with pytest.raises(InputError, match="the key host of group orders is none of hosts, children and vars"):
+        findings_of_inventory(read_inventory([str(inventory)]))
