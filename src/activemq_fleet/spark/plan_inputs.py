@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from activemq_fleet import InputError
-from activemq_fleet.findings import Finding
+from activemq_fleet import Finding, InputError
 from activemq_fleet.planning.inventory_findings import findings_of_inventory
 from activemq_fleet.planning.records import HOST_KEYS, ROLE_GROUPS, listed_hosts, variables_to_json
 from activemq_fleet.spark.paths import local_path, uri_of
