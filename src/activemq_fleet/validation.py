@@ -262,6 +262,8 @@ def suppress_by_comments(
 
 
 def _refuse_unknown_waivers(fleet: Fleet) -> None:
+    if not fleet.waivers:
+        return  # no file with the ids is read
     known = frozenset(known_rule_ids())
     for waiver in fleet.waivers:
         if waiver["rule"] not in known:
@@ -307,9 +309,8 @@ def check_rendered_fleet(
     findings = [*by_schema, *by_rules, *by_routes]
     findings += refusals_of(fleet) if for_site else ()
     findings += missing_files_of(fleet) if files_here else ()
-    selected = (
-        finding for finding in (*fleet.findings, *without_duplicates(findings)) if selection.includes(finding.rule)
-    )
+    is_selected = cache(selection.includes)
+    selected = (f for f in (*fleet.findings, *without_duplicates(findings)) if is_selected(f.rule))
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
     return replace(
         fleet, findings=tuple(waive((f if f.waived is None else replace(f, waived=None) for f in selected), waivers))

@@ -38,6 +38,12 @@ def test_an_unknown_attribute_is_named_with_its_own_line_and_column() -> None:
     assert told(document) == ["line 4, column 3: <broker> has no attribute restartAllowed in this release"]
 
 
+def test_tags_in_comments_and_instructions_do_not_move_positions() -> None:
+    before = '<!-- <plugins a="> -->\n<?note <plugins/>?>\n<persistenceAdapter><kahaDB directory="a > b"/>'
+    document = broker(f"{before}</persistenceAdapter>\n<transportConector/>")
+    assert [problem.partition(":")[0] for problem in told(document)] == ["line 6, column 1"]
+
+
 def test_a_misspelt_attribute_gets_a_suggestion() -> None:
     document = broker(attributes=' brokrName="x"')
     assert told(document) == [

@@ -15,7 +15,7 @@ from activemq_fleet.node.printable import counted
 _RANDOM_ORDER = "an attempt to connect may begin with the standby, whose ports are closed"
 
 
-@rule("N001", "error", each="networkConnector", releases="5.6.0", refuses=True)
+@rule("N001", "error", each="networkConnector", releases="5.6.0", refuses=True, texts="masterslave:")
 def masterslave_with_one_uri(link: Element) -> Iterator[Problem]:
     """A masterslave: URI lists fewer than two brokers.
 
@@ -42,7 +42,7 @@ def masterslave_with_one_uri(link: Element) -> Iterator[Problem]:
             )
 
 
-@rule("N002", "warning", each="networkConnector")
+@rule("N002", "warning", each="networkConnector", texts="failover:")
 def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
     """A bridge's failover: URI reconnects automatically, without rebuilding the bridge.
 
@@ -89,7 +89,7 @@ def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
         yield link.problem(message, "uri", part, severity=_worse_for_duplex(link))
 
 
-@rule("N003", "warning", each="networkConnector", releases="5.3.0 !5.6.0")
+@rule("N003", "warning", each="networkConnector", releases="5.3.0 !5.6.0", texts="failover:")
 def zero_attempts_before_5_6(link: Element) -> Iterator[Problem]:
     """A failover: URI sets maxReconnectAttempts=0, before 5.6.
 
@@ -124,7 +124,7 @@ def _worse_for_duplex(link: Element) -> Severity | None:
     return "error" if link.flag("duplex", default=False) else None
 
 
-@rule("N004", "warning", each="networkConnector")
+@rule("N004", "warning", each="networkConnector", texts="failover:")
 def failover_in_random_order(link: Element) -> Iterator[Problem]:
     """A bridge's failover: URI does not set randomize=false.
 
@@ -167,7 +167,7 @@ def _failovers(link: Element) -> Iterator[Uri]:
             yield failover_uri
 
 
-@rule("N005", "warning", each="networkConnector")
+@rule("N005", "warning", each="networkConnector", texts="static:")
 def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
     """A static: URI lists both nodes of a pair: the bridge to the standby fails repeatedly.
 
@@ -225,7 +225,7 @@ def _nodes_of_one_pair(link: Element, parts: list[Uri]) -> tuple[Uri, Uri] | Non
     return None
 
 
-@rule("N006", "error", each="networkConnector")
+@rule("N006", "error", each="networkConnector", texts="maxReconnectAttempts")
 def discovery_agent_gives_up(link: Element) -> Iterator[Problem]:
     """maxReconnectAttempts is set on a static: or masterslave: URI itself, not on the transport inside.
 

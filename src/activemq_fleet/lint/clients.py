@@ -161,7 +161,7 @@ def too_few_connections(connector: Element) -> Iterator[Problem]:
         yield connector.problem(message, "uri", part, severity="info")
 
 
-@rule("C011", "warning")
+@rule("C011", "warning", texts="maxInactivityDuration useInactivityMonitor")
 def half_open_connections_stay(document: Document) -> Iterator[Problem]:
     """A bridge, or a connector that bridges connect to, sets wireFormat.maxInactivityDuration=0.
 

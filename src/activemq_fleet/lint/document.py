@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import cached_property, lru_cache, wraps
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
@@ -34,6 +34,18 @@ _INDEX = attrgetter("_index")
 _Part = TypeVar("_Part")
 
 
+@lru_cache(maxsize=1024)
+def _split_tag(tag: str) -> tuple[str, str]:
+    """Return the namespace and the local name of an element; elements of all documents share these texts."""
+    namespace, _, name = tag.rpartition("}")
+    return namespace[1:], name
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_unknown(value: str) -> bool:
+    return _UNKNOWN.search(value) is not None
+
+
 class Element:
     """An XML element of an activemq.xml; an attribute that holds ``${…}`` or another placeholder is *unknown*.
 
@@ -42,18 +54,18 @@ class Element:
     file, each once.
     """
 
-    __slots__ = ("_element", "_index", "attributes", "document", "name", "namespace", "parent")
+    __slots__ = ("_element", "_index", "_last", "attributes", "document", "name", "namespace", "parent")
 
     def __init__(self, element: etree._Element, document: Document, parent: Element | None, index: int) -> None:
         self._element = element
         self.document = document
         self.parent = parent
-        namespace, _, self.name = str(element.tag).rpartition("}")
-        self.namespace = namespace[1:]
+        self.namespace, self.name = _split_tag(element.tag)
         self.attributes = cast("dict[str, str]", dict(element.items()))
         if document.has_stray:
             self.attributes = {name: value.replace(STRAY, "&") for name, value in self.attributes.items()}
         self._index = index
+        self._last = index  # of the elements inside, once the document has them
 
     def __repr__(self) -> str:
         return f"<{self.name}> of line {self.position()[0]}"
@@ -85,7 +97,7 @@ class Element:
     def known_value(self, attribute: str) -> str | None:
         """Return an XML attribute's value, or None where it is absent or holds a placeholder."""
         value = self.attributes.get(attribute)
-        return None if value is None or _UNKNOWN.search(value) else value.strip()
+        return None if value is None or _is_unknown(value) else value.strip()
 
     def is_unknown(self, attribute: str) -> bool:
         """Return whether an XML attribute is set to a value that holds a placeholder such as ``${…}``."""
@@ -142,16 +154,13 @@ class Element:
 
     def all(self, *names: str) -> list[Element]:
         """Return the element's descendants with one of the names; without names, all descendants."""
-        last = self
-        while children := last._children:
-            last = children[-1]
         if not names:
-            return self.document.nodes[self._index + 1 : last._index + 1]
+            return self.document.nodes[self._index + 1 : self._last + 1]
         elements: list[Element] = []
         for name in names:
             named = self.document.all(name)
             begin = bisect_left(named, self._index + 1, key=_INDEX)
-            elements += named[begin : bisect_left(named, last._index + 1, begin, key=_INDEX)]
+            elements += named[begin : bisect_left(named, self._last + 1, begin, key=_INDEX)]
         return elements if len(names) == 1 else sorted(elements, key=_INDEX)
 
     def child(self, name: str) -> Element | None:
@@ -283,14 +292,17 @@ class Document:
         elements: dict[etree._Element | None, Element] = {}
         self.children_by_index: list[list[Element]] = []
         """The child elements of each XML element, by its index in ``nodes``."""
-        for index, element in enumerate(source.tree.iter(etree.Element)):
+        for index, element in enumerate(source.elements):
             parent = elements.get(element.getparent())
-            elements[element] = Element(element, self, parent, index)
+            node = elements[element] = Element(element, self, parent, index)
             self.children_by_index.append([])
             if parent is not None:
-                self.children_by_index[parent._index].append(elements[element])
+                self.children_by_index[parent._index].append(node)
         self.nodes = list(elements.values())
         """Every XML element of the file, in its order."""
+        for node in reversed(self.nodes):
+            if node.parent is not None:
+                node.parent._last = max(node.parent._last, node._last)
         self._other_documents: dict[str, Document | None] = {}
         self.readings: dict[Callable[[Document], Iterable[Any]], tuple[Any, ...]] = {}
         """What functions read from the file, by function; see ``once_per_document``."""
@@ -317,7 +329,7 @@ class Document:
     @cached_property
     def positions(self) -> Positions:
         """The positions of start tags and attributes in the file."""
-        return Positions(self.data, self.tree)
+        return Positions(self._text, self.tree)
 
     @property
     def root(self) -> Element:
@@ -347,18 +359,32 @@ class Document:
                 elements.setdefault(name, []).append(element)
         return elements
 
+    @property
+    def attribute_names(self) -> Iterable[str]:
+        """The names of all attributes in the file, each once."""
+        return self._by_attribute.keys()
+
     def with_attribute(self, *names: str) -> list[Element]:
         """Return the XML elements that have an attribute with one of the names, in the order of the file."""
         elements = {element for name in names for element in self._by_attribute.get(name, ())}
         return sorted(elements, key=_INDEX)
 
     @cached_property
-    def _names(self) -> frozenset[str]:
+    def names(self) -> frozenset[str]:
+        """The names of all XML elements in the file, and those of all attributes with an ``@`` before them."""
         return frozenset(self._by_name).union(f"@{name}" for name in self._by_attribute)
 
     def has_any(self, names: Iterable[str]) -> bool:
         """Return whether the file has an XML element with one of the names, or an attribute (``@name``)."""
-        return not self._names.isdisjoint(names)
+        return not self.names.isdisjoint(names)
+
+    @cached_property
+    def _values(self) -> str:
+        return "\n".join([value for element in self.nodes for value in element.attributes.values()])
+
+    def has_value_with(self, texts: Iterable[str]) -> bool:
+        """Return whether the value of any attribute in the file contains one of the texts."""
+        return any(text in self._values for text in texts)
 
     def all(self, *names: str) -> list[Element]:
         """Return all XML elements of the file with one of the names, grouped by name, in the order of the file."""

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, wraps
 from importlib import import_module
 from inspect import cleandoc
+from itertools import chain
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, Literal
@@ -90,16 +91,16 @@ class Rule:
     """Names of elements, and of attributes with an @ before them; ``check`` reports nothing about a file without any of
     them. Empty where it can report something about each file.
     """
+    texts: tuple[str, ...] = ()
+    """Parts of values of attributes; ``check`` reports nothing about a file without any of them, as with ``needs``."""
 
     def applies_to(self, release: Release) -> bool:
         """Return whether the lint rule is meant for a release of ActiveMQ."""
         return release.within(self.releases)
 
-    def concerns(self, document: Document) -> bool:
-        """Return whether a file has the elements and attributes that the lint rule is about."""
-        return (not self.elements or document.has_any(self.elements)) and (
-            not self.needs or document.has_any(self.needs)
-        )
+    def concerns(self, names: frozenset[str]) -> bool:
+        """Return whether a file with these names of elements and attributes has those that the lint rule is about."""
+        return all(not wanted or not names.isdisjoint(wanted) for wanted in (self.elements, self.needs))
 
     @cached_property
     def text(self) -> str:
@@ -172,6 +173,7 @@ def rule(
     *,
     each: str = "",
     needs: str = "",
+    texts: str = "",
     scope: Scope = "file",
     releases: str = ALWAYS,
     refuses: bool = False,
@@ -179,8 +181,9 @@ def rule(
     """Return a decorator that registers a function as a lint rule with an id and a severity.
 
     A file rule takes a Document; with ``each``, names of elements with spaces between them, it takes one such Element
-    of the document at a time. ``needs`` are names of elements and of attributes (``@name``): the rule does not run for
-    a file without any of them. A release, fleet or host rule takes the ReleaseView, FleetView or HostView.
+    of the document at a time. ``needs`` are names of elements and of attributes (``@name``), and ``texts`` are parts of
+    values of attributes: the rule does not run for a file without any of them. A release, fleet or host rule takes the
+    ReleaseView, FleetView or HostView.
     """
 
     def register(check: Check) -> Check:
@@ -188,14 +191,14 @@ def rule(
 
         @wraps(check)
         def check_elements(document: Document) -> Iterator[Problem]:
-            for element in document.all(*elements):
-                yield from check(element)
+            return chain.from_iterable(map(check, document.all(*elements)))
 
         if name in _RULES:
             msg = f"two rules are called {name}"
             raise ValueError(msg)
         checked = check_elements if each else check
-        _RULES[name] = Rule(name, severity, scope, checked, releases, refuses, elements, tuple(needs.split()))
+        words = tuple(needs.split()), tuple(texts.split())
+        _RULES[name] = Rule(name, severity, scope, checked, releases, refuses, elements, *words)
         return check
 
     return register
@@ -221,6 +224,16 @@ def applicable_rules(scope: Scope, release: Release, selection: Selection = EVER
     return tuple(
         lint_rule for lint_rule in rules(scope) if selection.includes(lint_rule.id) and lint_rule.applies_to(release)
     )
+
+
+@lru_cache(maxsize=512)
+def rules_about(names: frozenset[str], release: Release, selection: Selection = EVERY_RULE) -> tuple[Rule, ...]:
+    """Return the selected lint rules that may report something about a file of a release, sorted by id.
+
+    ``names`` are those of the file's elements and attributes, as in ``Document.names``. The files of many brokers have
+    the same names.
+    """
+    return tuple(lint_rule for lint_rule in applicable_rules("file", release, selection) if lint_rule.concerns(names))
 
 
 def findings_of(

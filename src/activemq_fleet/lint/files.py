@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import STRAY, Document, Problem
-from activemq_fleet.lint.engine import all_rules, applicable_rules, findings_of
+from activemq_fleet.lint.engine import Rule, all_rules, applicable_rules, findings_of, rules_about
 from activemq_fleet.lint.exposure import Exposure, exposure_of
 from activemq_fleet.lint.file_kinds import KIND_RULE, FileKind, foreign_kind
 from activemq_fleet.lint.imports import imported_files
@@ -137,18 +138,14 @@ def without_duplicates(findings: Iterable[Finding]) -> list[Finding]:
 
     A finding that takes the place of one of the schema has its repair.
     """
-    unique = list(dict.fromkeys(findings))
-    edits = {_place(f): f.edits for f in unique if f.rule == SCHEMA_RULE and f.edits}
-    unique = [
-        replace(f, edits=edits[_place(f)]) if _place(f) in edits and not f.edits and prevents_start(f.rule) else f
-        for f in unique
-    ]
-    refused = {_place(f) for f in unique if f.rule != SCHEMA_RULE and prevents_start(f.rule)}
-    reported = {(f.rule, _place(f)) for f in unique}
+    places = {finding: _place(finding) for finding in findings}
+    edits = {place: f.edits for f, place in places.items() if f.rule == SCHEMA_RULE and f.edits}
+    refused = {place for f, place in places.items() if f.rule != SCHEMA_RULE and prevents_start(f.rule)}
+    reported = {(f.rule, place) for f, place in places.items()}
     return [
-        f
-        for f in unique
-        if not (f.rule == SCHEMA_RULE and _place(f) in refused) and (_STRONGER.get(f.rule), _place(f)) not in reported
+        replace(f, edits=edits[place]) if place in edits and not f.edits and prevents_start(f.rule) else f
+        for f, place in places.items()
+        if not (f.rule == SCHEMA_RULE and place in refused) and (_STRONGER.get(f.rule), place) not in reported
     ]
 
 
@@ -169,7 +166,7 @@ def readable_document(data: bytes) -> XmlDocument:
     """
     document = XmlDocument(data)
     try:
-        document.tree  # noqa: B018 -- parses
+        document.elements  # noqa: B018 -- parses
     except TooLargeError:
         raise
     except UnreadableError:
@@ -201,8 +198,8 @@ def _with_stray_marked(data: bytes) -> bytes | None:
 def document_findings(document: Document, file: str, selection: Selection) -> Iterator[Finding]:
     """Yield the findings of the lint rules about an activemq.xml, rule by rule; at most 100 of each rule."""
     host = document.broker.host if document.broker else ""
-    for rule in applicable_rules("file", document.release, selection):
-        if not rule.concerns(document):
+    for rule in rules_about(document.names, document.release, selection):
+        if rule.texts and not document.has_value_with(rule.texts):
             continue
         problems = list(islice(rule.check(document), _MOST + 1))
         if len(problems) > _MOST:
@@ -263,5 +260,12 @@ def release_findings(
     view: ReleaseView, selection: Selection, *, host: str = "", file: str | None = None
 ) -> tuple[Finding, ...]:
     """Return the findings of the lint rules about releases, for a host of a fleet or for a file of no fleet."""
+    by_rule = _release_problems(view, selection)
+    return tuple(finding for rule, problems in by_rule for finding in findings_of(rule, problems, host, file))
+
+
+@lru_cache(maxsize=512)
+def _release_problems(view: ReleaseView, selection: Selection) -> tuple[tuple[Rule, tuple[Problem, ...]], ...]:
+    """Return the problems of a release by lint rule; they are the same for all its brokers."""
     rules = applicable_rules("release", view.release, selection)
-    return tuple(finding for rule in rules for finding in findings_of(rule, rule.check(view), host, file))
+    return tuple((rule, tuple(rule.check(view))) for rule in rules)

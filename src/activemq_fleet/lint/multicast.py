@@ -28,7 +28,7 @@ def _meeting_point(uri: Uri) -> tuple[str, str]:
     return uri.text.partition("?")[0].removeprefix("multicast:").strip("/"), uri.options.get("group", _DEFAULT)
 
 
-@rule("M002", "warning")
+@rule("M002", "warning", texts="multicast:")
 def multicast_without_its_own_group(document: Document) -> Iterator[Problem]:
     """A multicast: URI sets no group.
 
@@ -62,7 +62,7 @@ def multicast_without_its_own_group(document: Document) -> Iterator[Problem]:
         yield node.problem(message, attribute, part)
 
 
-@rule("M003", "warning")
+@rule("M003", "warning", texts="multicast:")
 def multicast_link_of_a_broker_not_announced(document: Document) -> Iterator[Problem]:
     """A broker has a multicast: link but is not announced by multicast itself.
 
@@ -149,7 +149,7 @@ def _is_nowhere(host: str) -> bool:
     return host.lower().rstrip(".").rpartition(".")[2] in _NOWHERE
 
 
-@rule("M007", "warning")
+@rule("M007", "warning", texts="multicast:")
 def multicast_without_authentication(document: Document) -> Iterator[Problem]:
     """A broker uses multicast: discovery without authentication.
 

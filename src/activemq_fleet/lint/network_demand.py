@@ -107,7 +107,7 @@ def _leaves_out(link: Element, kind: str) -> bool:
     return all(any(covers(pattern, name) for pattern in excluded) for name in patterns)
 
 
-@rule("N027", "error", each="broker")
+@rule("N027", "error", each="broker", needs="@advisorySupport authorizationMap")
 def demand_that_never_arrives(broker: Element) -> Iterator[Problem]:
     """Bridges detect no consumers: advisory messages are disabled, or the bridges have no permission to read them.
 
@@ -186,7 +186,7 @@ def _groups_of(broker: Element, users: set[str]) -> set[str]:
     return {name.strip() for text in texts if text for name in text.split(",")}
 
 
-@rule("N029", "warning")
+@rule("N029", "warning", needs="staticallyIncludedDestinations")
 def exclusion_of_what_is_listed(document: Document) -> Iterator[Problem]:
     """excludedDestinations match destinations that staticallyIncludedDestinations lists.
 

@@ -87,14 +87,18 @@ def _checked(document: Document) -> Iterator[Element]:
     """Yield the elements whose namespace the broker must know, without the content of foreign elements."""
     foreign: set[Element | None] = set()
     for element in document.nodes:
-        if element.parent not in foreign:
-            yield element
-        if element.parent in foreign or element.namespace not in _CHECKED:
+        if element.parent in foreign:
+            foreign.add(element)
+            continue
+        yield element
+        if element.namespace not in _CHECKED:
             foreign.add(element)
 
 
 def _missing(document: Document, node: Element, namespace: str, hint: tuple[Element, str] | None) -> Iterator[Problem]:
     local, release = document.release.local_schemas, f"ActiveMQ {document.release.text}"
+    if hint is not None and local.has(namespace, hint[1]):
+        return
     known = local.address_of(namespace)
     fix = f"write {namespace} {known} in xsi:schemaLocation" if known else ""
     if "activemq.org/" in namespace:
@@ -106,7 +110,7 @@ def _missing(document: Document, node: Element, namespace: str, hint: tuple[Elem
         yield node.problem(text, fix=fix)
         return
     place, address = hint
-    if local.has(namespace, address) or "${" in address or address.startswith(_CAMEL):
+    if "${" in address or address.startswith(_CAMEL):
         return
     if is_relative(address) and below_directory(address) in document.other_files:
         return

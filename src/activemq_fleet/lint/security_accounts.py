@@ -186,7 +186,7 @@ def _broker_accounts(document: Document) -> Iterator[FileAccount]:
     properties = {
         entry.name: entry
         for file in _CREDENTIALS
-        if _mentions(document, file)
+        if file in document.other_files and _mentions(document, file)
         for entry in properties_entries(document, file)
     }
     used = set()

@@ -25,7 +25,7 @@ _PROPERTIES_LOGIN = b"org.apache.activemq.jaas.PropertiesLoginModule"
 _GROUPS_FILE = "groups.properties"
 
 
-@rule("S031", "warning")
+@rule("S031", "warning", needs="authorizationMap")
 def group_without_account(document: Document) -> Iterator[Problem]:
     """An authorization entry gives rights to a group that no account has.
 
@@ -77,7 +77,7 @@ def group_without_account(document: Document) -> Iterator[Problem]:
                         yield entry.problem(text, right, group)
 
 
-@rule("S032", "error")
+@rule("S032", "error", needs="authorizationMap")
 def no_account_may_connect(document: Document) -> Iterator[Problem]:
     """An account has no admin right on the advisory topics: the broker rejects its clients.
 

@@ -138,6 +138,12 @@ def dialled_options(scheme: str, release: Release) -> frozenset[str]:
 
 
 @cache
+def options_of_any_transport(release: Release) -> frozenset[str]:
+    """Return the names of the options that the URI of a connection may have, whether it uses TLS or not."""
+    return dialled_options("ssl", release) | dialled_options("nio+ssl", release)
+
+
+@cache
 def failover_options(release: Release) -> frozenset[str]:
     """Return the names of the options of a ``failover:`` URI; any other option makes the connection fail."""
     return _names(_FAILOVER, release)

@@ -97,7 +97,13 @@ def _defines_broker_bean(document: Document) -> bool:
     return any(_BROKER_BEAN in (node.get("id"), node.get("name")) for node in document.nodes)
 
 
-@rule("V035", "warning", each="networkConnector", releases="5.8.0 !5.19.10 6.0.0 !6.2.9 6.3.0 !6.3.1")
+@rule(
+    "V035",
+    "warning",
+    each="networkConnector",
+    releases="5.8.0 !5.19.10 6.0.0 !6.2.9 6.3.0 !6.3.1",
+    texts="maxInactivityDuration useInactivityMonitor",
+)
 def bridge_that_waits_without_a_limit(link: Element) -> Iterator[Problem]:
     """A link without an inactivity monitor waits indefinitely for a broker that sends nothing.
 
@@ -165,7 +171,7 @@ def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
     yield rights.problem(text, "connectionURL")
 
 
-@rule("V036", "info", releases="5.4.0 !5.19.6 6.0.0 !6.2.5")
+@rule("V036", "info", releases="5.4.0 !5.19.6 6.0.0 !6.2.5", texts="soWriteTimeout")
 def write_timeout_without_the_handshake(document: Document) -> Iterator[Problem]:
     """soWriteTimeout of a TLS address does not limit the TLS handshake.
 

@@ -140,7 +140,7 @@ def nio_ssl_hangs_with_tls_1_3(connector: Element) -> Iterator[Problem]:
         yield connector.problem(text, "uri", f"{uri.scheme}:")
 
 
-@rule("V010", "info", each="beans broker")
+@rule("V010", "info", each="beans broker", texts="activemq-core-")
 def versioned_schema_location(node: Element) -> Iterator[Problem]:
     """A schemaLocation names the schema of one release, activemq-core-X.Y.Z.xsd.
 
@@ -208,7 +208,10 @@ def name_taken_twice(document: Document) -> Iterator[Problem]:
         <networkConnector name="east" uri="static:(tcp://east:61616)"/>
     """
     first_uses: dict[tuple[Element | None, str], Element] = {}
-    for node in filter(_is_bean, document.with_attribute("id", "name")):
+    inside = {node for bean in document.all("bean") if bean.namespace == BEANS for node in bean.all()}
+    for node in document.with_attribute("id", "name"):
+        if node in inside or not _is_bean(node):
+            continue
         scope = node.ancestor("beans")
         names = [(attribute, name) for attribute in ("id", "name") for name in _names(node, attribute)]
         for attribute, name in names:
@@ -225,17 +228,12 @@ def name_taken_twice(document: Document) -> Iterator[Problem]:
 
 
 def _is_bean(node: Element) -> bool:
-    """Return whether an element's id must be unique: ActiveMQ's anywhere, Spring's bean outside other beans."""
+    """Return whether the id of an element outside other beans must be unique: of ActiveMQ's, and of Spring's bean."""
     above = node.parent
-    if node.namespace != CORE:
-        is_spring = (node.namespace, node.name) == (BEANS, "bean")
-        if not is_spring or above is None or (above.namespace, above.name) != (BEANS, "beans"):
-            return False
-    while above is not None:
-        if (above.namespace, above.name) == (BEANS, "bean"):
-            return False
-        above = above.parent
-    return True
+    if node.namespace == CORE:
+        return True
+    is_spring = (node.namespace, node.name) == (BEANS, "bean")
+    return is_spring and above is not None and (above.namespace, above.name) == (BEANS, "beans")
 
 
 def _names(node: Element, attribute: str) -> list[str]:

@@ -165,8 +165,8 @@ def value_that_is_not_converted(document: Document) -> Iterator[Problem]:
           <storeUsage><storeUsage limit="1536 MB"/></storeUsage>
         </systemUsage></systemUsage></broker>
     """
-    for node, attribute, kind in _literal_sizes(document):
-        if message := _size_message(node, attribute, kind):
+    for node, attribute, _, message in _literal_sizes(document):
+        if message:
             yield node.problem(message, attribute)
     if document.release.within(_BOOLEANS_SINCE):
         for node in document.all(*_BOOLEANS):
@@ -184,16 +184,19 @@ def value_that_is_not_converted(document: Document) -> Iterator[Problem]:
 
 
 @once_per_document
-def _literal_sizes(document: Document) -> Iterator[tuple[Element, str, _NumberType]]:
-    """Yield (element, attribute, number type) of each size in the file that is no placeholder."""
+def _literal_sizes(document: Document) -> Iterator[tuple[Element, str, _NumberType, str]]:
+    """Yield (element, attribute, number type, message) of each size in the file that is no placeholder.
+
+    The message is about a size that the broker cannot convert, "" where it can.
+    """
     for node in document.all(*_SIZES):
         for attribute, kind in _SIZES[node.name].items():
             if _is_literal(node, attribute):
-                yield node, attribute, kind
+                yield node, attribute, kind, _size_message(node, attribute, kind)
 
 
 def _is_literal(node: Element, attribute: str) -> bool:
-    return node.has(attribute) and not node.is_unknown(attribute)
+    return node.known_value(attribute) is not None
 
 
 def _shown(node: Element, attribute: str) -> str:
@@ -253,9 +256,9 @@ def size_that_overflows(document: Document) -> Iterator[Problem]:
 
         <kahaDB directory="${activemq.data}/kahadb" journalMaxFileLength="1gb"/>
     """
-    for node, attribute, kind in _literal_sizes(document):
+    for node, attribute, kind, message in _literal_sizes(document):
         match = _SIZE.fullmatch(node.get(attribute))
-        if match is None or _size_message(node, attribute, kind):
+        if match is None or message:
             continue
         result = kind.product_of(int(match[1]), match[2])
         if result == int(match[1]) << (10 * "bkmg".index(match[2].lower() or "b")):

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
@@ -202,6 +202,7 @@ def _bean_class(entry: Mapping[str, Any], inherited: Mapping[str, Any]) -> BeanC
     )
 
 
+@lru_cache(maxsize=1024)
 def bean_class(name: str) -> BeanClass | None:
     """Return what is known of a class that a bean names, from bean_classes.toml; else of its package; else None."""
     classes = _bean_classes()

@@ -20,6 +20,7 @@ XBEAN = "http://xbean.apache.org/schemas/spring/1.0"
 _SPRING = re.compile(
     r"(?P<scheme>https?)://www\.springframework\.org/schema/(?P<name>[a-z]+)/spring-(?P<file>\S+)\.xsd"
 )
+_CORE_FILE = re.compile(re.escape(CORE) + r"/activemq-core(?:-(\d+\.\d+\.\d+))?\.xsd")
 _SPRING_NAMESPACE = "http://www.springframework.org/schema/"
 _XBEAN_FILE = re.compile(r"classpath\*?:/?org/apache/xbean/spring/spring-beans\.xsd")
 SpringVersion = tuple[int, int]
@@ -74,7 +75,7 @@ class LocalSchemas:
             return True
         if self.https and address.startswith("https:"):
             address = f"http:{address.removeprefix('https:')}"
-        match = re.fullmatch(re.escape(CORE) + r"/activemq-core(?:-(\d+\.\d+\.\d+))?\.xsd", address)
+        match = _CORE_FILE.fullmatch(address)
         return match is not None and (match[1] is None or match[1] in self.core)
 
     def _spring_version(self, name: str, address: str) -> SpringVersion | None:

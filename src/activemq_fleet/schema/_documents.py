@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, islice
 
 from lxml import etree
 
@@ -75,7 +76,12 @@ def xml_parser() -> etree.XMLParser:
 
 
 def parse(document: bytes) -> etree._Element:
-    """Return the root element of an XML document given as bytes.
+    """Return the root element of an XML document given as bytes. Raises UnreadableError as ``parse_elements``."""
+    return parse_elements(document)[0]
+
+
+def parse_elements(document: bytes) -> list[etree._Element]:
+    """Return all elements of an XML document given as bytes, in its order.
 
     Raises UnreadableError when it is not XML, has a DOCTYPE, exceeds the bounds, or declares another encoding than it
     has.
@@ -92,8 +98,9 @@ def parse(document: bytes) -> etree._Element:
         raise UnreadableError(problem) from None
     if root.getroottree().docinfo.internalDTD is not None:
         raise UnreadableError(_doctype(document))
-    _check_bounds(root)
-    return root
+    elements = list(islice(root.iter(etree.Element), MOST_ELEMENTS + 1))
+    _check_bounds(elements)
+    return elements
 
 
 def utf_16_of(document: bytes) -> str:
@@ -139,9 +146,17 @@ class XmlDocument:
         self.content = content
 
     @cached_property
+    def elements(self) -> list[etree._Element]:
+        """All elements in their order, which the schema and the lint rules traverse.
+
+        Raises UnreadableError for content that is not XML, has a DOCTYPE or exceeds the bounds.
+        """
+        return parse_elements(self.content)
+
+    @property
     def tree(self) -> etree._Element:
-        """The root element. Raises UnreadableError for content that is not XML, has a DOCTYPE or exceeds the bounds."""
-        return parse(self.content)
+        """The root element. Raises UnreadableError like ``elements``."""
+        return self.elements[0]
 
     @cached_property
     def network_connectors(self) -> tuple[NetworkConnector, ...]:
@@ -150,24 +165,24 @@ class XmlDocument:
 
     def forget_tree(self) -> None:
         """Forget the tree; the next use parses the file again."""
-        self.__dict__.pop("tree", None)
+        self.__dict__.pop("elements", None)
 
 
-def _check_bounds(root: etree._Element) -> None:
+def _check_bounds(elements: Iterable[etree._Element]) -> None:
     """Raise TooLargeError for the first bound that a document is beyond, with the line of its element."""
     brokers = 0
-    for number, element in enumerate(root.iter(etree.Element), 1):
-        brokers += local_name(str(element.tag)) == "broker"
+    for number, element in enumerate(elements, 1):
+        brokers += element.tag.endswith("broker") and local_name(element.tag) == "broker"
         excess = ""
         if number > MOST_ELEMENTS:
             excess = f"the file has more than {MOST_ELEMENTS} elements"
         elif brokers > MOST_BROKERS:
             excess = f"the file has more than {MOST_BROKERS} <broker>"
-        elif len(element.attrib) > MOST_ATTRIBUTES:
+        elif (count := len(element.attrib)) > MOST_ATTRIBUTES:
             excess = f"an element has more than {MOST_ATTRIBUTES} attributes"
         elif len(element.text or "") > LONGEST_VALUE or len(element.tail or "") > LONGEST_VALUE:
             excess = f"a text has more than {LONGEST_VALUE} characters"
-        else:
+        elif count:
             excess = next(filter(None, map(_excess_of, map(str, element.values()))), "")
         if excess:
             message = f"{excess}: the file was not checked, because no real broker has such a configuration"

@@ -15,7 +15,7 @@ from activemq_fleet.findings import TextEdit
 from activemq_fleet.releases import BEANS, CORE
 from activemq_fleet.schema._documents import ROOTS, SchemaProblem, local_name, path_of
 from activemq_fleet.schema._model import Model
-from activemq_fleet.schema._positions import Positions
+from activemq_fleet.schema._positions import Positions, text_of
 from activemq_fleet.schema._similar_names import meant_name
 from activemq_fleet.schema._spring import STUBS
 from activemq_fleet.similar_names import similar_name
@@ -75,7 +75,7 @@ class Explainer:
         self, document: bytes, root: etree._Element, strangers: Iterable[etree._Element]
     ) -> tuple[SchemaProblem, ...]:
         """Return the first 50 reasons why an XML document is invalid, sorted by position."""
-        positions = Positions(document, root)
+        positions = Positions(text_of(document, root.getroottree().docinfo.encoding), root)
         if root.tag not in ROOTS:
             name = local_name(root.tag)
             fix = f"write {_root_tag(name)}" if name in ("beans", "broker") else ""

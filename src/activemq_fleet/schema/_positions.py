@@ -2,7 +2,7 @@
 
 libxml2 gives an element the line on which its start tag *ends*, which for a broker's tag of ten
 lines is ten lines off. The document is known to be well-formed, so its tags can be found
-by a pattern, and every position is exact.
+by a pattern, and every position is exact: no value of an attribute contains a ``<``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import accumulate
 
 from lxml import etree
 
@@ -22,10 +23,10 @@ _MARKUP = re.compile(
     rf"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|</[^>]*>|<(?P<name>[^\s/>!?]+)(?P<rest>(?:\s+[^\s=]+\s*=\s*(?:{_VALUE}))*)\s*/?>",
     re.DOTALL,
 )
+_START_TAG = re.compile(r"<(?:!--.*?-->|!\[CDATA\[.*?\]\]>|\?.*?\?>|(?P<tag>[^/!?]))", re.DOTALL)
 _ATTRIBUTE = re.compile(rf"([^\s=]+)\s*=\s*({_VALUE})", re.DOTALL)
 # One character of the value that a parser hands out: a reference, a line end, or itself.
 _CHARACTER = re.compile(r"&#x[0-9A-Fa-f]+;|&#[0-9]+;|&[A-Za-z]\w*;|\r\n|.", re.DOTALL)
-_LINE_END = re.compile(r"\r\n|\r|\n")
 
 # The rest of a line that holds nothing but comments, which are about the tag before them.
 _COMMENTS = re.compile(r"(?:[ \t]*<!--(?:(?!-->).)*-->)*[ \t]*(?=[\r\n])", re.DOTALL)
@@ -37,15 +38,15 @@ SourcePosition = tuple[int, int]
 class Positions:
     """The positions of start tags and attributes in an XML document: (line, column), both from 1."""
 
-    def __init__(self, document: bytes, root: etree._Element) -> None:
-        self._text = text_of(document, root.getroottree().docinfo.encoding)
-        self._tags = dict(zip(root.iter(etree.Element), self._start_tags(), strict=False))
+    def __init__(self, text: str, root: etree._Element) -> None:
+        self._text = text
+        self._starts = dict(zip(root.iter(etree.Element), self._start_offsets(), strict=False))
         self._last_value: tuple[SourcePosition, list[int]] = (-1, -1), []
 
     def of_element(self, element: etree._Element) -> SourcePosition:
         """Return the position of the ``<`` of an element's start tag."""
-        tag = self._tags.get(element)
-        return self._place(tag.start()) if tag else (1, 1)
+        begin = self._starts.get(element)
+        return (1, 1) if begin is None else self._place(begin)
 
     def of_attribute(self, element: etree._Element, name: str) -> SourcePosition:
         """Return the position of an attribute's name, or of the element when it has no such attribute."""
@@ -65,7 +66,7 @@ class Positions:
 
     def rename_element(self, element: etree._Element, name: str) -> tuple[TextEdit, ...]:
         """Return the edits that give an element another local name: of its start tag, and of its end tag if any."""
-        tag = self._tags.get(element)
+        tag = self._tag(element)
         if tag is None or tag["name"].rpartition(":")[2] != etree.QName(element).localname:
             return ()
         end = self._end_tags[tag.start()]
@@ -103,7 +104,7 @@ class Positions:
         Comments after a child on the same line move with it, too. () for text between the children, for a child that is
         not in ``names``, and for two of a name.
         """
-        tag = self._tags.get(parent)
+        tag = self._tag(parent)
         children = list(parent.iterchildren(etree.Element))
         order = [etree.QName(child).localname for child in children]
         if tag is None or not set(order) <= set(names) or len(set(order)) < len(order):
@@ -112,10 +113,10 @@ class Positions:
         pieces: list[tuple[str, str]] = []  # the white space, which stays in its place, and what moves
         bounds = [begin]
         for child in children:
-            child_tag = self._tags[child]
-            if not _BLANK.fullmatch(self._text, bounds[-1], child_tag.start()):
+            child_begin = self._starts[child]
+            if not _BLANK.fullmatch(self._text, bounds[-1], child_begin):
                 return ()
-            bounds.append(self._after_comments(self._end_tags[child_tag.start()].end()))
+            bounds.append(self._after_comments(self._end_tags[child_begin].end()))
             piece = self._text[bounds[-2] : bounds[-1]]
             pieces.append((piece[: len(piece) - len(piece.lstrip())], piece.lstrip()))
         ranks = sorted(range(len(order)), key=lambda index: names.index(order[index]))
@@ -153,19 +154,24 @@ class Positions:
         return self._last_value[1]
 
     def _attribute(self, element: etree._Element, name: str) -> re.Match[str] | None:
-        tag = self._tags.get(element)
+        tag = self._tag(element)
         if tag is None:
             return None
         wanted = name.rpartition("}")[2]
         attributes = _ATTRIBUTE.finditer(self._text, tag.start("rest"), tag.end("rest"))
         return next((match for match in attributes if match[1].rpartition(":")[2] == wanted), None)
 
-    def _start_tags(self) -> list[re.Match[str]]:
-        return [match for match in _MARKUP.finditer(self._text) if match["name"]]
+    def _start_offsets(self) -> list[int]:
+        return [match.start() for match in _START_TAG.finditer(self._text) if match["tag"]]
+
+    def _tag(self, element: etree._Element) -> re.Match[str] | None:
+        begin = self._starts.get(element)
+        return None if begin is None else _MARKUP.match(self._text, begin)
 
     @cached_property
     def _lines(self) -> list[int]:
-        return [0, *(match.end() for match in _LINE_END.finditer(self._text))]
+        lines = self._text.replace("\r\n", " \n").replace("\r", "\n").split("\n")
+        return [0, *accumulate(len(line) + 1 for line in lines[:-1])]
 
     def _place(self, offset: int) -> SourcePosition:
         line = bisect_right(self._lines, offset)

@@ -58,6 +58,13 @@ def test_rule_reports_nothing_without_what_it_needs(rule: Rule, example_document
     assert [problem for document in others for problem in rule.check(document)] == []
 
 
+@pytest.mark.parametrize("rule", [rule for rule in FILE_RULES if rule.texts], ids=lambda rule: rule.id)
+def test_rule_reports_nothing_without_text_it_needs(rule: Rule, example_documents: list[Document]) -> None:
+    others = [document for document in example_documents if not document.has_value_with(rule.texts)]
+    assert others
+    assert [problem for document in others for problem in rule.check(document)] == []
+
+
 @pytest.fixture(scope="module")
 def example_documents() -> list[Document]:
     """The documents of all examples of file rules that are XML."""
