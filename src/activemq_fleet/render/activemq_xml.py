@@ -60,6 +60,7 @@ def activemq_xml(broker: Broker) -> bytes:
 def _template_variables(broker: Broker) -> dict[str, Any]:
     settings, release, plugins = broker.settings, broker.release, elements.plugins(broker)
     return {
+        "tree": elements.to_text,
         "title": _title(broker),
         "attributes": _attributes(broker, plugins),
         "jdbc": settings.jdbc if broker.profile.has_database_lease else None,

@@ -11,12 +11,13 @@ A standby has no console unless the broker starts asynchronously: beans after ``
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import NamedTuple
 
 from pydantic import SecretStr
 
 from activemq_fleet.errors import SettingsError
+from activemq_fleet.releases import Release
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.render.service import paths
@@ -99,8 +100,9 @@ def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
         }
     else:
         server = {"conf/jetty.xml": _TEMPLATES[broker.release.console_family] + ".xml"}
-    context = _template_variables(broker)
-    out = {path: render_template(f"broker/console/{name}.j2", **context) for path, name in server.items()}
+    bind, port, temporary = broker.settings.console_bind, broker.ports["console"], paths(broker).data
+    who = _WHO if console_account(broker) else _NOBODY
+    out = {path: _server_file(name, broker.release, bind, port, who, temporary) for path, name in server.items()}
     return out | _account_files(broker, secrets)
 
 
@@ -115,23 +117,25 @@ def console_account(broker: Broker) -> Account | None:
     return next((a for a in broker.accounts if a.name in people and ADMINS in a.groups), None)
 
 
-def _template_variables(broker: Broker) -> dict[str, Any]:
-    release, settings = broker.release, broker.settings
-    return {
-        "bind": settings.console_bind,
-        "port": broker.ports["console"],
-        "who": _WHO if console_account(broker) else _NOBODY,
-        "jaas": release.console_accounts == "jaas",
-        "rules": _rules(release.console_accounts == "jaas"),
-        "headers": _headers(release.console_allows_csp),
-        "webapps": ("admin", "api") if release.jolokia_policy_file else ("admin",),
-        "constraint_class": _CONSTRAINT_TO_7_1 if release.jetty in ("7.0", "7.1") else _CONSTRAINT,
-        "files": _JETTY12_FILES,
-        "temporary": paths(broker).data,
-    }
+@lru_cache(maxsize=1024)
+def _server_file(name: str, release: Release, bind: str, port: int, who: str, temporary: str) -> bytes:
+    """Return a file of the console's server; brokers with the same values have the same file."""
+    jaas = release.console_accounts == "jaas"
+    return render_template(
+        f"broker/console/{name}.j2",
+        bind=bind,
+        port=port,
+        who=who,
+        jaas=jaas,
+        rules=_rules(jaas),
+        headers=_headers(release.console_allows_csp),
+        webapps=("admin", "api") if release.jolokia_policy_file else ("admin",),
+        constraint_class=_CONSTRAINT_TO_7_1 if release.jetty in ("7.0", "7.1") else _CONSTRAINT,
+        files=_JETTY12_FILES,
+        temporary=temporary,
+    )
 
 
-@cache
 def _rules(jaas: bool) -> tuple[_AccessRule, ...]:
     """Return the rules of the console's paths. Jetty applies only the longest path that matches, so each has roles."""
     admin, user = ("admins", "users") if jaas else ("admin", "user")
@@ -142,7 +146,6 @@ def _rules(jaas: bool) -> tuple[_AccessRule, ...]:
     )
 
 
-@cache
 def _headers(csp: bool) -> tuple[_Header, ...]:
     headers = [
         _Header("*", "X-Frame-Options", "SAMEORIGIN"),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from activemq_fleet.render import engine
 from activemq_fleet.settings.destination_policies import DestinationPolicy
 from activemq_fleet.settings.virtual_destinations import DEFAULT_VIRTUAL_TOPICS
 from activemq_fleet.settings.xml_beans import NamedDestination, XmlBean, XmlElement, to_xml
@@ -30,6 +31,24 @@ _TOPIC_PREFETCH = "100"
 """Messages that a broker holds in memory for a topic subscriber that does not name a prefetch; the rest are written to
 the temporary store. The default of releases is 32766. Measured on 5.5.1, 5.18.3 and 6.3.1: docs/security.md."""
 _WHY_PREFETCH = "at most this many messages for a slow subscriber stay in memory"
+
+
+def to_text(elements: Iterable[XmlElement], indent: str) -> str:
+    """Return XML elements and all inside as text, each start tag, end tag and comment on a line."""
+    return "".join(line for element in elements for line in _lines_of(element, indent))
+
+
+def _lines_of(element: XmlElement, indent: str) -> Iterator[str]:
+    if element.comment:
+        yield f"{indent}<!-- {engine.comment(element.comment)} -->\n"
+    tag = "".join([element.name, *(f' {name}="{engine.attribute(value)}"' for name, value in element.attributes)])
+    if not element.children:
+        yield f"{indent}<{tag}/>\n"
+        return
+    yield f"{indent}<{tag}>\n"
+    for child in element.children:
+        yield from _lines_of(child, f"{indent}  ")
+    yield f"{indent}</{element.name}>\n"
 
 
 def _xml_element_of(broker: Broker, bean: XmlBean) -> XmlElement | None:
