@@ -15,6 +15,7 @@ _NO_KEY = "while scanning a simple key"
 _QUOTED = "while scanning a quoted scalar"
 _IN_BRACKETS = frozenset({"while parsing a flow mapping", "while parsing a flow sequence", "while parsing a flow node"})
 _ORPHANED_VALUE = "mapping values are not allowed here"
+_OPEN_QUOTE = "the quote of a value is not closed: add the quote at the end of the value"
 _TEMPLATE = "{{"
 _KEY = re.compile(r"[ -]*([A-Za-z][\w.-]*)")
 
@@ -55,14 +56,19 @@ def _mistake_of(error: yaml.MarkedYAMLError, text: str) -> YamlMistake | None:
     if begin is not None and context == _NO_KEY:
         return YamlMistake(begin.line + 1, _without_colon(lines[begin.line]))
     if begin is not None and context == _QUOTED:
-        return YamlMistake(begin.line + 1, "the quote of a value is not closed: add the quote at its end")
+        return YamlMistake(begin.line + 1, _OPEN_QUOTE)
+    if (opened := _line_of_open_quote(text, noticed)) is not None:
+        return YamlMistake(opened + 1, _OPEN_QUOTE)
     if context in _IN_BRACKETS and (bracket := _open_bracket(text, noticed.index)) is not None:
         line = lines[bracket.line]
         if line.startswith(_TEMPLATE, max(bracket.column - 1, 0)):
             return None  # Ansible explains templates without quotes
-        reason = f"the {line[bracket.column]} is not closed, or a comma is missing after it: add it"
+        reason = (
+            f"the bracket {line[bracket.column]} is not closed, or a comma is missing after it: add the closing "
+            "bracket or the comma"
+        )
         if noticed.line > bracket.line:
-            reason = f"the parser noticed on line {noticed.line + 1} that {reason}"
+            reason = f"{reason} (the parser noticed it on line {noticed.line + 1})"
         return YamlMistake(bracket.line + 1, reason)
     if error.problem == _ORPHANED_VALUE:
         return _orphaned_value(text, noticed.line)
@@ -73,6 +79,20 @@ def _tokens(text: str) -> Iterator[yaml.Token]:
     """Yield the tokens before the first mistake."""
     with suppress(yaml.MarkedYAMLError):
         yield from yaml.scan(text, yaml.SafeLoader)
+
+
+def _line_of_open_quote(text: str, noticed: yaml.Mark) -> int | None:
+    """Return the index of the line where a quoted value opens that ends at a quote of a later value; None without one.
+
+    The parser reads the values between as one, and notices the mistake behind the quote that opens the later one.
+    """
+    for token in _tokens(text):
+        if token.start_mark.index >= noticed.index:
+            break
+        is_quoted = isinstance(token, yaml.ScalarToken) and token.style in ("'", '"')
+        if is_quoted and token.start_mark.line < token.end_mark.line == noticed.line:
+            return int(token.start_mark.line)
+    return None
 
 
 def _open_bracket(text: str, index: int) -> yaml.Mark | None:
@@ -98,7 +118,7 @@ def _orphaned_value(text: str, line: int) -> YamlMistake:
     if begin == line:
         return YamlMistake(line + 1, "a value contains a colon and a space: write the value in quotes")
     if lines[begin][:column].strip(" -"):
-        return YamlMistake(line + 1, "the line has another indentation than the keys before it: indent it as they are")
+        return YamlMistake(line + 1, "the line is not indented like the keys before it: indent it like them")
     return YamlMistake(begin + 1, _without_colon(lines[begin]))
 
 
@@ -106,5 +126,5 @@ def _without_colon(line: str) -> str:
     """Return what is wrong with a line without a colon; its value may be a secret, and is not shown."""
     key = _KEY.match(line)
     if key is None:
-        return "a key has no colon and space after it: add them"
-    return f"no colon and space follow the key {key[1]}: add them"
+        return "a key has no colon and space after it: add the colon and the space"
+    return f"the key {key[1]} has no colon and space after it: add the colon and the space"

@@ -10,9 +10,10 @@ from activemq_fleet import InputError
 from activemq_fleet.cli.main import main
 from activemq_fleet.inventory import read_inventory
 
+OPEN_QUOTE = "the quote of a value is not closed: add the quote at the end of the value"
 HOSTS = "all:\n  hosts:\n    a-mq01-a:\n"
-NO_COLON = "no colon and space follow the key"
-UNCLOSED = "is not closed, or a comma is missing after it: add it"
+ADD = "has no colon and space after it: add the colon and the space"
+UNCLOSED = "is not closed, or a comma is missing after it: add the closing bracket or the comma"
 
 
 def error_of(directory: Path, text: str, name: str = "group_vars/all.yml") -> str:
@@ -27,20 +28,25 @@ def error_of(directory: Path, text: str, name: str = "group_vars/all.yml") -> st
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        ("a: 1\nactivemq_heap 1g\nb: 2\n", 2, f"{NO_COLON} activemq_heap: add them"),
-        ("a: 1\nactivemq_heap 1g\n", 2, f"{NO_COLON} activemq_heap: add them"),
-        ("activemq_heap 1g\nb: 2\n", 1, f"{NO_COLON} activemq_heap: add them"),
-        ("a: 1\nb:2\nc: 3\n", 2, f"{NO_COLON} b: add them"),
-        ("a:\n  b:\n    c 1\n    d: 2\n", 3, f"{NO_COLON} c: add them"),
-        ("a: 1\nb: {c: 1\nd: 2\n", 2, f"the parser noticed on line 3 that the {{ {UNCLOSED}"),
-        ("a: 1\nb: {c: 1\n", 2, f"the parser noticed on line 3 that the {{ {UNCLOSED}"),
-        ("a: 1\nb: [c,\n  d\ne: 2\n", 2, f"the parser noticed on line 4 that the [ {UNCLOSED}"),
-        ("a: 1\nb: {c: 1, d: 2 e: 3}\n", 2, f"the {{ {UNCLOSED}"),
-        ('a: 1\nb: "none\nc: 1\n', 2, "the quote of a value is not closed: add the quote at its end"),
+        ("a: 1\nactivemq_heap 1g\nb: 2\n", 2, f"the key activemq_heap {ADD}"),
+        ("a: 1\nactivemq_heap 1g\n", 2, f"the key activemq_heap {ADD}"),
+        ("activemq_heap 1g\nb: 2\n", 1, f"the key activemq_heap {ADD}"),
+        ("a: 1\nb:2\nc: 3\n", 2, f"the key b {ADD}"),
+        ("a:\n  b:\n    c 1\n    d: 2\n", 3, f"the key c {ADD}"),
+        ("a: 1\nb: {c: 1\nd: 2\n", 2, f"the bracket {{ {UNCLOSED} (the parser noticed it on line 3)"),
+        ("a: 1\nb: {c: 1\n", 2, f"the bracket {{ {UNCLOSED} (the parser noticed it on line 3)"),
+        ("a: 1\nb: [c,\n  d\ne: 2\n", 2, f"the bracket [ {UNCLOSED} (the parser noticed it on line 4)"),
+        ("a: 1\nb: {c: 1, d: 2 e: 3}\n", 2, f"the bracket {{ {UNCLOSED}"),
+        ('a: 1\nb: "none\nc: 1\n', 2, OPEN_QUOTE),
+        ('a: 1\nb: "none\nc: "x"\n', 2, OPEN_QUOTE),
+        ("a: 1\nb: 'none\nc: 2\nd: 'x y'\n", 2, OPEN_QUOTE),
+        ('a:\n  - "none\n  - "x"\nb: 1\n', 2, OPEN_QUOTE),
+        ('a: ["none, x]\nb: "c"\n', 1, OPEN_QUOTE),
+        ('a: {b: "none, c: 1}\nd: "x: y"\n', 1, OPEN_QUOTE),
         (
             "a: 1\nb: none\n  c: 1\n",
             3,
-            "the line has another indentation than the keys before it: indent it as they are",
+            "the line is not indented like the keys before it: indent it like them",
         ),
         ("a: 1\nb: 1g: 2\n", 2, "a value contains a colon and a space: write the value in quotes"),
     ],
@@ -52,10 +58,7 @@ def test_mistake_is_reported_at_its_line(tmp_path: Path, text: str, line: int, r
 def test_mistake_in_the_inventory_file_is_reported_at_its_line(tmp_path: Path) -> None:
     error = error_of(tmp_path, "all:\n  hosts:\n    a-mq01-a:\n    a-mq01-b\n  vars:\n    x: 1\n", "hosts.yml")
     path = f"{tmp_path}/hosts.yml"
-    assert (
-        error
-        == f"{path}: cannot be read as an inventory: YAML parsing failed: {NO_COLON} a-mq01-b: add them ({path}:4)"
-    )
+    assert error == f"{path}: cannot be read as an inventory: YAML parsing failed: the key a-mq01-b {ADD} ({path}:4)"
 
 
 def test_value_of_a_line_without_a_colon_is_not_shown(tmp_path: Path) -> None:
