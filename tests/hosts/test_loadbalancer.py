@@ -148,7 +148,7 @@ def test_changed_files_are_loaded_without_a_restart(site: Site) -> None:
 def test_a_file_that_keepalived_refuses_changes_nothing(site: Site) -> None:
     in_force = {name: site.rack[name].run("readlink", "/etc/activemq-loadbalancer") for name in BALANCERS}
     said = site.balance(code=2, activemq_vip_interface="nope0")
-    assert "nothing was changed: /usr/sbin/keepalived rejects the new files" in said
+    assert "the check program /usr/sbin/keepalived rejects the new configuration files" in said
     assert in_force == {name: site.rack[name].run("readlink", "/etc/activemq-loadbalancer") for name in BALANCERS}
     site.served()
 

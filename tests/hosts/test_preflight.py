@@ -103,5 +103,5 @@ def test_store_with_another_owner_is_named_with_owner_mode_and_commands(controll
         output = ended(controller.play("site", *words()), 2)
     finally:
         active.run("sh", "-c", f"chown activemq:activemq {STORE} && chmod 750 {STORE}")
-    assert f"{STORE} belongs to root:root (mode 0700), and the broker runs as activemq: run chown" in output
+    assert f"cannot use {STORE}, which belongs to root:root (mode 0700): run chown" in output
     assert f"run chown activemq:activemq {STORE} and chmod 750 {STORE}" in output

@@ -29,7 +29,7 @@ pytestmark = needs_root
 DEADLINE = 120
 """Seconds after which a command hangs; it usually takes one or two."""
 _RECORDS = ("claims", "ended", "behind", "replayed")
-ADVICE = "run the same command as the account that owns the store"
+ADVICE = "Run the command as the account that owns the store"
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_store_behind_names_a_list_that_is_broken(place: Path, content: str) -> 
     printed = store_command("behind", store)
 
     assert printed.startswith("exit 2: ")
-    assert "fence/behind/1 must list uncopied messages" in printed
+    assert "fence/behind/1, which lists the messages of an old store copy, cannot be used" in printed
     assert "this is a bug" not in printed
 
 
@@ -246,7 +246,7 @@ def test_store_backlog_of_root_reads_no_claim_behind_a_link_of_the_account(
     printed = run_as_root(COUNT, base)
 
     assert "NodeError" in printed
-    assert "that the broker uses cannot be determined" in printed
+    assert "that the broker uses are not known" in printed
     assert "ROOT-ONLY" not in printed
 
 
@@ -301,7 +301,7 @@ def test_a_thread_dump_holds_nothing_of_a_file_that_the_process_may_not_read(pla
         later = thread_dumps.take_thread_dumps(broker, count=1)
 
     assert later.texts == []
-    assert "neither the journal of systemd nor a file that belongs to the broker's account" in later.notes[0]
+    assert "neither the journal of systemd nor a file of the broker's account" in later.notes[0]
 
 
 def test_the_release_of_an_open_jar_is_read_through_one_descriptor(place: Path) -> None:

@@ -143,7 +143,11 @@ def test_no_secret_leaves_the_host(host: Host) -> None:
         assert b"canary" not in plain, name
     assert "canary" not in json.dumps(result)
     assert files["activemq.log.2"] == b"a known one as it is: @activemq_users[0].password@\n"
-    assert {what["why"] for what in result["left_out"]} == {"a key store", "a key", "no text"}
+    assert {what["why"] for what in result["left_out"]} == {
+        "the file is a key store",
+        "the file is a key",
+        "the file is not text",
+    }
 
 
 def test_a_secret_that_was_changed_by_hand_shows_as_such(host: Host) -> None:
@@ -231,7 +235,7 @@ def test_a_packed_log_that_would_not_fit_unpacked_is_left_out(host: Host) -> Non
     files, result = host.collect(megabytes=1)
 
     assert "activemq.log.1.gz" not in files
-    assert result["left_out"][0]["why"] == "exceeds the size limit (megabytes) when it is unpacked"
+    assert result["left_out"][0]["why"] == "the unpacked log exceeds the size limit of the archive (option megabytes)"
 
 
 def test_a_packed_log_that_is_damaged_keeps_nothing_else_away(host: Host) -> None:
@@ -259,7 +263,7 @@ def test_a_line_without_end_in_a_log_fills_no_memory_and_shows_no_secret(host: H
 
     assert files["activemq.log"].startswith(b"password=@secret@ [")
     assert files["activemq.log"].endswith(b" more characters of this line were left out]\nlast\n")
-    assert result["left_out"][0]["why"] == "lines that are too long were shortened"
+    assert result["left_out"][0]["why"] == "lines of this log that are too long were shortened"
     assert result["left_out"][0]["bytes"] > size // 2
 
 

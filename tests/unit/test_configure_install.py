@@ -309,14 +309,14 @@ def test_a_deployed_file_that_became_a_link_is_drift(tmp_path: Path) -> None:
 
 def test_a_current_that_is_no_link_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "current").mkdir()
-    with pytest.raises(NodeError, match="current must be a symbolic link to a version"):
+    with pytest.raises(NodeError, match="current is not a symbolic link to a configuration version"):
         put(tmp_path, OLD)
     assert litter(tmp_path) == []
 
 
 def test_a_current_that_points_elsewhere_is_refused(tmp_path: Path) -> None:
     (tmp_path / "current").symlink_to("/etc")
-    with pytest.raises(NodeError, match="points to /etc, which is not a configuration version"):
+    with pytest.raises(NodeError, match="leads to /etc, which is not a configuration version"):
         put(tmp_path, OLD)
 
 
@@ -346,7 +346,7 @@ def test_restored_version_needs_restart_when_broker_has_read_later_version(tmp_p
 @pytest.mark.parametrize("name", ["000000000000", "../versions", ".", "", ".new-x", "/etc"])
 def test_only_a_complete_version_can_be_put_back(tmp_path: Path, name: str) -> None:
     put(tmp_path, OLD)
-    with pytest.raises(NodeError, match="contains no version"):
+    with pytest.raises(NodeError, match="contains no configuration version"):
         put_version_back(str(tmp_path), name)
 
 

@@ -26,9 +26,12 @@ def test_status_0_means_that_the_host_is_fenced_and_it_is_told_which(tmp_path: P
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        (call("exit 3"), "the fence command /bin/sh ended with 3"),
-        (call("kill -9 $$"), "the fence command /bin/sh ended with -9"),
-        (FenceCommand(["/no/such/program"], 5, ENVIRONMENT), "/no/such/program: No such file or directory"),
+        (call("exit 3"), "the fence command /bin/sh failed with status 3"),
+        (call("kill -9 $$"), "the fence command /bin/sh failed with status -9"),
+        (
+            FenceCommand(["/no/such/program"], 5, ENVIRONMENT),
+            "the fence command /no/such/program cannot be run: No such file or directory",
+        ),
     ],
 )
 def test_any_other_end_says_why(command: FenceCommand, why: str) -> None:
@@ -38,7 +41,8 @@ def test_any_other_end_says_why(command: FenceCommand, why: str) -> None:
 def test_one_that_takes_too_long_is_killed_with_what_it_started(tmp_path: Path) -> None:
     signs: list[float] = []
     command = call(f"(sleep 2; touch {tmp_path}/late) & sleep 60", timeout=1)
-    assert command.run(lambda: signs.append(time.monotonic())) == "the fence command /bin/sh took longer than 1 s"
+    problem = command.run(lambda: signs.append(time.monotonic()))
+    assert problem == "the fence command /bin/sh took longer than 1 s and was killed"
     assert len(signs) >= 2
     time.sleep(1.5)
     assert not (tmp_path / "late").exists()

@@ -104,10 +104,10 @@ def test_store_without_fence_keeps_contents_and_guards_may_return(store: Path, n
         unfence(str(store))
     guard.terminate()
     guard.wait(60)
-    assert any("now is a store without a fence, with the files of generation 2" in line for line in unfence(str(store)))
+    assert any("can now be used without activemq_fence. It has" in line for line in unfence(str(store)))
     assert (store / "db-1.log").read_bytes() == JOURNAL
     assert not (store / "lock").exists()
-    assert unfence(str(store)) == [f"the store {store} has no fence, so nothing was changed"]
+    assert unfence(str(store)) == [f"activemq_fence: guard does not protect the store {store}, so nothing was changed"]
     nodes[0].start()
     until(lambda: nodes[0].served == [2, 4])
     assert (in_force(store) / "db-1.log").read_bytes() == JOURNAL
@@ -185,7 +185,7 @@ def test_no_node_serves_after_failed_fence_command_until_operator_confirms(
     confirm = [*GUARD, "--store", str(store), "--confirm"]
     wrong = subprocess.run([*confirm, "7"], capture_output=True, text=True, check=False)
     assert wrong.returncode == 1
-    assert f"nothing was changed: claim 7 is not the newest claim of {store}, because claim 1 is newer" in wrong.stdout
+    assert f"nothing was changed: the newest takeover of the store {store} has the number 1, not 7" in wrong.stdout
     subprocess.run([*confirm, "1"], check=True, capture_output=True)
     until(lambda: b.rows)
     b.end()
@@ -199,7 +199,7 @@ def test_a_store_of_generations_is_refused_to_a_guard_with_a_command(store: Path
     guard.wait(60)
     second = nodes[0].start("--fence-command", command_of(store, "exit 0"))
     assert second.wait(60) == 1
-    assert "contains generations, which only activemq_fence: guard uses" in said_by(second)
+    assert "was used with activemq_fence: guard, but activemq_fence is command" in said_by(second)
     unfence(str(store))
     nodes[0].start("--fence-command", command_of(store, "exit 0"))
     until(lambda: len(nodes[0].rows) == 2)
@@ -240,7 +240,7 @@ def test_guard_records_subscriptions_at_risk_and_serves_or_waits_for_consent(
         done = subprocess.run(
             [*GUARD, "--store", str(store), "--accept-loss"], capture_output=True, text=True, check=True
         )
-        assert "may continue from generation 1 without its index" in done.stdout
+        assert "(generation 1) without its index" in done.stdout
     until(lambda: nodes[0].served == [2])
     (record,) = read_risk_records(str(store))
     assert record.risk.rows() == [{"topic": "prices", "subscription": "reporting:daily", "messages": 1}]

@@ -110,7 +110,7 @@ def test_a_broker_without_a_guard_cannot_lock_the_store(store: SharedStore, tmp_
 
 def test_a_claim_that_cannot_be_read_ends_in_one_line(store: SharedStore, tmp_path: Path) -> None:
     (tmp_path / "fence/claims/1").write_text('{"number": 1, "node": "x", "directory": "../../etc"}')
-    with pytest.raises(FenceError, match="fence/claims/1 must contain a claim of a generation"):
+    with pytest.raises(FenceError, match="fence/claims/1, which records a takeover of the store, cannot be used"):
         store.highest_claim()
 
 
@@ -120,7 +120,9 @@ def test_only_what_nobody_needs_or_can_claim_is_removed(store: SharedStore, tmp_
     (tmp_path / "generations" / f"2-{TOKENS[1]}").mkdir()
     (tmp_path / "generations" / f"4-{TOKENS[1]}").mkdir()
     store.record_broker_dead(1)
-    assert list(remove_old_generations(store)) == ["generation 1 is removed: the next generation has all its messages"]
+    assert list(remove_old_generations(store)) == [
+        "generation 1, an old store copy, was removed, because the next copy has all its messages"
+    ]
     left = {path.name for path in (tmp_path / "generations").iterdir()}
     assert left == {f"2-{NODES[0]}", f"3-{NODES[0]}", f"4-{TOKENS[1]}"}
 
@@ -182,5 +184,5 @@ def test_a_store_without_hard_links_is_refused(store: SharedStore, monkeypatch: 
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuses)
-    with pytest.raises(FenceError, match=r"a hard link cannot be created in .*: a fenced store requires hard links"):
+    with pytest.raises(FenceError, match=r"a hard link cannot be created in .*: put the store on a file system with"):
         claimed(store, claim_of(1), {})

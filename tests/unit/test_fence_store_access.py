@@ -49,7 +49,7 @@ def test_only_who_has_the_newest_generation_open_can_write_to_the_store_in_force
 ) -> None:
     assert writers_in_force(accesses) == writers
     assert two_masters_message(accesses) == (
-        "a and b can both write to the store in force" if len(writers) == 2 else ""
+        "a and b can both write to the current files of their store" if len(writers) == 2 else ""
     )
 
 

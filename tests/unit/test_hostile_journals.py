@@ -64,10 +64,10 @@ def test_more_than_is_held_in_memory_is_refused(
     monkeypatch.setattr(messages, limit, 100)
     monkeypatch.setattr(remaining_messages, "MAX_RECORDS", 100)
     write(tmp_path, *records)
-    with pytest.raises(NodeError, match="journal has more than 100 "):
+    with pytest.raises(NodeError, match=r"(journal|store) has more than 100 "):
         messages.read_store_contents(str(tmp_path))
     if limit == "MAX_LIVE":
-        with pytest.raises(NodeError, match="journal has more than 100 "):
+        with pytest.raises(NodeError, match=r"(journal|store) has more than 100 "):
             remaining_messages.count_remaining(str(tmp_path))
 
 
@@ -81,11 +81,11 @@ def test_words_of_starts_are_cut_and_only_the_last_are_kept(tmp_path: Path) -> N
 def test_a_file_of_terabytes_that_holds_nothing_takes_no_time(tmp_path: Path) -> None:
     write(tmp_path, trace(), add("m"))
     os.truncate(write(tmp_path, add("m"), number=2), 8 << 40)
-    with pytest.raises(NodeError, match="has a size of 8388608 MiB, but uses only 0 MiB of the disk"):
+    with pytest.raises(NodeError, match="have a size of 8388608 MiB, but use only 0 MiB of the disk"):
         messages.read_store_contents(str(tmp_path))
     os.truncate(tmp_path / "db-2.log", (4 << 30) + 1)
     assert messages.read_store_contents(str(tmp_path))["damaged"] == 1
-    with pytest.raises(NodeError, match="1 place of the store journal cannot be read"):
+    with pytest.raises(NodeError, match="1 place of its journal cannot be read"):
         remaining_messages.count_remaining(str(tmp_path))
 
 
@@ -127,5 +127,5 @@ def test_a_file_cut_short_while_it_is_read_ends_the_child_alone() -> None:
         store = owned_directory(common / "kahadb")
         path = write(store, *(add(f"m{one}") for one in range(1000)), each=1000)
         os.chown(path, BROKER, BROKER)
-        with pytest.raises(AccountError, match="the process was terminated by signal 7"):
+        with pytest.raises(AccountError, match="signal 7 terminated the process"):
             run_as(SystemAccount(BROKER, BROKER), read_cut)

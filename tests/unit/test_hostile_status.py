@@ -123,4 +123,4 @@ def test_an_agent_that_answers_nonsense_is_reported_by_its_host(tmp_path: Path, 
         thread.join()
 
     assert found["state"] is None
-    assert "the answer of the agent cannot be used" in found["how"]
+    assert "the agent sent a status that cannot be used" in found["how"]

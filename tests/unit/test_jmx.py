@@ -41,8 +41,8 @@ def test_what_is_written_is_read_back() -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"\x00", "type code 0x0 is unknown"),
-        (b"\x73\x70", "an object has no class"),
+        (b"\x00", "contains the unknown type code 0x0"),
+        (b"\x73\x70", "contains an object without a class"),
         (b"\x7a\x7f\xff\xff\xff", "larger than 16 MiB"),
         (b"\x7a\xff\xff\xff\xff", "larger than 16 MiB"),
         (b"\x71\x00\x7e\x00\x09", "list index"),

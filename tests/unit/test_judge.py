@@ -42,7 +42,7 @@ LACKS_RIGHT = ProbeAnswer(
     True, None, "the broker rejects the STOMP frame SEND of the test connection: not authorized", greeted=True
 )
 GREETS = ProbeAnswer(True, None, "the broker sends an OpenWire greeting", greeted=True)
-CLOSES = ProbeAnswer(False, None, "ConnectionResetError: the server closed the connection", failed=True)
+CLOSES = ProbeAnswer(False, None, "the connection fails (ConnectionResetError: reset)", failed=True)
 FOREIGN = ProbeAnswer(False, None, "the account with uid 1234 answers at 127.0.0.1:1883, so no login was sent")
 PHASES = ("begin", "waiting", "starting", "attached", "started", "stopping", "stopped", "failed", "unknown")
 

@@ -164,7 +164,8 @@ def test_drill_stops_when_two_nodes_can_write_to_one_store(generation: int) -> N
     )
     if generation == 2:
         with pytest.raises(
-            InputError, match=r"pair o1 has two masters, .*\(o1-a and o1-b can both write to the store in force\)"
+            InputError,
+            match=r"pair o1 has two masters, .*\(o1-a and o1-b can both write to the current files of their store\)",
         ):
             decide("drill", request)
     else:

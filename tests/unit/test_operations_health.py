@@ -78,7 +78,7 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         {"guard": 9, "generation": 0, "generation_in_force": 0},
         {"state": "active", "guard": 8, "generation": 0, "generation_in_force": 0},
         A,
-        f"{A} and {B} can both write to the store in force",
+        f"{A} and {B} can both write to the current files of their store",
         "Stop the broker without clients",
     ),
     (

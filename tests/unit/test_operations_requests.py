@@ -86,9 +86,9 @@ def test_seconds_waited_add_up_until_the_next_act() -> None:
 
 
 def test_evidence_of_another_type_is_refused_by_host_and_key() -> None:
-    with pytest.raises(InputError, match=rf"{B}: .* cannot be used: pid must be of the type int, not 'seven'"):
+    with pytest.raises(InputError, match=rf"{B}: .* 'seven' for pid, which must be of the type int"):
         restart(RunProgress(), {A: {}, B: {"pid": "seven"}})
-    with pytest.raises(InputError, match=rf"{A}: .* cannot be used: state must be of the type BrokerState, not 'fine'"):
+    with pytest.raises(InputError, match=rf"{A}: .* 'fine' for state, which must be of the type BrokerState"):
         restart(RunProgress(), {A: {"state": "fine"}, B: {}})
 
 

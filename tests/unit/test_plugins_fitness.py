@@ -196,12 +196,10 @@ def test_a_lock_that_the_brokers_account_cannot_open_is_said(base: Layout, store
     with process(user=NOBODY) as running:
         found = gather(base, running, store=str(store))
         text = str(found["store_access"])
-        assert (
-            f"{store}/lock belongs to root:root (mode 0600), and the broker runs as nobody: run chown nobody:" in text
-        )
+        assert f"cannot use {store}/lock, which belongs to root:root (mode 0600): run chown nobody:" in text
         (store / "lock").unlink()
         text = str(gather(base, running, store=str(store))["store_access"])
-        assert f"{store} belongs to root:root (mode 0" in text
+        assert f"{store}, which belongs to root:root (mode 0" in text
         assert text.endswith(f"chmod 750 {store}")
         store.chmod(0o777)
         assert gather(base, running, store=str(store))["store_access"] == ""
@@ -213,4 +211,4 @@ def test_a_store_that_does_not_answer_is_not_waited_for(
     monkeypatch.setattr(health, "_PATIENCE", 0.3)
     monkeypatch.setattr(health, "_read_store_evidence", lambda _store: time.sleep(600))
     found = within(PATIENCE, lambda: gather(base, store=str(store)))
-    assert found["store_access"] == f"{store} does not answer within 0.3 s"
+    assert found["store_access"] == f"the file system of the store {store} does not answer within 0.3 s"

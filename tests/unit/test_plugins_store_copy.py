@@ -97,7 +97,7 @@ def test_a_piece_that_does_not_follow_is_refused(stores: tuple[str, str]) -> Non
     source, target = stores
     files = store_copy.manifest(source)
     store_copy.stage_copy(target, files)
-    with pytest.raises(NodeError, match="byte 10 was sent, but byte 0 was expected"):
+    with pytest.raises(NodeError, match="received data from byte 10, but expected byte 0"):
         store_copy.append_chunk(target, files, "db-2.log", 10, store_copy.read_chunk(source, "db-2.log", 10, 43))
 
 
@@ -140,7 +140,7 @@ def test_a_store_whose_lock_is_held_is_not_touched(stores: tuple[str, str]) -> N
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         assert store_files.is_locked(target)
-        with pytest.raises(NodeError, match="a running broker holds the lock of"):
+        with pytest.raises(NodeError, match="a running broker holds the lock of the store"):
             store_copy.stage_copy(target, store_copy.manifest(source))
     finally:
         holder.kill()
@@ -176,7 +176,7 @@ def test_a_link_in_a_store_is_refused(stores: tuple[str, str]) -> None:
 
 def test_a_name_that_leads_out_of_the_store_is_refused(stores: tuple[str, str]) -> None:
     files = {"../x": {"size": 1, "sha256": "0", "mode": 0o600}}
-    with pytest.raises(NodeError, match="is not a path inside the store"):
+    with pytest.raises(NodeError, match="leads outside of the store"):
         store_copy.stage_copy(stores[1], files)
 
 
@@ -192,7 +192,7 @@ def _put_behind_a_link(store: str) -> None:
             lambda store, patch: patch.setattr(store_copy, "_is_mount_point", lambda _, name: name == "kahadb"),
             "mount point",
         ),
-        (lambda store, patch: patch.setattr(store_copy, "_SPARE", 1 << 60), "MiB free, but the copy requires"),
+        (lambda store, patch: patch.setattr(store_copy, "_SPARE", 1 << 60), "MiB free, but the copy of the store"),
         (lambda store, _: _put_behind_a_link(store), "is a symbolic link"),
     ],
 )

@@ -25,14 +25,14 @@ def test_an_empty_directory_is_claimed_once(tmp_path: Path) -> None:
 
 def test_a_store_with_messages_is_not_claimed(tmp_path: Path) -> None:
     (tmp_path / "db-1.log").touch()
-    with pytest.raises(NodeError, match="contains messages but no marker"):
+    with pytest.raises(NodeError, match="contains messages, but no file"):
         store_marker.claim_empty_store(str(tmp_path), "x-mq01", "word")
     assert os.listdir(tmp_path) == ["db-1.log"]
 
 
 def test_a_directory_is_never_made_where_nothing_is_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os.path, "ismount", lambda path: path == "/")
-    with pytest.raises(NodeError, match="not on a mounted file system, so it is not created"):
+    with pytest.raises(NodeError, match="not on a mounted file system, so it was not created"):
         store_marker.claim_empty_store(str(tmp_path / "x-mq01"), "x-mq01", "word")
     assert os.listdir(tmp_path) == []
 

@@ -101,7 +101,7 @@ def test_it_is_stopped_and_removed_even_if_its_unit_is_gone(host: Host) -> None:
 
 def test_a_unit_that_systemd_does_not_load_is_an_error(host: Host) -> None:
     host.says(LoadState="bad-setting", ActiveState="inactive", UnitFileState="", NeedDaemonReload="no")
-    with pytest.raises(NodeError, match=r"does not load .*: its LoadState is bad-setting"):
+    with pytest.raises(NodeError, match=r"does not load .* \(LoadState bad-setting\)"):
         install(host.place, b"program", UNIT)
 
 

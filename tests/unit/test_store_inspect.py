@@ -54,12 +54,12 @@ def test_a_wrong_checksum_names_the_messages_that_wait(tmp_path: Path) -> None:
     assert inspection.batches == inspection.checked_batches == 3
     (damage,) = inspection.damages
     assert damage.messages == (("queue://work", "m4"),)
-    assert damage.reason == "the records in this range of the store journal do not match their checksum"
+    assert damage.reason == "the store journal is damaged here, because the checksum of these records is wrong"
     code, text = shown(tmp_path)
     assert code == 1
     assert (
-        f"db-1.log, byte {damage.start} to {damage.stop}: the records in this range of the store journal "
-        "do not match their checksum\n" in text
+        f"db-1.log, byte {damage.start} to {damage.stop}: the store journal is damaged here, because the checksum of "
+        "these records is wrong\n" in text
     )
     assert "    lost: queue://work  m4\n" in text
 
@@ -80,8 +80,8 @@ def test_a_message_that_a_later_record_holds_whole_is_not_lost(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        (b"WRITE BATCH", "this range of the store journal has no readable records"),
-        (b"\x00\x00\x00\x21\x01\x01", "has the invalid length -16777183"),
+        (b"WRITE BATCH", "the store journal is damaged here, because no record can be read"),
+        (b"\x00\x00\x00\x21\x01\x01", "has the length -16777183"),
     ],
 )
 def test_what_cannot_be_read_is_told_by_file_and_offset(tmp_path: Path, broken: bytes, reason: str) -> None:
@@ -112,7 +112,7 @@ def test_a_journal_that_no_broker_wrote_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "db-1.log").write_bytes(b"-" * 5000)
     code, text = shown(tmp_path)
     assert code == 1
-    assert "db-1.log, byte 0 to 5000: this range of the store journal has no readable records\n" in text
+    assert "db-1.log, byte 0 to 5000: the store journal is damaged here, because no record can be read\n" in text
 
 
 @pytest.mark.parametrize(
@@ -166,10 +166,10 @@ def test_of_a_fenced_store_the_generation_in_force_is_read(tmp_path: Path) -> No
 
 
 def test_a_directory_without_a_store_is_refused_and_one_of_stores_names_them(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"is not a kahaDB store: it contains no file db-N\.log"):
+    with pytest.raises(InputError, match=r"is not a kahaDB store, because it contains no file db-N\.log"):
         shown(tmp_path)
     write(tmp_path / "queue#3a#2f#2forders", add("m1"))
-    with pytest.raises(InputError, match="name one of its directories queue#3a#2f#2forders"):
+    with pytest.raises(InputError, match="name one of its subdirectories queue#3a#2f#2forders"):
         shown(tmp_path)
 
 

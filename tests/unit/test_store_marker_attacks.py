@@ -42,7 +42,7 @@ def test_a_marker_that_is_a_link_shows_nothing_that_root_alone_reads(common: Pat
 def test_a_marker_that_is_a_hard_link_shows_nothing_that_root_alone_reads(common: Path, shared: Path) -> None:
     os.link(common / "secret", shared / store_marker.MARKER)
     with pytest.raises(
-        NodeError, match=r"pair belongs to root:root \(mode 0600\), and the broker runs as account 61616: "
+        NodeError, match=r"runs as account 61616, and cannot use .*pair, which belongs to root:root \(mode 0600\): "
     ):
         store_marker.read_marker_state(str(shared))
 
@@ -106,15 +106,15 @@ def test_store_with_wrong_owner_or_mode_is_named_with_the_commands(common: Path,
     text = explain_denied_access(account, str(store))
     owner = "root:root" if uid == 0 else f"account {BROKER}:{BROKER}"
     assert text == (
-        f"{store} belongs to {owner} (mode {mode:04o}), and the broker runs as account {BROKER}: run chown "
-        f"{BROKER}:{BROKER} {store} and chmod 750 {store}"
+        f"the broker runs as account {BROKER}, and cannot use {store}, which belongs to {owner} (mode {mode:04o}): "
+        f"run chown {BROKER}:{BROKER} {store} and chmod 750 {store}"
     )
 
 
 def test_directory_above_the_store_that_is_closed_is_named(common: Path) -> None:
     store = owned_directory(owned_directory(common / "share", 0, 0o700) / "store")
     text = explain_denied_access(SystemAccount(BROKER, BROKER), str(store))
-    assert text.startswith(f"{common}/share belongs to root:root (mode 0700), and ")
+    assert f"cannot use {common}/share, which belongs to root:root (mode 0700): " in text
     assert text.endswith(f"run chmod a+x {common}/share")
 
 
@@ -124,7 +124,7 @@ def test_denied_access_that_owner_and_mode_permit_names_other_reasons(shared: Pa
 
 def test_store_of_root_is_refused_for_the_account_of_the_broker(common: Path) -> None:
     store = owned_directory(common / "store", 0, 0o700)
-    with pytest.raises(NodeError, match="and the broker runs as nobody: run chown nobody:"):
+    with pytest.raises(NodeError, match=r"the broker runs as nobody, and cannot use .*: run chown nobody:"):
         store_marker.read_marker_state(str(store), "nobody")
 
 
@@ -137,4 +137,6 @@ def test_guard_names_owner_and_mode_of_a_store_that_it_cannot_use(
     with pytest.raises(AssertionError, match="wait status 256"):  # the exit code 1 of the guard
         do_as(BROKER, guard.main)
     text = (local / "said").read_text()
-    assert text.startswith(f"the store was not repaired completely: {store} belongs to root:root (mode 0700), and")
+    assert text.startswith(
+        f"the store was not repaired completely: the broker runs as account {BROKER}, and cannot use {store},"
+    )

@@ -56,9 +56,9 @@ def check_dedupe_period(config: Config) -> None:
     needed = config.publisher_timeout + config.offline_limit
     if config.dedupe_days * DAY < needed:
         raise ConfigError(
-            f"dedupe.days: {config.dedupe_days:g} is too short: a duplicate can arrive up to {needed:g} s after the "
-            "event (mb.publisher.timeout plus subscription.offline.limit): set dedupe.days to at least "
-            f"{needed / DAY:.4g}"
+            f"dedupe.days: the value {config.dedupe_days:g} of this key of agent.conf is too small. A duplicate of an "
+            f"event can arrive up to {needed:g} s after it (mb.publisher.timeout plus subscription.offline.limit). "
+            f"Set dedupe.days to at least {needed / DAY:.4g}"
         )
 
 
@@ -105,36 +105,39 @@ class _Attempt:
 
     def _connect(self) -> None:
         began, limit = time.monotonic(), self._config.policy.connack_timeout
-        what = "answer in {:g} s: check its process and the network"
+        silent = f"the broker does not answer in {limit:g} s: check its process and the network"
         if self._broker.tls:
-            what = "answer the TLS handshake in {:g} s: the broker hangs, or the port does not use TLS"
-        wait_for_event(self._events, TransportUp, began + limit, f"the broker does not {what.format(limit)}")
+            silent = (
+                f"the broker does not answer the TLS handshake in {limit:g} s: check its process, and check that the "
+                "port uses TLS"
+            )
+        wait_for_event(self._events, TransportUp, began + limit, silent)
         self._steps.append(("TLS" if self._broker.tls else "TCP", time.monotonic() - began))
         began = time.monotonic()
         silent = (
-            f"the broker accepts connections, but sends no CONNACK in {limit:g} s: the broker hangs, or the port does "
-            "not use MQTT"
+            f"the broker accepts connections, but sends no CONNACK in {limit:g} s: check its process, and check that "
+            "the port uses MQTT"
         )
         answer = wait_for_event(self._events, Connack, began + limit, silent)
         if answer.refused is not None:
-            hint = ": check mb.username and mb.password" if answer.bad_credentials else ""
-            raise AgentError(answer.refused + hint)
+            keys = "mb.username and mb.password" if answer.bad_credentials else "its log"
+            raise AgentError(f"{answer.refused}: check {keys}")
         self._steps.append(("CONNACK", time.monotonic() - began))
 
     def _round_trip(self, session: Session) -> None:
         began, limit = time.monotonic(), self._config.policy.canary_timeout
         session.subscribe(self._topic, 0)
-        slow = f"the broker does not answer SUBSCRIBE in {limit:g} s: check its log"
+        slow = f"the broker does not answer the packet SUBSCRIBE in {limit:g} s: check its log"
         if wait_for_event(self._events, Suback, began + limit, slow).refused:
             raise AgentError(
-                f"the broker {self._broker.name} rejects the subscription to {self._topic}: let "
+                f"the broker {self._broker.name} rejects the subscription to the topic {self._topic}: let "
                 f"{self._config.login} read and write this topic in the broker's ACL"
             )
         body = uuid.uuid4().hex.encode()
         session.publish(self._topic, body)
         lost = (
-            f"the broker accepts a message on {self._topic}, but does not deliver it in {limit:g} s: check the "
-            "broker's ACL and store"
+            f"the broker accepts a message on the topic {self._topic}, but does not deliver it in {limit:g} s: check "
+            "the broker's ACL and store"
         )
         while wait_for_event(self._events, Message, began + limit, lost).payload != body:
             pass

@@ -34,20 +34,20 @@ _INTERRUPTED, _BROKEN_PIPE = 130, 141
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--config", "path", type=click.Path(path_type=Path), default=DEFAULT_CONFIG, show_default=True,
-    envvar="ACTIVEMQ_AGENT_CONFIG", help="the agent's configuration",
+    envvar="ACTIVEMQ_AGENT_CONFIG", help="path of the agent's configuration",
 )  # fmt: skip
 @click.version_option(__version__, prog_name=PROGRAM)
 @click.pass_context
 def agent_cli(context: click.Context, path: Path) -> None:
     """Publish and receive events at the active broker of a pair, and keep every accepted event on disk.
 
-    Exit codes: 0 fine; 1 refused, or it did not work; 2 wrong usage or configuration.
+    Exit codes: 0 success; 1 rejected or failed; 2 wrong usage or configuration.
     """
     context.obj = path
 
 
 @agent_cli.command()
-@click.option("--drop-expired", is_flag=True, help="lose events that expire, instead of keeping them apart")
+@click.option("--drop-expired", is_flag=True, help="delete events that expire, instead of keeping them for requeue")
 @click.pass_obj
 def run(path: Path, drop_expired: bool) -> int:
     """Run the agent until SIGTERM."""
@@ -85,9 +85,9 @@ def check(path: Path) -> int:
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="seconds until the event expires")
 @click.pass_obj
 def publish(path: Path, topic: str, payload: str, event_id: str | None, timeout: float | None) -> None:
-    """Hand an event to the running agent; prints its id once it is on the disk.
+    """Send an event to the running agent, and print its event id after the agent has stored it on disk.
 
-    PAYLOAD - (or none) is read from standard input. The agent must run: only it writes the outbox.
+    Without PAYLOAD, or with -, the payload is read from standard input. The agent must be running.
     """
     content = sys.stdin.buffer.read() if payload == "-" else os.fsencode(payload)
     with _client(path) as client:
@@ -112,12 +112,12 @@ def print_status(path: Path, form: str) -> None:
 
 @agent_cli.command()
 @click.argument("ids", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="every expired event")
+@click.option("--all", "everything", is_flag=True, help="send every expired event again")
 @click.pass_obj
 def requeue(path: Path, ids: tuple[str, ...], everything: bool) -> None:
-    """Send expired events again, with the same ids: those named, or all."""
+    """Send the expired events with the given IDS again, or all of them. They keep their event ids."""
     if bool(ids) == everything:
-        raise click.UsageError("set either event ids as arguments or the option --all")
+        raise click.UsageError("the command requeue requires either event ids as arguments or the option --all")
     with _client(path) as client:
         count = client.requeue(None if everything else ids)
     click.echo(f"the agent will send {counted(count, 'event')} again")
@@ -196,13 +196,16 @@ def _error_lines(error: BaseException) -> tuple[int, list[str]]:
             return _INTERRUPTED, []
         case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _EXTRA:
             return 2, [
-                f"the agent needs {error.name}: install the wheel of a release, dist/activemq_agent-*.whl (`make "
-                "package` builds it in a checkout)"
+                f"the Python package {error.name} is missing: install the agent's wheel of a release, "
+                "dist/activemq_agent-*.whl (`make package` builds it in a checkout)"
             ]
         case OSError() if error.strerror:
             where = f"{error.filename}: " if error.filename else ""
             return 1, [f"{where}{error.strerror}"]
-    return 1, [f"{type(error).__name__}: {error} (this is a bug, run with {DEBUG_VARIABLE}=1 to see the traceback)"]
+    return 1, [
+        f"internal error {type(error).__name__}: {error}. This is a bug: run the command again with "
+        f"{DEBUG_VARIABLE}=1, and report the traceback"
+    ]
 
 
 def _safe(text: str) -> str:

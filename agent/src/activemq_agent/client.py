@@ -95,14 +95,15 @@ class Client:
             for _ in requests:
                 line = self._answers.readline()
                 if not line.endswith(b"\n"):
-                    raise ConnectionResetError(errno.ECONNRESET, "the connection was closed")
+                    raise ConnectionResetError(errno.ECONNRESET, "the agent closed the connection")
                 answers.append(dict(json.loads(line)))
                 if answers[-1].get("code") == "busy":
                     return [answers[-1]] * len(requests)
         except (OSError, ValueError) as error:
             raise AgentError(
-                f"{self._path}: the agent did not answer ({getattr(error, 'strerror', None) or error}), and may have "
-                "carried out the request: check activemq-agent status, and publish the event again with the same --id"
+                f"{self._path}: the agent sent no answer over its socket "
+                f"({getattr(error, 'strerror', None) or error}). It may have carried out the request. Check "
+                "activemq-agent status, and publish an event again only with the same --id"
             ) from error
         return answers
 
@@ -168,5 +169,5 @@ def _not_there(path: Path, error: OSError) -> AgentError:
     if isinstance(error, PermissionError):
         return AgentError(f"{path}: only the user of the agent may connect to its socket: run the command as that user")
     if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
-        return AgentError(f"the agent is not running (no process answers on {path}): start it")
-    return AgentError(f"{path}: {error.strerror or error}")
+        return AgentError(f"the agent is not running (no process answers on the socket {path}): start the agent")
+    return AgentError(f"{path}: the command cannot connect to the agent's socket: {error.strerror or error}")

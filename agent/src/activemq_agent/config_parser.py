@@ -99,13 +99,17 @@ def _dependency_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if "ssl://" not in texts.get("mb.urls", "").lower():
         for key in ("tls.ca", "tls.certificate", "tls.key", "tls.certificate.names"):
             if key in texts:
-                yield key, f"the key {key} has no effect, because no entry of mb.urls begins with ssl://"
+                yield (
+                    key,
+                    f"the key {key} has no effect, because no entry of mb.urls begins with ssl://: remove the key, or "
+                    "write ssl:// in mb.urls",
+                )
                 return
 
 
 def _suggestion(key: str) -> str:
     near = similar_name(key.replace("_", ".").replace("-", "."), _BY_NAME)
-    return f": did you mean {near}?" if near else ": the keys are in the agent's manual"
+    return f": did you mean {near}?" if near else ": remove it, or use a key that docs/agent.md lists"
 
 
 def _parse_values(path: Path, texts: Mapping[str, str]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
@@ -161,9 +165,9 @@ def read_password(path: Path) -> Password:
             content = file.read(_LARGEST_PASSWORD + 2)
         text = content.decode().removesuffix("\n").removesuffix("\r")
     except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from error
+        raise ValueError(f"{path}: the password file cannot be read: {error.strerror}") from error
     except UnicodeDecodeError:
-        raise ValueError(f"{path}: the password file is not UTF-8 text") from None
+        raise ValueError(f"{path}: the password file is not UTF-8 text: save it in UTF-8") from None
     if not text or "\n" in text or "\0" in text or len(text.encode()) > _LARGEST_PASSWORD:
         raise ValueError(f"{path}: the password file must contain the password on one line, and nothing else")
     return Password(text)
@@ -180,8 +184,11 @@ def _policy_problems(policy: ConnectionPolicy) -> Iterator[tuple[str, str]]:
     if policy.fast_pause[0] > policy.fast_pause[1]:
         yield "connecting.fast.pause", "the first number must not be above the second: write the shortest pause first"
     if policy.base > policy.cap:
-        yield "connecting.base", "the value must not be above connecting.cap"
+        yield "connecting.base", "the value is larger than connecting.cap: decrease it, or increase connecting.cap"
     if policy.steady > 1:
-        yield "connecting.steady", f"the value {policy.steady} must be at most 1"
+        yield "connecting.steady", f"the value {policy.steady} is too large: write at most 1"
     if policy.canary_timeout > policy.canary_interval:
-        yield "connecting.canary.timeout", "the value must not be above connecting.canary.interval"
+        yield (
+            "connecting.canary.timeout",
+            "the value is larger than connecting.canary.interval: decrease it, or increase connecting.canary.interval",
+        )

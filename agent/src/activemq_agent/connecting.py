@@ -202,7 +202,7 @@ class ConnectionStateMachine:
 
     def __post_init__(self) -> None:
         if self.brokers < 1:
-            raise ValueError("no broker is configured: a connection requires at least one broker in mb.urls")
+            raise ValueError("no broker is configured: name at least one broker in the key mb.urls of agent.conf")
 
     @property
     def due(self) -> float | None:
@@ -324,7 +324,10 @@ class ConnectionStateMachine:
             connection.answer_by = None
             connection.misses += 1
             if connection.misses >= self.policy.canary_misses:
-                reason = f"{connection.misses} canaries in a row did not return within {self.policy.canary_timeout:g} s"
+                reason = (
+                    f"{connection.misses} test messages (canaries) in a row did not return within "
+                    f"{self.policy.canary_timeout:g} s"
+                )
                 return self._lost(connection, reason, True, now)
         return (self._canary(connection, now),) if now >= connection.deadline else ()
 

@@ -118,7 +118,8 @@ class ControlServer:
                     self._callers.add(caller)
             if is_one_too_many:
                 with contextlib.suppress(OSError), caller:
-                    caller.sendall(_line({"error": f"{CALLERS} callers are connected: try again", "code": "busy"}))
+                    reason = f"all {CALLERS} connections to the agent's socket are in use: send the request again later"
+                    caller.sendall(_line({"error": reason, "code": "busy"}))
                 continue
             threading.Thread(target=self._answer_all, args=(caller,), name="control-caller", daemon=True).start()
 
@@ -129,7 +130,7 @@ class ControlServer:
         except OSError:
             pass  # gone: events that were confirmed to it are accepted, and events that were not may be, too
         except Exception as error:  # noqa: BLE001 -- one caller's trouble is not the agent's
-            self._log.error("a connection to the control socket failed", reason=repr(error))
+            self._log.error("a connection to the agent's control socket failed", reason=repr(error))
         finally:
             with self._lock:
                 self._callers.discard(caller)
@@ -150,7 +151,8 @@ class ControlServer:
                 lines, rest = bytes(rest[:end]).split(b"\n")[:-1], rest[end:]
                 caller.sendall(b"".join(map(_line, self._answers(lines))))
             if len(rest) > LONGEST:
-                caller.sendall(_line({"error": f"a request has at most {LONGEST} bytes", "code": "bad"}))
+                error = f"the request to the agent has more than {LONGEST} bytes: send a smaller payload"
+                caller.sendall(_line({"error": error, "code": "bad"}))
                 return
 
     def _answers(self, lines: list[bytes]) -> list[dict[str, Any]]:
@@ -171,20 +173,20 @@ class ControlServer:
                     return self._status()
                 case "requeue":
                     return {"requeued": self._store.requeue(_ids(request))}
-            raise _Bad("the key op of the request must be publish, status or requeue")
+            raise _Bad("the request to the agent has no valid key op: set it to publish, status or requeue")
         except Exception as error:  # noqa: BLE001 -- every request gets an answer
             return self._failure(error)
 
     def _publish(self, request: dict[str, Any]) -> Future[str]:
         if self.stopping:
-            raise _Stopping("the agent is stopping and takes no more events: try again soon")
+            raise _Stopping("the agent is stopping and accepts no more events: send the event again after its start")
         topic, event_id, timeout = request.get("topic"), request.get("id"), request.get("timeout")
         if not isinstance(topic, str) or not isinstance(event_id, str | None):
-            raise _Bad("the keys topic and id of the request must be text")
+            raise _Bad("the request to the agent has a topic or id that is not text: write both as JSON strings")
         if timeout is not None and (
             isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf
         ):
-            raise _Bad("the key timeout of the request must be a number of seconds above 0")
+            raise _Bad("the request to the agent has no valid timeout: set a number of seconds above 0")
         return self._store.accept_later(topic, _payload(request), event_id=event_id, timeout=timeout)
 
     def _outcome(self, begun: Future[str] | dict[str, Any]) -> dict[str, Any]:
@@ -198,8 +200,9 @@ class ControlServer:
     def _failure(self, error: Exception) -> dict[str, Any]:
         """Return the answer to a request that failed."""
         if not isinstance(error, AgentError):
-            self._log.error("a request on the control socket failed", reason=repr(error))
-            return {"error": f"{type(error).__name__}: {error} (this is a bug)", "code": AgentError.code}
+            self._log.error("a request on the agent's control socket failed", reason=repr(error))
+            text = f"internal error {type(error).__name__}: {error}. This is a bug of the agent: report it with its log"
+            return {"error": text, "code": AgentError.code}
         self.refused += isinstance(error, OutboxFullError)
         return {"error": str(error), "code": error.code}
 
@@ -207,7 +210,8 @@ class ControlServer:
 def _listen(path: Path) -> socket.socket:
     if len(os.fsencode(path)) > _LONGEST_PATH:
         raise AgentError(
-            f"{path}: the path of a socket has at most {_LONGEST_PATH} bytes: set a shorter path with the key socket"
+            f"{path}: the path of the agent's socket has more than {_LONGEST_PATH} bytes: set a shorter path with the "
+            "key socket of agent.conf"
         )
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -218,7 +222,10 @@ def _listen(path: Path) -> socket.socket:
         listener.listen(CALLERS)
     except OSError as error:
         listener.close()
-        raise AgentError(f"{path}: the socket cannot be created: {error.strerror}") from error
+        raise AgentError(
+            f"{path}: the agent's socket cannot be created ({error.strerror}): set the key socket of agent.conf to a "
+            "path in a directory that the agent's user can write"
+        ) from error
     return listener
 
 
@@ -226,21 +233,21 @@ def _request(line: bytes) -> dict[str, Any]:
     try:
         request = json.loads(line)
     except (ValueError, RecursionError):
-        raise _Bad("the request is not one line of JSON") from None
+        raise _Bad("the request to the agent is not valid JSON: send one JSON object per line") from None
     if not isinstance(request, dict):
-        raise _Bad("the request is not a JSON object")
+        raise _Bad("the request to the agent is not a JSON object: send one JSON object per line")
     return request
 
 
 def _payload(request: dict[str, Any]) -> bytes:
     text, encoded = request.get("payload"), request.get("payload_base64")
     if (text is None) == (encoded is None) or not isinstance(text if encoded is None else encoded, str):
-        raise _Bad("the request must have either payload or payload_base64, as text")
+        raise _Bad("the request to the agent has no valid payload: set either payload or payload_base64, as text")
     try:
         return str(text).encode() if encoded is None else base64.b64decode(encoded, validate=True)
     except (UnicodeEncodeError, binascii.Error):
         raise _Bad(
-            "the payload is not valid: payload must be Unicode text, and payload_base64 must be base64"
+            "the payload of the request is not valid: write Unicode text in payload, or base64 in payload_base64"
         ) from None
 
 
@@ -249,7 +256,7 @@ def _ids(request: dict[str, Any]) -> list[str] | None:
     if request.get("all") is True and ids is None:
         return None
     if not isinstance(ids, list) or not ids or not all(isinstance(event_id, str) for event_id in ids):
-        raise _Bad("the request must have either a list of event ids as its key ids, or the value true as its key all")
+        raise _Bad("the request requeue names no events: set ids to a list of event ids, or set all to true")
     return ids
 
 

@@ -165,7 +165,7 @@ class Worker:
                 try:
                     self._work()
                 except AgentError as error:  # the disk: the message is still there
-                    self._all.log.error("the inbox cannot be used", topic=self.lanes[0], reason=str(error))
+                    self._all.log.error("the agent cannot read its inbox", topic=self.lanes[0], reason=str(error))
                     self._page.clear()
                     self._all.stop.wait(IDLE)
                     self.woken.set()
@@ -192,7 +192,7 @@ class Worker:
         """Run a message's handlers until it is handled or quarantined, or the agent stops."""
         config, store, log = self._all.config, self._all.store, self._all.log
         attempt = message.attempts
-        reason = f"the agent stopped during its handler {attempt} times"
+        reason = f"the agent stopped {attempt} times while the handler of this message was running"
         while not self._all.stop.is_set():
             self._turned = self._all.clock()
             if attempt >= config.handler_attempts:
@@ -285,9 +285,14 @@ class Worker:
             except AgentError as error:
                 if event.statements:
                     raise _Failure(
-                        f"the agent rolled back the SQL statements of the handlers for event {_id(message)}: {error}"
+                        f"the agent rolled back the SQL statements of the handlers for the event {_id(message)}, "
+                        f"because they failed: {error}"
                     ) from error
-                self._all.log.error("a handled message cannot be recorded", event_id=_id(message), reason=str(error))
+                self._all.log.error(
+                    "the agent cannot record that a message was handled, and tries again",
+                    event_id=_id(message),
+                    reason=str(error),
+                )
                 if self._all.stop.wait(IDLE):
                     raise
 
@@ -314,6 +319,9 @@ def load_installed_handlers() -> dict[str, list[Handler]]:
         try:
             handler = point.load()
         except Exception as error:  # the code of a handler is unknown
-            raise AgentError(f"handler {point.name} ({point.value}) cannot be loaded: {error}") from error
+            raise AgentError(
+                f"the handler {point.name} ({point.value}) cannot be loaded: {error}. Repair or uninstall its Python "
+                "package"
+            ) from error
         handlers.setdefault(point.name, []).append(handler)
     return handlers

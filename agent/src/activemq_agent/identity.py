@@ -23,7 +23,7 @@ _OPENING = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*")
 def check_event_id(text: str) -> str:
     """Return ``text`` if it is a valid event id: 1 to 512 printable characters. Raises RequestRefusedError."""
     if not text or len(text) > LONGEST or not text.isprintable():
-        raise RequestRefusedError(f"an event id has 1 to {LONGEST} printable characters, but this id is {text[:40]!r}")
+        raise RequestRefusedError(f"the event id {text[:40]!r} is not valid: use 1 to {LONGEST} printable characters")
     return text
 
 
@@ -77,4 +77,4 @@ def _json_object(payload: bytes) -> dict[str, Any] | None:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
+    raise ValueError(f"the value {name} is not permitted in JSON: write a number")

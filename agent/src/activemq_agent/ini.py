@@ -16,6 +16,7 @@ from activemq_agent.agent_errors import ConfigError
 SECTION = "agent"
 LARGEST = 1 << 20
 """Bytes that a configuration may have."""
+_NO_SECTION = f"the section [{SECTION}] is missing: write [{SECTION}] as the first line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +40,18 @@ def read_ini(path: Path) -> Ini:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
         if len(content) > LARGEST:
-            raise ConfigError(f"{path}: has more than {LARGEST} bytes: this is not the configuration of an agent")
+            raise ConfigError(
+                f"{path}: the file has more than {LARGEST} bytes, so it is not the configuration of an agent: set the "
+                "path of the configuration with --config"
+            )
         text = content.decode().removeprefix("\ufeff")
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}: set the path of the configuration with --config") from error
+        raise ConfigError(
+            f"{path}: the agent's configuration cannot be read ({error.strerror}): set its path with --config"
+        ) from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise ConfigError(f"{path}:{line}: the line is not UTF-8 text") from error
+        raise ConfigError(f"{path}:{line}: the line is not UTF-8 text: save the file in UTF-8") from error
     return parse_ini(text)
 
 
@@ -59,22 +65,26 @@ def parse_ini(text: str) -> Ini:
     try:
         parser.read_string(text)
     except configparser.MissingSectionHeaderError as error:
-        return Ini({}, {}, ((error.lineno, f"the first line must be [{SECTION}]"),))
+        return Ini({}, {}, ((error.lineno, _NO_SECTION),))
     except configparser.ParsingError as error:
-        problems = [(number, "the line is neither 'key = value' nor a comment") for number, _ in error.errors]
+        problems = [
+            (number, "the line is neither 'key = value' nor a comment: correct or remove it")
+            for number, _ in error.errors
+        ]
     lines: dict[str, int] = {}
     sections = {SECTION}
     for number, section, key in _headings(text):
         if section not in sections:
-            hint = f"; write [{SECTION}]" if section.lower() == SECTION else ""
-            problems.append((number, f"section [{section}] is not known: all keys are in [agent]{hint}"))
+            is_case = section.lower() == SECTION
+            hint = f"write [{SECTION}]" if is_case else f"move its keys to the section [{SECTION}]"
+            problems.append((number, f"the section [{section}] is not known: {hint}"))
             sections.add(section)
         if key and section == SECTION:
             if key in lines:
                 problems.append((number, f"{key}: the key is set again, after line {lines[key]}: remove one of them"))
             lines.setdefault(key, number)
     if not parser.has_section(SECTION):
-        return Ini({}, {}, (*sorted([*problems, (0, f"section [{SECTION}] is missing")]),))
+        return Ini({}, {}, (*sorted([*problems, (0, _NO_SECTION)]),))
     return Ini({key: parser[SECTION].get(key, "") for key in lines}, lines, tuple(sorted(problems)))
 
 

@@ -54,7 +54,10 @@ class JournalFiles:
                 written += len(records)
             self._remove_old()
         except OSError as error:
-            raise AgentError(f"{self._directory}: the journal cannot be written: {error.strerror}") from error
+            raise AgentError(
+                f"{self._directory}: the agent's event journal cannot be written ({error.strerror}): check the free "
+                "space and the owner of this directory"
+            ) from error
         return written
 
     def files(self) -> list[Path]:

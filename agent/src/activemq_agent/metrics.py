@@ -20,12 +20,12 @@ OTHER = "other"
 
 GAUGES = (
     ("outbox_events", "store", "outbox_rows", "events that wait to be sent"),
-    ("outbox_bytes", "store", "outbox_bytes", "their size"),
+    ("outbox_bytes", "store", "outbox_bytes", "size of the events that wait to be sent, in bytes"),
     ("outbox_oldest_age_seconds", "store", "oldest_age", "age of the oldest event in the outbox, in seconds"),
     ("expired_events", "store", "expired", "events that expired before they were sent and are kept separately"),
     ("unconfirmed_events", "store", "unconfirmed", "acknowledged events on topics whose delivery cannot be confirmed"),
     ("inbox_events", "store", "inbox_rows", "messages that wait to be handled"),
-    ("inbox_bytes", "store", "inbox_bytes", "their size"),
+    ("inbox_bytes", "store", "inbox_bytes", "size of the messages that wait to be handled, in bytes"),
     ("quarantined_events", "store", "quarantined", "quarantined messages: every attempt of their handlers failed"),
     ("remembered_ids", "store", "remembered", "handled ids that are remembered against duplicates"),
     ("journal_rows", "store", "journal_rows", "rows of the journal that are not in its files yet"),
@@ -79,7 +79,8 @@ class Metrics(Collector):
             self._server.start()
         except OSError as error:
             raise AgentError(
-                f"metrics.address: the agent cannot listen on {endpoint}: {error.strerror or error}"
+                f"metrics.address: the agent cannot listen on {endpoint} ({error.strerror or error}): set an address "
+                "of this host and a free port"
             ) from error
 
     def close(self) -> None:
@@ -112,8 +113,12 @@ def _of_connections(connections: dict[str, dict[str, Any]]) -> Iterator[Metric]:
     active = GaugeMetricFamily(
         f"{PREFIX}_active_broker", "1 for the broker that is connected", labels=["connection", "broker"]
     )
-    alarm = GaugeMetricFamily(f"{PREFIX}_alarm", "1 while waiting will not help", labels=["connection"])
-    trip = GaugeMetricFamily(f"{PREFIX}_canary_seconds", "the last round trip", labels=["connection"])
+    alarm = GaugeMetricFamily(
+        f"{PREFIX}_alarm", "1 while the agent cannot connect until an operator acts", labels=["connection"]
+    )
+    trip = GaugeMetricFamily(
+        f"{PREFIX}_canary_seconds", "duration of the last round trip of a test message", labels=["connection"]
+    )
     opened = CounterMetricFamily(f"{PREFIX}_connections", "established connections", labels=["connection"])
     lost = CounterMetricFamily(
         f"{PREFIX}_failovers", "connections that ended, by reason", labels=["connection", "reason"]

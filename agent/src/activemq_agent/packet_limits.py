@@ -25,7 +25,7 @@ _CHUNK = 1 << 16
 _CHUNKS = 64
 """Reads of a message that is passed over, before the connection's other work is done."""
 _PAUSE = 0.02
-_CHECK_PORT = "check that the port is the MQTT connector of the broker"
+_CHECK_PORT = "check that mb.urls names the MQTT connector of an ActiveMQ broker"
 MOST_ANSWERS = 2000
 """Outgoing packets that may wait to be sent; while more wait, nothing is read."""
 OVERHEAD = 4096
@@ -132,8 +132,8 @@ class PacketFilter:
         if len(self._header) == 1 or self._header[-1] & 128:
             if len(self._header) >= _LONGEST_HEADER:
                 raise ViolationError(
-                    "the answer of the broker is not valid MQTT: the length field of a packet has more than 4 bytes; "
-                    f"{_CHECK_PORT}"
+                    "the broker's answer is not valid MQTT, because the length field of a packet has more than 4 "
+                    f"bytes: {_CHECK_PORT}"
                 )
             return
         length = sum((digit & 127) << 7 * place for place, digit in enumerate(self._header[1:]))
@@ -144,7 +144,7 @@ class PacketFilter:
             shortest, longest = _LENGTHS.get(kind, (_SHORTEST_PUBLISH, self._limit))
             if not shortest <= length <= longest:
                 raise ViolationError(
-                    f"the answer of the broker is not valid MQTT: a packet of type {kind >> 4} has {length} bytes; "
+                    f"the broker's answer is not valid MQTT, because a packet of type {kind >> 4} has {length} bytes: "
                     f"{_CHECK_PORT}"
                 )
             self._ready, self._body = self._header, length
@@ -154,13 +154,16 @@ class PacketFilter:
     def _check_kind(self, kind: int) -> None:
         if kind != PUBLISH and kind not in _LENGTHS:
             raise ViolationError(
-                f"the answer of the broker is not valid MQTT: brokers send no packet of type {kind >> 4}; {_CHECK_PORT}"
+                f"the broker's answer is not valid MQTT, because brokers send no packet of type {kind >> 4}: "
+                f"{_CHECK_PORT}"
             )
         if kind == PUBLISH and self._header[0] & 0b0100:
-            raise ViolationError("the broker sent a message of QoS 2, but the agent subscribes with QoS 1 at most")
+            raise ViolationError(
+                f"the broker sent a message of QoS 2, but the agent subscribes with QoS 1 at most: {_CHECK_PORT}"
+            )
         if (kind == CONNACK) == self._connected:
-            what = "a second CONNACK" if self._connected else "an MQTT packet before CONNACK"
-            raise ViolationError(f"the broker sent {what}")
+            what = "a second packet CONNACK" if self._connected else "a packet before CONNACK"
+            raise ViolationError(f"the broker violates MQTT, because it sent {what}: {_CHECK_PORT}")
 
 
 class BoundedClient(Client):
@@ -205,5 +208,6 @@ class BoundedClient(Client):
             return super()._packet_handle()
         except Exception as error:  # noqa: BLE001 -- a broker may send any bytes
             is_violation = isinstance(error, ViolationError)
-            self.violation = str(error) if is_violation else "the broker sent an MQTT packet that cannot be read"
+            unreadable = f"the broker sent an MQTT packet that cannot be read: {_CHECK_PORT}"
+            self.violation = str(error) if is_violation else unreadable
             return MQTTErrorCode.MQTT_ERR_PROTOCOL

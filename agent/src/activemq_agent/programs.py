@@ -73,7 +73,7 @@ def find_program(directory: Path | None, name: str) -> Path | None:
         return None
     program = refuse_foreign_owners(path)
     if not stat.S_ISREG(os.stat(program).st_mode) or not os.access(program, os.X_OK):
-        raise AgentError(f"{path}: is not a file that the agent may execute: run chmod +x")
+        raise AgentError(f"{path}: the agent cannot execute this handler: run chmod +x, or remove it if it is no file")
     return program
 
 
@@ -94,7 +94,8 @@ def refuse_foreign_owners(path: Path) -> Path:
                 links += 1
                 if status.st_uid not in (0, os.geteuid()) or links > MOST_LINKS:
                     raise AgentError(
-                        f"{here}: is a symbolic link of another user, or part of a loop of links: remove it"
+                        f"{here}: this symbolic link in the path of a handler belongs to another user, or is part of a "
+                        "loop of links: remove it"
                     )
                 target = here.readlink()
                 left += reversed(target.parts[target.is_absolute() :])
@@ -102,20 +103,20 @@ def refuse_foreign_owners(path: Path) -> Path:
             else:
                 _refuse_writers(here, status)
     except OSError as error:
-        raise AgentError(f"{here}: {error.strerror}") from error
+        raise AgentError(f"{here}: the agent cannot check this part of a handler's path: {error.strerror}") from error
     return here
 
 
 def _refuse_writers(path: Path, status: os.stat_result) -> None:
     if status.st_uid not in (0, os.geteuid()):
         raise AgentError(
-            f"{path}: is in the path of a handler, but belongs to neither root nor the agent's user: change its "
-            "owner with chown"
+            f"{path}: this file or directory is part of the path of a handler, but belongs to neither root nor the "
+            "agent's user: change its owner with chown"
         )
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise AgentError(
-            f"{path}: is in the path of a handler, but other users can write to it: run chmod go-w, or move the "
-            "handlers to a different directory"
+            f"{path}: this file or directory is part of the path of a handler, but other users can write to it: run "
+            "chmod go-w, or move the handlers to a different directory"
         )
 
 
@@ -159,24 +160,29 @@ class ProgramRunner:
         try:
             with self._lock:
                 if self._killed:
-                    raise AgentError("the agent is stopping")
+                    raise AgentError(f"the handler {path.name} was not started, because the agent is stopping")
                 self._process = process = subprocess.Popen(
                     [path], stdin=subprocess.PIPE, stdout=STDERR, cwd="/",
                     env=_environment(event), start_new_session=True,
                 )  # fmt: skip
         except OSError as error:
-            raise AgentError(f"{path.name} cannot be run: {error.strerror}") from error
+            raise AgentError(
+                f"the handler {path} cannot be run ({error.strerror}): check its first line and its mode"
+            ) from error
         try:
             process.communicate(event_to_json(event), timeout=timeout)
         except subprocess.TimeoutExpired:
             _end_group(process)
-            raise AgentError(f"{path.name} did not end in {timeout:g} s and was killed") from None
+            raise AgentError(
+                f"the handler {path.name} did not end in {timeout:g} s and was killed: check its output in the agent's "
+                "log, or increase handler.timeout"
+            ) from None
         finally:
             with self._lock:
                 self._process = None
         if process.returncode:
             how = f"signal {-process.returncode}" if process.returncode < 0 else f"code {process.returncode}"
-            raise AgentError(f"{path.name} ended with {how}")
+            raise AgentError(f"the handler {path.name} ended with {how}: check its output in the agent's log")
 
     def kill(self) -> None:
         """Kill the running executable with all its processes; later calls of ``run`` raise AgentError."""

@@ -280,7 +280,7 @@ class Publisher:
 
     def _forget(self, name: str) -> None:
         """Drop the state of a prefix to make room; acknowledged events that wait for its canary become unconfirmed."""
-        self._give_up_on(name, f"more than {MOST_PREFIXES} prefixes are in use")
+        self._give_up_on(name, f"the agent publishes below more than {MOST_PREFIXES} first levels of topics")
         del self._prefixes[name]
         topic = canary_topic(name, self._config.agent)
         self._prefix_of_canary.pop(topic, None)
@@ -377,7 +377,7 @@ class Publisher:
             self._disk_since = None
         except AgentError as error:
             if self._disk_since is None:
-                self._log.error("acknowledgements of the broker cannot be recorded", reason=str(error))
+                self._log.error("the agent cannot record the broker's answers, and tries again", reason=str(error))
             self._disk_since = self._clock()
             if fate != "sent":
                 self._unrecorded[fate] = events + self._unrecorded[fate]

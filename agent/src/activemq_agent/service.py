@@ -168,7 +168,7 @@ class Service:
                 target()
             except Exception as error:  # noqa: BLE001 -- whatever it is, the process must not go on without it
                 reason = f"{type(error).__name__}: {error}"
-                self._log.error("a main thread failed", part=name, reason=reason, exc_info=True)
+                self._log.error("a main thread of the agent failed", part=name, reason=reason, exc_info=True)
             if not self._is_stopping:
                 self._died.append(f"{name}: {reason}")
                 self._look.set()
@@ -190,7 +190,7 @@ class Service:
                 is_failing = False
             except AgentError as error:
                 if not is_failing:
-                    self._log.error("the event journal cannot be exported to its files", reason=str(error))
+                    self._log.error("the agent cannot write its event journal, and tries again", reason=str(error))
                 is_failing = True
             if is_last:
                 return
@@ -215,7 +215,8 @@ class Service:
 
         def on_death(death: threading.ExceptHookArgs) -> None:
             name = death.thread.name if death.thread else "?"
-            self._log.error("a worker thread failed", part=name, reason=f"{death.exc_type.__name__}: {death.exc_value}")
+            reason = f"{death.exc_type.__name__}: {death.exc_value}"
+            self._log.error("a worker thread of the agent failed", part=name, reason=reason)
             self._look.set()
 
         threading.excepthook = on_death
@@ -248,7 +249,7 @@ class Service:
                 stalled = pulse.stalled_loops(self.last_turns())
                 if stalled:
                     self._log.error(
-                        "threads make no progress",
+                        "threads of the agent make no progress",
                         loops=",".join(stalled),
                         overdue=",".join(self.handlers.overdue_filters),
                         hint="if this continues, systemd's watchdog restarts the agent",

@@ -186,7 +186,10 @@ class Session:
 
     def _on_subscribe(self, _client: Any, _data: Any, mid: int, reasons: Any, _properties: Any) -> None:
         if self._unanswered_subscribes <= 0:
-            raise ViolationError("the broker sent a SUBACK that the agent did not request")
+            raise ViolationError(
+                "the broker violates MQTT, because it sent a SUBACK that the agent did not request: check that mb.urls "
+                "names the MQTT connector of an ActiveMQ broker"
+            )
         self._unanswered_subscribes -= 1
         self._put(Suback(self._conn, mid, any(reason.is_failure for reason in reasons)))
 

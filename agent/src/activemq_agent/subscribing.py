@@ -243,9 +243,10 @@ class Subscriber:
         lane.offered -= 1
         if receipt is None or receipt.full:
             if not lane.full:
-                reason = "the disk refuses writes" if receipt is None else "the limit of the inbox is reached"
+                reason = "the disk rejects writes" if receipt is None else "the limit of the inbox is reached"
                 self._log.warning(
-                    f"the agent cannot store messages for {name}, so it leaves them at the broker and tries again",
+                    f"the agent cannot store messages of the topic filter {name}, leaves them at the broker, and tries "
+                    "again",
                     topic=name,
                     reason=reason,
                 )
@@ -265,7 +266,7 @@ class Subscriber:
         try:
             return future.result()
         except AgentError as error:
-            self._log.error("a message cannot be stored", reason=str(error))
+            self._log.error("the agent cannot store a received message", reason=str(error))
             return None
 
     def _noted(self, message: Message, future: Future[None]) -> None:

@@ -70,11 +70,12 @@ def _unusable(key: str, path: Path | None, error: OSError) -> ConfigError:
     reason = error.strerror or str(error)
     if isinstance(error, ssl.SSLError):
         reason = {
-            "KEY_VALUES_MISMATCH": "the key does not match the certificate: name the key that belongs to it",
+            "KEY_VALUES_MISMATCH": "the key does not match the certificate: set tls.key to the key of this certificate",
             "BAD_DECRYPT": "the key has a passphrase: store the key without a passphrase",
         }.get(
             error.reason or "",
-            f"the file is not a usable PEM file ({(error.reason or str(error)).replace('_', ' ').lower()})",
+            f"the file is not a usable PEM file ({(error.reason or str(error)).replace('_', ' ').lower()}): replace it "
+            "with a PEM file",
         )
     return ConfigError(f"{key}: {path or 'the authorities of the system'}: {reason}")
 
@@ -89,18 +90,19 @@ def explain_failure(error: BaseException, broker: Endpoint, *, seconds: float) -
             return _no_tls(error, at)
         case TimeoutError() if "handshake" in str(error):
             return (
-                f"{at} did not answer the TLS handshake in {seconds:g} s: "
-                "the broker hangs, or the port does not use TLS"
+                f"{at} did not answer the TLS handshake in {seconds:g} s: check the broker's process, and check that "
+                "the port uses TLS"
             )
         case TimeoutError():
-            return f"{at} did not answer in {seconds:g} s"
+            return f"{at} did not answer in {seconds:g} s: check the broker's process and the network"
         case ConnectionResetError() | BrokenPipeError() if broker.tls:
             return f"{at} closed the connection during the TLS handshake: check that this port uses TLS"
         case socket.gaierror():
             return f"{at}: the host name cannot be resolved ({error.strerror}): correct mb.urls or the DNS entry"
         case ConnectionRefusedError():
             return f"no process listens on {at}: start the broker, or correct mb.urls"
-    return f"{at}: {getattr(error, 'strerror', None) or error or type(error).__name__}"
+    reason = getattr(error, "strerror", None) or error or type(error).__name__
+    return f"the connection to {at} failed: {reason}. Check the network and mb.urls"
 
 
 def _bad_certificate(error: ssl.SSLCertVerificationError, at: str, host: str) -> str:
@@ -113,7 +115,7 @@ def _bad_certificate(error: ssl.SSLCertVerificationError, at: str, host: str) ->
             return f"{at} has a certificate from an authority that the agent does not trust: add its issuer to tls.ca"
         case 62 | 64:
             return f"{at} has a certificate that is not for {host}: use a name of the certificate in mb.urls"
-    return f"{at} has a certificate that the agent does not accept: {error.verify_message}"
+    return f"{at} has a certificate that is not valid ({error.verify_message}): replace this certificate"
 
 
 def _no_tls(error: ssl.SSLError, at: str) -> str:

@@ -22,7 +22,7 @@ def parse_json(text: str | bytes) -> Any:
     try:
         return json.loads(text, parse_int=_integer, parse_float=_number, parse_constant=_refuse_constant)
     except RecursionError:
-        raise ValueError("the JSON text is nested too deeply to be read") from None
+        raise ValueError("the JSON text is nested too deeply: check the program that wrote it") from None
 
 
 def inflate_text(text: str, limit: int) -> bytes:
@@ -36,22 +36,22 @@ def inflate_text(text: str, limit: int) -> bytes:
     except zlib.error as error:
         raise ValueError(str(error)) from None
     if len(content) > limit:
-        raise ValueError(f"the decompressed data has more than {limit} bytes, the most that is permitted")
+        raise ValueError(f"the decompressed data exceeds the limit of {limit} bytes: check the program that sent it")
     if not stream.eof:
-        raise ValueError("the compressed data is truncated")
+        raise ValueError("the compressed data is truncated: transfer it again")
     return content
 
 
 def _integer(digits: str) -> int:
     if len(digits) > _DIGITS:
-        raise ValueError(f"the JSON text has a number of {len(digits)} digits, but at most {_DIGITS} are permitted")
+        raise ValueError(f"the JSON text has a number of {len(digits)} digits: write at most {_DIGITS} digits")
     return int(digits)
 
 
 def _number(digits: str) -> float:
     number = float(digits)
     if number in (float("inf"), float("-inf")):
-        raise ValueError(f"the JSON text has the number {digits[:40]}, which is too large")
+        raise ValueError(f"the JSON text has the number {digits[:40]}, which is too large: write a smaller number")
     return number
 
 

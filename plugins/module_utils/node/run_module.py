@@ -39,9 +39,8 @@ def run_module(
     if sys.version_info < OLDEST_PYTHON:
         needed = ".".join(map(str, OLDEST_PYTHON))
         module.fail_json(
-            msg=f"{sys.executable} is Python {platform.python_version()}, but activemq.fleet requires "
-            f"{needed} or later "
-            "on its hosts: install one there, and set ansible_python_interpreter to its path"
+            msg=f"{sys.executable} on this host is Python {platform.python_version()}, but activemq.fleet requires "
+            f"Python {needed} or later. Install it, and set ansible_python_interpreter to its path"
         )
     try:
         result = act(module.params, module.check_mode)

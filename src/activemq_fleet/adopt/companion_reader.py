@@ -96,7 +96,7 @@ def read_document(path: Path, root: Path | None, largest: int, instead: str) -> 
         else:
             content = read_below(root, path.relative_to(root).parts, largest + 1)
     except UntrustedPathError as error:
-        raise InputError(f"{error}: {instead}") from None
+        raise InputError(f"{error.problem}: {instead}") from None
     except OSError as error:
         raise InputError(
             f"{path}: the file cannot be read ({error.strerror or error}): correct the path or its permissions"

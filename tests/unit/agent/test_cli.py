@@ -66,14 +66,14 @@ def test_an_id_of_ones_own_is_accepted_once(config: Path, store: Store, capsys: 
 
 def test_a_full_outbox_is_1_and_says_so(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert [run(config, "publish", "a/b", "x") for _ in range(3)] == [0, 0, 1]
-    assert capsys.readouterr().err.startswith("activemq-agent: error: the outbox is full (2 events, ")
+    assert capsys.readouterr().err.startswith("activemq-agent: error: the event was rejected, because the agent's ")
 
 
 def test_without_an_agent_nothing_is_accepted(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(config, "publish", "a/b", "x") == 1
     assert capsys.readouterr().err == (
-        f"activemq-agent: error: the agent is not running (no process answers on "
-        f"{tmp_path}/state/agent.sock): start it\n"
+        f"activemq-agent: error: the agent is not running (no process answers on the socket "
+        f"{tmp_path}/state/agent.sock): start the agent\n"
     )
 
 
@@ -99,7 +99,7 @@ def test_requeue_needs_ids_or_all(config: Path, store: Store, capsys: pytest.Cap
     assert run(config, "requeue", "--all") == 0
     assert capsys.readouterr().out == "the agent will send 0 events again\n"
     assert run(config, "requeue", "unknown-1") == 1
-    assert "no expired and no unconfirmed event with the id unknown-1" in capsys.readouterr().err
+    assert "no expired or unconfirmed event with the id unknown-1" in capsys.readouterr().err
 
 
 def test_problems_of_the_configuration_are_a_line_each(
@@ -130,8 +130,8 @@ def test_a_bug_is_a_line_and_no_traceback(
     monkeypatch.setattr(cli, "_config", fail)
     assert run(config, "check") == 1
     assert capsys.readouterr().err == (
-        "activemq-agent: error: RuntimeError: oh no (this is a bug, run with ACTIVEMQ_FLEET_DEBUG=1 to see "
-        "the traceback)\n"
+        "activemq-agent: error: internal error RuntimeError: oh no. This is a bug: run the command again with "
+        "ACTIVEMQ_FLEET_DEBUG=1, and report the traceback\n"
     )
 
 

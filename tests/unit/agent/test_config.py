@@ -87,13 +87,13 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         "connecting.cap = -1",
     ) == (
         "agent.conf:2: mb.urls: 'tcp://b:1883': write host:port, or ssl://host:port for TLS; tcp:// is not supported",
-        "agent.conf:3: mb.publisher.timeout: the value 'soon' must be a number",
-        "agent.conf:4: mb.publisher.window: the value 0 must be at least 1",
-        "agent.conf:5: topics: 'a/#/b' is not a topic filter: # is permitted only as the complete last level",
+        "agent.conf:3: mb.publisher.timeout: the value 'soon' is not a number: write a number, such as 30",
+        "agent.conf:4: mb.publisher.window: the value 0 is too small: write at least 1",
+        "agent.conf:5: topics: 'a/#/b' is not an MQTT topic filter: use # only as the complete last level",
         "agent.conf:6: client.id: 'my agent' is not a valid name: use only ASCII letters, digits and . _ : -",
-        "agent.conf:7: publisher.envelope: the value 'maybe' must be true or false",
-        "agent.conf:8: ready.when: the value 'now' must be 'outbox' or 'subscription'",
-        "agent.conf:9: connecting.cap: the value '-1' must be above 0 s and at most 86400 s",
+        "agent.conf:7: publisher.envelope: the value 'maybe' is not permitted: write true or false",
+        "agent.conf:8: ready.when: the value 'now' is not permitted: write 'outbox' or 'subscription'",
+        "agent.conf:9: connecting.cap: the value '-1' is not permitted: write seconds above 0 and at most 86400",
     )
 
 
@@ -105,52 +105,88 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
             "mb_password_file = x",
             "mb_password_file: agent.conf has no key 'mb_password_file': did you mean mb.password.file?",
         ),
-        ("zzz = 1", "zzz: agent.conf has no key 'zzz': the keys are in the agent's manual"),
+        ("zzz = 1", "zzz: agent.conf has no key 'zzz': remove it, or use a key that docs/agent.md lists"),
         ("mb.urls = b:1", "mb.urls: the key is set again, after line 2: remove one of them"),
-        ("just words", "the line is neither 'key = value' nor a comment"),
+        ("just words", "the line is neither 'key = value' nor a comment: correct or remove it"),
         ("tls.key = x", "tls.key: the key tls.key has no effect without tls.certificate: set tls.certificate"),
-        ("tls.ca = x", "tls.ca: the key tls.ca has no effect, because no entry of mb.urls begins with ssl://"),
+        (
+            "tls.ca = x",
+            "tls.ca: the key tls.ca has no effect, because no entry of mb.urls begins with ssl://: remove the key, or "
+            "write ssl:// in mb.urls",
+        ),
         ("mb.password = x", "mb.password: the key mb.password has no effect without mb.username: set mb.username"),
-        ("mb.publisher.timeout = nan", "mb.publisher.timeout: the value 'nan' must be a number"),
-        ("mb.publisher.timeout = inf", "mb.publisher.timeout: the value 'inf' must be a number"),
-        ("mb.publisher.timeout = 0", "mb.publisher.timeout: the value '0' must be above 0"),
-        ("mb.publisher.timeout = 31536001", "mb.publisher.timeout: the value 31536001.0 must be at most 31536000"),
-        ("drain.seconds = -1", "drain.seconds: the value -1.0 must be at least 0"),
-        ("mb.publisher.window = 10001", "mb.publisher.window: the value 10001 must be at most 10000"),
-        (f"outbox.rows = {'9' * 5000}", f"outbox.rows: the number {'9' * 40}... has more than 100 digits"),
-        ("log.level = loud", "log.level: the value 'loud' must be 'debug', 'info', 'warning' or 'error'"),
+        (
+            "mb.publisher.timeout = nan",
+            "mb.publisher.timeout: the value 'nan' is not a number: write a number, such as 30",
+        ),
+        (
+            "mb.publisher.timeout = inf",
+            "mb.publisher.timeout: the value 'inf' is not a number: write a number, such as 30",
+        ),
+        ("mb.publisher.timeout = 0", "mb.publisher.timeout: the value '0' is too small: write a number above 0"),
+        (
+            "mb.publisher.timeout = 31536001",
+            "mb.publisher.timeout: the value 31536001.0 is too large: write at most 31536000",
+        ),
+        ("drain.seconds = -1", "drain.seconds: the value -1.0 is too small: write at least 0"),
+        ("mb.publisher.window = 10001", "mb.publisher.window: the value 10001 is too large: write at most 10000"),
+        (
+            f"outbox.rows = {'9' * 5000}",
+            f"outbox.rows: the number {'9' * 40}... has more than 100 digits: write a smaller number",
+        ),
+        (
+            "log.level = loud",
+            "log.level: the value 'loud' is not permitted: write 'debug', 'info', 'warning' or 'error'",
+        ),
         (
             f"client.id = {'x' * 201}",
-            f"client.id: the name '{'x' * 40}'... has 201 characters, but must have at most 200",
+            f"client.id: the name '{'x' * 40}'... has 201 characters: use at most 200",
         ),
         (
             "tls.certificate.names = a",
             "tls.certificate.names: the key tls.certificate.names has no effect, because no entry of mb.urls begins "
-            "with ssl://",
+            "with ssl://: remove the key, or write ssl:// in mb.urls",
         ),
         ("metrics.address = x", "metrics.address: 'x' is not host:port (an IPv6 address needs brackets, [::1]:1883)"),
-        ("connecting.keepalive = 1.5", "connecting.keepalive: the value '1.5' must be a whole number"),
-        ("connecting.fast.pause = 0,1", "connecting.fast.pause: the value '0,1' must be above 0 s and at most 86400 s"),
-        ("connecting.base = 31", "connecting.base: the value must not be above connecting.cap"),
-        ("connecting.steady = 1.5", "connecting.steady: the value 1.5 must be at most 1"),
+        (
+            "connecting.keepalive = 1.5",
+            "connecting.keepalive: the value '1.5' is not a whole number: write a number without a fraction, such as "
+            "30",
+        ),
+        (
+            "connecting.fast.pause = 0,1",
+            "connecting.fast.pause: the value '0,1' is not permitted: write seconds above 0 and at most 86400",
+        ),
+        (
+            "connecting.base = 31",
+            "connecting.base: the value is larger than connecting.cap: decrease it, or increase connecting.cap",
+        ),
+        ("connecting.steady = 1.5", "connecting.steady: the value 1.5 is too large: write at most 1"),
         (
             "connecting.canary.timeout = 16",
-            "connecting.canary.timeout: the value must not be above connecting.canary.interval",
+            "connecting.canary.timeout: the value is larger than connecting.canary.interval: decrease it, or "
+            "increase connecting.canary.interval",
         ),
-        ("mb.publisher.window = 1.5", "mb.publisher.window: the value '1.5' must be a whole number"),
+        (
+            "mb.publisher.window = 1.5",
+            "mb.publisher.window: the value '1.5' is not a whole number: write a number without a fraction, such as 30",
+        ),
         (
             "connecting.fast.pause = 1",
-            "connecting.fast.pause: the value '1' must be two numbers of seconds: the shortest and the longest pause "
-            "between two attempts to connect, such as 0.5,5",
+            "connecting.fast.pause: the value '1' is not a pair of numbers: write the shortest and the longest pause "
+            "between two attempts to connect, in seconds, such as 0.5,5",
         ),
         (
             "connecting.fast.pause = 2,1",
             "connecting.fast.pause: the first number must not be above the second: write the shortest pause first",
         ),
-        ("connecting.cap = 0", "connecting.cap: the value '0' must be above 0 s and at most 86400 s"),
+        (
+            "connecting.cap = 0",
+            "connecting.cap: the value '0' is not permitted: write seconds above 0 and at most 86400",
+        ),
         ("topics = a,a", "topics: the list contains a twice: remove one of them"),
         ("client.id = x\n y", "client.id: the value has several lines: write it on one line"),
-        ("[other]", "section [other] is not known: all keys are in [agent]"),
+        ("[other]", "the section [other] is not known: move its keys to the section [agent]"),
     ],
 )
 def test_a_mistake_is_named_with_line_and_key(tmp_path: Path, line: str, problem: str) -> None:
@@ -160,17 +196,18 @@ def test_a_mistake_is_named_with_line_and_key(tmp_path: Path, line: str, problem
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"mb.urls = a:1\n", "agent.conf:1: the first line must be [agent]"),
-        (b"", "agent.conf: section [agent] is missing"),
+        (b"mb.urls = a:1\n", "agent.conf:1: the section [agent] is missing: write [agent] as the first line"),
+        (b"", "agent.conf: the section [agent] is missing: write [agent] as the first line"),
         (
             b"[agent]\n",
             "agent.conf: mb.urls: the key mb.urls is missing: list the brokers, mb.urls = host:1883,host:1883",
         ),
         (
             b"[agent]\nmb.urls =\n",
-            "agent.conf:2: mb.urls: the list of brokers is empty: set it, such as mb.urls = host1:1883,host2:1883",
+            "agent.conf:2: mb.urls: the list of brokers is empty: name at least one, such as "
+            "mb.urls = host1:1883,host2:1883",
         ),
-        (b"[agent]\nmb.urls = \xff\n", "agent.conf:2: the line is not UTF-8 text"),
+        (b"[agent]\nmb.urls = \xff\n", "agent.conf:2: the line is not UTF-8 text: save the file in UTF-8"),
     ],
 )
 def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
@@ -182,7 +219,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes, problem:
 
 
 def test_a_file_that_is_missing_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="No such file or directory: set the path of the configuration"):
+    with pytest.raises(ConfigError, match=r"cannot be read \(No such file or directory\): set its path"):
         read_config(tmp_path / "none.conf", {})
 
 
@@ -224,7 +261,7 @@ class TestPasswords:
 
     def test_a_missing_file_is_named(self, tmp_path: Path) -> None:
         (line,) = problems(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
-        assert line == "agent.conf:4: mb.password.file: pw: No such file or directory"
+        assert line == "agent.conf:4: mb.password.file: pw: the password file cannot be read: No such file or directory"
 
     def test_a_credential_of_systemd_needs_no_key(self, tmp_path: Path) -> None:
         (tmp_path / "mb.password").write_text("from systemd")

@@ -88,14 +88,14 @@ def test_many_large_events_do_not_wait_for_answers_that_nobody_reads(path: Path,
 def test_a_full_outbox_is_told_to_the_caller(path: Path, store: Store) -> None:
     with Client(path) as client:
         client.publish_all([("a/b", "x")] * 1000)
-        with pytest.raises(OutboxFullError, match="the outbox is full"):
+        with pytest.raises(OutboxFullError, match="the agent's outbox of unsent events is full"):
             client.publish("a/b", "one more")
     assert store.counts().outbox_rows == 1000
     assert raw(path, b'{"op":"publish","topic":"a","payload":""}\n')[0]["code"] == "full"
 
 
 def test_what_can_never_be_sent_is_refused(path: Path) -> None:
-    with pytest.raises(RequestRefusedError, match="not a topic for publishing"):
+    with pytest.raises(RequestRefusedError, match="not a topic to which events can be published"):
         publish("a/#", "x", socket=path)
 
 
@@ -103,44 +103,50 @@ def test_status_and_requeue_are_answered(path: Path) -> None:
     with Client(path) as client:
         assert client.status() == {"broker": "b:1"}
         assert client.requeue() == 0
-        with pytest.raises(RequestRefusedError, match="no expired and no unconfirmed event with the id unknown-1"):
+        with pytest.raises(RequestRefusedError, match="no expired or unconfirmed event with the id unknown-1"):
             client.requeue(["unknown-1"])
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (b"rubbish", "the request is not one line of JSON"),
-        (b"\xff\xfe\x00", "the request is not one line of JSON"),
-        (b"[" * 100_000, "the request is not one line of JSON"),
-        (b"3", "the request is not a JSON object"),
-        (b"{}", "the key op of the request must be publish, status or requeue"),
-        (b'{"op":["publish"]}', "the key op of the request must be publish, status or requeue"),
-        (b'{"op":"publish","topic":3,"payload":""}', "the keys topic and id of the request must be text"),
-        (b'{"op":"publish","topic":"a"}', "the request must have either payload or payload_base64, as text"),
+        (b"rubbish", "the request to the agent is not valid JSON: send one JSON object per line"),
+        (b"\xff\xfe\x00", "the request to the agent is not valid JSON: send one JSON object per line"),
+        (b"[" * 100_000, "the request to the agent is not valid JSON: send one JSON object per line"),
+        (b"3", "the request to the agent is not a JSON object: send one JSON object per line"),
+        (b"{}", "the request to the agent has no valid key op: set it to publish, status or requeue"),
+        (b'{"op":["publish"]}', "the request to the agent has no valid key op: set it to publish, status or requeue"),
+        (
+            b'{"op":"publish","topic":3,"payload":""}',
+            "the request to the agent has a topic or id that is not text: write both as JSON strings",
+        ),
+        (
+            b'{"op":"publish","topic":"a"}',
+            "the request to the agent has no valid payload: set either payload or payload_base64, as text",
+        ),
         (
             b'{"op":"publish","topic":"a","payload":{}}',
-            "the request must have either payload or payload_base64, as text",
+            "the request to the agent has no valid payload: set either payload or payload_base64, as text",
         ),
         (
             b'{"op":"publish","topic":"a","payload":"\\ud800"}',
-            "the payload is not valid: payload must be Unicode text, and payload_base64 must be base64",
+            "the payload of the request is not valid: write Unicode text in payload, or base64 in payload_base64",
         ),
         (
             b'{"op":"publish","topic":"a","payload_base64":"?"}',
-            "the payload is not valid: payload must be Unicode text, and payload_base64 must be base64",
+            "the payload of the request is not valid: write Unicode text in payload, or base64 in payload_base64",
         ),
         (
             b'{"op":"publish","topic":"a","payload":"","timeout":-1}',
-            "the key timeout of the request must be a number of seconds above 0",
+            "the request to the agent has no valid timeout: set a number of seconds above 0",
         ),
         (
             b'{"op":"publish","topic":"a","payload":"","timeout":NaN}',
-            "the key timeout of the request must be a number of seconds above 0",
+            "the request to the agent has no valid timeout: set a number of seconds above 0",
         ),
         (
             b'{"op":"requeue"}',
-            "the request must have either a list of event ids as its key ids, or the value true as its key all",
+            "the request requeue names no events: set ids to a list of event ids, or set all to true",
         ),
     ],
 )
@@ -156,7 +162,7 @@ def test_a_request_without_an_end_is_cut_off(path: Path, monkeypatch: pytest.Mon
         caller.settimeout(20)
         caller.connect(str(path))
         caller.sendall(b"x" * 100_001)
-        assert b"at most 100000 bytes" in caller.makefile("rb").readline()
+        assert b"more than 100000 bytes" in caller.makefile("rb").readline()
 
 
 def test_a_caller_that_dies_or_stalls_holds_up_nobody(path: Path, store: Store) -> None:
@@ -190,7 +196,7 @@ def test_one_caller_too_many_hears_that_it_is_busy(path: Path, monkeypatch: pyte
     monkeypatch.setattr(control, "CALLERS", 1)
     with Client(path) as client:
         client.status()
-        with Client(path) as other, pytest.raises(AgentError, match="callers are connected"):
+        with Client(path) as other, pytest.raises(AgentError, match="connections to the agent's socket are in use"):
             other.status()
 
 
@@ -213,10 +219,10 @@ def test_a_status_that_fails_is_an_answer_too(tmp_path: Path, store: Store) -> N
     log = Lines()
     served = ControlServer(tmp_path / "s", store, fail, log=log)
     served.start()
-    with Client(tmp_path / "s") as client, pytest.raises(AgentError, match="this is a bug"):
+    with Client(tmp_path / "s") as client, pytest.raises(AgentError, match="This is a bug"):
         client.status()
     served.close()
-    assert log.events("error") == ["a request on the control socket failed"]
+    assert log.events("error") == ["a request on the agent's control socket failed"]
 
 
 def test_a_socket_left_behind_is_replaced_and_the_own_one_removed(tmp_path: Path, store: Store) -> None:
@@ -233,7 +239,7 @@ def test_a_socket_left_behind_is_replaced_and_the_own_one_removed(tmp_path: Path
 
 
 def test_without_an_agent_one_line_says_so(tmp_path: Path) -> None:
-    with pytest.raises(AgentError, match=r"^the agent is not running \(no process answers on .*\): start it$"):
+    with pytest.raises(AgentError, match=r"^the agent is not running \(no process .* socket .*\): start the agent$"):
         publish("a", "x", socket=tmp_path / "agent.sock")
 
 
@@ -244,12 +250,12 @@ def test_an_agent_that_goes_away_leaves_open_what_happened(path: Path, store: St
     threading.Thread(target=lambda: listener.accept()[0].close(), daemon=True).start()
     with (
         Client(tmp_path / "half") as client,
-        pytest.raises(AgentError, match="publish the event again with the same --id"),
+        pytest.raises(AgentError, match="publish an event again only with the same --id"),
     ):
         client.publish("a", "x")
     listener.close()
 
 
 def test_a_path_too_long_for_a_socket_names_the_key(tmp_path: Path, store: Store) -> None:
-    with pytest.raises(AgentError, match="at most 107 bytes: set a shorter path"):
+    with pytest.raises(AgentError, match="more than 107 bytes: set a shorter path"):
         ControlServer(tmp_path / ("x" * 120), store, dict, log=Lines())

@@ -109,7 +109,7 @@ def test_the_watchdog_hungers_while_a_loop_stands_still(
     fed = agent.heard.count("WATCHDOG=1")
     time.sleep(2.0)
     assert agent.hear().count("WATCHDOG=1") <= fed + 1
-    assert "threads make no progress" in agent.log.events("error")
+    assert "threads of the agent make no progress" in agent.log.events("error")
 
 
 def test_a_part_that_dies_ends_the_agent_with_a_line(
@@ -141,7 +141,7 @@ def test_a_worker_that_dies_does_so_too(running: Callable[..., Running], monkeyp
     assert agent.code == 1
     assert (
         "error",
-        "a worker thread failed",
+        "a worker thread of the agent failed",
         {"part": "handler t/#", "reason": "RuntimeError: planted"},
     ) in agent.log.all
 

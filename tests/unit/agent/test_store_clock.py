@@ -47,7 +47,7 @@ def test_a_wall_clock_that_steps_within_a_boot_changes_nothing_and_is_logged(
     clock.wall_error += step
     clock.pass_time(99)
     assert expired_after_restart(tmp_path, clock, 100) == 0
-    assert "the agent does not count this step as elapsed time" in caplog.text
+    assert "The agent does not count this step as elapsed time" in caplog.text
 
 
 def test_a_drift_of_less_than_a_minute_is_not_worth_a_word(

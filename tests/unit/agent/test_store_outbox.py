@@ -71,7 +71,7 @@ def test_an_id_that_the_store_gave_is_known(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         given = store.accept("t", b"x")
         assert store.accept("t", b"x", event_id=given) == given
-        with pytest.raises(RequestRefusedError, match="choose another"):
+        with pytest.raises(RequestRefusedError, match="choose a different id"):
             store.accept("t", b"x", event_id=f"a1:{store.epoch}:2")
         assert ids(store) == [given]
 
@@ -157,7 +157,7 @@ def test_an_expired_event_is_kept_apart_and_requeued_with_its_id(tmp_path: Path)
 
 
 def test_requeue_refuses_an_id_that_is_not_kept(tmp_path: Path) -> None:
-    with open_store(tmp_path) as store, pytest.raises(RequestRefusedError, match="no event was queued again"):
+    with open_store(tmp_path) as store, pytest.raises(RequestRefusedError, match="no event was sent again"):
         store.requeue(["no"])
 
 
@@ -230,7 +230,7 @@ def test_a_second_agent_is_kept_out_of_the_state_directory(tmp_path: Path) -> No
 
 def test_a_store_of_another_agent_is_refused(tmp_path: Path) -> None:
     open_store(tmp_path).close()
-    with pytest.raises(AgentError, match="belongs to agent 'a1'"):
+    with pytest.raises(AgentError, match="belongs to the agent 'a1'"):
         Store.open(tmp_path, agent="a2")
 
 

@@ -279,7 +279,8 @@ def test_the_canary_keeps_a_connection_and_its_silence_ends_it(bench: Bench) -> 
     bench.broker.mute.add(canary_topic("", "host-1-subscriber"))
     for _ in range(15):
         bench.turn(1.0)
-    assert bench.journal("connection_lost")[0]["reason"] == "2 canaries in a row did not return within 5 s"
+    reason = "2 test messages (canaries) in a row did not return within 5 s"
+    assert bench.journal("connection_lost")[0]["reason"] == reason
 
 
 def test_where_the_canarys_topic_is_refused_acknowledgements_have_to_do(bench_of: Callable[..., Bench]) -> None:

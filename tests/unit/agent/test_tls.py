@@ -164,9 +164,9 @@ def test_other_failures_are_said_plainly() -> None:
         )
     ]
     assert said == [
-        "mq.example.com:1883 did not answer in 5 s",
+        "mq.example.com:1883 did not answer in 5 s: check the broker's process and the network",
         "no process listens on mq.example.com:1883: start the broker, or correct mb.urls",
         "mq.example.com:1883: the host name cannot be resolved (Name or service not known): "
         "correct mb.urls or the DNS entry",
-        "mq.example.com:1883: No route to host",
+        "the connection to mq.example.com:1883 failed: No route to host. Check the network and mb.urls",
     ]

@@ -94,7 +94,7 @@ def find_damage(directory: Path) -> list[str]:
         return []
     # Before SQLite sees the files: it would believe a damaged header, and forget what is after a bad frame.
     if read_wal(directory / f"{FILE}-wal").damaged:
-        return ["committed transactions of the write-ahead file are damaged"]
+        return ["committed transactions in its write-ahead file are damaged"]
     with path.open("rb") as file:
         header = file.read(100)
     if header and (
@@ -109,8 +109,8 @@ def find_damage(directory: Path) -> list[str]:
             db.close()
     except sqlite3.DatabaseError as error:
         if is_machine_failure(error):
-            raise AgentError(f"{path}: cannot be read: {error}") from error
-        return [f"SQLite cannot read it: {error}"]
+            raise AgentError(f"{path}: the agent's store cannot be read ({error}): check the disk") from error
+        return [f"SQLite cannot read the file: {error}"]
 
 
 def _damage_inside(db: sqlite3.Connection) -> list[str]:
@@ -123,8 +123,8 @@ def _damage_inside(db: sqlite3.Connection) -> list[str]:
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if application == APPLICATION_ID and version > VERSION and len(set(version.to_bytes(4))) == 1:
         raise AgentError(
-            "the store was created by a newer agent: install that release of the agent, or set a separate "
-            "state.directory for this one"
+            "the agent's store was created by a newer release of the agent: install that release, or set a separate "
+            "state.directory for this agent"
         )
     if (application, version) != (APPLICATION_ID, VERSION):
         return ["the header of the file is damaged"]

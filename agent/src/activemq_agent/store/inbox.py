@@ -152,7 +152,8 @@ def _take(transaction: Transaction, rx: int) -> tuple[Any, ...]:
 
 def _absent(rx: int) -> RequestRefusedError:
     return RequestRefusedError(
-        f"message {rx} is not in the inbox: it was handled or quarantined, or is damaged on the disk"
+        f"the message with number {rx} is no longer in the agent's inbox, because it was handled, quarantined or "
+        "damaged on disk: check the agent's log for damage of its store"
     )
 
 

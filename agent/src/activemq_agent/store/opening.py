@@ -33,8 +33,8 @@ def open_database(
     if counters.agent != agent:
         db.close()
         raise AgentError(
-            f"{path}: the store belongs to agent {counters.agent!r}, not to {agent!r}: restore the agent's name, "
-            "or set a separate state.directory for this agent"
+            f"{path}: this store belongs to the agent {counters.agent!r}, not to {agent!r}: set agent.name to "
+            f"{counters.agent!r}, or set a separate state.directory for this agent"
         )
     _sort_into_lanes(db, limits)
     _count_rows(db, counters)

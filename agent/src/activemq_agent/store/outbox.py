@@ -25,17 +25,17 @@ def chosen_event_id(topic: str, payload: bytes, event_id: str | None) -> str | N
     size = len(topic.encode(errors="replace"))
     if not 0 < size <= LONGEST_TOPIC or any(c in topic for c in "+#\0") or not topic.isprintable():
         raise RequestRefusedError(
-            f"{topic[:80]!r} is not a topic for publishing: such a topic has 1 to {LONGEST_TOPIC} bytes, only "
-            "printable characters, no + and no #"
+            f"{topic[:80]!r} is not a topic to which events can be published: use 1 to {LONGEST_TOPIC} bytes of "
+            "printable characters without + and #"
         )
     if not isinstance(payload, bytes):
-        raise RequestRefusedError(f"the payload must be bytes, not {type(payload).__name__}")
+        raise RequestRefusedError(f"the payload of the event has the type {type(payload).__name__}: pass bytes")
     inside = event_id_in(payload)
     if event_id is None:
         return inside
     if inside not in (None, event_id):
         raise RequestRefusedError(
-            f"the payload's eventId is {inside!r}, but the request has the id {event_id!r}: use the same id for both"
+            f"the payload has the eventId {inside!r}, but the request has the id {event_id!r}: use the same id for both"
         )
     return check_event_id(event_id)
 
@@ -52,7 +52,8 @@ def accept(transaction: Transaction, topic: str, payload: bytes, event_id: str |
     if not _has_room(transaction, size_of(topic, payload)):
         rows, size = counted(counters.rows["outbox"], "event"), counted(counters.sizes["outbox"], "byte")
         raise OutboxFullError(
-            f"the outbox is full ({rows}, {size}): the event was rejected; publish it again when a broker is connected"
+            f"the event was rejected, because the agent's outbox of unsent events is full ({rows}, {size}): publish it "
+            "again after a broker is connected"
         )
     if event_id is None:
         counters.seq += 1
@@ -72,7 +73,8 @@ def _was_accepted(transaction: Transaction, event_id: str) -> bool:
         return False
     if int(seq) > counters.seq:
         raise RequestRefusedError(
-            f"{event_id} is an id that this agent assigns to events automatically: choose another id"
+            f"the event id {event_id} is reserved, because this agent will assign it automatically: choose a different "
+            "id"
         )
     return True
 
@@ -178,8 +180,8 @@ def requeue(transaction: Transaction, event_ids: Sequence[str] | None) -> int:
         missing = wanted - {row[2] for row in rows}
         if missing:
             raise RequestRefusedError(
-                "no event was queued again, because the agent has no expired and no unconfirmed event with the id "
-                f"{', '.join(sorted(missing)[:5])}"
+                "no event was sent again, because the agent has no expired or unconfirmed event with the id "
+                f"{', '.join(sorted(missing)[:5])}: correct or remove this id"
             )
     done = 0
     for table, key, _, size in rows:

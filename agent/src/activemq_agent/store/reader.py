@@ -75,5 +75,5 @@ class Reader:
                     yield cursor
             except sqlite3.Error as error:
                 raise AgentError(
-                    f"the store cannot be read ({error}): restart the agent, which then keeps all readable data"
+                    f"the agent's store cannot be read ({error}): restart the agent. It then keeps all readable data"
                 ) from error

@@ -87,8 +87,9 @@ class StoreDamage:
         missing = "an unknown number of" if self.missing is None else str(self.missing)
         gaps = "; ".join(map(str, self.gaps[:5])) + ("; …" if len(self.gaps) > 5 else "")
         return (
-            f"the store was damaged ({self.reasons[0]}): {counted(self.kept['outbox'], 'event')} of the outbox kept, "
-            f"{missing} not readable{f', in places {gaps}' if self.gaps else ''}; its files are in {self.directory}"
+            f"the agent's store was damaged ({self.reasons[0]}). The agent kept "
+            f"{counted(self.kept['outbox'], 'event')} of the outbox, and could not read "
+            f"{missing}{f', at the positions {gaps}' if self.gaps else ''}. The damaged files are in {self.directory}"
         )
 
 

@@ -34,7 +34,10 @@ def lock(directory: Path) -> int:
             sync(directory.parent)
         descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     except OSError as error:
-        raise AgentError(f"{directory}: cannot be used as the state directory: {error.strerror}") from error
+        raise AgentError(
+            f"{directory}: the agent cannot use this state directory ({error.strerror}): correct its owner and mode, "
+            "or set state.directory"
+        ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -78,7 +78,10 @@ class Store:
             return cls(directory, descriptor, Writer(db, counters, elapsed, limits, clock, sweep), damage)
         except (OSError, sqlite3.Error) as error:
             os.close(descriptor)
-            raise AgentError(f"{directory}: the store cannot be opened: {error}") from error
+            raise AgentError(
+                f"{directory}: the agent's store cannot be opened ({error}): check the disk and the owner of this "
+                "directory"
+            ) from error
         except BaseException:
             os.close(descriptor)
             raise
@@ -128,7 +131,7 @@ class Store:
         """
         chosen_id = outbox.chosen_event_id(topic, payload, event_id)
         if timeout is not None and not timeout >= 0:
-            raise RequestRefusedError(f"the timeout must be 0 or a positive number of seconds, not {timeout}")
+            raise RequestRefusedError(f"the timeout {timeout} of the event is not valid: set 0 or more seconds")
         future = self._writer.submit(lambda transaction: outbox.accept(transaction, topic, payload, chosen_id, timeout))
         future.add_done_callback(self._tell)
         return future

@@ -70,10 +70,13 @@ class Writer(threading.Thread):
         """
         future: Future[T] = Future()
         if self._queue.qsize() > WAITING:
-            raise OutboxFullError(f"{WAITING} requests already wait for the disk: send the request again later")
+            raise OutboxFullError(
+                f"the agent rejected the request, because {WAITING} requests already wait for its disk: send it again "
+                "later"
+            )
         with self._lock:
             if self._closing:
-                raise AgentError("the store is closed: start the agent again")
+                raise AgentError("the agent's store is closed, because the agent stopped: start the agent again")
             self._queue.put((job, future))
         return future
 
@@ -125,7 +128,7 @@ class Writer(threading.Thread):
             if jobs or self.elapsed.has_stepped():
                 self._transact(jobs)
         except (sqlite3.Error, AgentError) as error:
-            log.warning("the store cannot be written: %s", error)
+            log.warning("the agent's store cannot be written: %s", error)
 
     def _run_group(self, group: list[tuple[Job, Future[Any]]]) -> None:
         try:
@@ -146,7 +149,8 @@ class Writer(threading.Thread):
                 self._run_group([queued_job])
             return
         for _, future in group:
-            future.set_exception(AgentError(f"the store cannot be written: {error}") if of_sqlite else error)
+            text = f"the agent's store cannot be written ({error}): check the disk that contains state.directory"
+            future.set_exception(AgentError(text) if of_sqlite else error)
 
     def _transact(self, jobs: list[Job]) -> list[Any]:
         """Run jobs in one transaction; return their results, an AgentError for each job that refused.

@@ -26,7 +26,10 @@ from ..printable import printable
 
 _CHUNK = 1 << 20
 _LINE = 1 << 18
-TIME_IS_OVER = "the time limit for this host was reached"
+TIME_IS_OVER = "the time limit for this host (option seconds) was reached"
+NEWEST_ONLY = "only the newest lines of this log fit into the size limit (option megabytes)"
+_TOO_LARGE = "the file exceeds the size limit of the archive (option megabytes)"
+_TOO_LARGE_UNPACKED = "the unpacked log exceeds the size limit of the archive (option megabytes)"
 _TRIES = 5
 
 Mask = typing.Callable[[str], str]
@@ -93,7 +96,7 @@ class Bundle:
     def add(self, name: str, data: bytes, mtime: float = 0) -> bool:
         """Add a small, masked file to the archive; return False, and list it as omitted, if it is too large."""
         if len(data) > self.rest:
-            self.leave_out(name, len(data), "exceeds the size limit (megabytes)")
+            self.leave_out(name, len(data), _TOO_LARGE)
             return False
         self._write(name, io.BytesIO(data), len(data), mtime)
         self.rest -= len(data)
@@ -108,17 +111,17 @@ class Bundle:
                 try:
                     (self._add_packed if log.name.endswith(".gz") else self._add_log)(log, mask)
                 except (OSError, EOFError, ValueError) as error:
-                    self.leave_out(log.name, log.size, f"cannot be read: {error}")
+                    self.leave_out(log.name, log.size, f"the file cannot be read: {error}")
 
     def _add_log(self, log: OpenFile, mask: Mask) -> None:
         if not self.rest or self.is_late():
-            self.leave_out(log.name, log.size, TIME_IS_OVER if self.rest else "exceeds the size limit (megabytes)")
+            self.leave_out(log.name, log.size, TIME_IS_OVER if self.rest else _TOO_LARGE)
             return
         skipped = max(0, log.size - self.rest)
         log.file.seek(skipped)
         if skipped:
             skipped += len(log.file.readline(_CHUNK))  # the line that the cut goes through
-            self.leave_out(log.name, skipped, "only its newest lines fit into the size limit (megabytes)")
+            self.leave_out(log.name, skipped, NEWEST_ONLY)
         size = log.size - skipped
         with tempfile.TemporaryFile(dir=os.path.dirname(self.path)) as masked:
             read, dropped = _mask(log.file, masked, size, mask, self.is_late, whole_lines=log.name.endswith(".jsonl"))
@@ -138,7 +141,7 @@ class Bundle:
                     self.leave_out(log.name, log.size, TIME_IS_OVER)
                     return
                 if source.read(1):
-                    self.leave_out(log.name, log.size, "exceeds the size limit (megabytes) when it is unpacked")
+                    self.leave_out(log.name, log.size, _TOO_LARGE_UNPACKED)
                     return
             self._say_what_lacks(log, 0, dropped)
             self._write(log.name, masked, masked.tell(), log.mtime)
@@ -148,7 +151,7 @@ class Bundle:
         if unread > 0 and self.is_late():
             self.leave_out(log.name, unread, TIME_IS_OVER)
         if dropped:
-            self.leave_out(log.name, dropped, "lines that are too long were shortened")
+            self.leave_out(log.name, dropped, "lines of this log that are too long were shortened")
 
     def _write(self, name: str, data: Any, size: int, mtime: float) -> None:
         member = tarfile.TarInfo(name)

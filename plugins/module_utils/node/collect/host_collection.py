@@ -29,7 +29,7 @@ from ..process.proc import Process, account_of_broker, boot_id, file_text, find_
 from ..state import machine, operation_record
 from ..state.broker_state import gather_broker_state
 from . import deployed_files, thread_dumps
-from .bundle import TIME_IS_OVER, Bundle, open_matching_files
+from .bundle import NEWEST_ONLY, TIME_IS_OVER, Bundle, open_matching_files
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "archive": {"type": "path"},
@@ -70,7 +70,8 @@ def collect(parameters: Mapping[str, Any]) -> dict[str, Any]:
         facts = work.run(parameters.get("broker"), parameters.get("agent"))
         bundle.make_fetchable()
     except OSError as error:
-        raise NodeError(f"{error.filename or parameters['archive']}: {error.strerror or error}") from None
+        path = error.filename or parameters["archive"]
+        raise NodeError(f"the evidence of this host cannot be collected: {path}: {error.strerror or error}") from None
     finally:
         bundle.close()
     summary = {"facts": facts, "left_out": bundle.left_out, "notes": work.notes}
@@ -99,8 +100,8 @@ class _Work:
         if self.known.word_like_count:
             number = counted(self.known.word_like_count, "secret")
             self.notes.append(
-                f"{number} of this host are short or common words, so the collected files mask them only where they "
-                "are the value of a password setting: check the files before you pass them on"
+                f"{number} of this host are short or common words. The collected files mask them only where they are "
+                "the value of a password setting. Check the files before you pass them on"
             )
         facts = _machine()
         process = find_broker(homes[0].base, broker.get("unit")) if broker else None
@@ -126,7 +127,7 @@ class _Work:
     def _tree(self, home: Layout, prefix: str) -> deployed_files.MaskedTree | None:
         directory_and_prefix = _directory(home)
         if directory_and_prefix is None:
-            self.notes.append(f"{home.base} contains no configuration")
+            self.notes.append(f"no configuration was collected, because the directory {home.base} contains none")
             return None
         directory, prefix = directory_and_prefix[0], prefix + directory_and_prefix[1]
         tree = deployed_files.read_masked_tree(directory, self.known, self.bundle, prefix)
@@ -137,7 +138,7 @@ class _Work:
         try:
             broker_state: dict[str, Any] = gather_broker_state(home.base, broker.get("unit"))
         except (NodeError, OSError) as error:
-            self.notes.append(f"the state of the broker below {home.base} is not known: {error}")
+            self.notes.append(f"the state of the broker in {home.base} could not be determined: {error}")
             broker_state = {"state": None, "how": str(error)}
         broker_state.pop("changed", None)
         if process:
@@ -146,8 +147,8 @@ class _Work:
         directory = home.directory(running) if running else ""
         if running and os.path.isdir(directory):
             self.notes.append(
-                f"the broker still runs with configuration version {running}, not with the installed version; the "
-                f"files of version {running} are in the directory 'running' of this collection"
+                f"the broker in {home.base} still runs with configuration version {running}, not with the installed "
+                f"version. The directory 'running' of this collection contains the files of version {running}"
             )
             tree = deployed_files.read_masked_tree(directory, self.known, self.bundle, "running/")
             deployed_files.add_tree(tree, self.bundle, "running/")
@@ -176,10 +177,10 @@ class _Work:
         done = _run(["find", directory, "-xdev", "-printf", r"%s\t%TY-%Tm-%TdT%TTZ\t%y\t%P\0"], account)
         entries = [] if done is None else done.decode(errors="replace").split("\0")[:-1]
         if not entries:
-            self.notes.append(f"{directory} cannot be listed")
+            self.notes.append(f"the collection has no list of the files in {directory}, because it cannot be read")
             return
         if len(entries) > _ENTRIES:
-            self.bundle.leave_out(f"{name}.txt", 0, f"only {_ENTRIES} of {len(entries)} entries are listed")
+            self.bundle.leave_out(f"{name}.txt", 0, f"the file lists only {_ENTRIES} of {len(entries)} entries")
         lines = sorted(entries[:_ENTRIES], key=lambda line: line.split("\t", 3)[3])
         self._text(f"listing/{name}.txt", "\n".join([directory, *lines, ""]))
 
@@ -196,9 +197,7 @@ class _Work:
         command = ["journalctl", f"--unit={unit}", f"--since=-{self.days}d", "--output=short-iso-precise", "--utc"]
         journal, dropped = _tail([*command, "--no-pager"], self.bundle.limit // _SHARE, self.bundle.remaining_seconds)
         if dropped:
-            self.bundle.leave_out(
-                f"journal/{unit}.log", dropped, "only its newest lines fit into the size limit (megabytes)"
-            )
+            self.bundle.leave_out(f"journal/{unit}.log", dropped, NEWEST_ONLY)
         self._text(f"journal/{unit}.log", journal)
 
     def _logs(self, data: str, state: str, records: str) -> None:

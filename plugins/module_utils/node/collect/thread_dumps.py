@@ -45,21 +45,22 @@ def take_thread_dumps(process: Process, count: int = COUNT, pause: float = PAUSE
     dumps = ThreadDumps()
     if process.state == "T":
         dumps.notes.append(
-            f"no thread dump: process {process.pid} was stopped by a signal, and handles SIGQUIT only after SIGCONT. "
-            "Send SIGCONT to continue this broker, or SIGKILL to make its standby take over"
+            f"no thread dump was taken, because a signal stopped process {process.pid}. Send SIGCONT to continue this "
+            "broker, or SIGKILL to make its standby take over"
         )
         return dumps
     if not catches_quit(process.pid):
         dumps.notes.append(
-            f"no thread dump: process {process.pid} does not catch SIGQUIT, so the signal would stop it. Check "
-            "whether its options contain -Xrs"
+            f"no thread dump was taken, because process {process.pid} does not catch SIGQUIT and would stop. Remove "
+            "-Xrs from its JVM options"
         )
         return dumps
     with _open_output(process) as read:
         if read is None:
             dumps.notes.append(
-                f"no thread dump, and no signal was sent: the standard output of process {process.pid} is neither the "
-                "journal of systemd nor a file that belongs to the broker's account"
+                f"no thread dump was taken, because the standard output of process {process.pid} is neither the "
+                f"journal of systemd nor a file of the broker's account. Run jstack {process.pid} as this account "
+                "instead"
             )
         else:
             _add_dumps(dumps, process, read, count, pause)
@@ -74,15 +75,21 @@ def _add_dumps(dumps: ThreadDumps, process: Process, read: Callable[[], str], co
             # A later process with this pid may not handle the signal, and would be terminated.
             was_sent = catches_quit(process.pid) and send_signal(handle, process, signal.SIGQUIT)
         if not was_sent:
-            dumps.notes.append(f"process {process.pid} ended before the thread dump")
+            dumps.notes.append(f"thread dump {number + 1} was not taken, because process {process.pid} ended")
             break
         text = _wait(read)
         if _BEGIN not in text:
-            dumps.notes.append(f"process {process.pid} did not answer SIGQUIT with a thread dump within {_ANSWER:g} s")
+            dumps.notes.append(
+                f"process {process.pid} printed no thread dump within {_ANSWER:g} s after SIGQUIT: check whether the "
+                "process hangs or its disk is full"
+            )
             break
         dumps.texts.append(text[text.index(_BEGIN) :])
         if not any(end in text for end in _END):
-            dumps.notes.append(f"thread dump {number + 1} is incomplete: journald drops lines above its rate limit")
+            dumps.notes.append(
+                f"thread dump {number + 1} is incomplete, because journald drops lines above its rate limit: increase "
+                "RateLimitBurst in journald.conf"
+            )
         if number < count - 1:
             time.sleep(max(0.0, pause - (time.monotonic() - began)))
 

@@ -44,10 +44,14 @@ def check_path(path: str) -> str:
     parts = path.split("/")
     if not path or path.startswith("/") or any(part in ("", ".", "..") for part in parts) or "\0" in path:
         raise NodeError(
-            f"the configuration archive contains {path!r}, which is not a path inside the configuration directory"
+            f"the configuration archive contains the path {path!r}, which leads outside of the configuration "
+            "directory: run activemq.fleet.compile again"
         )
     if parts[0].startswith(".fleet-"):
-        raise NodeError(f"the configuration archive contains {path!r}, but names that begin with .fleet- are reserved")
+        raise NodeError(
+            f"the configuration archive contains the path {path!r}, but names that begin with .fleet- are reserved: "
+            "choose a different name"
+        )
     return path
 
 
@@ -89,7 +93,9 @@ def unpack(data: bytes) -> dict[str, File]:
             }
         index = json.loads(contents[_INDEX])
     except (tarfile.TarError, ValueError, EOFError) as error:
-        raise NodeError(f"the configuration archive cannot be read: {error}") from None
+        raise NodeError(
+            f"the configuration archive cannot be read ({error}): run activemq.fleet.compile again"
+        ) from None
     if index.get("format") != _FORMAT:
         raise NodeError(
             f"the configuration archive has format {index.get('format')!r}, but this version of activemq.fleet "

@@ -147,14 +147,14 @@ class Layout:
             return None
         except OSError:
             raise NodeError(
-                f"{self.current} must be a symbolic link to a version below {self.versions}: move it away and run "
-                "the playbook again"
+                f"{self.current} is not a symbolic link to a configuration version in {self.versions}: move it away, "
+                "and run the playbook again"
             ) from None
         directory, name = os.path.split(target)
         if directory != os.path.dirname(self.target("x")) or not name or name.startswith("."):
             raise NodeError(
-                f"{self.current} points to {target}, which is not a configuration version of activemq.fleet: remove "
-                "this link"
+                f"the link {self.current} leads to {target}, which is not a configuration version of activemq.fleet: "
+                "remove this link"
             )
         return name
 

@@ -62,12 +62,12 @@ class FenceEvidence:
 class Action(Enum):
     """The actions of a guard, the process that starts a broker and fences its shared store."""
 
-    WAIT = "try to get the pair's lock"
-    BUILD = "create a generation from the one in force"
+    WAIT = "acquire the lock of the pair's store"
+    BUILD = "copy the store for a takeover"
     FENCE = "make sure that the broker of the other node is dead"
-    CLAIM = "claim the next number for the generation that was created"
-    ADMIT = "let the waiting broker open the generation in force"
-    STAY = "check again"
+    CLAIM = "take over the store"
+    ADMIT = "let the waiting broker open the store"
+    STAY = "check the store"
     END = "kill the broker"
 
 
@@ -194,8 +194,10 @@ class CommandFence:
 
 def _keep_serving(evidence: FenceEvidence, number: int) -> GuardStep:
     if evidence.number != number:
-        now = f"generation {evidence.number} was claimed" if evidence.highest else "the claims cannot be read"
-        return GuardStep(Action.END, number, f"generation {number} is no longer in force: {now}")
+        reason = f"the other node took over the store (takeover {evidence.number} replaced takeover {number})"
+        if not evidence.highest:
+            reason = "the guard cannot read whether the other node took over the store"
+        return GuardStep(Action.END, number, reason)
     if not evidence.holds_lock:
-        return GuardStep(Action.END, number, "the pair's lock is lost")
+        return GuardStep(Action.END, number, "the guard lost the lock of the pair's store")
     return GuardStep(Action.STAY, number)

@@ -50,17 +50,17 @@ class FenceCommand:
                 start_new_session=True,
             )
         except OSError as error:
-            return f"{self.argv[0]}: {error.strerror}"
+            return f"the fence command {self.argv[0]} cannot be run: {error.strerror}"
         deadline = time.monotonic() + self.timeout
         while time.monotonic() < deadline:
             sign_of_life()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 status = process.wait(_STEP)
-                return "" if status == 0 else f"the fence command {self.argv[0]} ended with {status}"
+                return "" if status == 0 else f"the fence command {self.argv[0]} failed with status {status}"
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        return f"the fence command {self.argv[0]} took longer than {self.timeout:g} s"
+        return f"the fence command {self.argv[0]} took longer than {self.timeout:g} s and was killed"
 
 
 def read_fence_command(path: str) -> FenceCommand:

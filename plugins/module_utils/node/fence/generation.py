@@ -156,7 +156,8 @@ def _looks_of(source: str, *, in_place: bool) -> dict[str, tuple[int, int, int]]
                 continue
             if not entry.is_file(follow_symlinks=False):
                 raise FenceError(
-                    f"{entry.path} is not a file: a fenced store must be one kahaDB directory without subdirectories"
+                    f"{entry.path} is not a regular file, but a store with activemq_fence must contain only files of "
+                    "kahaDB: move it out of the store"
                 )
             # The file is opened, because only then NFS reliably shows changes by other clients.
             descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW)

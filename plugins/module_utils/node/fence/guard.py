@@ -85,18 +85,26 @@ _BUILD_TIMEOUT = 600
 def main() -> NoReturn:
     """Run the guard until its broker ends; exit with the broker's status, or with 75 if the guard killed the broker."""
     parser = argparse.ArgumentParser(prog="guard", description="Run a broker whose store is protected by a fence.")
-    parser.add_argument("--store", required=True)
-    parser.add_argument("--local")
-    parser.add_argument("--fence-command")
-    parser.add_argument("--tidy", action="store_true")
-    parser.add_argument("--unfence", action="store_true")
-    parser.add_argument("--mend", action="store_true")
-    parser.add_argument("--accept-loss", action="store_true")
-    parser.add_argument("--refuse-loss", action="store_true")
-    parser.add_argument("--keep-index", type=int, metavar="PID")
-    parser.add_argument("--keep-index-copies", action="store_true")
-    parser.add_argument("--confirm", type=int)
-    parser.add_argument("command", nargs="*")
+    parser.add_argument("--store", required=True, help="the shared directory of the pair's store")
+    parser.add_argument("--local", help="the guard's directory on the host's own disk")
+    parser.add_argument("--fence-command", metavar="FILE", help="a JSON file that describes activemq_fence_command")
+    parser.add_argument("--tidy", action="store_true", help="remove old copies of the store whose messages were copied")
+    parser.add_argument(
+        "--unfence", action="store_true", help="convert the store for brokers without activemq_fence; stop both first"
+    )
+    parser.add_argument("--mend", action="store_true", help="repair the store of a killed broker that has no fence")
+    parser.add_argument(
+        "--accept-loss", action="store_true", help="continue, even if messages of durable subscriptions are lost"
+    )
+    parser.add_argument(
+        "--refuse-loss", action="store_true", help="do not start if messages of durable subscriptions would be lost"
+    )
+    parser.add_argument("--keep-index", type=int, metavar="PID", help="keep a copy of the index while process PID runs")
+    parser.add_argument("--keep-index-copies", action="store_true", help="keep a copy of the index of each store copy")
+    parser.add_argument(
+        "--confirm", type=int, metavar="NUMBER", help="confirm that the broker of takeover NUMBER is dead"
+    )
+    parser.add_argument("command", nargs="*", help="the command line that starts the broker")
     options = parser.parse_args()
     try:
         if options.tidy:
@@ -137,7 +145,7 @@ def main() -> NoReturn:
 
 def _not_done(options: argparse.Namespace) -> str:
     if options.tidy:
-        return "old generations are kept until the next attempt"
+        return "old copies of the store (generations) are kept until the next attempt"
     if options.mend:
         return "the store was not repaired completely"
     return (
@@ -161,12 +169,15 @@ def accept_loss(directory: str) -> Iterator[str]:
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):
         raise FenceError(
-            f"{directory} is not a store of activemq_fence: guard, because it has no directory {BARRIER}: to repair a "
-            "store without a guard, run the same command with the additional option --mend"
+            f"the store {directory} has no directory {BARRIER}, so activemq_fence: guard does not protect it. To "
+            "repair a store without a guard, add the option --mend to this command"
         )
     number = store.gather_evidence().number
     store.note_accepted_loss(number)
-    yield f"the next node may continue from generation {number} without its index"
+    yield (
+        f"the loss is accepted: the next takeover may use the newest copy of the store {directory} (generation "
+        f"{number}) without its index"
+    )
 
 
 def _keep_index(directory: str, pid: int) -> int:
@@ -187,11 +198,11 @@ def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
     highest = store.gather_evidence().number
     if highest != number:
         raise FenceError(
-            f"claim {number} is not the newest claim of {directory}, because claim {highest} is newer: run the command "
-            "with the number that the waiting guard prints in its log"
+            f"the newest takeover of the store {directory} has the number {highest}, not {number}: run the command "
+            "with the number that the guard of the waiting node prints in its log"
         )
     store.record_broker_dead(number)
-    yield f"the broker of claim {number} is recorded as dead: the other node may serve"
+    yield f"the broker of takeover {number} of the store {directory} is recorded as dead: the other node may take over"
 
 
 class Guard:
@@ -265,9 +276,9 @@ class Guard:
         highest = self._store.highest_claim()
         if (highest and not highest.is_in_place) or os.path.isdir(os.path.join(self._store.directory, BARRIER)):
             raise FenceError(
-                f"{self._store.directory} contains generations, which only activemq_fence: guard uses, but "
-                f"activemq_fence is command: stop both brokers, and run {' '.join(own_command_line())} --store "
-                f"{self._store.directory} --unfence"
+                f"the store {self._store.directory} was used with activemq_fence: guard, but activemq_fence is "
+                f"command. Stop both brokers, and run {' '.join(own_command_line())} --store {self._store.directory} "
+                "--unfence"
             )
 
     def _watch(self, fence: AnyFence, broker: subprocess.Popen[bytes]) -> int:
@@ -276,7 +287,7 @@ class Guard:
             notify_systemd("WATCHDOG=1")
             if step.action is Action.END:
                 self._kill()
-                log_line(f"the broker was killed: {step.reason}")
+                log_line(f"the guard killed the broker, because {step.reason}. This node restarts as standby")
                 return ENDED
             try:
                 fence, pause = self._carry_out(fence, step)
@@ -346,21 +357,22 @@ class Guard:
             notify_systemd(f"WATCHDOG_USEC={os.environ.get('WATCHDOG_USEC', '')}")
         if made.risk and self._refuses_loss and not self._store.is_loss_accepted(number):
             raise RebuildRefusedError(
-                f"generation {number} has no usable index, and no kept copy of an index replaces it. A broker that "
-                f"builds its index from the journal loses messages of durable subscriptions: {made.risk.describe()}. "
-                f"Restore the store from a backup, or accept this loss: {' '.join(own_command_line())} "
-                f"--store {self._store.directory} --accept-loss"
+                f"the newest copy of the store {self._store.directory} (generation {number}) has no usable index, and "
+                "no saved copy of the index exists. A broker that builds its index from the store journal loses "
+                f"messages of these durable subscriptions: {made.risk.describe()}. Restore the store from a backup, or "
+                f"accept this loss: {' '.join(own_command_line())} --store {self._store.directory} --accept-loss"
             )
         claim = Claim(number + 1, self._node, f"{number + 1}-{secrets.token_hex(16)}")
         self._built = claim, {**made.to_dict(), "host": socket.gethostname(), "made": time.time()}, made.risk
         log_line(
-            f"generation {claim.number} was created in {time.monotonic() - began:.3f} s: {made.links} files linked, "
-            f"{made.copies} copied, {'with' if made.has_index else 'without'} its index"
+            f"generation {claim.number}, a copy of the store for this takeover, was created in "
+            f"{time.monotonic() - began:.3f} s: {made.links} files linked, {made.copies} copied, "
+            f"{'with' if made.has_index else 'without'} its index"
         )
         if made.restored:
             log_line(
-                f"the index of generation {number} cannot be used, so generation {claim.number} was made with "
-                f"{made.restored}"
+                f"the index of the previous copy of the store (generation {number}) cannot be used. Generation "
+                f"{claim.number} was created with {made.restored}"
             )
 
     def _make(self, number: int, target: str) -> Generation:
@@ -379,16 +391,20 @@ class Guard:
             )
         began = time.monotonic()
         log_line(
-            f"{self._command.host} may still write to the store: running the fence command {self._command.argv[0]}"
+            f"the broker on host {self._command.host} may still write to the store, so the guard runs the fence "
+            f"command {self._command.argv[0]}"
         )
         if why := self._command.run(lambda: notify_systemd("WATCHDOG=1")):
             raise FenceError(
-                f"{why}, so {self._command.host} may still write to {self._store.directory}. The guard tries again. "
-                f"When you are sure that the broker there is dead, confirm it: {' '.join(own_command_line())} --store "
-                f"{self._store.directory} --confirm {number}"
+                f"{why}. The broker on host {self._command.host} may still write to the store {self._store.directory}. "
+                "The guard runs the command again. If you are sure that this broker is dead, confirm it: "
+                f"{' '.join(own_command_line())} --store {self._store.directory} --confirm {number}"
             )
         self._store.record_broker_dead(number)
-        log_line(f"{self._command.host} was fenced in {time.monotonic() - began:.1f} s")
+        log_line(
+            f"the fence command made sure in {time.monotonic() - began:.1f} s that the broker on host "
+            f"{self._command.host} is dead"
+        )
 
     def _drop_building(self) -> None:
         """Remove an unclaimed copy, because the disk may be full."""
@@ -402,26 +418,29 @@ class Guard:
         if self._command is not None:
             if not self._store.claim(claim_in_place(number, self._node), {"claimed": time.time()}):
                 raise FenceError(
-                    f"the guard (activemq_fence: command) of another node took over the store {self._store.directory} "
-                    f"first, as generation {number}, so this node stays standby"
+                    f"the other node took over the store {self._store.directory} first (takeover {number}), so this "
+                    "node stays standby"
                 )
             return
         if self._built is None or self._built[0].number != number:
             raise FenceError(
-                f"this guard (activemq_fence: guard) has no complete copy for generation {number} of the store "
-                f"{self._store.directory}, so it cannot take over the store with it and tries again"
+                f"the copy of the store {self._store.directory} for takeover {number} is incomplete. This node stays "
+                "standby, and the guard tries again"
             )
         (claim, claim_details, risk), self._built = self._built, None
         if risk:
-            path = record_risk(self._store.directory, claim.directory, "has no usable index", risk)
-            log_line(f"{risk.describe()}: messages of these durable subscriptions are at risk, as {path} records")
+            path = record_risk(self._store.directory, claim.directory, "the store has no usable index", risk)
+            log_line(
+                "the store has no usable index, so messages of these durable subscriptions may be lost: "
+                f"{risk.describe()}. The file {path} lists them"
+            )
         if not self._store.claim(claim, claim_details):
             disk.remove_tree(self._store.generation_path(claim.directory))
             raise FenceError(
-                f"the guard (activemq_fence: guard) of another node took over the store {self._store.directory} "
-                f"first, as generation {number}, so this node stays standby"
+                f"the other node took over the store {self._store.directory} first (takeover {number}), so this node "
+                "stays standby"
             )
-        log_line(f"generation {number} is claimed")
+        log_line(f"this node took over the store with generation {number}")
         if number > 1:
             with contextlib.suppress(OSError, FenceError):
                 make_broker_stand_by(self._path_of(number - 1))
@@ -430,7 +449,7 @@ class Guard:
         path = self._path_of(number)
         if not os.path.isdir(path):
             raise FenceError(
-                f"{path} is missing, but the broker must use this generation of the store: restore it from a backup"
+                f"the directory {path} is missing, but it is the newest copy of the store: restore it from a backup"
             )
         if self._command is None:
             move_aside(self._store, number)
@@ -441,7 +460,7 @@ class Guard:
         disk.point_link(self._link, path)
         self._start_keeper(path)
         self._tidy_at = time.monotonic() + FIRST_TIDY
-        log_line(f"the broker opens {'the store by claim' if self._command else 'generation'} {number}")
+        log_line(f"the broker opens the store {path} (takeover {number})")
 
     # -- old generations ----------------------------------------------------------------------
 
@@ -498,7 +517,7 @@ class Guard:
         except OSError:
             os.close(descriptor)
             raise FenceError(
-                f"another guard still uses {self._local}, or the broker that it started: stop both first"
+                f"another guard, or the broker that it started, still uses the directory {self._local}: stop both first"
             ) from None
         return descriptor
 

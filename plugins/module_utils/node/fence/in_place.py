@@ -53,8 +53,8 @@ def move_aside(store: SharedStore, number: int) -> None:
     claim = next((claim for claim in claims if claim.is_in_place), None)
     if claim is None:
         raise FenceError(
-            f"{store.directory} contains the file {names[0]}, which no broker uses, because brokers use the "
-            "generations of this store: move the file away"
+            f"the store {store.directory} contains the file {names[0]}, but its brokers use only the files in "
+            f"{store.generations}: move this file away"
         )
     target = os.path.join(store.generations, claim.directory)
     os.makedirs(target, 0o750, exist_ok=True)
@@ -74,9 +74,9 @@ def unfence(directory: str) -> list[str]:
     """
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):
-        return [f"the store {directory} has no fence, so nothing was changed"]
+        return [f"activemq_fence: guard does not protect the store {directory}, so nothing was changed"]
     if not store.try_lock(secrets.token_hex(16)):
-        raise FenceError(f"a guard holds the lock of {directory}: stop the brokers of both nodes first")
+        raise FenceError(f"a guard holds the lock of the store {directory}: stop the brokers of both nodes first")
     try:
         actions = _put_in_place(store)
         for number in store.generations_by_number():
@@ -108,7 +108,10 @@ def _put_in_place(store: SharedStore) -> list[str]:
     store.claim(claim_in_place(highest.number + 1, ""), made.to_dict())
     store.sync_claims()
     disk.remove_tree(building)
-    return [f"{store.directory} now is a store without a fence, with the files of generation {highest.number}"]
+    return [
+        f"the store {store.directory} can now be used without activemq_fence. It has the files of generation "
+        f"{highest.number}"
+    ]
 
 
 def _files_of(store: SharedStore) -> list[str]:

@@ -136,15 +136,16 @@ def remove_old_generations(store: SharedStore) -> Iterator[str]:
 def _tidy_claimed(store: SharedStore, number: int, path: str) -> Iterator[str]:
     if store.was_replayed(number):
         disk.remove_tree(path)
-        yield f"generation {number} is removed: the messages that only it held were sent to the pair again"
+        yield f"generation {number}, an old store copy, was removed, because its messages were sent to the pair again"
     elif store.is_broker_recorded_dead(number) and not os.path.lexists(store.uncopied_list_path(number)):
         rows = [message.row() for message in uncopied_messages(store, number)]
         if rows:
             store.note_uncopied_messages(number, rows)
             yield (
-                f"generation {number} is kept: {len(rows)} of its messages arrived after the other node took over; "
-                f"{store.uncopied_list_path(number)} names them"
+                f"generation {number}, an old store copy, is kept, because {len(rows)} of its messages arrived after "
+                f"the other node took over. The file {store.uncopied_list_path(number)} lists them. Send them with "
+                "activemq-fleet store replay"
             )
         else:
             disk.remove_tree(path)
-            yield f"generation {number} is removed: the next generation has all its messages"
+            yield f"generation {number}, an old store copy, was removed, because the next copy has all its messages"

@@ -99,7 +99,10 @@ class ReplayConnection:
             try:
                 stored = read_message(message.frame())
             except ValueError as error:
-                raise FenceError(f"{message.path}: message {message.message} cannot be read: {error}") from None
+                raise FenceError(
+                    f"the message {message.message} in the store file {message.path} cannot be read ({error}): check "
+                    "this file with activemq-fleet store inspect"
+                ) from None
             self._ask(stored.frame[4], self._producer + self._rest_of(stored), f"message {message.message}")
             self._settle(_WINDOW)
             sent += 1
@@ -114,7 +117,7 @@ class ReplayConnection:
             return destination + _NULL + rest
         if stored.version > self._version:
             raise FenceError(
-                "the running broker has an older OpenWire version than the broker that wrote the messages: start the "
+                "the running broker supports only an older OpenWire version than the messages in the store: start the "
                 "release of the broker that wrote them"
             )
         # Newer versions have a different form of the message id before this field, and a flag at the end.
@@ -125,7 +128,7 @@ class ReplayConnection:
         """Exchange greetings; return the agreed OpenWire version, with loose encoding and without a cache."""
         greeting = self._read()
         if greeting[:9] != bytes([_WIRE_FORMAT]) + b"ActiveMQ":
-            raise FenceError("this port does not support OpenWire: use a port of an openwire connector")
+            raise FenceError("the port in the option --to is no openwire connector: use the port of such a connector")
         (newest,) = struct.unpack_from(">i", greeting, 9)
         version = _NEW if newest >= _NEW else _OLD
         self._write(bytes([_WIRE_FORMAT]) + b"ActiveMQ" + struct.pack(">i", version) + _NULL)
@@ -148,7 +151,9 @@ class ReplayConnection:
             (number,) = struct.unpack_from(">i", answer, 6)
             what = self._waiting.pop(number, "")
             if answer[0] == _EXCEPTION:
-                raise FenceError(f"the broker rejects {what}: {_exception(answer[10:])}")
+                raise FenceError(
+                    f"the broker rejects {what} of the replay ({_exception(answer[10:])}): check its activemq.log"
+                )
 
     def _write(self, content: bytes) -> None:
         self._socket.sendall(struct.pack(">i", len(content)) + content)
@@ -159,8 +164,8 @@ class ReplayConnection:
         content = self._file.read(size) if 0 < size <= _LONGEST_FRAME else b""
         if not content or len(content) != size:
             raise ConnectionError(
-                "the broker closed the connection over which messages of an old generation of the store are sent "
-                "again: check activemq.log"
+                "the broker closed the connection of the replay, which sends messages of an old store copy again: "
+                "check its activemq.log"
             )
         return content
 

@@ -92,14 +92,17 @@ def refuse_root(directory: str) -> None:
     try:
         owner = foreign_owner(os.path.join(directory, "fence", "claims"))
     except UntrustedPathError as error:
-        raise FenceError(f"{error}. Use runuser to run this command as the account that owns the store") from None
+        raise FenceError(
+            f"{error.problem}. Use runuser to run this command as the account that owns the store"
+        ) from None
     if owner is not None:
         as_account = (
             f"setpriv --reuid={owner[0]} --regid={owner[1]} --clear-groups" if owner[0] else "runuser -u ACCOUNT"
         )
         raise FenceError(
-            f"root refuses to change {directory}, because {account_name(owner[0])} can plant links there: run the same "
-            f"command as the account that owns the store, with {as_account} -- COMMAND"
+            f"root must not change the store {directory}, because an account other than root "
+            f"({account_name(owner[0])}) can create links in it. Run the command as the account that owns the store: "
+            f"{as_account} -- COMMAND"
         )
 
 
@@ -136,7 +139,7 @@ def _read_record(path: str, limit: int) -> bytes:
     try:
         content: bytes = read_file(path, limit)
     except UntrustedPathError as error:
-        raise FenceError(f"{error}. Remove this file") from None
+        raise FenceError(f"{error.problem}. Remove this file from the shared store") from None
     return content
 
 
@@ -284,11 +287,11 @@ class SharedStore:
             claim_record = parse_json(content)
             claim = Claim(number, claim_record["node"], claim_record["directory"])
             if claim_record["number"] != number or not _DIRECTORY.fullmatch(claim.directory):
-                raise ValueError(f"the record names a generation other than {number}, or an invalid directory")
+                raise ValueError(f"the file names a takeover other than {number}, or an invalid directory")
         except (ValueError, KeyError, TypeError) as error:
             raise FenceError(
-                f"{path} must contain a claim of a generation, but cannot be used ({error}): restore this file from "
-                "a backup"
+                f"the file {path}, which records a takeover of the store, cannot be used ({error}): restore it from a "
+                "backup"
             ) from None
         return claim, claim_record
 
@@ -344,10 +347,11 @@ class SharedStore:
         try:
             rows = parse_json(_read_record(path, _LONGEST_LIST))
             if not isinstance(rows, list) or not all(map(_is_row, rows)):
-                raise ValueError("the file does not contain a list of messages")
+                raise ValueError("the file does not contain a JSON list of messages")
         except ValueError as error:
             raise FenceError(
-                f"{path} must list uncopied messages, but cannot be used ({error}): restore this file from a backup"
+                f"the file {path}, which lists the messages of an old store copy, cannot be used ({error}): restore it "
+                "from a backup"
             ) from None
         return rows
 
@@ -391,8 +395,8 @@ class SharedStore:
                 # The reply to a successful link may be lost, so the file itself is checked.
                 if not os.path.lexists(path):
                     raise FenceError(
-                        f"a hard link cannot be created in {directory} ({error.strerror}): a fenced store requires "
-                        "hard links"
+                        f"a hard link cannot be created in {directory} ({error.strerror}): put the store on a file "
+                        "system with hard links, because activemq_fence requires them"
                     ) from None
             is_made = _read_record(path, len(content.encode()) + 1) == content.encode()
         finally:

@@ -42,7 +42,7 @@ def writers_in_force(accesses: Mapping[str, StoreAccess]) -> list[str]:
 def two_masters_message(accesses: Mapping[str, StoreAccess]) -> str:
     """Return a sentence that names both brokers of a pair if both can write to the newest generation; else empty."""
     writers = writers_in_force(accesses)
-    return f"{' and '.join(writers)} can both write to the store in force" if len(writers) > 1 else ""
+    return f"{' and '.join(writers)} can both write to the current files of their store" if len(writers) > 1 else ""
 
 
 def generation_written(paths: Iterable[str], store: str) -> int | None:

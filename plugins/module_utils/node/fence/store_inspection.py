@@ -152,8 +152,8 @@ def inspect_directory(directory: str) -> dict[str, Any]:
     inspection = inspect_store(store)
     if not inspection.files and not inspection.index:
         below = [name for name in sorted(os.listdir(store)) if _has_journal(os.path.join(store, name))]
-        advice = f"name one of its directories {', '.join(below[:5])}" if below else "it contains no file db-N.log"
-        raise NodeError(f"{store} is not a kahaDB store: {advice}")
+        advice = f"name one of its subdirectories {', '.join(below[:5])}" if below else "name the directory of a store"
+        raise NodeError(f"{store} is not a kahaDB store, because it contains no file db-N.log: {advice}")
     return {"directory": store, "generations": generations, **inspection.to_dict()}
 
 

@@ -31,6 +31,7 @@ MAX_LINKS = 16
 """Maximum number of trusted links in the path of one directory."""
 MAX_DEPTH = 32
 """Maximum depth of a directory tree that is walked, which limits the stack and the number of descriptors."""
+_REPEAT = "Check which process replaces it, and run the command again"
 _DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _KINDS = (
@@ -47,8 +48,12 @@ _KINDS = (
 class UntrustedPathError(NodeError):
     """An error for a path that contains an untrusted symbolic link, or leads to a file of a wrong type or owner.
 
-    Its message contains the path and the reason.
+    Its message contains the path, the reason and the remedy; ``problem`` has no remedy.
     """
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(f"{problem}. {remedy}" if remedy else problem)
+        self.problem = problem
 
 
 class Directory:
@@ -163,7 +168,9 @@ class Directory:
         made = self.subdirectory(name)
         try:
             if made.own_status().st_uid != os.geteuid():
-                raise UntrustedPathError(f"another process replaced {made.path} while it was created")
+                raise UntrustedPathError(
+                    f"another process replaced the directory {made.path} while it was created", _REPEAT
+                )
             os.fchmod(made.descriptor, mode & 0o7777)
             if (uid, gid) != (-1, -1):
                 os.fchown(made.descriptor, uid, gid)
@@ -241,10 +248,15 @@ class Directory:
         if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR, errno.ENODEV):
             with contextlib.suppress(OSError):
                 kind = _kind(self.status(name).st_mode)
-                return UntrustedPathError(f"{path} is {kind}, not a {wanted}, so it was not opened")
-            return UntrustedPathError(f"another process replaced {path} while it was opened")
+                return UntrustedPathError(
+                    f"{path} is {kind}, not a {wanted}, so it was not opened",
+                    f"Remove it, or replace it with a {wanted}",
+                )
+            return UntrustedPathError(f"another process replaced {path} while it was opened", _REPEAT)
         if error.errno == errno.EWOULDBLOCK:
-            return UntrustedPathError(f"another process holds a lease on {path}, so it was not opened")
+            return UntrustedPathError(
+                f"another process holds a lease on {path}, so it was not opened", "Stop this process"
+            )
         return OSError(error.errno, error.strerror, path)
 
 
@@ -259,7 +271,9 @@ def open_directory(path: str, root: int | None = None) -> Directory:
         if isinstance(opened, Directory):
             return opened
         path = opened
-    raise UntrustedPathError(f"{path} leads through more than {MAX_LINKS} symbolic links, so it was not opened")
+    raise UntrustedPathError(
+        f"{path} leads through more than {MAX_LINKS} symbolic links, so it was not opened", "Remove the loop of links"
+    )
 
 
 def open_file(
@@ -360,42 +374,52 @@ def _trusted_link(directory: int, name: str, prefix: str, private: bool, error: 
     try:
         status = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
-        raise UntrustedPathError(f"another process replaced {path} while it was opened") from None
+        raise UntrustedPathError(f"another process replaced {path} while it was opened", _REPEAT) from None
     if not stat.S_ISLNK(status.st_mode):
-        raise UntrustedPathError(f"{path} is {_kind(status.st_mode)}, not a directory") from None
+        raise UntrustedPathError(
+            f"{path} is {_kind(status.st_mode)}, not a directory, so it was not opened",
+            "Remove it, or replace it with a directory",
+        ) from None
     effective_uid = os.geteuid()
     if status.st_uid in (0, effective_uid) and (private or effective_uid != 0):
         return os.readlink(name, dir_fd=directory)
-    raise UntrustedPathError(
-        f"{path} is a symbolic link that belongs to {account_name(status.st_uid)}, so it was not followed"
-        if status.st_uid not in (0, effective_uid)
-        else f"{path} is a symbolic link in a directory that accounts other than root can write, so it was not followed"
-    )
+    problem = f"{path} is a symbolic link in a directory that other accounts can write, so it was not followed"
+    if status.st_uid not in (0, effective_uid):
+        problem = f"{path} is a symbolic link that belongs to {account_name(status.st_uid)}, so it was not followed"
+    raise UntrustedPathError(problem, "Replace the link with its target, or name the target itself")
 
 
 def _check_file(status: os.stat_result, path: str, owners: Collection[int] | None, single_name: bool) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise UntrustedPathError(f"{path} is {_kind(status.st_mode)}, not a regular file, so it was not opened")
+        raise UntrustedPathError(
+            f"{path} is {_kind(status.st_mode)}, not a regular file, so it was not opened",
+            "Remove it, or replace it with a regular file",
+        )
     if owners is not None and status.st_uid not in owners:
         expected = " or ".join(sorted(account_name(uid) for uid in owners))
         raise UntrustedPathError(
-            f"{path} belongs to {account_name(status.st_uid)}, not to {expected}, so it was not opened"
+            f"{path} belongs to {account_name(status.st_uid)}, not to {expected}, so it was not opened",
+            "Change its owner with chown, or remove it",
         )
     if single_name and status.st_nlink > 1:
-        raise UntrustedPathError(f"{path} has a second hard link, so it was not opened")
+        raise UntrustedPathError(
+            f"{path} has a second hard link, so it was not opened", "Replace it with a copy that has one name"
+        )
 
 
 def _refuse_depth(path: str, depth: int) -> None:
     if depth > MAX_DEPTH:
         raise UntrustedPathError(
-            f"{path} is more than {MAX_DEPTH} directories deep, but brokers create no such directories: check which "
-            "program created it"
+            f"{path} is more than {MAX_DEPTH} directories deep, but brokers create no such directories",
+            "Check which program created it",
         )
 
 
 def _plain(name: str) -> str:
     if name in ("", ".", "..") or "/" in name or "\0" in name:
-        raise UntrustedPathError(f"{name!r} is not a file name: it is empty, or has a slash or a NUL character")
+        raise UntrustedPathError(
+            f"{name!r} is not a file name, because it is empty, or has a slash or a NUL character", "Correct this name"
+        )
     return name
 
 

@@ -102,10 +102,10 @@ def _refuse_exchangeable(layout: Layout, owners: Owners) -> None:
     for directory in (os.path.dirname(layout.base), *([] if link == layout.base else [link])):
         foreign = foreign_owner(directory)
         if foreign:
+            who = "an account other than root" + (f" ({account_name(foreign[0])})" if foreign[0] else "")
             raise NodeError(
-                f"{account_name(foreign[0]) if foreign[0] else 'an account other than root'} can replace files that "
-                f"root installs in {directory}: make root the owner of this directory and of all directories above it "
-                "(chown root:root, chmod go-w)"
+                f"{who} can replace files that root installs in {directory}: make root the owner of this directory and "
+                "of all directories above it (chown root:root, chmod go-w)"
             )
 
 
@@ -186,7 +186,10 @@ def put_version_back(where: str | Layout, version: str, check: bool = False) -> 
     layout = where if isinstance(where, Layout) else Layout(where)
     directory = layout.directory(version)
     if os.path.basename(directory) != version or version.startswith(".") or read_version(directory) is None:
-        raise NodeError(f"{layout.versions} contains no version {version!r}: use the name of one of its directories")
+        raise NodeError(
+            f"the directory {layout.versions} contains no configuration version {version!r}: use the name of one of "
+            "its subdirectories"
+        )
     with nullcontext() if check else disk.directory_lock(layout.versions):
         name = layout.current_name()
         if name == version:

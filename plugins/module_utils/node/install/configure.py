@@ -57,7 +57,7 @@ def configure(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
         outcome = _act(layout, parameters, check)
         is_restart_pending = _needs_restart(layout, outcome, check)
     except OSError as error:
-        raise NodeError(f"{error.filename or base}: {error.strerror}") from None
+        raise NodeError(f"the configuration cannot be installed: {error.filename or base}: {error.strerror}") from None
     return {
         "changed": outcome.changed,
         "version": outcome.version,
@@ -75,7 +75,7 @@ def _act(layout: Layout, parameters: Mapping[str, Any], check: bool) -> Outcome:
         return put_version_back(layout, parameters["version"], check)
     keep = parameters.get("keep") or KEEP
     if keep < 1:
-        raise NodeError(f"the option keep must be at least 1, not {keep}")
+        raise NodeError(f"the option keep of the module configure must be at least 1, not {keep}")
     with open(parameters["archive"], "rb") as file:
         data = file.read()
     wanted = parameters.get("sha256")
@@ -110,12 +110,18 @@ def _validate(commands: Sequence[str], directory: str) -> None:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise NodeError(f"nothing was changed: {words[0]} could not check the new files: {error}") from None
+            raise NodeError(
+                f"nothing was changed, because the check program {words[0]} could not be run: {error}. Correct the "
+                "option validate of the module configure"
+            ) from None
         if done.returncode:
             failure_reason = (
                 "; ".join(split_lines(done.stdout.strip())[-_MOST_SAID:]) or f"exit status {done.returncode}"
             )
-            raise NodeError(f"nothing was changed: {words[0]} rejects the new files: {hide_passwords(failure_reason)}")
+            raise NodeError(
+                f"nothing was changed, because the check program {words[0]} rejects the new configuration files: "
+                f"{hide_passwords(failure_reason)}"
+            )
 
 
 def _owners(user: str | None, group: str | None, check: bool) -> Owners:
@@ -135,7 +141,7 @@ def _owners(user: str | None, group: str | None, check: bool) -> Owners:
     if os.geteuid() == 0:
         return Owners(user=account.pw_uid, root=0, group=gid)
     if os.geteuid() != account.pw_uid:
-        raise NodeError(f"files for {user} can be installed by root or by {user} only: use become")
+        raise NodeError(f"only root or the account {user} can install files of {user}: set become")
     return Owners()
 
 

@@ -47,7 +47,11 @@ def place_release(home: str, release: str, source: str = "the unpacked archive")
     unpacked_releases = releases_of(new)
     if unpacked_releases != [release]:
         disk.remove_tree(new)
-        raise NodeError(f"{source} {_holds(unpacked_releases)}, not {release}: {home} was not changed")
+        contents = " and ".join(f"ActiveMQ {unpacked}" for unpacked in unpacked_releases) or "no broker"
+        raise NodeError(
+            f"{source} contains {contents} instead of ActiveMQ {release}, so {home} was not changed: use the archive "
+            "of this release"
+        )
     _complete_exchange(home)
     if not os.path.lexists(home):
         disk.rename(new, home)
@@ -63,10 +67,6 @@ def place_release(home: str, release: str, source: str = "the unpacked archive")
     return {"changed": True, "waits": False}
 
 
-def _holds(releases: list[str]) -> str:
-    return f"contains {' and '.join(releases)}" if releases else "contains no broker"
-
-
 def replace_running(home: str, release: str, unit: str) -> dict[str, Any]:
     """Stop a unit, replace ``HOME`` by the release in ``HOME.new``, and start the unit again, in any case.
 
@@ -76,7 +76,10 @@ def replace_running(home: str, release: str, unit: str) -> dict[str, Any]:
     if releases_of(home) == [release]:
         return {"changed": False}
     if releases_of(f"{home}.new") != [release]:
-        raise NodeError(f"{home}.new does not contain {release}, so the broker was not stopped: run the playbook again")
+        raise NodeError(
+            f"the directory {home}.new does not contain ActiveMQ {release}, so the broker was not stopped: run the "
+            "playbook again"
+        )
     with _stopped(unit, home):
         _exchange(f"{home}.new", home, f"{home}.old")
     return {"changed": True}
@@ -161,8 +164,8 @@ def _stopped(unit: str, home: str) -> Iterator[None]:
         left = processes_in(home)
         if left:
             raise NodeError(
-                f"process {left[0]} runs from {home} and does not belong to {unit}, so {home} was not "
-                f"replaced: stop this process"
+                f"{home} was not replaced, because process {left[0]} runs from it and does not belong to the service "
+                f"unit {unit}: stop this process"
             )
         yield
     finally:
@@ -173,6 +176,10 @@ def _systemctl(command: str, unit: str) -> None:
     try:
         subprocess.run(["systemctl", command, unit], capture_output=True, text=True, timeout=_SLOWEST_STOP, check=True)
     except subprocess.CalledProcessError as error:
-        raise NodeError(f"systemctl {command} {unit} failed: {error.stderr.strip()[-300:]}") from None
+        raise NodeError(
+            f"systemctl {command} {unit} failed: {error.stderr.strip()[-300:]}. Check journalctl -u {unit}"
+        ) from None
     except subprocess.TimeoutExpired:
-        raise NodeError(f"systemctl {command} {unit} did not end within {_SLOWEST_STOP} s") from None
+        raise NodeError(
+            f"systemctl {command} {unit} did not end within {_SLOWEST_STOP} s: check journalctl -u {unit}"
+        ) from None

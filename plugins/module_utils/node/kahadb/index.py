@@ -101,14 +101,14 @@ def describe_unusable_index(store: str) -> str:
     """
     missing = missing_journal_files(store)
     if missing:
-        return f"needs {', '.join(missing)}, which a clean-up removed"
+        return f"the index of the store {store} needs {', '.join(missing)}, which a clean-up removed"
     pages, redo = (os.path.join(store, name) for name in INDEX[:2])
     if recovery_file_numbers(pages):
         return ""
     with suppress(FileNotFoundError):
         is_restored = os.path.exists(pages) and os.path.exists(redo) and os.path.getsize(redo) > 0
         if not is_restored and any(map(journal.FILE.fullmatch, os.listdir(store))):
-            return "is incomplete or missing"
+            return f"the index of the store {store} is incomplete or missing"
     return ""
 
 

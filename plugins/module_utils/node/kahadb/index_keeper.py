@@ -79,9 +79,9 @@ class IndexKeeper:
         self._kept.drop()
         self._removed_at = {}
         raise KeepError(
-            f"no copy of the index of {self._store} is kept, because it would use too much of the disk: the index has "
-            f"{size >> 20} MiB, the data files removed since the last copy have {held >> 20} MiB, and the disk has "
-            f"{free >> 20} MiB of free space"
+            f"no copy of the index of the store {self._store} is kept, because it would use too much of the disk. The "
+            f"index has {size >> 20} MiB, and the data files removed since the last copy have {held >> 20} MiB. The "
+            f"disk has {free >> 20} MiB of free space: enlarge it, or delete other files"
         )
 
     def _is_copy_due(self, held: int) -> bool:

@@ -199,7 +199,7 @@ def read_commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iter
             with contextlib.suppress(FileNotFoundError), os.fdopen(directory.open_file(name), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 if size > MAX_FILE:
-                    tail.note_damage(0, size, f"the journal file has {size} bytes, more than a broker writes to a file")
+                    tail.note_damage(0, size, f"the journal file has {size} bytes, more than brokers write to a file")
                 elif size:
                     with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
                         for start, stop, checksum in _batches(data, tail, 0, size):
@@ -210,7 +210,7 @@ def read_commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iter
                                 tail.note_damage(
                                     start,
                                     stop,
-                                    "the records in this range of the store journal do not match their checksum",
+                                    "the store journal is damaged here, because the checksum of these records is wrong",
                                 )
                             for command in _records(data, start, stop, tail):
                                 yield dataclasses.replace(command, is_suspect=True) if is_suspect else command
@@ -219,7 +219,7 @@ def read_commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iter
                         is_begun = _HEADER.startswith(rest[: len(_HEADER)].rstrip(b"\0"))
                         if rest and (position < len(files) - 1 or not is_begun):
                             tail.note_damage(
-                                tail.offset, size, "this range of the store journal has no readable records"
+                                tail.offset, size, "the store journal is damaged here, because no record can be read"
                             )
                         tail.unfinished = len(rest) if is_begun else 0
             tail.ends[number] = tail.offset
@@ -249,8 +249,8 @@ def _refuse_holes(directory: Directory, files: list[tuple[int, str]]) -> None:
             size, allocated = size + status.st_size, allocated + status.st_blocks * 512
     if size > _HOLES * allocated + 2 * MAX_FILE:
         raise NodeError(
-            f"the store journal in {directory.path} has a size of {size >> 20} MiB, but uses only "
-            f"{allocated >> 20} MiB of the disk. Brokers write no sparse data files: check who created them"
+            f"the data files db-*.log in {directory.path} have a size of {size >> 20} MiB, but use only "
+            f"{allocated >> 20} MiB of the disk. Brokers write no such sparse files: check which program created them"
         )
 
 
@@ -269,7 +269,7 @@ def _batches(data: mmap.mmap, tail: JournalEnd, at: int, end: int) -> Iterator[t
         following = data.find(_HEADER, at + 1)
         if following < 0:
             break
-        tail.note_damage(at, following, "this range of the store journal has no readable records")
+        tail.note_damage(at, following, "the store journal is damaged here, because no record can be read")
         at = following
     tail.offset = at
 
@@ -317,13 +317,13 @@ def _records(
     while at + _RECORD.size < end:
         length, kind = _RECORD.unpack_from(data, at)
         if length <= _RECORD.size or at + length > end:
-            tail.note_damage(at, end, f"the journal record at byte {at} has the invalid length {length}")
+            tail.note_damage(at, end, f"the store journal is damaged: its record at byte {at} has the length {length}")
             return
         if kind == 1 and (kinds is None or data[at + _RECORD.size] in kinds):
             try:
                 yield _command(data, at + _RECORD.size, at + length)
             except (ValueError, IndexError) as error:
-                tail.note_unread(at, at + length, f"the journal record at byte {at} cannot be read: {error}")
+                tail.note_unread(at, at + length, f"the journal's record at byte {at} cannot be read: {error}")
         at += length
 
 
@@ -332,11 +332,11 @@ def _command(data: mmap.mmap, at: int, end: int) -> Command:
     kind = data[at]
     size, at = read_varint(data, at + 1)
     if at + size > end:
-        raise ValueError("the data of the journal record is longer than the record")
+        raise ValueError("the store journal is damaged, because the data of a record is longer than the record")
     if kind in _WITHOUT_MESSAGE:
         return Command(kind, span=span)
     if kind not in _FIELDS:
-        raise ValueError(f"the journal record has the unknown type {kind}")
+        raise ValueError(f"the store journal is damaged or of a newer release, because a record has the type {kind}")
     transaction, destination, message, subscription, info = _FIELDS[kind]
     field_spans = {field: (start, stop) for field, start, stop in fields(data, at, at + size)}
     if kind == UPDATE:  # holds the record of the message as it is now

@@ -54,8 +54,8 @@ def _mend(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
                 yield from _replace_index(store, accept_loss=accept_loss)
     if made := begin_data_file_unless_locked(store, root):
         yield (
-            f"the empty data file {made} was created in {store}, so that the broker writes no messages to a file of "
-            "moved acknowledgements"
+            f"the empty data file {made} was created in the store {store}, because the broker must not write messages "
+            "to a file with moved acknowledgements. No action is required"
         )
 
 
@@ -65,23 +65,26 @@ def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:
     if not problem:
         return
     if restored := KeptIndex(store).restore(store, lambda: move_index_aside(store)):
-        yield f"the index of {store} {problem}: the broker continues with {restored}"
+        yield f"{problem}. The broker continues with {restored}"
         return
     risk = find_rebuild_risk(store)
     if risk and not accept_loss:
         raise RebuildRefusedError(
-            f"the index of {store} {problem}, and no kept copy of an index replaces it. A broker that builds its index "
-            f"from the journal loses messages of durable subscriptions: {risk.describe()}. Restore the store from a "
-            f"backup, or run INSTANCE-guard --store {store} --mend --accept-loss"
+            f"{problem}, and no saved copy of the index exists. A broker that builds its index from the store journal "
+            f"loses messages of these durable subscriptions: {risk.describe()}. Restore the store from a backup, or "
+            f"accept this loss: INSTANCE-guard --store {store} --mend --accept-loss"
         )
     if risk:
         path = record_risk(store, store, problem, risk)
-        yield f"{risk.describe()}: messages of these durable subscriptions are at risk, as {path} records"
+        yield (
+            f"{problem}, so messages of these durable subscriptions may be lost: {risk.describe()}. The file {path} "
+            "lists them"
+        )
     if missing_journal_files(store):
         move_index_aside(store)
         yield (
-            f"the index of {store} {problem}: it is kept as {INDEX[0]}{UNUSABLE_SUFFIX}, and the broker builds a new "
-            "one from the journal"
+            f"{problem}. It was renamed to {INDEX[0]}{UNUSABLE_SUFFIX}, and the broker builds a new index from the "
+            "store journal"
         )
 
 

@@ -140,8 +140,8 @@ class StoreContents:
 def _refuse_more(number: int, most: int, what: str) -> None:
     if number > most:
         raise NodeError(
-            f"the store was not compared with the store of the other host, because the store journal has more than "
-            f"{most} {what}"
+            f"the stores of the two hosts were not compared, because the store journal has more than {most} {what}. "
+            "Run the playbook resync with activemq_resync_from, the host whose store is kept"
         )
 
 

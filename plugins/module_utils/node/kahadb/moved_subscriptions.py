@@ -88,7 +88,7 @@ def _trace(size: int) -> bytes:
         body = frame - prefix
         if body >= _SHORTEST and len(encode_varint(body)) == prefix:
             return bytes([journal.TRACE]) + encode_varint(body) + _texts(body)
-    raise ValueError(f"the store journal cannot contain a trace record of {size} bytes")
+    raise ValueError(f"the size of {size} bytes is not possible for a trace record of the store journal")
 
 
 def _texts(size: int) -> bytes:

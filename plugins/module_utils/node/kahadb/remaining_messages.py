@@ -49,19 +49,23 @@ def count_remaining(directory: str, known: Iterable[tuple[str, str]] | None = No
     try:
         open_directory(directory).close()
     except FileNotFoundError:
-        raise NodeError(f"the store directory {directory} does not exist") from None
+        raise NodeError(
+            f"the store directory {directory} does not exist: start the broker once, or correct "
+            "activemq_store_directory"
+        ) from None
     recovery, tail = RecoverySimulation(), journal.JournalEnd()
     try:
         for command in journal.read_commands(directory, tail):
             recovery.apply(command)
         files = journal.data_file_sizes(directory)
     except OSError as error:
-        raise NodeError(f"{directory}: {error.strerror}") from None
+        raise NodeError(f"the store {directory} cannot be read: {error.strerror}") from None
     if tail.damaged or tail.unread:
         places = tail.damaged + tail.unread
         raise NodeError(
-            f"the messages in {directory} cannot be counted, because {counted(places, 'place')} of the store journal "
-            "cannot be read. The store is damaged, or a release after 5.8 wrote it"
+            f"the messages in the store {directory} cannot be counted, because {counted(places, 'place')} of its "
+            "journal cannot be read. Check it with activemq-fleet store inspect. A release after 5.8 may have written "
+            "it"
         )
     counts = recovery.counts(None if known is None else set(known))
     counts.whole = not files or files[0][0] <= 1
@@ -86,8 +90,8 @@ class RecoverySimulation:
             self._do(effective_command)
         if self._held + self._transactions.held > MAX_RECORDS:
             raise NodeError(
-                f"the messages were not counted, because the store journal has more than {MAX_RECORDS} messages and "
-                "acknowledgements"
+                f"the messages were not counted, because the store has more than {MAX_RECORDS} messages and "
+                "acknowledgements: let clients consume messages, and try again"
             )
 
     def holds(self, destination: str, message: str) -> bool:

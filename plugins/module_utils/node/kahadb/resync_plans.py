@@ -70,8 +70,9 @@ def read_plan(store: str, account: SystemAccount) -> ResyncPlan | None:
     except (ValueError, TypeError):
         pass
     raise NodeError(
-        f"the resync plan {path} cannot be read: check which of the directories {store}, {store}.resync-* and "
-        f"{store}.before-* contains the current messages, then remove the plan"
+        f"the file {path}, the plan of an interrupted resync, cannot be read. Check which of the directories {store}, "
+        f"{store}.resync-* and {store}.before-* contains the current messages, rename it to {store}, and remove the "
+        "file"
     )
 
 
@@ -104,8 +105,9 @@ def plan_trust_problem(store: str, account: SystemAccount) -> str:
             return ""
     path = store + _BESIDE
     return (
-        f"the resync plan {path} is not trusted, because an earlier version or another account wrote it. If {store} is "
-        f"missing, rename the newest {store}.before-TIME to {store}. Then remove {path} and run the playbook again"
+        f"the file {path}, the plan of an interrupted resync, is not trusted, because an earlier version or another "
+        f"account wrote it. If {store} is missing, rename the newest {store}.before-TIME to {store}. Then remove "
+        f"{path} and run the playbook again"
     )
 
 
@@ -131,8 +133,8 @@ def _open(store: str, account: SystemAccount, make: bool) -> Directory:
     if not plan_directory.is_private:
         plan_directory.close()
         raise NodeError(
-            f"accounts other than root can write to {DIRECTORY}: make root the owner of it and of all directories "
-            "above it"
+            f"accounts other than root can write to the directory {DIRECTORY}: make root the owner of it and of all "
+            "directories above it, and run chmod go-w on them"
         )
     return plan_directory
 
@@ -146,8 +148,8 @@ def _make(path: str) -> Directory:
     with above:
         if not above.is_private:
             raise NodeError(
-                f"accounts other than root can write to {parent}, so it cannot contain resync plans: make root its "
-                "owner"
+                f"accounts other than root can write to the directory {parent}, so root writes no data for resync to "
+                "it: make root its owner, and run chmod go-w on it"
             )
         made = above.make_directory(name, 0o700)
         above.sync()

@@ -101,10 +101,13 @@ def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -
                 )
             free = shutil.disk_usage(parent.descriptor).free
         if free < needed + _SPARE:
-            return f"{path} has {free >> 20} MiB free, but the copy requires {(needed + _SPARE) >> 20} MiB"
+            return (
+                f"{path} has {free >> 20} MiB free, but the copy of the store requires "
+                f"{(needed + _SPARE) >> 20} MiB: delete other files, or enlarge the file system"
+            )
         return str(resync_plans.plan_trust_problem(store, account_for(store, user)))
     except FileNotFoundError:
-        return f"{path} does not exist: run the playbook site first"
+        return f"the directory {path} of the store does not exist: run the playbook site first"
     except NodeError as error:
         return str(error)
 
@@ -212,7 +215,7 @@ def replace_by_copy(store: str, files: Manifest, source: str, user: str | None =
     run_as(where.owner, store_files.refuse_locked, where.store)
     staging = _staging(where, files)
     if _fingerprint(where, staging) != identity(files):
-        raise NodeError(f"{where.sibling(staging)} is not a complete copy: run the playbook again")
+        raise NodeError(f"{where.sibling(staging)} is not a complete copy of the store: run the playbook again")
     backup = before = ""
     if run_as(where.owner, store_files.store_mode, where.store) is not None:
         old = manifest(where.store, user)
@@ -238,8 +241,8 @@ def finish_replacement(store: str, user: str | None = None) -> str:
     if plan.backup and _sums(run_as(where.owner, store_files.manifest, where.sibling(plan.backup))) != plan.before:
         backup = where.sibling(plan.backup)
         raise NodeError(
-            f"the backup {backup} differs from the previous store, because the disk did not keep the written data: "
-            "check the disk of this host"
+            f"the backup {backup} differs from the previous store. The disk of this host did not keep the written "
+            "data: check the disk"
         )
     resync_plans.remove_plan(where.store, where.owner)
     return where.sibling(plan.backup) if plan.backup else ""
@@ -252,13 +255,19 @@ def _exchange(path: str, name: str, staging: str, backup: str) -> None:
         has_staging, has_backup = parent.is_directory(staging), bool(backup) and parent.is_directory(backup)
         if has_staging and has_store and backup and parent.exists(backup):
             raise NodeError(
-                f"{os.path.join(path, backup)} and {store} both exist: check which one is the "
-                f"store, and move the other one away"
+                f"the directories {os.path.join(path, backup)} and {store} both exist: check which one contains the "
+                "current messages, and move the other one away"
             )
         if not has_store and (not has_staging or (backup and not has_backup)):
-            raise NodeError(f"{store} does not exist, because another process has moved it away; nothing was changed")
+            raise NodeError(
+                f"nothing was changed, because another process moved the store {store} away: move it back, and run the "
+                "playbook again"
+            )
         if backup and not has_staging and not has_backup:
-            raise NodeError(f"{os.path.join(path, backup)} does not exist, because another process has moved it away")
+            raise NodeError(
+                f"another process moved the backup {os.path.join(path, backup)} of the store away: move it back, and "
+                "run the playbook again"
+            )
         if has_staging and backup and has_store:
             parent.rename(name, backup)
         if has_staging:
@@ -275,7 +284,7 @@ def _write_sums(path: str, name: str, content: str) -> str:
                 parent.write_file(f"{backup}.json", content.encode(), 0o640)
                 parent.sync()
                 return backup
-    raise NodeError(f"{path} already has 100 backups of the store from this second: move them away")
+    raise NodeError(f"the directory {path} already has 100 backups of the store from this second: move them away")
 
 
 def _refuse_untrusted_plan(where: Location) -> None:

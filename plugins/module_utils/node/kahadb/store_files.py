@@ -47,7 +47,7 @@ def manifest(store: str) -> dict[str, dict[str, Any]]:
                 continue
             if not stat.S_ISREG(directory.status(name).st_mode):
                 raise NodeError(
-                    f"{path} is neither a file nor a directory, so the store was not copied: remove this entry"
+                    f"{path} is neither a file nor a directory, so the store was not copied: remove it from the store"
                 )
             if relative != LOCK:
                 descriptor = directory.open_file(name)
@@ -106,7 +106,7 @@ def is_locked(store: str) -> bool:
 def refuse_locked(store: str) -> None:
     """Raise NodeError if a broker holds the lock of the store."""
     if is_locked(store):
-        raise NodeError(f"a running broker holds the lock of {store}: stop this broker")
+        raise NodeError(f"a running broker holds the lock of the store {store}: stop this broker")
 
 
 def allocated_bytes(store: str) -> int:
@@ -152,7 +152,9 @@ def write_piece(staging: str, files: Manifest, name: str, offset: int, piece: by
         length = _received_length(directory, plain + PART, entry["size"])
         path = os.path.join(staging, name)
         if length != offset:
-            raise NodeError(f"{path}: byte {offset} was sent, but byte {length} was expected: run the playbook again")
+            raise NodeError(
+                f"{path}: the copy received data from byte {offset}, but expected byte {length}: run the playbook again"
+            )
         with os.fdopen(_open_part(directory, plain + PART), "r+b") as file:
             file.seek(offset)
             # The end of a data file is preallocated and empty: it stays a hole.
@@ -174,7 +176,7 @@ def read_piece(store: str, name: str, offset: int, size: int, length: int) -> by
     with os.fdopen(descriptor, "rb") as file:
         if os.fstat(descriptor).st_size != size:
             path = os.path.join(store, name)
-            raise NodeError(f"{path} changed while it was copied: find the process that writes to it")
+            raise NodeError(f"{path} changed while it was copied: stop the process that writes to it")
         file.seek(offset)
         return file.read(length)
 
@@ -196,7 +198,7 @@ def _directory_of(top: Directory, name: str, make: bool = False) -> Iterator[tup
     """
     parts = name.split("/")
     if any(part in ("", ".", "..") for part in parts):
-        raise NodeError(f"{name!r} is not a path inside the store")
+        raise NodeError(f"the file {name!r} of the copy leads outside of the store: run the playbook again")
     opened: list[Directory] = []
     here = top
     try:
@@ -279,7 +281,7 @@ def _complete_file(directory: Directory, name: str, descriptor: int, entry: Mapp
     """Verify a complete file, and rename it to its final name. Raises NodeError for a wrong checksum."""
     if sha256(descriptor) != entry["sha256"]:
         directory.unlink(name + PART)
-        raise NodeError(f"{path} was damaged in transfer: run the playbook again")
+        raise NodeError(f"the file {path} was damaged in transfer: run the playbook again")
     os.fchmod(descriptor, entry["mode"] & 0o777)
     os.fsync(descriptor)
     directory.rename(name + PART, name)

@@ -76,13 +76,13 @@ def claim_empty_store(directory: str, pair: str, run_id: str, user: str | None =
         return False
     if marker_state["used"]:
         raise NodeError(
-            f"{directory} contains messages but no marker: if it is the store of {pair}, write "
-            f"{pair} into the file "
-            f"{MARKER} in it"
+            f"the directory {directory} contains messages, but no file {MARKER} that names the pair of this store. "
+            f"If it is the store of the pair {pair}, write {pair} into this file"
         )
     if not marker_state["exists"] and not marker_state["mounted"]:
         raise NodeError(
-            f"{directory} does not exist and is not on a mounted file system, so it is not created: mount the share"
+            f"the store directory {directory} does not exist and is not on a mounted file system, so it was not "
+            "created: mount the share"
         )
     account = account_for(directory, user)
     _make_missing(os.path.abspath(directory), account, 0o750, account)

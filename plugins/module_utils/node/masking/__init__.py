@@ -122,15 +122,15 @@ def why_left_out(path: str, content: bytes) -> str:
     """Return why a configuration file is not collected at all (key store, no text); empty for a file that is."""
     name = os.path.basename(path).lower()
     if any(fnmatch(name, pattern) for pattern in _KEYSTORES):
-        return "a key store"
+        return "the file is a key store"
     if any(fnmatch(name, pattern) for pattern in _KEYS):
-        return "a key"
+        return "the file is a key"
     if content.startswith(_MAGIC):
-        return "a key store or certificate"
+        return "the file is a key store or certificate"
     try:
-        return "no text" if "\0" in content.decode() else ""
+        return "the file is not text" if "\0" in content.decode() else ""
     except UnicodeDecodeError:
-        return "no text"
+        return "the file is not text"
 
 
 def _shown(value: str, before: str, known: KnownSecrets) -> str:

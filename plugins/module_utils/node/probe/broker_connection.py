@@ -151,14 +151,17 @@ def _require_owner(connection: socket.socket, expected: int, timeout: float, pid
     if account is not None:
         who = f"the account with uid {account}"
     host, port = connection.getpeername()[:2]
-    text = f"{who} answers at {host}:{port} instead of the broker's account (uid {expected}), so no login was sent"
+    text = (
+        f"{who} answers at {host}:{port} instead of the broker's account (uid {expected}), so no login was sent: stop "
+        "this process"
+    )
     raise ForeignListenerError(errno.EPERM, text)
 
 
 def _remaining(deadline: float) -> float:
     seconds = deadline - time.monotonic()
     if seconds <= 0:
-        raise TimeoutError("timed out")
+        raise TimeoutError("the broker sent no answer before the time limit")
     return seconds
 
 

@@ -52,7 +52,7 @@ def certificates_of_file(path: str) -> list[dict[str, object]]:
     try:
         texts = list(_pem_texts(read_file(path, _LARGEST)))
         ends = [end_of_certificate(ssl.PEM_cert_to_DER_cert(text.decode("ascii"))) for text in texts]
-        return [_row(path, min(ends)) if ends else _row(path, None, "contains no certificate")]
+        return [_row(path, min(ends)) if ends else _row(path, None, "the file contains no certificate")]
     except (OSError, UntrustedPathError, ValueError) as error:
         return [_row(path, None, str(error))]
 
@@ -90,6 +90,6 @@ def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
             head += size & 0x7F
             size = int.from_bytes(data[2:head], "big")
         if head + size > len(data):
-            raise ValueError("cut off")
+            raise ValueError("the certificate is truncated")
         yield tag, data[head : head + size]
         data = data[head + size :]

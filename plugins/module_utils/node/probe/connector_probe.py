@@ -151,11 +151,11 @@ def probe_connector(
         # Only a running broker completes a handshake, or rejects it by an alert.
         if requires_client_certificate and (is_agreed or "ALERT" in (getattr(error, "reason", None) or "")):
             return ProbeAnswer(True, None, "the broker answers over TLS and rejects a client without a certificate")
-        return ProbeAnswer(False, None, f"{type(error).__name__}: {error}", failed=is_agreed)
+        return ProbeAnswer(False, None, f"the connection fails ({type(error).__name__}: {error})", failed=is_agreed)
     except (ValueError, struct.error) as error:
-        return ProbeAnswer(False, None, f"the broker violates the protocol of its connector: {error}")
+        return ProbeAnswer(False, None, f"the broker violates the connector's protocol ({error}): check activemq.log")
     except OSError as error:
-        return ProbeAnswer(False, None, f"{type(error).__name__}: {error}")
+        return ProbeAnswer(False, None, f"the connection fails ({type(error).__name__}: {error})")
     if speak is None or detail == _ANSWERS_TLS:
         return ProbeAnswer(True, None, detail)
     return ProbeAnswer(True, True if supports_round_trip(scheme) else None, detail, greeted=True)
@@ -184,14 +184,14 @@ def _greeted(how: str) -> Iterator[None]:
     except _SILENCE:
         raise ProbeStalledError(how) from None
     except ConnectionError:
-        raise ProbeFailedError(f"the broker answers {how} and then closes the connection") from None
+        raise ProbeFailedError(f"the broker answers {how} and then closes the connection: check activemq.log") from None
 
 
 def _openwire(connection: BrokerConnection, _login: Login) -> str:
     """Read the WireFormatInfo that every OpenWire broker sends as its greeting: length, type 1, the text ActiveMQ."""
     head = connection.exchange.read(13)
     if head[4] != 1 or head[5:] != b"ActiveMQ":
-        raise ValueError("the first bytes that the server sent are not an OpenWire greeting")
+        raise ValueError("the server sent no OpenWire greeting")
     return "the broker sends an OpenWire greeting"
 
 
@@ -226,9 +226,9 @@ def _check_frame(frame: Frame, command: str, step: str) -> Frame:
         if kind.search(reason) or "java.lang.SecurityException" in frame.body:
             refused = f"the broker rejects the STOMP frame {step} of the test connection: {reason}"
             raise ProbeRefused(refused, is_login=step == "CONNECT")
-        raise ProbeFailedError(f"the broker answers the STOMP frame {step} with an error: {reason}")
+        raise ProbeFailedError(f"the broker answers the STOMP frame {step} of the test with an error: {reason}")
     if frame.command != command:
-        raise ValueError(f"the broker sent the STOMP frame {frame.command[:20]!r} instead of {command}")
+        raise ValueError(f"the broker sent the STOMP frame {frame.command[:20]!r} instead of the frame {command}")
     return frame
 
 
@@ -253,10 +253,13 @@ def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int,
     exchange.send(mqtt_packet(0x10, b"\0\x04MQTT\x04" + bytes([flags]) + b"\0\x1e" + payload))
     code = _expect_packet(exchange, 2)[1]
     if code in refused_logins:
-        raise ProbeRefused(f"the broker rejects {account} over MQTT (CONNACK {code})", is_login=True)
+        raise ProbeRefused(
+            f"the broker rejects {account} over MQTT (return code {code} in CONNACK): check the account", is_login=True
+        )
     if code:
         raise ProbeFailedError(
-            f"the broker rejects the test connection over MQTT (CONNACK {code})", may_be_login=code == 3
+            f"the broker rejects the test connection over MQTT (return code {code} in CONNACK): check activemq.log",
+            may_be_login=code == 3,
         )
     with _greeted("CONNACK 0 over MQTT"):
         exchange.send(mqtt_packet(0x82, b"\0\x01" + mqtt_text(topic) + b"\0"))

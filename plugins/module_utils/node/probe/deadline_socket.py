@@ -48,7 +48,7 @@ class DeadlineSocket:
         """Return the seconds until the deadline, more than 0. Raises TimeoutError after the deadline."""
         seconds = self._deadline - time.monotonic()
         if seconds <= 0:
-            raise TimeoutError(f"the server sent no complete answer within {self._timeout:g} s")
+            raise TimeoutError(f"the server sent no complete answer within {self._timeout:g} s: check its process")
         return seconds
 
     def send(self, content: bytes) -> None:
@@ -66,7 +66,7 @@ class DeadlineSocket:
         self.remaining()
         while len(self._buffer) < count:
             if not self._receive_block():
-                raise ConnectionResetError("the server closed the connection")
+                raise _closed_error()
         return self._take(count)
 
     def read_until(self, *endings: bytes) -> bytes:
@@ -80,7 +80,7 @@ class DeadlineSocket:
                 return self._take(min(stops))
             start = max(0, len(self._buffer) - max(map(len, endings)) + 1)
             if not self._receive_block():
-                raise ConnectionResetError("the server closed the connection")
+                raise _closed_error()
 
     def skip(self, unwanted: bytes) -> None:
         """Discard bytes until the next one is none of ``unwanted``. Raises OSError, also when the peer closes."""
@@ -88,7 +88,7 @@ class DeadlineSocket:
         while not (rest := self._buffer.lstrip(unwanted)):
             self._buffer.clear()
             if not self._receive_block():
-                raise ConnectionResetError("the server closed the connection")
+                raise _closed_error()
         self._buffer = rest
 
     def read_to_end(self) -> bytes:
@@ -108,7 +108,7 @@ class DeadlineSocket:
                 self._buffer.clear()
         except TimeoutError:
             return
-        raise ConnectionResetError("the server closed the connection")
+        raise _closed_error()
 
     def close(self, *, parting: bool = False) -> None:
         """Close the connection. Raises nothing.
@@ -140,6 +140,10 @@ class DeadlineSocket:
             raise
         self._allowed -= len(block)
         if self._allowed < 0:
-            raise ValueError(f"the server sent more than {self._limit} bytes, the most that is permitted")
+            raise ValueError(f"the server sent more than {self._limit} bytes: check that the port is the broker's")
         self._buffer += block
         return bool(block)
+
+
+def _closed_error() -> ConnectionResetError:
+    return ConnectionResetError("the server closed the connection unexpectedly: check its log")

@@ -55,18 +55,15 @@ class _Class:
         kind: Any = self
         while kind is not None:
             if not isinstance(kind, _Class) or len(classes) > _DEEPEST:
-                raise _decoding_error("a class has no valid superclass")
+                raise _decoding_error("the JMX answer of the JVM contains a class without a valid superclass")
             classes.append(kind)
             kind = kind.parent
         return classes[::-1]
 
 
-def _decoding_error(reason: str) -> ValueError:
+def _decoding_error(problem: str) -> ValueError:
     """Return the error for an answer that is no valid Java serialization stream."""
-    return ValueError(
-        f"the JMX answer of the JVM cannot be decoded, because {reason}: check that the port is the JMX "
-        "port of the broker"
-    )
+    return ValueError(f"{problem}: report this with the Java version of the broker")
 
 
 class ObjectReader:
@@ -81,13 +78,13 @@ class ObjectReader:
         self._handles: list[Any] = []
         self._depth = 0
         if self._read(4) != HEADER:
-            raise _decoding_error("the answer is not a stream of Java objects")
+            raise _decoding_error("the JMX answer of the JVM is not a stream of Java objects")
 
     def read_block_data(self) -> bytes:
         """Return the next block of primitive data in the stream as bytes. Raises ValueError if an object comes next."""
         value = self.read_value()
         if not isinstance(value, bytes):
-            raise _decoding_error("an object is in the place of primitive data")
+            raise _decoding_error("the JMX answer of the JVM contains an object in place of primitive data")
         return value
 
     def read_value(self) -> Any:
@@ -97,7 +94,7 @@ class ObjectReader:
         """
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise _decoding_error("the objects are nested too deeply")
+            raise _decoding_error("the JMX answer of the JVM contains objects that are nested too deeply")
         try:
             return self._value(self._read(1)[0])
         finally:
@@ -121,7 +118,7 @@ class ObjectReader:
         readers = {0x72: self._class, 0x73: self._object, 0x75: self._array, 0x76: self._class_object}
         readers |= {0x7D: self._proxy, 0x7E: self._enum}
         if code not in readers:
-            raise _decoding_error(f"the type code {code:#x} is unknown")
+            raise _decoding_error(f"the JMX answer of the JVM contains the unknown type code {code:#x}")
         return readers[code]()
 
     def _class(self) -> _Class:
@@ -155,7 +152,7 @@ class ObjectReader:
     def _class_of_value(self) -> _Class:
         class_descriptor = self.read_value()
         if not isinstance(class_descriptor, _Class):
-            raise _decoding_error("an object has no class")
+            raise _decoding_error("the JMX answer of the JVM contains an object without a class")
         return class_descriptor
 
     def _object(self) -> Any:
@@ -215,7 +212,7 @@ class ObjectReader:
     def _read(self, count: int) -> bytes:
         self._left -= count
         if count < 0 or self._left < 0:
-            raise ValueError(f"the JMX answer of the JVM is larger than {_LARGEST >> 20} MiB")
+            raise _decoding_error(f"the JMX answer of the JVM is larger than {_LARGEST >> 20} MiB")
         return self._source(count)
 
 

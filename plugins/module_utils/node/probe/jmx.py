@@ -68,7 +68,10 @@ class MBeanServer:
     def __init__(self, url: str, timeout: float) -> None:
         match = _URL.search(url)
         if match is None:
-            raise JmxError(f"{url[:80]!r} is not the address of a local JMX connector")
+            raise JmxError(
+                f"the JVM reports {url[:80]!r}, which is not the address of a local JMX connector: check its JMX "
+                "options"
+            )
         self._left = _LONGEST
         with _reported_errors():
             server = _remote(ObjectReader(_reader_of(memoryview(base64.b64decode(match[1])))).read_value())
@@ -80,7 +83,7 @@ class MBeanServer:
                 connection.connect(("127.0.0.1", server.port))
                 self._socket.send(b"JRMI\0\2\x4b")
                 if self._socket.read(1) != b"\x4e":
-                    raise ValueError("the JVM does not answer with the RMI protocol")
+                    raise ValueError("the JMX port of the JVM does not use RMI: check the JMX options of the JVM")
                 self._socket.read(struct.unpack(">H", self._socket.read(2))[0] + 4)
                 self._socket.send(b"\0\0\0\0\0\0")
                 self._connection = _remote(self._call(server, _NEW_CLIENT, NULL))
@@ -136,8 +139,8 @@ class MBeanServer:
         self._left -= len(value) if isinstance(value, str) else 8
         if self._left < 0:
             raise ValueError(
-                f"the names and values of the JVM's MBeans have more than {_LONGEST >> 20} Mi characters together, so "
-                "they were not read"
+                f"the names and values of the JVM's MBeans have more than {_LONGEST >> 20} Mi characters, so they were "
+                "not read: remove unused destinations from the broker"
             )
         return value
 
@@ -146,7 +149,10 @@ class MBeanServer:
         head = target.id + struct.pack(">i", -1) + _hash_of(method)
         self._socket.send(b"\x50" + HEADER + b"\x77" + bytes([len(head)]) + head + arguments)
         if self._socket.read(1) != b"\x51":
-            raise ValueError(f"the JMX server of the JVM sent an invalid RMI answer to the call of {method}")
+            raise ValueError(
+                f"the JMX server of the JVM sent an invalid RMI answer to the call of {method}: report this with the "
+                "Java version of the broker"
+            )
         reader = ObjectReader(self._socket.read)
         is_exception = reader.read_block_data()[:1] == b"\2"
         value = reader.read_value() if returns or is_exception else None
@@ -224,17 +230,20 @@ def _remote(stub: Any) -> _Remote:
         stub = stub.fields.get("h")
     data = stub.added[0] if isinstance(stub, JavaObject) and stub.added else b""
     if not isinstance(data, bytes):
-        raise ValueError("the JMX server of the JVM sent no RMI reference, so it cannot be queried")
+        raise ValueError("the JMX server of the JVM sent no RMI reference: report this with the broker's Java version")
     size = struct.unpack(">H", data[:2])[0]
     kind, rest = data[2 : 2 + size], data[2 + size :]
     if kind == b"UnicastRef2":
         rest = rest[1:]
     elif kind != b"UnicastRef":
-        raise ValueError(f"the JMX server of the JVM sent an RMI reference of the unknown type {kind!r}")
+        raise ValueError(
+            f"the JMX server of the JVM sent an RMI reference of the unknown type {kind!r}: report this with the Java "
+            "version of the broker"
+        )
     size = struct.unpack(">H", rest[:2])[0]
     port = struct.unpack(">i", rest[2 + size : 6 + size])[0]
     if not 0 < port < 1 << 16:
-        raise ValueError(f"the JMX server of the JVM has the invalid port {port}")
+        raise ValueError(f"the JMX server of the JVM reports the invalid port {port}: check the JMX options of the JVM")
     return _Remote(port, bytes(rest[6 + size : 28 + size]))
 
 
@@ -245,7 +254,7 @@ def _reader_of(data: memoryview) -> Any:
         nonlocal position
         position += count
         if position > len(data):
-            raise ValueError("the address that the JVM reports for its local JMX connector is truncated")
+            raise ValueError("the JVM reports a truncated address of its local JMX connector: query the broker again")
         return bytes(data[position - count : position])
 
     return read

@@ -71,7 +71,9 @@ def _run_as_account_of(process: Process, timeout: float, function: typing.Callab
         # Opened as root: a unit's user namespace hides its process from its own account outside (PrivateUsers=).
         root = os.open(f"/proc/{process.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise NodeError(f"process {process.pid} cannot be inspected: {error.strerror}") from None
+        raise NodeError(
+            f"process {process.pid} cannot be inspected ({error.strerror}): check that it still runs, and set become"
+        ) from None
     deadline = time.monotonic() + timeout
     try:
         return run_as(account, function, _Jvm(process, root), deadline, *arguments, patience=timeout + 1)
@@ -112,7 +114,10 @@ def _address(jvm: _Jvm, deadline: float) -> str:
         _ask(jvm, deadline, "jcmd", "ManagementAgent.start_local")
         address_match = _ADDRESS.search(_ask(jvm, deadline, "agentProperties"))
     if not address_match:
-        raise NodeError(f"process {jvm.process.pid} does not open its management view (JMX) to this host")
+        raise NodeError(
+            f"the JVM with process {jvm.process.pid} does not start its local JMX connector: check activemq.log and "
+            "the JVM's options"
+        )
     return address_match[1].replace("\\", "").strip()
 
 
@@ -134,10 +139,15 @@ def _ask(jvm: _Jvm, deadline: float, *words: str) -> str:
                 answer = connection.read_to_end()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise NodeError(f"process {pid} cannot be queried over its attach socket: {why}") from None
+        raise NodeError(
+            f"the JVM with process {pid} cannot be queried over its attach socket ({why}): check whether it hangs"
+        ) from None
     code, _separator, text = answer.decode(errors="replace").partition("\n")
     if code.strip() != "0":
-        raise NodeError(f"process {pid} rejects the attach command {words[0]}: {' '.join(text[:2000].split())[:200]}")
+        raise NodeError(
+            f"the JVM with process {pid} rejects the attach command {words[0]} "
+            f"({' '.join(text[:2000].split())[:200]}): check the JVM's options"
+        )
     return text
 
 
@@ -145,7 +155,10 @@ def _left(jvm: _Jvm, deadline: float) -> float:
     """Return the seconds until a deadline. Raises NodeError after it."""
     left = deadline - time.monotonic()
     if left <= 0:
-        raise NodeError(f"process {jvm.process.pid} did not answer over its attach socket before the time limit")
+        raise NodeError(
+            f"the JVM with process {jvm.process.pid} did not answer over its attach socket in time: check whether it "
+            "hangs"
+        )
     return left
 
 
@@ -157,8 +170,8 @@ def _wake(jvm: _Jvm, deadline: float, path: str) -> None:
     """
     if not catches_quit(jvm.process.pid):
         raise NodeError(
-            f"process {jvm.process.pid} was not queried, because it does not catch SIGQUIT, and the signal would "
-            "stop it"
+            f"the JVM with process {jvm.process.pid} was not queried, because it does not catch SIGQUIT and would "
+            "stop: remove -Xrs from its options"
         )
     trigger = jvm.path(".attach_pid")
     os.close(os.open(trigger, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
@@ -178,6 +191,7 @@ def _account(process: Process) -> tuple[int, int]:
     uid, gid = account_of(process.pid), group_of(process.pid)
     if uid is None or gid is None:
         raise NodeError(
-            f"process {process.pid} was not queried, because it has ended or runs with more than one account"
+            f"process {process.pid} was not queried, because it ended, or runs with more than one account: query the "
+            "broker again"
         )
     return uid, gid

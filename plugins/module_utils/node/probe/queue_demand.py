@@ -56,7 +56,9 @@ def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dic
                 _expect(client.read_frame(), "RECEIPT")
             exchange.wait_while_open(seconds)
     except (OSError, ValueError) as error:
-        raise NodeError(f"{listener.name} at {listener.address[0]}:{listener.address[1]}: {error}") from None
+        raise NodeError(
+            f"the connector {listener.name} at {listener.address[0]}:{listener.address[1]} cannot be used: {error}"
+        ) from None
     return {"changed": False, "queues": subscribed, "seconds": seconds}
 
 
@@ -65,4 +67,7 @@ def _expect(frame: Frame, command: str) -> None:
         reason = frame.reason or "no reason given"
         if frame.command != "ERROR":
             reason = frame.command[:200]
-        raise NodeError(f"the broker rejects the subscription to the queues: {reason}")
+        raise NodeError(
+            f"the broker rejects the subscription to the queues ({reason}): permit the account of its network "
+            "connectors to read them"
+        )

@@ -80,7 +80,9 @@ def _login(base: str) -> Login:
         deployed = read_deployed(layout, layout.current_name())
         return deployed.probe_login if deployed.probe_login.username else deployed.login
     except (OSError, ParseError) as error:
-        raise NodeError(f"the configuration below {layout.base} cannot be read: {error}") from None
+        raise NodeError(
+            f"the configuration below {layout.base} cannot be read ({error}): run the playbook site again"
+        ) from None
 
 
 def _round(

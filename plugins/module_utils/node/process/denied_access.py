@@ -65,7 +65,9 @@ def _describe(path: str, status: os.stat_result, account: SystemAccount, is_last
         user = account.name if " " not in account.name else account.uid
         new_owner, file = shlex.quote(f"{user}:{group}"), shlex.quote(path)
         fix = f"run chown {new_owner} {file} and chmod {usable} {file}"
-    return f"{path} belongs to {owner} (mode {mode:04o}), and the broker runs as {account.name}: {fix}"
+    return (
+        f"the broker runs as {account.name}, and cannot use {path}, which belongs to {owner} (mode {mode:04o}): {fix}"
+    )
 
 
 def _group_name(gid: int) -> str:

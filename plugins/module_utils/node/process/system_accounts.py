@@ -104,8 +104,8 @@ def account_for(path: str, user: str | None = None) -> SystemAccount:
     if account.uid == 0 and foreign is not None:
         owner = f"belongs to {account_name(foreign[0])}" if foreign[0] else "is writable for accounts other than root"
         raise AccountError(
-            f"root must not use {path}, because a directory above it {owner}: "
-            "set the module's option user (activemq_user in the inventory) to the broker's account"
+            f"root must not use {path}, because a directory above it {owner}. Set the module's option user "
+            "(activemq_user in the inventory) to the broker's account"
         )
     return account
 
@@ -155,8 +155,8 @@ def run_as(
         )
     if account.uid == 0 and not account.is_own:
         raise AccountError(
-            f"the account {account.name} has the user id 0 (root), but the task must not run with root privileges: set "
-            "the user of the broker or agent to another account"
+            f"the account {account.name} has the user id 0 (root), but the task must not run as root: set "
+            "activemq_user (or activemq_agent_user) to a different account"
         )
     reading, writing = os.pipe()
     child = os.fork()
@@ -169,13 +169,18 @@ def run_as(
     except BaseException as error:
         _end(child)
         if isinstance(error, TimeoutError):
-            raise AccountError(f"the process that ran as {account.name} returned no result: {error}") from None
+            raise AccountError(
+                f"the process that ran as {account.name} returned no result, because {error}. Run the command again"
+            ) from None
         raise
     finally:
         os.close(reading)
     status = _end(child) if answer is None else os.waitpid(child, 0)[1]
     if answer is None:
-        raise AccountError(f"the process that ran as {account.name} returned no result: {_ending(status)}")
+        raise AccountError(
+            f"the process that ran as {account.name} returned no result, because {_ending(status)}. Run the command "
+            "again"
+        )
     if "error" in answer:
         raise _exception(answer)
     result: _T = answer["result"]
@@ -223,7 +228,10 @@ def _give_up_root(account: SystemAccount) -> None:
         os.setresuid(-1, 0, -1)
         has_ids = False
     if not has_ids:
-        raise AccountError(f"the process could not drop root privileges to run as {account.name}")
+        raise AccountError(
+            f"the process could not drop root privileges to run as {account.name}: check the security settings of this "
+            "host for root (capabilities, seccomp)"
+        )
 
 
 def _described(error: Exception) -> dict[str, Any]:
@@ -264,7 +272,7 @@ def _read(descriptor: int, child: int, patience: float) -> dict[str, Any] | None
                 break
             parts.append(part)
         elif _is_stopped(child):
-            raise TimeoutError("the process was stopped by a signal (SIGSTOP)")
+            raise TimeoutError("a signal (SIGSTOP) stopped the process")
         if time.monotonic() >= deadline:
             raise TimeoutError(f"the process did not finish within {patience:g} s")
     data = b"".join(parts)
@@ -295,5 +303,5 @@ def _end(child: int) -> int:
 
 def _ending(status: int) -> str:
     if os.WIFSIGNALED(status):
-        return f"the process was terminated by signal {os.WTERMSIG(status)} (9: the host may have run out of memory)"
+        return f"signal {os.WTERMSIG(status)} terminated the process (9: the host may have run out of memory)"
     return f"the process exited with status {os.WEXITSTATUS(status) if os.WIFEXITED(status) else status}"

@@ -44,14 +44,14 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
         return {
             **evidence,
             "state": "stopped",
-            "how": f"the socket of the agent in {agent['state']} does not answer: {error}",
+            "how": f"the agent does not answer on its socket in {agent['state']}: {error}",
         }
     wrong = [part for part in ("store", "publisher", "subscriber") if not isinstance(status.get(part) or {}, dict)]
     if wrong:
         return {
             **evidence,
             "state": None,
-            "how": f"the answer of the agent cannot be used: {wrong[0]} is not a JSON object",
+            "how": f"the agent sent a status that cannot be used, because its {wrong[0]} is not a JSON object",
         }
     store = status.get("store") or {}
     return {
@@ -79,5 +79,5 @@ def ask_agent(path: str) -> dict[str, Any]:
             answer = connection.read_until(b"\n")
     status = parse_json(answer)
     if not isinstance(status, dict) or "error" in status:
-        raise ValueError(f"the agent answered {answer[:100]!r}")
+        raise ValueError(f"the agent sent {answer[:100]!r} instead of its status")
     return status

@@ -54,7 +54,8 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
     store = deployed.store
     if not store or deployed.persistence["kind"] != "kahaDB":
         raise NodeError(
-            f"the backlog cannot be counted, because {layout.current} does not configure exactly one kahaDB store"
+            f"the waiting messages cannot be counted, because the configuration {layout.current} does not have exactly "
+            "one kahaDB store: count them in the broker's web console"
         )
     # The broker's account controls the target of a guard's link, so the account is determined first.
     account = account_for(os.path.dirname(store) if os.path.islink(store) else store, user)
@@ -75,7 +76,7 @@ def _directory_in_force(store: str, account: SystemAccount) -> str:
     try:
         directory: str = run_as(account, find_directory)
     except (OSError, NodeError) as error:
-        raise NodeError(f"the generation of {store} that the broker uses cannot be determined: {error}") from None
+        raise NodeError(f"the files of the store {store} that the broker uses are not known: {error}") from None
     return directory
 
 
@@ -131,7 +132,8 @@ def _counted(store: str, keys: set[tuple[str, str]] | None) -> dict[str, Any]:
 def _view(process: Process) -> ManagementView:
     if process.state == "T":
         raise NodeError(
-            f"process {process.pid} was stopped by a signal, so it cannot be queried: continue it with kill -CONT"
+            f"the broker cannot be queried, because a signal stopped its process {process.pid}: continue it with kill "
+            f"-CONT {process.pid}"
         )
     mbeans_by_type: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for mbean in management.query_mbeans(process, "Type=*,*", lambda _unused: _ATTRIBUTES):

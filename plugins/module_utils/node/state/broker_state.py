@@ -175,7 +175,9 @@ def _deployed(layout: Layout, name: str | None) -> DeployedConfiguration:
     try:
         return read_deployed(layout, name)
     except (OSError, ParseError) as error:
-        raise NodeError(f"{layout.directory(name or '')}/conf/activemq.xml cannot be read: {error}") from None
+        raise NodeError(
+            f"{layout.directory(name or '')}/conf/activemq.xml cannot be read ({error}): run the playbook site again"
+        ) from None
 
 
 def _unit(unit: str) -> dict[str, str] | None:

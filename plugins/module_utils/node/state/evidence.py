@@ -87,7 +87,10 @@ def _typed(kind: type[_Observed], returned: Mapping[str, Any]) -> _Observed:
             continue
         annotation = str(known.type).removesuffix(" | None")
         if not _CHECKS[annotation](observed):
-            raise NodeError(f"{known.name} must be of the type {annotation}, not {str(observed)[:100]!r}")
+            raise NodeError(
+                f"the host returned the value {str(observed)[:100]!r} for {known.name}, which must be of the type "
+                f"{annotation}: use one version of activemq.fleet"
+            )
         if annotation in _MEMBERS:
             observed = [_typed(_MEMBERS[annotation], member) for member in observed]
         typed[known.name] = tuple(observed) if isinstance(observed, list) else observed

@@ -79,7 +79,7 @@ def wait_for_start(base: str, wait: float) -> dict[str, Any]:
 def _active_broker(layout: Layout, unit: str | None) -> Process:
     process = find_broker(layout.base, unit)
     if process is None:
-        raise NodeError("no fault was injected, because the broker is not running")
+        raise NodeError("no fault was injected, because the broker is not running: start it, then try again")
     phase = broker_log.read_phase(layout.data, process.started_at)
     # A standby does not listen, and a client can write into the log.
     if process.state == "T" or (phase.name != "started" and not _is_listening(layout, process)):
@@ -119,7 +119,8 @@ def _wait_until_frozen_or_gone(layout: Layout, unit: str | None, pid: int, act: 
             return
         time.sleep(0.05)
     raise NodeError(
-        f"process {pid} was not {'frozen' if act == 'pause' else 'terminated'} within {_PATIENCE} s after the fault"
+        f"process {pid} was not {'frozen' if act == 'pause' else 'terminated'} within {_PATIENCE} s after the fault: "
+        "check this process on its host"
     )
 
 

@@ -156,7 +156,7 @@ def _store_evidence(store: str, process: Process | None) -> dict[str, Any]:
             if root is not None:
                 os.close(root)
     except (AccountError, OSError, IndexError):
-        return {"access": f"{store} does not answer within {_PATIENCE:g} s"}
+        return {"access": f"the file system of the store {store} does not answer within {_PATIENCE:g} s"}
     except NodeError as error:
         return {"access": str(error)}
 
@@ -174,7 +174,7 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
     try:
         directory = open_directory(store, root)
     except FileNotFoundError:
-        return {**shown, "access": f"{store} cannot be written"}
+        return {**shown, "access": f"the store directory {store} does not exist"}
     except OSError as error:
         return {**shown, "access": _explain(error, store, at)}
     with directory:

@@ -200,7 +200,7 @@ def java_failure(java: str) -> str | None:
     except OSError as error:
         return error.strerror or str(error)
     except subprocess.TimeoutExpired:
-        return "java -version does not finish within 60 s"
+        return "the command java -version does not finish within 60 s"
     if ran.returncode == 0:
         return None
     lines = split_lines(ran.stderr.strip())

@@ -158,12 +158,11 @@ def hung_message(text: str, *, action: str, ha: str, unit: str, seconds: float, 
     }.get(ha, "It keeps the lock, and its standby takes over only when it stops")
     by_hand = f"systemctl kill --signal=KILL {unit}"
     if action != "kill":
-        return f"{hung} {held}: {by_hand} (activemq_watchdog is {action}, so the watchdog does not kill it)"
+        return f"{hung} {held}. Run {by_hand} (activemq_watchdog is {action}, so the watchdog does not kill it)"
     if not kills:
         return (
-            f"{hung} The watchdog killed it {MOST_KILLS} times within an hour and does not kill it again: find the "
-            "cause "
-            f"(log, thread dump), then {by_hand}"
+            f"{hung} The watchdog killed it {MOST_KILLS} times within an hour and does not kill it again. Find the "
+            f"cause in its log and a thread dump, then run {by_hand}"
         )
     after = "run the playbook resync to restore the pair" if ha == "pure" else "systemd starts it again"
     return f"{hung} {held}. The watchdog kills it; {after}"

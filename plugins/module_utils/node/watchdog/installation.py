@@ -66,7 +66,10 @@ def _run(place: WatchdogPaths, *, new: bool) -> list[str]:
         _systemctl(place, "daemon-reload")
         shown = _show(place)
     if shown.get("LoadState") != "loaded":
-        raise NodeError(f"systemd does not load {place.link}: its LoadState is {shown.get('LoadState')}")
+        raise NodeError(
+            f"systemd does not load the unit file {place.link} (LoadState {shown.get('LoadState')}): run systemctl "
+            f"status {place.name}"
+        )
     if shown.get("UnitFileState") != "enabled":
         done.append(f"enabled {place.name}")
         _systemctl(place, "enable", place.name)
@@ -127,7 +130,7 @@ def _call(*command: str, refused: bool = False) -> str:
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NodeError(f"{' '.join(command)} failed: {error}") from None
+        raise NodeError(f"the command {' '.join(command)} failed: {error}") from None
     if ran.returncode and not refused:
-        raise NodeError(f"{' '.join(command)} failed: {' '.join(ran.stderr.split()) or ran.returncode}")
+        raise NodeError(f"the command {' '.join(command)} failed: {' '.join(ran.stderr.split()) or ran.returncode}")
     return ran.stdout

@@ -167,10 +167,12 @@ class Watchdog:
         write_kills(self._kills, [*kills, now])
         self._kill_count += 1
         if kill(process):
-            print_log_line(_WARNING, f"process {process.pid} was killed")
+            print_log_line(_WARNING, f"the watchdog killed the hung broker, process {process.pid}")
         else:
             print_log_line(
-                _WARNING, f"process {process.pid} had ended before it was killed, or cannot end while its disk hangs"
+                _WARNING,
+                f"the watchdog could not kill process {process.pid}, because it ended earlier, or waits for a disk "
+                "that hangs",
             )
 
     def _write_metrics(self, hang_state: hang_detection.HangState, now: float) -> None:
@@ -318,7 +320,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except (OSError, ParseError, NodeError) as error:
             if str(error) != unreadable:
                 print_log_line(
-                    _WARNING, f"the broker's files below {options.base} cannot be read, so it is not watched: {error}"
+                    _WARNING,
+                    f"the broker is not watched, because its files below {options.base} cannot be read: {error}",
                 )
             unreadable = str(error)
             notify_systemd("WATCHDOG=1")
