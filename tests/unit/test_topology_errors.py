@@ -154,6 +154,20 @@ def test_t007_a_link_to_nobody_suggests_a_name() -> None:
     assert "did you mean orders-mq1?" in text
 
 
+@pytest.mark.parametrize(
+    ("target", "message", "fix"),
+    [
+        ("o-mq9, o-mq9", "lists o-mq9 twice", "write only o-mq9"),
+        ("o-mq8,o-mq9", "must be the name of one group or pair", "for each of o-mq8, o-mq9"),
+    ],
+)
+def test_t007_list_of_targets_is_reported_as_such(target: str, message: str, fix: str) -> None:
+    text = wrong("T007", hosts("orders-mq1", links=[{"from": "orders", "to": target}]))
+
+    assert message in text
+    assert fix in text
+
+
 def test_t008_links_without_credentials() -> None:
     bare = {name: {"activemq_release": "5.18.3"} for name in hosts("o-mq1", "o-mq2")}
     found = build_fleet(bare, {})
@@ -255,6 +269,12 @@ def test_t011_a_scheme_that_the_release_does_not_have() -> None:
 
     assert rules(found) == ["T011", "T011"]
     assert "activemq_connectors[0].scheme" in found.findings[0].message
+
+
+def test_t011_misspelt_scheme_gets_a_suggestion() -> None:
+    found = fleet("o-mq1", connectors=[{"name": "o", "scheme": "tpc", "port": 61616}])
+
+    assert "did you mean tcp?" in [finding.fix for finding in found.findings if finding.rule == "T011"]
 
 
 def test_t011_a_pure_pair_cannot_copy_over_tls() -> None:

@@ -15,6 +15,7 @@ from activemq_fleet.node.protocols import PROTOCOLS, protocol_of
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.network import ConnectorSettings, SplitTtl, default_connector_options
+from activemq_fleet.similar_names import similar_name
 from activemq_fleet.topology.model.broker import Broker, Connector, discovery_of, multicast_uri_of
 
 _DEFAULT_CONNECTORS = (
@@ -230,11 +231,13 @@ def _set_attributes(member: Member) -> Iterator[tuple[str, str, str]]:
 
 def _unknown_scheme_finding(member: Member, position: int, connector: ConnectorSettings) -> Finding:
     where = f"activemq_connectors[{position}].scheme" if member.settings.connectors is not None else "activemq_tls"
+    known = sorted(member.release.schemes - {"vm"})
+    near = None if connector.scheme in known else similar_name(connector.scheme, known, certain=True)
     return _unsupported_finding(
         member,
         f"{where}: release {member.release.text} cannot listen on {connector.scheme!r}"
         + (" with TLS" if member.settings.tls else ""),
-        f"use a scheme that the release supports: {', '.join(sorted(member.release.schemes - {'vm'}))}",
+        f"did you mean {near}?" if near else f"use a scheme that the release supports: {', '.join(known)}",
     )
 
 

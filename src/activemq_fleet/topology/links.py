@@ -169,9 +169,24 @@ def unknown_end(host: str, variable: str, name: str, known: Sequence[str]) -> Fi
 
     ``known`` are the groups and pairs.
     """
+    if "," in name:
+        return _several_ends_finding(host, variable, name)
     near = similar_name(name, known)
     fix = f"did you mean {near}?" if near else f"set it to a group or pair: {', '.join(known[:MOST_LISTED])}"
     return error("T007", host, f"{variable} is {name!r}, but the inventory has no group or pair of this name", fix)
+
+
+def _several_ends_finding(host: str, variable: str, name: str) -> Finding:
+    """T007: a list of groups or pairs, of which a link has only one at each end."""
+    names = [part for part in (part.strip() for part in name.split(",")) if part]
+    different = list(dict.fromkeys(names))
+    message = f"{variable} is {name!r}, but must be the name of one group or pair"
+    if len(different) < len(names):
+        twice = next(part for part in different if names.count(part) > 1)
+        message = f"{variable} is {name!r}, which lists {twice} twice, but must be the name of one group or pair"
+    if len(different) < 2:
+        return error("T007", host, message, f"write only {''.join(different) or 'the name'}")
+    return error("T007", host, message, f"write one entry of activemq_links for each of {', '.join(different)}")
 
 
 @dataclass(frozen=True)
