@@ -420,7 +420,7 @@ Import = Annotated[
     str,
     text_matching(
         r"(?:classpath:)?[A-Za-z0-9_][A-Za-z0-9._/-]*\.xml",
-        "must be a file such as camel.xml in the directory of activemq.xml",
+        "must be the name of a file in the directory of activemq.xml, such as camel.xml",
     ),
     AfterValidator(_check_import),
 ]
