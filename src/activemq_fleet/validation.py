@@ -14,7 +14,6 @@ from lxml import etree
 from activemq_fleet.errors import InputError, SettingsError
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.lint import (
-    MachineFacts,
     ReleaseView,
     Rule,
     Selection,
@@ -44,6 +43,7 @@ from activemq_fleet.topology.inventory_rules import INPUT_RULE, InventoryRule, i
 
 if TYPE_CHECKING:
     from activemq_fleet.deployment import BrokerFacts
+    from activemq_fleet.node.state.evidence import MachineFacts
 
 _Node = TypeVar("_Node")
 _Made = TypeVar("_Made")
@@ -347,8 +347,7 @@ def preflight_findings(
     """
     findings: list[Finding] = []
     for host, facts_of_host in facts.items():
-        facts_of_peer = facts.get(brokers[host].peer or "", MachineFacts())
-        findings += host_findings(brokers[host], facts_of_host, facts_of_peer)
+        findings += host_findings(brokers[host], facts_of_host, facts.get(brokers[host].peer or ""))
     return waive(findings, [WaiverSettings.model_validate(dict(waiver)) for waiver in waivers])
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from activemq_fleet.lint import MachineFacts, host_findings
+from activemq_fleet.lint import host_findings
+from activemq_fleet.node.state.evidence import MachineFacts
 from tests.hosts.brokers import look, wait_until
 from tests.hosts.debian import SOURCE, repository_of
 from tests.hosts.machines import Machine, MachinesError, Rack, UnsupportedError

@@ -11,13 +11,11 @@ from activemq_fleet.lint.files import ReleaseView, file_findings, release_findin
 from activemq_fleet.lint.fleets import fleet_findings
 from activemq_fleet.lint.hosts import host_findings
 from activemq_fleet.lint.selection import Selection
-from activemq_fleet.node.state.evidence import MachineFacts
 
 __all__ = [
     "FAMILIES",
     "SCOPES",
     "Example",
-    "MachineFacts",
     "ReleaseView",
     "Rule",
     "Selection",

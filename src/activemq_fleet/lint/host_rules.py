@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.hosts import HostView
-from activemq_fleet.node.state.evidence import MachineFacts
 from activemq_fleet.settings.metrics import EXPORTER_JAVA
+
+if TYPE_CHECKING:
+    from activemq_fleet.node.state.evidence import MachineFacts
 
 _NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4"})
 # Their locks hold on one host only, or may be lost silently.

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.engine import applicable_rules, findings_of
-from activemq_fleet.node.state.evidence import MachineFacts
 
 if TYPE_CHECKING:
     from activemq_fleet.deployment import BrokerFacts
+    from activemq_fleet.node.state.evidence import MachineFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,8 @@ class HostView:
     """The input of lint rules about machines: a broker, its machine, and the machine of its peer."""
 
     broker: BrokerFacts
-    facts: MachineFacts = field(default_factory=MachineFacts)
-    peer: MachineFacts = field(default_factory=MachineFacts)
+    facts: MachineFacts
+    peer: MachineFacts
     """The machine of the pair's other node; all *not known* where no evidence was gathered there."""
 
     @property
@@ -33,12 +33,12 @@ class HostView:
         return self.broker.directory or "the store"
 
 
-_UNKNOWN = MachineFacts()
+def host_findings(broker: BrokerFacts, facts: MachineFacts, peer: MachineFacts | None = None) -> tuple[Finding, ...]:
+    """Return the findings of the host rules about a broker, its machine, and its peer's machine; None if not known."""
+    # Imported here: checks of files and fleets do not need the modules of hosts that it brings along.
+    from activemq_fleet.node.state.evidence import MachineFacts
 
-
-def host_findings(broker: BrokerFacts, facts: MachineFacts, peer: MachineFacts = _UNKNOWN) -> tuple[Finding, ...]:
-    """Return the findings of the host rules about a broker, its machine, and its peer's machine."""
-    view = HostView(broker, facts, peer)
+    view = HostView(broker, facts, peer or MachineFacts())
     applying = applicable_rules("host", broker.release)
     return tuple(
         finding for lint_rule in applying for finding in findings_of(lint_rule, lint_rule.check(view), broker.host)

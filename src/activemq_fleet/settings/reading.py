@@ -11,7 +11,6 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from activemq_fleet.errors import SettingsError, text_required_message
-from activemq_fleet.node.masking import mask_text
 from activemq_fleet.settings.broker import NOT_SETTINGS, PREFIX, USERS_OWN, Settings
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.similar_names import similar_name, similar_names
@@ -130,6 +129,8 @@ def _explain_error(host: str, detail: ErrorDetails) -> str:
 
 def _may_be_secret(place: str, text: str) -> bool:
     """Return whether a value may be a secret or contain one, by its place and by its text."""
+    from activemq_fleet.node.masking import mask_text  # only errors need its many patterns
+
     return "password" in place or place.startswith(_WITH_SECRETS) or mask_text(text) != text
 
 

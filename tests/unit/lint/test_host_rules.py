@@ -6,8 +6,9 @@ import pytest
 import yaml
 
 from activemq_fleet.deployment import ListenerFacts, MetricsFacts
-from activemq_fleet.lint import MachineFacts, Rule, host_findings, rules
+from activemq_fleet.lint import Rule, host_findings, rules
 from activemq_fleet.lint.engine import Example
+from activemq_fleet.node.state.evidence import MachineFacts
 from tests.support.facts_of_brokers import facts_of_broker
 
 
