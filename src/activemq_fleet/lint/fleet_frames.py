@@ -121,14 +121,13 @@ def _limits_of_link(
     view: FleetView, link: LintedLink, limits: Mapping[str, Mapping[str, FrameLimit]]
 ) -> Iterator[tuple[Broker, FrameLimit]]:
     """Yield (broker, limit) of each listener that a link connects to: the smaller one of both ends applies."""
-    planned = next((known for known in link.broker.links if known.name == link.name), None)
     if not link.target:
         for broker in view.fleet.brokers:
             announced = next((c for c in broker.connectors if c.discovery_uri and c.name != "replication"), None)
             if announced and broker.group == link.broker.group:
                 yield broker, limits[broker.host][announced.name]
         return
-    uri = link.node.uri() if link.node else Uri.read(planned.uri) if planned else None
+    uri = link.node.uri() if link.node else Uri.read(link.connector.uri)
     for transport in uri.transports if uri else ():
         listener = view.listeners.listener_at(transport.host, transport.port or 0)
         if listener:

@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from activemq_fleet.lint.fleet_frames import frames_larger_than_a_link_carries
+from activemq_fleet.lint.fleets import FleetView
+from activemq_fleet.render import render_documents
 from tests.support.network_findings import findings_of_rule, link_fragment
 from tests.unit.fleets import fleet
+from tests.work import count_lines
 
 NORTH, SOUTH = "north-mq01", "south-mq01"
 A, B = "north-mq01-a", "south-mq01-a"
@@ -104,3 +108,14 @@ def test_releases_with_different_defaults_are_an_info() -> None:
     findings = found({f"{NORTH}-{node}": {"release": "5.8.0"} for node in "ab"})
     assert {kind for _, kind, _ in findings} == {"info"}
     assert all("accepts 100 MiB" in message for _, _, message in findings)
+
+
+def test_work_for_a_full_mesh_grows_as_its_number_of_links() -> None:
+    """A mesh of twice as many pairs has 4.2 times as many links."""
+    lines = []
+    for pairs in (20, 40):
+        mesh = fleet(*(f"north-mq{number:02}" for number in range(pairs)))
+        view = FleetView(mesh, render_documents(mesh))
+        assert view.bridges.planned
+        lines.append(count_lines(lambda: list(frames_larger_than_a_link_carries(view))))  # noqa: B023 -- called here
+    assert lines[1] < 4.2 * lines[0]
