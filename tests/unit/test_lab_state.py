@@ -291,3 +291,17 @@ def test_down_ends_stray_processes_of_a_lab_whose_state_cannot_be_read(
 def test_taking_down_what_is_not_there_is_nothing(tmp_path: Path) -> None:
     assert Lab.open("x", tmp_path / "lab").down() == 0
     assert not (tmp_path / "lab").exists()
+
+
+def test_lab_warns_once_of_what_check_finds_in_the_inventory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inventory = tmp_path / "hosts.yml"
+    variables_of_all = "activemq_release: 5.18.3, activemq_ha: none, activemqq_heap: 1g"
+    inventory.write_text(f"all: {{hosts: {{orders-mq01-a: , mqkiel: }}, vars: {{{variables_of_all}}}}}\n")
+    lab = Lab.open(inventory, tmp_path / "lab", progress=print)
+    for _ in range(2):
+        lab.prepare()
+    lines = capsys.readouterr().out.splitlines()
+    for beginning in ("warning: T036 orders-mq01-a: ", "warning: T037 mqkiel: "):
+        assert len([line for line in lines if line.startswith(beginning)]) == 1

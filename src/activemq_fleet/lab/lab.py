@@ -67,6 +67,7 @@ class Lab(ReadOnlyLab):
         self._read = read
         self._claims = claims or PortReservations()
         self._progress: Progress = progress or (lambda _line: None)
+        self._warnings: set[str] = set()
 
     @classmethod
     def open(
@@ -307,10 +308,17 @@ class Lab(ReadOnlyLab):
                 "inventory, or run `activemq-fleet lab up -i INVENTORY`"
             )
         _, substitutions = prepare(
-            self._layout, self._read(), self._claims, self._progress, self._sources, self._heap, metrics=metrics
+            self._layout, self._read(), self._claims, self._report, self._sources, self._heap, metrics=metrics
         )
         self._forget()
         return substitutions
+
+    def _report(self, line: str) -> None:
+        """Report a line of the preparation, each warning once: a drill prepares the lab twice."""
+        if line not in self._warnings:
+            self._progress(line)
+        if line.startswith("warning: "):
+            self._warnings.add(line)
 
     def _forget(self) -> None:
         for name in ("_hosts", "client_fleet", "database", "monitoring"):

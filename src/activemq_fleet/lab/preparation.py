@@ -82,7 +82,7 @@ def _refuse_findings(fleet: Fleet) -> None:
     if wrong:
         first = wrong[0]
         more = f" (and {len(wrong) - 1} more: activemq-fleet check lists them)" if len(wrong) > 1 else ""
-        raise LabError(f"{first.rule} {first.host}: {first.message}: {first.fix}{more}")
+        raise LabError(f"{first.to_line()}{more}")
 
 
 def _tell_findings(fleet: Fleet, progress: Progress) -> None:
