@@ -395,7 +395,7 @@ class TestWhatItRefuses:
     @pytest.mark.parametrize(
         ("content", "said"),
         [
-            (b"<a>", "broker.xml:1:4: not XML"),
+            (b"<a>", "broker.xml:1:4: the file is not XML"),
             (b"", "the file is an empty file"),
             (b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>', "the file has a DOCTYPE"),
             (
