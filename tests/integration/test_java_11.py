@@ -43,6 +43,6 @@ def test_lab_of_6_3_is_refused_on_java_11(
 ) -> None:
     lab = lab_of([EXAMPLE])
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ArtifactError, match=rf"^Java 17 or newer is needed, but {java_home}/bin/java is Java 11: "):
+    with pytest.raises(ArtifactError, match=rf"^Java 17 or newer is required, but {java_home}/bin/java is Java 11: "):
         lab.prepare()
     assert not (lab.directory / "lab.json").exists()

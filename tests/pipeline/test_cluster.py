@@ -136,7 +136,7 @@ def test_without_the_archive_the_line_says_what_to_do(jobs: Jobs, fleet: Fleet, 
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     # Which of the two it is depends on whether this user may hide the checkout from the workers.
-    assert "the workers cannot run Python" in line or "on the workers has no module" in line
+    assert "the Spark workers cannot run the Python" in line or "on the Spark workers has no module" in line
     assert "activemq-fleet pack" in line
     assert not (tmp_path / "out").exists()
 

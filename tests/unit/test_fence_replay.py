@@ -56,4 +56,4 @@ def test_a_store_with_nothing_behind_says_so_and_another_directory_is_refused(tm
     assert "is not a fenced store: name the activemq_store_directory of a pair" in str(refused.exception)
     SharedStore(str(tmp_path)).make_directories()
     shown = CliRunner().invoke(store_command, ["behind", str(tmp_path)])
-    assert "no message is only in an old generation of the store" in shown.output
+    assert "no message is only in an old generation (numbered copy) of the store" in shown.output

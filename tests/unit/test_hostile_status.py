@@ -66,7 +66,7 @@ def test_broker_values_of_a_wrong_type_make_that_broker_unknown(more: dict[str, 
     status = status_with(A, {"broker": {**broker_evidence(FLEET, A), **more}})
 
     assert status.states == {A: "unknown", B: "standby", KIOSK: "running"}
-    assert "the result of the host cannot be used: broker" in status.brokers[0].reason
+    assert "the module host_status of the collection returned an unusable result (broker" in status.brokers[0].reason
     (about,) = (finding for finding in status.findings if finding.host == A and finding.rule == "unknown-state")
     assert next(iter(more)) in about.message
 
@@ -86,6 +86,8 @@ def test_agent_values_of_a_wrong_type_make_that_agent_unknown(store: Any) -> Non
     status = status_with(KIOSK, {"agent": {"state": "running", "how": "it answers", "store": store}})
 
     assert status.states == {A: "active", B: "standby", KIOSK: "unknown"}
+    (about,) = (finding for finding in status.findings if finding.host == KIOSK)
+    assert about.message.startswith("the state of the agent is not known: the module host_status of the collection")
 
 
 def test_a_part_that_the_fleet_does_not_have_on_a_host_is_left_out() -> None:

@@ -191,7 +191,7 @@ def test_init_prints_how_it_read_the_names(
     assert len(printed) == len(lines) + 2
     for line, expected in zip(printed, lines, strict=False):
         assert line.startswith(expected)
-    assert printed[-2].startswith("To change the pair or node of a host above, set activemq_pair")
+    assert printed[-2].startswith("To change the pair or node of a host above, set its activemq_pair")
 
 
 def test_directory_that_holds_a_file_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

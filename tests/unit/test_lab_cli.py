@@ -64,7 +64,7 @@ def test_a_command_for_an_existing_lab_needs_no_inventory_beside_dir(
     assert calls == [words]
     for nowhere in ([], ["--dir", ""]):
         assert main(["lab", *words, *nowhere]) == 2
-    assert "no lab is selected: set -i INVENTORY, or --dir with the lab's directory" in capsys.readouterr().err
+    assert "no lab is selected: set -i INVENTORY, or set --dir to the directory of a lab" in capsys.readouterr().err
 
 
 def test_lab_down_says_where_there_is_no_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,7 +73,7 @@ def test_lab_down_says_where_there_is_no_lab(tmp_path: Path, capsys: pytest.Capt
         assert main(["lab", "down", "--dir", str(tmp_path / name)]) == 0
         shown = capsys.readouterr()
         assert shown.out == "0 brokers stopped\n"
-        assert f"there is no lab in {tmp_path / name}" in shown.err
+        assert f"the directory {tmp_path / name} contains no lab" in shown.err
     assert (tmp_path / "other").stat().st_mode & 0o777 == 0o755
     assert [path.name for path in tmp_path.rglob("*")] == ["other"], "nothing is changed there"
 
@@ -200,5 +200,6 @@ def test_without_its_requirements_the_lab_says_what_to_install(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "psutil" else find(name))
     assert run("status", directory=tmp_path) == 2
     assert capsys.readouterr().err == (
-        f"activemq-fleet: error: the lab needs Python packages that are not installed (psutil): {install_hint('lab')}\n"
+        "activemq-fleet: error: Python packages that the lab requires are not installed (psutil): "
+        f"{install_hint('lab')}\n"
     )

@@ -178,7 +178,7 @@ def test_directory_of_local_jars_is_the_library(layout: LabLayout, tmp_path: Pat
 
 def test_local_distribution_of_another_release_is_refused(layout: LabLayout, tmp_path: Path) -> None:
     library = local_release(tmp_path / "apache-activemq-6.3.0" / "lib", "6.3.0")
-    with pytest.raises(ArtifactError, match=r"the broker of ActiveMQ 6\.3\.0, and activemq_release is 6\.3\.1"):
+    with pytest.raises(ArtifactError, match=r"the broker of ActiveMQ 6\.3\.0, but activemq_release is 6\.3\.1"):
         prepare(layout, variables(archive=str(library.parent)))
 
 

@@ -219,5 +219,5 @@ def test_planned_work_is_written_for_the_node_exporter_to_read(tmp_path: Path) -
 
 def test_another_jar_than_the_one_that_was_chosen_is_refused(tmp_path: Path) -> None:
     (tmp_path / "agent.jar").write_bytes(b"another")
-    with pytest.raises(ArtifactError, match="its SHA-512 begins with"):
+    with pytest.raises(ArtifactError, match="its SHA-512 checksum begins with"):
         metrics_exporter_jar(tmp_path / "agent.jar")

@@ -121,6 +121,12 @@ def test_a_wrong_state_is_named(hosts: dict[str, Any], wanted: list[tuple[str, s
     assert found.exit_code == int(any(finding.severity != "info" for finding in found.findings))
 
 
+def test_two_active_brokers_without_a_store_directory_have_a_remedy_without_one() -> None:
+    second = {"state": "active", "holds_lock": True, "usage": usage_evidence()}
+    (finding,) = status(a={"store": None}, b=second).findings
+    assert (finding.rule, finding.fix) == ("two-active", "stop the broker without clients immediately")
+
+
 def test_what_is_planned_otherwise_than_deployed_is_named() -> None:
     deployed = {**broker_evidence(ONE, A)["deployed"], "conf/activemq.xml": "0" * 64}
     del deployed["conf/log4j2.properties" if "conf/log4j2.properties" in deployed else "conf/log4j.properties"]
@@ -154,7 +160,7 @@ ALERTED = {"level": "WARN", "message": f"{DIALLED} Received fatal alert: bad_cer
     ("hosts", "state", "reason"),
     [
         (BOTH, "up", ""),
-        ({**BOTH, "a": {"usage": usage_evidence()}}, "half", f"{A} has no bridge in the other direction"),
+        ({**BOTH, "a": {"usage": usage_evidence()}}, "half", f"{A} has no connection in the other direction"),
         ({**BOTH, "a": {**BOTH["a"], "records": [NULL]}}, "half", "without the id of"),
         ({**BOTH, "a": {**BOTH["a"], "records": [NULL, GOOD]}}, "up", ""),
         ({**BOTH, "shop_a": {"usage": usage_evidence()}}, "down", "no log contains a reason"),
@@ -197,10 +203,10 @@ TOO_LARGE = "Transport Connection to: tcp://10.0.0.1:4 failed: java.io.IOExcepti
 @pytest.mark.parametrize(
     ("queues", "records", "named"),
     [
-        ([EDGE, OTHER], [], ("queue://edge", "EOFException", "correct what the error names")),
+        ([EDGE, OTHER], [], ("queue://edge", "EOFException", "correct this error")),
         ([OTHER, EDGE], [f"{TOO_LARGE} allowed 10 MB"], ("queue://edge", TOO_LARGE, "wireFormat.maxFrameSize")),
-        ([{**OTHER, "largest": 0}], [], ("one of these queues: queue://other", "EOFException", "move that message")),
-        ([], [], ("that the log does not name", "EOFException", "move that message")),
+        ([{**OTHER, "largest": 0}], [], ("one of these queues: queue://other", "EOFException", "move this message")),
+        ([], [], ("that the log does not name", "EOFException", "move this message")),
     ],
 )
 def test_bridge_that_breaks_repeatedly_is_a_finding_with_queue_and_remedy(

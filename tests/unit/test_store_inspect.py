@@ -105,7 +105,7 @@ def test_the_end_of_a_whole_file_is_no_damage_and_a_torn_one_says_so(tmp_path: P
     code, text = shown(tmp_path)
     assert code == 0
     assert "missing: db-2.log (a broker removes files that it no longer needs)" in text
-    assert "db-3.log ends inside a batch: a broker died while it wrote" in text
+    assert "db-3.log ends with an incomplete write of a killed broker" in text
 
 
 def test_a_journal_that_no_broker_wrote_is_damaged(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_an_index_that_no_broker_starts_with_is_told(tmp_path: Path, content: by
     (tmp_path / "db.data").write_bytes(content)
     code, text = shown(tmp_path)
     assert code == bool(missing)
-    assert (f"INDEX: db.data needs {missing}, which does not exist" in text) == bool(missing)
+    assert (f"DAMAGED: the index db.data requires {missing}, which does not exist" in text) == bool(missing)
     assert ("no damage was found" in text) == (not missing)
 
 
@@ -159,8 +159,8 @@ def test_of_a_fenced_store_the_generation_in_force_is_read(tmp_path: Path) -> No
     shared.record_broker_dead(1)
     shared.note_uncopied_messages(1, [{"message": "m"}])
     _, text = shown(tmp_path)
-    assert "generation 1: its broker is dead, kept: only it holds some messages" in text
-    assert "generation 2: in force, read here" in text
+    assert "generation 1: its broker has ended, and only it holds some messages" in text
+    assert "generation 2: in use, and shown below" in text
     assert "queue://of-new  1" in text
     assert "of-old" not in text
 
@@ -184,15 +184,15 @@ def test_nothing_is_written(tmp_path: Path) -> None:
 
 
 def test_a_name_that_a_client_chose_makes_no_line_of_the_report(tmp_path: Path) -> None:
-    name = "orders  1\njournal: 3 files, 812,004 records\nno damage was found\n\x1b[2J"
+    name = "orders  1\nstore journal: 3 files, 812,004 records\nno damage was found\n\x1b[2J"
     write(tmp_path, subscribe(name, f"client{name}:sub"), add("m1", name), add("m2", f"topic/{name}"))
 
     code, text = shown(tmp_path)
 
     assert code == 0
-    assert r"  queue://orders  1\njournal: 3 files, 812,004 records\nno damage was found\n\u001b[2J  1" in text
+    assert r"  queue://orders  1\nstore journal: 3 files, 812,004 records\nno damage was found\n\u001b[2J  1" in text
     assert text.count("no damage was found\n") == 1
-    assert "\njournal: 3 files" not in text
+    assert "\nstore journal: 3 files" not in text
 
 
 def inspected_damage(directory: Path, places: int) -> int:

@@ -7,6 +7,7 @@ import hashlib
 import shutil
 import tarfile
 import time
+from collections.abc import Callable
 from importlib.resources import as_file, files
 from pathlib import Path, PurePosixPath
 
@@ -91,7 +92,7 @@ def distribution_for(release: Release, *, progress: Progress = log_progress) -> 
     try:
         return ensure_cached(name, make, progress=progress)
     except ArtifactError as error:
-        message = f"the distribution of {release} is not available: {error}"
+        message = f"the distribution of ActiveMQ {release} is not available: {error}"
         with contextlib.suppress(OSError):  # without a writable cache, each run tries again
             refusal.write_text(message, encoding="utf-8")
         raise ArtifactError(message) from None
@@ -119,7 +120,7 @@ def _require_release(library: Path, archive: Path, release: Release) -> None:
     if releases != [release.text]:
         contained = f"the broker of ActiveMQ {', '.join(releases)}" if releases else "no broker of ActiveMQ"
         raise ArtifactError(
-            f"{archive} contains {contained}, and activemq_release is {release}: set activemq_archive to "
+            f"{archive} contains {contained}, but activemq_release is {release}: set activemq_archive to "
             f"apache-activemq-{release}-bin.tar.gz, or to the directory to which it was unpacked"
         )
 
@@ -129,11 +130,14 @@ def _unpacked(archive: Path, release: Release, sha512: str | None, progress: Pro
         with archive.open("rb") as file:
             digest = hashlib.file_digest(file, "sha512").hexdigest()
     except OSError as error:
-        raise ArtifactError(f"{archive} cannot be read: {error.strerror or error}") from None
-    if sha512 not in (None, digest):
         raise ArtifactError(
-            f"the SHA-512 of {archive} begins with {digest[:16]}, and activemq_archive_sha512 is another: download the "
-            "archive again, or correct the variable"
+            f"the archive {archive} cannot be read ({error.strerror or error}): correct activemq_archive, or allow "
+            "this account to read the file"
+        ) from None
+    if sha512 is not None and sha512 != digest:
+        raise ArtifactError(
+            f"the SHA-512 checksum of {archive} begins with {digest[:16]}, but activemq_archive_sha512 begins with "
+            f"{sha512[:16]}: download the archive again, or correct the variable"
         )
 
     def make(part: Path) -> None:
@@ -153,8 +157,7 @@ def postgresql_driver(*, progress: Progress = log_progress) -> Path:
         progress("fetching the JDBC driver of PostgreSQL …")
         _maven.copy(_POSTGRESQL_DRIVER, part)
 
-    directory = ensure_cached(f"drivers/{_POSTGRESQL_DRIVER.replace(':', '-')}", make, progress=progress)
-    return next(directory.glob("*.jar"))
+    return _cached_jar(_POSTGRESQL_DRIVER, make, progress)
 
 
 def metrics_exporter_jar(source: Path | None = None, *, progress: Progress = log_progress) -> Path:
@@ -171,18 +174,32 @@ def metrics_exporter_jar(source: Path | None = None, *, progress: Progress = log
     if source is not None:
         _check_sha512(source)
         return source
-    return next(ensure_cached(f"drivers/{_EXPORTER.replace(':', '-')}", make, progress=progress).glob("*.jar"))
+    return _cached_jar(_EXPORTER, make, progress)
+
+
+def _cached_jar(coordinate: str, make: Callable[[Path], None], progress: Progress) -> Path:
+    try:
+        directory = ensure_cached(f"drivers/{coordinate.replace(':', '-')}", make, progress=progress)
+    except ArtifactError as error:
+        raise ArtifactError(
+            f"the jar {coordinate} is not available: {error}. Check the settings of Maven and the connection to its "
+            "repository"
+        ) from None
+    return next(directory.glob("*.jar"))
 
 
 def _check_sha512(jar: Path) -> None:
     try:
         digest = hashlib.sha512(jar.read_bytes()).hexdigest()
     except OSError as error:
-        raise ArtifactError(f"{jar} cannot be read: {error.strerror or error}") from None
+        raise ArtifactError(
+            f"the jar {jar} cannot be read ({error.strerror or error}): correct its path, or allow this account to "
+            "read the file"
+        ) from None
     if digest != EXPORTER_SHA512:
         raise ArtifactError(
-            f"{jar} is not the jar of {_EXPORTER}: its SHA-512 begins with {digest[:16]}, not {EXPORTER_SHA512[:16]}; "
-            "download the jar again"
+            f"the file {jar} is not the jar {_EXPORTER}: its SHA-512 checksum begins with {digest[:16]}, not "
+            f"{EXPORTER_SHA512[:16]}; download the jar again"
         )
 
 
@@ -192,8 +209,9 @@ def _raise_refusal_of_today(refusal: Path) -> None:
     except OSError:
         return
     if 0 <= age < _DAY:
-        again = f"the next attempt is a day after that; remove {refusal} to retry now"
-        raise RecentDownloadFailureError(f"{message} ({again})")
+        raise RecentDownloadFailureError(
+            f"{message}. The download is tried again a day after it failed; remove the file {refusal} to retry now"
+        )
 
 
 def _unpack(archive: Path, directory: Path) -> None:
@@ -204,8 +222,8 @@ def _unpack(archive: Path, directory: Path) -> None:
                 parts = PurePosixPath(entry.name).parts
                 if ".." in parts or entry.name.startswith("/") or not (entry.isreg() or entry.isdir()):
                     raise ArtifactError(
-                        f"{archive.name} was not unpacked, because it contains {entry.name!r}, which no release of "
-                        "ActiveMQ contains: download the archive again, and check its checksum"
+                        f"the archive {archive.name} was not unpacked: no release of ActiveMQ contains its entry "
+                        f"{entry.name!r}. Download the archive again, and check its checksum"
                     )
                 target = directory.joinpath(*parts[1:])
                 if entry.isdir():
@@ -218,6 +236,12 @@ def _unpack(archive: Path, directory: Path) -> None:
                     shutil.copyfileobj(content, file)
                 target.chmod(0o755 if entry.mode & 0o100 else 0o644)
     except (tarfile.TarError, EOFError) as error:
-        raise ArtifactError(f"{archive.name} cannot be unpacked: {error}") from None
+        raise ArtifactError(
+            f"the archive {archive.name} is damaged, and cannot be unpacked ({error}): remove it, also from the local "
+            "repository of Maven, and download it again"
+        ) from None
     if not (directory / "lib").is_dir():
-        raise ArtifactError(f"{archive.name} contains no directory lib, so it is not a distribution of ActiveMQ")
+        raise ArtifactError(
+            f"the archive {archive.name} is not a distribution of ActiveMQ, because it contains no directory lib: use "
+            "the file apache-activemq-RELEASE-bin.tar.gz of the release"
+        )

@@ -49,8 +49,10 @@ def ensure_cached(name: str, make: Callable[[Path], None], *, progress: Progress
                 _make(target, make)
     except OSError as error:
         where = error.filename or target
-        msg = f"the cache cannot be written: {where}: {error.strerror or error} (${CACHE_VARIABLE} names another)"
-        raise ArtifactError(msg) from None
+        raise ArtifactError(
+            f"the cache of activemq-fleet cannot be written ({where}: {error.strerror or error}): allow this account "
+            f"to write to it, or set the environment variable {CACHE_VARIABLE} to another directory"
+        ) from None
     return target
 
 

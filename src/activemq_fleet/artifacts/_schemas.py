@@ -101,8 +101,9 @@ def _nearest(release: Release, progress: Progress) -> Path:
             if (release, nearest) not in _noted:
                 _noted.add((release, nearest))
                 progress(
-                    f"the schema of {release} is not available ({reason}): that of {nearest}, the nearest release with "
-                    f"one, is used instead. To add that of {release}: activemq-fleet schema fetch {release} --from JAR"
+                    f"the schema of ActiveMQ {release} is not available ({reason}): that of {nearest}, the nearest "
+                    f"release with one, is used instead. To add that of {release}, run `activemq-fleet schema fetch "
+                    f"{release} --from FILE`"
                 )
             return path
         raise error
@@ -142,8 +143,8 @@ def _cached(release: Release, progress: Progress) -> Path:
 
 def _unavailable(release: Release, reason: FleetError) -> SchemaUnavailable:
     return SchemaUnavailable(
-        f"the schema of {release} is not available ({reason}); take it from a jar or archive: activemq-fleet schema "
-        f"fetch {release} --from JAR"
+        f"the schema of ActiveMQ {release} is not available ({reason}). To take it from a jar or archive of the "
+        f"release, run `activemq-fleet schema fetch {release} --from FILE`"
     )
 
 
@@ -186,11 +187,15 @@ def _xsd_in(source: Path, release: Release) -> bytes:
                     _refuse_other_release(source, name, jar, release)
                     return _limited(jar.open(_MEMBER), _XSD_LIMIT, source)
     except OSError as error:
-        raise SchemaUnavailable(f"{source}: {error.strerror or error}") from None
+        raise SchemaUnavailable(
+            f"the file {source} cannot be read ({error.strerror or error}): correct its path, or allow this account "
+            "to read it"
+        ) from None
     except (zipfile.BadZipFile, tarfile.TarError, EOFError, RuntimeError, ValueError) as error:
-        raise SchemaUnavailable(f"{source} cannot be read: {error}") from None
+        raise SchemaUnavailable(f"the file {source} is damaged ({error}): download it again") from None
     raise SchemaUnavailable(
-        f"{source} contains no {_MEMBER}: give {release.schema_jar}-{release}.jar, or that release's tar.gz or zip"
+        f"the file {source} contains no schema {_MEMBER}: use {release.schema_jar}-{release}.jar, or the tar.gz or zip "
+        "of the release"
     )
 
 
@@ -205,7 +210,9 @@ def _jars_in(file: IO[bytes], name: str) -> Iterator[tuple[str, zipfile.ZipFile]
         return
     file.seek(0)
     if not tarfile.is_tarfile(file):
-        raise SchemaUnavailable(f"{file.name} is neither a jar nor a zip nor a tar.gz")
+        raise SchemaUnavailable(
+            f"the file {file.name} is neither a jar nor a zip nor a tar.gz: use the jar or archive of the release"
+        )
     file.seek(0)
     with tarfile.open(fileobj=file) as tar:
         for entry in tar:
@@ -219,7 +226,10 @@ def _limited(content: IO[bytes], limit: int, where: Path | str) -> bytes:
     with content:
         read = content.read(limit + 1)
     if len(read) > limit:
-        raise SchemaUnavailable(f"{where} unpacks to more than {limit >> 20} MiB, so it is not a file of ActiveMQ")
+        raise SchemaUnavailable(
+            f"the file {where} unpacks to more than {limit >> 20} MiB, so it is not a file of ActiveMQ: use the jar "
+            "or archive of the release"
+        )
     return read
 
 
@@ -230,4 +240,6 @@ def _refuse_other_release(source: Path, name: str, jar: zipfile.ZipFile, release
     version = version_match[1] if version_match else release.text
     # builds of others carry a suffix, 5.11.0.redhat-630187
     if version != release.text and not version.startswith((f"{release}.", f"{release}-")):
-        raise SchemaUnavailable(f"{source} is of release {version}, not {release}: give the file of ActiveMQ {release}")
+        raise SchemaUnavailable(
+            f"the file {source} is of release {version}, not {release}: use the jar or archive of ActiveMQ {release}"
+        )

@@ -55,10 +55,21 @@ if TYPE_CHECKING:
     multiple=True,
     help="Pair whose nodes share their kahaDB store, if no file shows it. May be repeated.",
 )
-@click.option("--naming-pattern", metavar="REGEX", default=DEFAULT_PATTERN, help="Set activemq_naming_pattern.")
-@click.option("--naming-parity", type=click.Choice(["odd-even", "even-odd"]), help="Set activemq_naming_parity.")
 @click.option(
-    "--node", metavar="MARK", help="Set activemq_node for hosts whose names have no node: each becomes a single broker."
+    "--naming-pattern",
+    metavar="REGEX",
+    default=DEFAULT_PATTERN,
+    help="Regular expression that reads group and node from host names (activemq_naming_pattern).",
+)
+@click.option(
+    "--naming-parity",
+    type=click.Choice(["odd-even", "even-odd"]),
+    help="Pair odd with even host numbers: 1 with 2, or 0 with 1 (activemq_naming_parity).",
+)
+@click.option(
+    "--node",
+    metavar="MARK",
+    help="Node (activemq_node) of hosts whose names contain none: each becomes a single broker.",
 )
 @format_option(help="Format of the list.")
 def adopt_command(
@@ -125,11 +136,11 @@ def check_inventory(directory: Path) -> None:
             files[name] = path.read_bytes()
         if path.is_symlink() or MARK.encode() not in files.get(name, MARK.encode())[:200]:
             raise InputError(
-                f"{directory}: the directory contains {name}, which adopt did not write and would remove; choose "
-                "another directory"
+                f"{directory}: the directory contains {name}, which adopt did not write and would remove: move "
+                f"{name} away, or choose another directory"
             )
     if files and not is_unchanged(files):
-        raise InputError(f"{directory}: the directory was changed after adopt wrote it; choose another directory")
+        raise InputError(f"{directory}: files were changed after adopt wrote this directory: choose another directory")
 
 
 def _as_text(output: Path, adopted: Adoption) -> Iterator[str]:
@@ -147,7 +158,7 @@ def _to_do(output: Path, adopted: Adoption) -> Iterator[str]:
     for note in adopted.notes:
         yield f"note: {_printable(note)}"
     for label, what in adopted.secrets.items():
-        yield f"secret: {output}/.secrets/{label}: the {what}; put it there, or set the variable with ansible-vault"
+        yield f"secret: write the {what} to {output}/.secrets/{label}, or set its variable with ansible-vault"
 
 
 def _files_read(adopted: Adoption) -> Iterator[str]:

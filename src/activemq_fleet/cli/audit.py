@@ -69,11 +69,11 @@ def audit_command(
     Exit codes: 0 clean; 1 findings, or incomplete; 2 unusable input.
     """
     if until_idle is not None and not follow:
-        raise click.UsageError("--until-idle requires --follow")
+        raise click.UsageError("--until-idle requires --follow: add --follow, or remove --until-idle")
     if metrics and follow:
         raise click.UsageError(
-            "--metrics and --follow cannot be used together, because --metrics requires a completed period: remove one "
-            "of the options"
+            "--metrics and --follow cannot be used together: --metrics requires a completed period. Remove one of the "
+            "options"
         )
     scraped = _scrapes(metrics) if metrics else None
     from activemq_fleet.spark.session import session
@@ -98,7 +98,10 @@ def _scrapes(path: Path) -> ScrapedAvailability:
     try:
         return read_scrapes(path.read_bytes(), str(path))
     except OSError as error:
-        raise InputError(f"--metrics: {path} cannot be read: {error.strerror}") from None
+        raise InputError(
+            f"--metrics: the file {path} cannot be read ({error.strerror}): correct the path, or allow this account to "
+            "read the file"
+        ) from None
 
 
 def _hosts(inventory: InventoryOptions) -> Mapping[str, Host] | None:
@@ -109,7 +112,7 @@ def _hosts(inventory: InventoryOptions) -> Mapping[str, Host] | None:
 
     from activemq_fleet.spark.inputs import Host
 
-    assumed = "its times are read as UTC"
+    assumed = "the times in its logs are read as UTC"
     fleet = inventory.load_fleet()
     hosts = {
         broker.host: Host(

@@ -33,8 +33,8 @@ def read_baseline(path: Path) -> Counter[Fingerprint]:
         content = json.loads(path.read_bytes())
         if content["version"] != _VERSION:
             raise InputError(
-                f"{path}: the baseline is in a format that this version of activemq-fleet does not support: write it "
-                "again with --write-baseline"
+                f"{path}: this version of activemq-fleet does not support the format of the baseline: write it again "
+                "with --write-baseline"
             )
         unknown = {str(e["rule"]) for e in content["findings"]} - {*known_rule_ids(), INPUT_ERROR}
         if unknown:
@@ -44,7 +44,10 @@ def read_baseline(path: Path) -> Counter[Fingerprint]:
             )
         return Counter((str(e["rule"]), str(e["host"]), str(e["file"]), str(e["message"])) for e in content["findings"])
     except OSError as error:
-        raise InputError(f"{path}: the baseline cannot be read: {error.strerror}") from None
+        raise InputError(
+            f"{path}: the baseline cannot be read ({error.strerror}): correct --baseline, or allow this account to "
+            "read the file"
+        ) from None
     except (ValueError, TypeError, KeyError):
         raise InputError(f"{path}: the file is not a baseline: write one with --write-baseline") from None
 

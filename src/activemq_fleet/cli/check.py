@@ -59,18 +59,18 @@ _PATH = click.Path(path_type=Path)
     help="Whether to read activemq-fleet.toml or [tool.activemq-fleet] of pyproject.toml, here or above.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 1 for a warning, too.")
-@click.option("--fix", is_flag=True, help="Repair what is safe to repair in the files, and show the changes.")
+@click.option("--fix", is_flag=True, help="Repair findings marked [fixable] in the files, and show the changes.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and write nothing.")
 @click.option(
     "--backup/--no-backup", default=True, show_default=True, help="Whether --fix keeps the previous file as FILE.orig."
 )
-@format_option(*FORMATS, help="Output format. codeclimate is for GitLab.")
+@format_option(*FORMATS, help="Output format. codeclimate: for GitLab, sarif: for code scanning.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the output in --format to this file, and print the text for people.",
+    help="Write the output in --format to this file, and print text on the terminal.",
 )
 def check_command(
     inventory: InventoryOptions,
@@ -124,24 +124,29 @@ def check_command(
     paths = (*named, *files)
     if not paths:
         inventory = inventory.or_configured()
-    if bool(inventory) == bool(paths):
+    if inventory and paths:
+        raise click.UsageError(
+            "-i and files cannot be used together: check the inventory and the files in separate commands"
+        )
+    if not inventory and not paths:
         raise click.UsageError("nothing to check: set -i INVENTORY, or --file activemq.xml --release X")
     if inventory and (release or release_from):
-        raise click.UsageError("--release requires --file: the hosts of an inventory have activemq_release")
+        raise click.UsageError(
+            "--release and --release-from require --file: for an inventory, set the variable activemq_release"
+        )
     if inventory and (fix or diff):
         raise click.UsageError(
-            "--fix and --diff require --file: the files of an inventory are rendered, so correct the variables that "
-            "the findings name"
+            "--fix and --diff require --file: they cannot change an inventory. Correct the variables that the findings "
+            "name"
         )
     if diff and output:
         raise click.UsageError(
-            "--diff and --output cannot be used together, because --diff only prints the changes: remove one of the "
-            "options"
+            "--diff and --output cannot be used together: --diff only prints the changes. Remove one of the options"
         )
     if fix and diff:
         raise click.UsageError(
-            "--fix and --diff cannot be used together, because --fix writes the changes and --diff only prints them: "
-            "remove one of the options"
+            "--fix and --diff cannot be used together: --fix writes the changes, --diff only prints them. Remove one "
+            "of the options"
         )
     configuration = find_configuration(Path.cwd()) if use_configuration else CheckConfiguration()
     _check_configured_rules(configuration)

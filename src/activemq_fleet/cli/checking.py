@@ -25,7 +25,7 @@ from activemq_fleet import (
 from activemq_fleet.atomic_files import write_file
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.baseline import read_baseline, with_baseline_waived, write_baseline
-from activemq_fleet.cli.companions import companions_of, read_file, unreadable_finding
+from activemq_fleet.cli.companions import UnreadableFileError, companions_of, read_file, unreadable_finding
 from activemq_fleet.cli.file_releases import (
     broker_files_below,
     header_differences,
@@ -138,7 +138,7 @@ def show_repairs(report: Report) -> int:
         click.echo(shown_difference(path, repair))
     _print_withheld(report)
     repaired = sum(len(repair.repaired) for repair in changed.values())
-    echo_to_stderr(f"{counted(repaired, 'finding')} in {counted(len(changed), 'file')} would be repaired")
+    echo_to_stderr(f"--fix would repair {counted(repaired, 'finding')} in {counted(len(changed), 'file')}")
     if any(finding.rule == INPUT_ERROR for finding in report.findings):
         return 2
     return 1 if changed else 0
@@ -158,7 +158,7 @@ def write_repairs(report: Report, *, keep_original: bool, to_stderr: bool) -> bo
             written = False
             continue
         click.echo(shown_difference(path, repair), err=to_stderr)
-        kept = f"; {original} is the previous file" if original else ""
+        kept = f"; the previous content is in {original}" if original else ""
         echo_to_stderr(f"{path}: {counted(len(repair.repaired), 'finding')} repaired{kept}")
     _print_withheld(report)
     return written
@@ -169,8 +169,8 @@ def _print_withheld(report: Report) -> None:
         for withheld in repair.withheld:
             finding, error = withheld.finding, withheld.error
             echo_to_stderr(
-                f"{path}:{finding.line}: {finding.rule} is not repaired, because the repaired file would have the "
-                f"error {error.rule} ({error.message}): correct it by hand"
+                f"{path}:{finding.line}: --fix does not repair the finding {finding.rule}, because this causes the "
+                f"error {error.rule} ({error.message}): correct the file by hand"
             )
 
 
@@ -209,8 +209,8 @@ def print_report(
     if write_to is not None:
         known = write_baseline(write_to, [finding for finding in report.findings if finding.rule != INPUT_ERROR])
         echo_to_stderr(
-            f"{write_to}: the baseline contains {counted(known, 'finding')}; later checks with --baseline do not fail "
-            "because of them"
+            f"{write_to}: the baseline contains {counted(known, 'finding')}. A check with --baseline {write_to} does "
+            "not fail because of them"
         )
     if not_read:
         return 2
@@ -234,7 +234,7 @@ def report_on_error(error: FleetError, subject: str) -> Report:
         hosts = tuple(error.hosts_by_line.get(problem, (named,))) if of_hosts else (subject,)
         message = " ".join((text if of_hosts else problem).split())
         file, line = _position_in(message)
-        fix = "correct it: this error prevents all other checks"
+        fix = "correct this error: it prevents all other checks"
         findings.append(
             Finding(
                 rule=INPUT_ERROR,
@@ -266,11 +266,11 @@ def _read_all(paths: Sequence[Path]) -> tuple[dict[Path, bytes], list[Finding]]:
     Raises InputError where no file can be read.
     """
     contents: dict[Path, bytes] = {}
-    errors: dict[Path, InputError] = {}
+    errors: dict[Path, UnreadableFileError] = {}
     for path in paths:
         try:
             contents[path] = read_file(path)
-        except InputError as error:
+        except UnreadableFileError as error:
             errors[path] = error
     if not contents:
         raise InputError(*(line for error in errors.values() for line in error.lines))

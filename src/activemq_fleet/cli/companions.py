@@ -54,7 +54,7 @@ def companions_of(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Findi
         try:
             # Of a schema only its place matters.
             contents[name] = b"" if name.endswith(".xsd") else read_file(file)
-        except InputError as error:
+        except UnreadableFileError as error:
             problems.append(unreadable_finding(file, error))
             continue
         if name.endswith(".xml"):
@@ -90,18 +90,35 @@ def _names_in_jar(jar: Path) -> set[str]:
         return set()  # the broker cannot load it either
 
 
+class UnreadableFileError(InputError):
+    """An error for a file that cannot be checked: its text consists of the path, the ``problem`` and the ``fix``."""
+
+    def __init__(self, path: Path, problem: str, fix: str) -> None:
+        super().__init__(f"{path}: {problem}: {fix}")
+        self.problem = problem
+        self.fix = fix
+
+
 def read_file(path: Path) -> bytes:
-    """Return the contents of a file. Raises InputError where the file cannot be read, or exceeds 16 MiB."""
+    """Return the contents of a file. Raises UnreadableFileError for one that cannot be read, or exceeds 16 MiB."""
     try:
         data = read_given_file(path, _LARGEST + 1)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise UnreadableFileError(
+            path,
+            f"the file cannot be read ({error.strerror})",
+            "correct the path, or allow this account to read the file",
+        ) from None
     if len(data) > _LARGEST:
-        raise InputError(f"{path}: the file has more than {_LARGEST >> 20} MiB: this is too large for an activemq.xml")
+        raise UnreadableFileError(
+            path,
+            f"the file has more than {_LARGEST >> 20} MiB, which is too large for a configuration of a broker",
+            "name the activemq.xml of a broker, or remove the file",
+        )
     return data
 
 
-def unreadable_finding(file: Path, error: InputError) -> Finding:
+def unreadable_finding(file: Path, error: UnreadableFileError) -> Finding:
     """Return a finding about a file that cannot be read."""
-    fix = "allow this account to read it, or remove it: its content was not checked"
-    return error_finding(INPUT_ERROR, "", str(error).removeprefix(f"{file}: "), fix, file=str(file))
+    message = f"{error.problem}, and its content was not checked"
+    return error_finding(INPUT_ERROR, "", message, error.fix, file=str(file))

@@ -64,15 +64,17 @@ def read_configuration(path: Path) -> CheckConfiguration:
     """Return the settings of one file. Raises InputError for one that cannot be read or used."""
     table = _table_of(path)
     if table is None:
-        raise InputError(f"{path}: the file has no table [tool.{_TABLE}]")
+        raise InputError(f"{path}: the file has no table [tool.{_TABLE}]: add this table")
     for key in table:
         if key not in _KEYS:
             near = similar_name(key, _KEYS)
             hint = f"did you mean {near}?" if near else f"the settings are {', '.join(_KEYS)}"
-            raise InputError(f"{position_of_setting(path, key)}: {key} is not a setting: {hint}")
+            raise InputError(f"{position_of_setting(path, key)}: {key} is not a setting of activemq-fleet: {hint}")
         if not _has_its_form(key, table[key]):
             given = str(table[key])[:60]
-            raise InputError(f"{position_of_setting(path, key)}: {key} must be {_FORMS[key]}, not {given!r}")
+            raise InputError(
+                f"{position_of_setting(path, key)}: the setting {key} must be {_FORMS[key]}, not {given!r}"
+            )
     return CheckConfiguration(
         tuple(table.get("select", ())),
         tuple(table.get("ignore", ())),
@@ -87,13 +89,15 @@ def _table_of(path: Path) -> Mapping[str, Any] | None:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"{path}: the file cannot be read: {error.strerror}") from None
+        raise InputError(
+            f"{path}: the file cannot be read ({error.strerror}): allow this account to read it, or add --no-config"
+        ) from None
     except UnicodeError as error:
-        raise InputError(f"{path}: the file is not UTF-8 text: {error}") from None
+        raise InputError(f"{path}: the file is not UTF-8 text ({error}): save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         match = _TOML_LINE.search(str(error))
         line = match[1] if match else len(split_lines(path.read_text(encoding="utf-8")))
-        raise InputError(f"{path}:{line}: the file is not valid TOML: {error}") from None
+        raise InputError(f"{path}:{line}: the file is not valid TOML ({error}): correct this line") from None
     if path.name != _PYPROJECT:
         return content
     tools = content.get("tool")

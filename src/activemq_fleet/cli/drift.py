@@ -68,9 +68,12 @@ def _show(result: DriftResult, output: str) -> None:
         if len(result.hosts) > len(shown):
             echo(f"… and {counted(len(result.hosts) - len(shown), 'more host')}")
     for what, hosts, number in (
-        ("planned, and not collected", result.not_collected, result.not_collected_hosts),
-        ("collected, and not planned", result.not_planned, result.not_planned_hosts),
+        ("planned, but not collected", result.not_collected, result.not_collected_hosts),
+        ("collected, but not planned", result.not_planned, result.not_planned_hosts),
     ):
         if number:
             echo(f"{what}: {shorten_list([printable(host) for host in hosts], number, most=_MOST_SHOWN)}")
-    echo(f"{output}: {counted(len(result.hosts), 'host')} with differences from the plan, {result.same_hosts} without")
+    echo(
+        f"{output}: {counted(len(result.hosts), 'host')} with differences from the plan, "
+        f"{counted(result.same_hosts, 'host')} without differences"
+    )

@@ -27,14 +27,15 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 1000),
     default=5,
     show_default=True,
-    help="Number of valid faults to inject.",
+    help="Number of faults to inject. A fault with too little load does not count, and is repeated.",
 )
 @click.option(
     "--what",
     type=click.Choice(["kill", "crash", "pause", "stop"]),
     default="kill",
     show_default=True,
-    help="SIGKILL to the broker (with its guard), SIGKILL to its Java alone, SIGSTOP for 30 s, or an orderly stop.",
+    help="Fault. kill: SIGKILL to the broker and its guard (activemq_fence). crash: SIGKILL to its Java alone. "
+    "pause: SIGSTOP for 30 s. stop: an orderly stop.",
 )
 @click.option("--target", default="", metavar="PAIR|GROUP|HOST", help="Where to inject faults (default: every pair).")
 @click.option(
@@ -52,10 +53,10 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
     at the end. Exit codes: 0 clean; 1 events were lost, or the result is incomplete.
     """
     if report is not None and not Path(report).resolve().parent.is_dir():
-        raise InputError(f"{report}: the directory does not exist: create it, or choose another --report")
+        raise InputError(f"{report}: the directory of the report does not exist: create it, or choose another --report")
     if report is not None:
         check_writable(Path(report))
-    require_packages("the agents need", "activemq_agent", "structlog", "prometheus_client")
+    require_packages("the agent of the drill", "activemq_agent", "structlog", "prometheus_client")
     from activemq_fleet.lab.drill import DrillOptions, drill
     from activemq_fleet.reports.drill_page import drill_report
 

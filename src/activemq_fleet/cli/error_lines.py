@@ -52,13 +52,18 @@ def _outcome_of(error: BaseException) -> tuple[int, list[str]]:
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
             return 2, [_line(f"{where}{error.strerror}")]
         case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _OF_THE_LAB:
-            return 2, [
-                _line(f"the lab needs Python packages that are not installed ({error.name}): {install_hint('lab')}")
-            ]
+            return 2, [_line(f"the Python package {error.name} of the lab is not installed: {install_hint('lab')}")]
         case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _OF_THE_PIPELINE:
-            return 2, [_line(f"this command needs {error.name}: {install_hint('pipeline')}")]
+            return 2, [
+                _line(f"the Python package {error.name} of this command is not installed: {install_hint('pipeline')}")
+            ]
     what = f"{type(error).__name__}: {error}"
-    return 2, [_line(f"{what} (this is a bug, run with {DEBUG_VARIABLE}=1 to see the traceback)")]
+    return 2, [
+        _line(
+            f"{what}. This is a bug in activemq-fleet: run the command again with {DEBUG_VARIABLE}=1 in the "
+            "environment, and report the traceback"
+        )
+    ]
 
 
 def run(command: Callable[[], int]) -> int:

@@ -51,7 +51,7 @@ def explain_command(inventory: InventoryOptions, host: str, to: str | None, dest
     from activemq_fleet.explain.route import explain_route
 
     if destination and not to:
-        raise click.UsageError("--destination requires --to")
+        raise click.UsageError("--destination requires --to: add --to HOST, or remove --destination")
     fleet = inventory.load_fleet()
     print_inventory_warnings(fleet)
     with ACTIVITY.show_activity("Following the routes of messages" if to else f"Explaining {host}"):

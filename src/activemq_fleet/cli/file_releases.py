@@ -41,8 +41,8 @@ def broker_files_below(paths: Iterable[Path]) -> list[Path]:
         below = list(islice(_below(path), _MOST_FILES + 1)) if is_directory else [path]
         if not below:
             raise InputError(
-                f"{path}: the directory has no activemq.xml, and no file with a <broker> of ActiveMQ: name another "
-                "directory, or the file"
+                f"{path}: the directory has no activemq.xml, and no other file with a <broker> of ActiveMQ: name "
+                "another directory, or a file"
             )
         if len(below) > _MOST_FILES:
             raise InputError(
@@ -91,8 +91,8 @@ def _has_broker(path: Path) -> bool:
 def _refuse(error: OSError) -> NoReturn:
     """Raise InputError for a directory that cannot be listed; passing over it would hide its files from the check."""
     raise InputError(
-        f"{error.filename}: the directory cannot be listed: {error.strerror}: allow this account to read it, or name "
-        "the other files"
+        f"{error.filename}: the directory cannot be listed ({error.strerror}): allow this account to read it, or name "
+        "files in place of the directory"
     )
 
 
@@ -102,14 +102,16 @@ def read_release_rules(path: Path) -> Rules:
         lines = split_lines(read_given_file(path, _MOST_BYTES).decode())
     except (OSError, UnicodeError) as error:
         raise InputError(
-            f"{path}: the file cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}"
+            f"{path}: the file of --release-from cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'}): "
+            "correct its path, permissions or encoding"
         ) from None
     rules = []
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()
         if words and len(words) != 2:
             raise InputError(
-                f"{path}, line {number}: write a pattern of file names and a release, such as: conf/*.xml 5.18.3"
+                f"{path}, line {number}: the line does not have two words: write a pattern of file names and a "
+                "release, such as: conf/*.xml 5.18.3"
             )
         if words and not PurePath(words[0]).name:
             raise InputError(
@@ -156,8 +158,8 @@ def releases_of_files(
     if unknown:
         raise InputError(
             f"--release is missing: no header and no jar near {shorten_list(unknown)} shows the release of its broker. "
-            "Set --release, such as --release 5.18.3, if all files have the same release, or --release-from FILE with "
-            "lines of a file name pattern and a release, such as: conf/*.xml 5.18.3"
+            "Set --release X if all files have the same release. Otherwise set --release-from FILE with lines of a "
+            "pattern of file names and a release, such as: conf/*.xml 5.18.3"
         )
     return release_by_file
 
@@ -187,7 +189,7 @@ def header_differences(contents: Mapping[Path, bytes], releases: Mapping[Path, F
             files.setdefault((header.release, releases[path]), []).append(str(path))
     return [
         f"{shorten_list(paths)}: the check uses release {used.text} ({used.source}), but the header names release "
-        f"{rendered}: to check the file for the release that it was rendered for, set --release {rendered}"
+        f"{rendered}. To check the file for the release of its header, set --release {rendered}"
         for (rendered, used), paths in files.items()
     ]
 

@@ -23,7 +23,7 @@ def refuse_pipes(paths: Iterable[Path]) -> None:
     for path in paths:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise InputError(
-                f"{path}: --fix replaces files, and this is not a regular file: name a file, or use --diff"
+                f"{path}: --fix cannot replace this path, because it is not a regular file: name a file, or use --diff"
             )
 
 
@@ -50,30 +50,34 @@ def write_repair(path: Path, repair: FileRepair, *, keep_original: bool) -> Path
     """
     target = Path(os.path.realpath(path))
     try:
-        reason = _reason_not_replaced(target)
-        if not reason and read_file(target) != repair.original:
-            reason = "another process changed the file after the check: repeat the command"
-        if reason:
-            raise InputError(f"{path}: the repair was not written: {reason}")
+        _check_replaceable(path, target)
+        if read_file(target) != repair.original:
+            raise InputError(
+                f"{path}: another process changed the file after the check, so it was not repaired: run the command "
+                "again"
+            )
         original = _keep(target, repair.original) if keep_original else None
         replace_content(target, repair.content)
     except OSError as error:
         raise InputError(
-            f"{path}: the repair was not written: {error.strerror}: run the command as the owner of the file, in a "
-            "directory that this account can write to"
+            f"{path}: the file was not repaired ({error.strerror}): run the command as an account that owns the file "
+            "and can write to its directory"
         ) from None
     if original is not None and os.path.realpath(path.parent) == str(original.parent):
         return path.with_name(original.name)
     return original
 
 
-def _reason_not_replaced(target: Path) -> str:
+def _check_replaceable(path: Path, target: Path) -> None:
+    """Raise InputError for a read-only file, and for one with several hard links; ``path`` leads to ``target``."""
     status = target.stat()
     if not status.st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) or not os.access(target, os.W_OK):
-        return f"the file is read-only: run chmod u+w {target} first"
+        raise InputError(f"{path}: the file is read-only, so it was not repaired: run chmod u+w {target} first")
     if status.st_nlink > 1:
-        return "the file has several hard links, and the others would keep the old content: repair it by hand"
-    return ""
+        raise InputError(
+            f"{path}: the file was not repaired, because its other hard links would keep the old content: repair it by "
+            "hand"
+        )
 
 
 def _keep(target: Path, content: bytes) -> Path:

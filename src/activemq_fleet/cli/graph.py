@@ -36,7 +36,7 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
 
     writers = {".svg": to_svg, ".mmd": to_mermaid}
     if output.suffix not in writers:
-        raise click.BadParameter(f"{output} must end in .svg or .mmd", param_hint="-o")
+        raise click.BadParameter(f"the name of the output file, {output}, must end in .svg or .mmd", param_hint="-o")
     fleet = inventory.load_fleet()
     print_inventory_warnings(fleet)
     states: dict[str, str] = {}
@@ -52,8 +52,8 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
         states, findings = read_states(status.read_text(encoding="utf-8", errors="replace"), str(status))
         if states and not any(broker.host in states for broker in fleet.brokers):
             raise InputError(
-                f"{status} contains no broker of this inventory: set --status to the output of `status --format json` "
-                "for the same inventory"
+                f"the file {status} contains no broker of this inventory: set --status to the output of "
+                "`status --format json` for the same inventory"
             )
         shown = replace(fleet, findings=findings)
     with ACTIVITY.show_activity("Drawing the fleet"):

@@ -48,7 +48,8 @@ def help_command(context: click.Context, topic: tuple[str, ...]) -> int:
     if name not in help_page_names():
         if usage is None and name in _command_names(root):
             raise InputError(
-                f"{name} has no subcommand {' '.join(section)}: `activemq-fleet help {name}` lists its subcommands"
+                f"the command {name} has no subcommand {' '.join(section)}: `activemq-fleet help {name}` lists its "
+                "subcommands"
             )
         if usage is None:
             raise InputError(_unknown_topic(name, [*_command_names(root), *help_page_names(), *_PAGES_OF_PLAYBOOKS]))
@@ -92,7 +93,7 @@ def _unknown_topic(name: str, known: Sequence[str]) -> str:
 
 def _near_section(section: Sequence[str], names: Sequence[str]) -> str:
     near = similar_name(" ".join(section), names)
-    return f"did you mean {near!r}?" if near else f"it has {', '.join(names)}"
+    return f"did you mean {near!r}?" if near else f"its sections are {', '.join(names)}"
 
 
 def _topic_lines() -> Iterator[str]:

@@ -53,8 +53,8 @@ def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Pa
     for reading in inventory.readings:
         echo(reading)
     echo(
-        f"To change the pair or node of a host above, set activemq_pair and activemq_node of the host in "
-        f"{output / 'hosts.yml'}, or remove {output} and run init with HOST,HOST for each pair."
+        f"To change the pair or node of a host above, set its activemq_pair and activemq_node in "
+        f"{output / 'hosts.yml'}. You can also remove {output} and run init with HOST,HOST for each pair."
     )
     echo(f"{output}: {counted(len(inventory.files), 'file')}. Next: {command_line('check', '-i', output)}")
     return 0
@@ -64,7 +64,8 @@ def check_empty(directory: Path) -> None:
     """Raise InputError unless a directory is absent or empty."""
     if names := sorted(path.name for path in paths_in(directory)):
         raise InputError(
-            f"{directory}: the directory contains {names[0]}, which init would replace: set another directory with -o"
+            f"{directory}: the directory is not empty (it contains {names[0]}), and init would replace it: set another "
+            "directory with -o"
         )
 
 

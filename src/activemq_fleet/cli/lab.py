@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from activemq_fleet.lab.loopback_overlay import Substitution
     from activemq_fleet.lab.status import HostStatus
 
-_difference = click.option("--show-difference", is_flag=True, help="Show the settings that the lab replaces.")
+_difference = click.option("--show-difference", is_flag=True, help="Show the inventory settings that the lab replaces.")
 _format = format_option(help="Output format.")
 
 
@@ -39,7 +39,7 @@ def lab_command() -> None:
 @lab_options
 @_difference
 def prepare_command(lab: Lab, show_difference: bool) -> None:
-    """Fetch the software, claim loopback addresses and write DIR/inventory.yml.
+    """Fetch the software, reserve loopback addresses and write DIR/inventory.yml.
 
     Then ``ansible-playbook activemq.fleet.site -i INVENTORY -i DIR/inventory.yml`` installs into the lab.
     """
@@ -83,7 +83,8 @@ def up_command(
         if not foreground:
             removal = shlex.join(["rm", "-r", str(lab.directory)])
             echo_to_stderr(
-                f"the lab is in {lab.directory}; after `{lab_command_line('down')}`, remove it with: {removal}"
+                f"the files of the lab are in {lab.directory}; after `{lab_command_line('down')}`, remove them with: "
+                f"{removal}"
             )
             return
         try:
@@ -102,7 +103,10 @@ def down_command(lab: Lab) -> None:
         removal = shlex.join(["rm", "-r", str(lab.directory)])
         echo_to_stderr(f"stores and logs are kept in {lab.directory}; remove them with: {removal}")
     else:
-        warn(f"there is no lab in {lab.directory}: set --dir to its directory, or -i to the inventory of `lab up`")
+        warn(
+            f"the directory {lab.directory} contains no lab: set --dir to the directory of the lab, or -i to the "
+            "inventory of `lab up`"
+        )
 
 
 @lab_command.command("status", short_help="Show the state of each broker.")
@@ -114,8 +118,8 @@ def status_command(lab: Lab, form: str) -> None:
     others = ", ".join(lab.other_sources())
     if others:
         warn(
-            f"{lab.directory} is the lab of the inventory {others}: set -i to it, or run `lab up` with the current "
-            "inventory"
+            f"the directory {lab.directory} contains the lab of the inventory {others}: set -i to that inventory, or "
+            "run `lab up` with the current one"
         )
     _print(status, form)
 
@@ -132,7 +136,7 @@ def _add_host_command(name: str, what: str, done: str) -> None:
 
 
 _add_host_command("start", "Start a stopped broker, and wait until it is ready.", "runs")
-_add_host_command("stop", "Stop a broker in an orderly way; kill a pure one.", "stopped")
+_add_host_command("stop", "Stop a broker in an orderly way; kill one of a pair with separate stores.", "stopped")
 _add_host_command("kill", "Kill a broker (SIGKILL), with its process group.", "was killed")
 _add_host_command("pause", "Freeze a broker (SIGSTOP).", "is frozen")
 _add_host_command("resume", "Resume a frozen broker (SIGCONT).", "was resumed")
@@ -151,10 +155,10 @@ lab_command.add_command(drill_command)
     help="Seconds until the broker resumes; with --steal-lock counted from when the other node serves.",
 )
 def freeze_command(host: str, lab: Lab, steal_lock: bool, thaw_after: float) -> int:
-    """Freeze the active broker HOST with its guard, and resume it later, like a paused virtual machine.
+    """Freeze the active broker HOST with its guard (activemq_fence), and resume it, like a paused virtual machine.
 
-    With --steal-lock the other node takes over meanwhile. A broker without a fence then damages the store when it
-    resumes: use only stores with test data. Exit code 1: both nodes serve at the end.
+    With --steal-lock the other node takes over meanwhile. A broker without activemq_fence then damages the store when
+    it resumes: use only stores with test data. Exit code 1: both nodes serve at the end.
     """
     from activemq_fleet.lab.freeze import freeze
 

@@ -20,19 +20,21 @@ if TYPE_CHECKING:
     from activemq_fleet.lab import Lab
 
 
-def require_packages(who: str, *names: str) -> None:
-    """Raise InputError if a package of the extra ``lab`` is missing; the text begins with ``who`` ("the lab needs")."""
+def require_packages(part: str, *names: str) -> None:
+    """Raise InputError if a package of the extra ``lab`` is missing that ``part``, such as "the lab", imports."""
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
-        raise InputError(f"{who} Python packages that are not installed ({', '.join(missing)}): {install_hint('lab')}")
+        raise InputError(
+            f"Python packages that {part} requires are not installed ({', '.join(missing)}): {install_hint('lab')}"
+        )
 
 
 def _open_lab(inventory: InventoryOptions, directory: str | None) -> Lab:
     if directory is None:
         inventory = inventory.or_configured()
     if not (inventory or directory):
-        raise click.UsageError("no lab is selected: set -i INVENTORY, or --dir with the lab's directory")
-    require_packages("the lab needs", "paho", "psutil")
+        raise click.UsageError("no lab is selected: set -i INVENTORY, or set --dir to the directory of a lab")
+    require_packages("the lab", "paho", "psutil")
     # Imported here: it brings clients and the templates along, which --help does not need.
     from activemq_fleet.lab import Lab
 

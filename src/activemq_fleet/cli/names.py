@@ -30,10 +30,18 @@ _NO_CONVENTION = f"No known convention reads these names as pairs: set --naming-
 @click.command("names")
 @click.argument("hosts", metavar="[HOST]...", nargs=-1, shell_complete=complete_hosts)
 @inventory_options(required=False)
-@click.option("--naming-pattern", metavar="REGEX", help="Set activemq_naming_pattern.")
-@click.option("--naming-parity", type=click.Choice(["odd-even", "even-odd"]), help="Set activemq_naming_parity.")
-@click.option("--master-node", metavar="MARK", help="Set activemq_master_node.")
-@click.option("--node", metavar="MARK", help="Set activemq_node for all hosts: each becomes a single broker.")
+@click.option(
+    "--naming-pattern",
+    metavar="REGEX",
+    help="Regular expression that reads group and node from host names (activemq_naming_pattern).",
+)
+@click.option(
+    "--naming-parity",
+    type=click.Choice(["odd-even", "even-odd"]),
+    help="Pair odd with even host numbers: 1 with 2, or 0 with 1 (activemq_naming_parity).",
+)
+@click.option("--master-node", metavar="MARK", help="Node of preferred masters, such as a (activemq_master_node).")
+@click.option("--node", metavar="MARK", help="Node (activemq_node) of all hosts: each becomes a single broker.")
 @format_option()
 def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str, **convention: str | None) -> int:
     """Show how each HOST's name is read, and why; propose a convention where names are not read.
@@ -46,7 +54,7 @@ def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str
     if not hosts:
         inventory = inventory.or_configured()
     if not (hosts or inventory):
-        raise click.UsageError("no host is named: name hosts, or set -i INVENTORY")
+        raise click.UsageError("no host is named: add the names of hosts, or set -i INVENTORY")
     stated = {f"activemq_{name}": value for name, value in convention.items() if value is not None}
     variables = _variables(hosts, inventory, stated)
     rows = [_row(host, host_variables) for host, host_variables in variables.items()]
@@ -90,7 +98,10 @@ def _variables(
         host_variables[PATTERN_VARIABLE] for host_variables in known.values() if host_variables.get(PATTERN_VARIABLE)
     }
     if len(patterns) > 1:
-        raise InputError(f"{PATTERN_VARIABLE} differs between hosts: set it once, for all hosts")
+        raise InputError(
+            f"the variable {PATTERN_VARIABLE} has different values on different hosts: set one value for all hosts, "
+            "such as in group_vars/all"
+        )
     common = {PATTERN_VARIABLE: next(iter(patterns), None)}
     return {host: {**common, **known.get(host, {}), **stated} for host in (hosts or known)}
 

@@ -48,7 +48,7 @@ def options_as_argument(parameter: str, make: Callable[..., object], *options: D
     return decorate
 
 
-def format_option(*formats: str, help: str | None = None) -> Decorator:
+def format_option(*formats: str, help: str = "Output format.") -> Decorator:
     """Return the command-line option ``--format``, whose value a command gets as ``form``; default ``text``."""
     choice = click.Choice(formats or ("text", "json"))
     return click.option("--format", "form", type=choice, default="text", show_default=True, help=help)
@@ -139,8 +139,8 @@ def _required_inventory(
     inventory = InventoryOptions(sources, extra_vars, vault_ids, vault_password_files).or_configured()
     if not inventory:
         raise click.UsageError(
-            "Missing option '-i': set an inventory with -i, in the environment variable ANSIBLE_INVENTORY, or as "
-            "inventory in ansible.cfg"
+            "Missing option '-i': set an inventory with -i, with the environment variable ANSIBLE_INVENTORY, or with "
+            "the setting inventory of ansible.cfg"
         )
     return inventory
 
@@ -197,7 +197,7 @@ def _spark_setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise click.UsageError(
-            f"--conf {text}: the value is not of the form NAME=VALUE, such as spark.executor.memory=4g"
+            f"--conf {text}: the value must have the form NAME=VALUE, such as spark.executor.memory=4g"
         )
     return name.strip(), value
 

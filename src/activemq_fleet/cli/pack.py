@@ -32,8 +32,8 @@ def pack_command(output: Path, python_prefix: str | None) -> int:
     with ACTIVITY.show_activity("Packing the environment"):
         packed = pack_environment(output, python_prefix)
     echo(
-        f"{packed.archive}: {len(packed.distributions)} packages, {packed.megabytes:.0f} MB; "
-        f"every Spark executor must have {packed.python}. If the executors have Python below a different directory, "
-        "run the command again with --python-prefix DIR"
+        f"{packed.archive}: {len(packed.distributions)} packages, {packed.megabytes:.0f} MB. Every Spark executor must "
+        f"have the Python interpreter {packed.python}. If the executors have it in another directory, run the command "
+        "again with --python-prefix DIR"
     )
     return 0

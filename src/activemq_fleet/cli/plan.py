@@ -52,7 +52,7 @@ _LARGEST = 5000
     type=click.IntRange(min=2),
     default=_LARGEST,
     show_default=True,
-    help="Report a network of more brokers than this, and do not plan it: one task has to hold it.",
+    help="Report a network of more brokers than this, and do not plan it: one Spark task must hold all its brokers.",
 )
 @spark_options
 def plan_command(
@@ -81,7 +81,7 @@ def plan_command(
     if bool(hosts) == bool(inventory):
         raise click.UsageError("plan reads the hosts from one source: set either --hosts FILE or -i INVENTORY")
     if since and anew:
-        raise click.UsageError("--since and --anew cannot be used together: remove one of the options")
+        raise click.UsageError("--since and --anew cannot be used together: remove one of them")
     with session("plan", spark) as running:
         options = PlanOptions(
             content=not without_content,

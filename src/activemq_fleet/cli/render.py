@@ -63,10 +63,10 @@ def check_directory(directory: Path) -> None:
     names = {path.name for path in paths_in(directory)}
     if names and _INDEX not in names:
         raise InputError(
-            f"{directory}: the directory is not empty and was not written by render; choose another directory"
+            f"{directory}: the directory is not empty, and render did not write it: choose another directory"
         )
     if foreign := sorted(names - _OURS):
         raise InputError(
-            f"{directory}: the directory contains {foreign[0]}, which render did not write and would remove; "
-            "move it away, or choose another directory"
+            f"{directory}: the directory contains {foreign[0]}, which render did not write and would remove: move "
+            f"{foreign[0]} away, or choose another directory"
         )

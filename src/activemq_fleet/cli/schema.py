@@ -35,7 +35,7 @@ def fetch(releases: tuple[str, ...], source: Path | None) -> None:
     from activemq_fleet.artifacts import fetch_schema
 
     if source is not None and len(releases) > 1:
-        raise click.UsageError(f"--from {source} contains the schema of one release: name only one RELEASE")
+        raise click.UsageError(f"--from {source} is the file of a single release: name only one RELEASE")
     for release in map(Release.of, releases):
         with ACTIVITY.show_activity(f"Fetching the schema of {release}"):
             path = fetch_schema(release, source, progress=echo_to_stderr)

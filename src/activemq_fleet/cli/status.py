@@ -63,8 +63,10 @@ class _Question:
 @format_option(
     "text", "json", "nagios", help="Output format. nagios: one line about one HOST, with the exit codes of a plugin."
 )
-@click.option("--html", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Write an HTML page too.")
-@click.option("--watch", metavar="SECONDS", type=click.FloatRange(min=0.5), help="Repeat until Ctrl-C.")
+@click.option(
+    "--html", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Also write an HTML page to FILE."
+)
+@click.option("--watch", metavar="SECONDS", type=click.FloatRange(min=0.5), help="Repeat every SECONDS until Ctrl-C.")
 @click.option(
     "--timeout",
     metavar="SECONDS",
@@ -73,7 +75,7 @@ class _Question:
     show_default=True,
     help="Seconds without an answer after which a host counts as unreachable.",
 )
-@click.option("--lab", is_flag=True, help="Show the running lab of the inventory, without Ansible.")
+@click.option("--lab", is_flag=True, help="Show the brokers of the running lab (see `lab up`), without Ansible.")
 @click.option("--dir", "directory", type=click.Path(), help="The lab's directory; implies --lab, and requires no -i.")
 @click.option("--wide", is_flag=True, help="Show all columns, and the full names of hosts.")
 @click.option(
@@ -106,7 +108,7 @@ def status_command(form: str, html: Path | None, watch: float | None, wide: bool
 def _ask_and_show(question: _Question, form: str, html: Path | None, watch: float | None, *, wide: bool) -> int:
     """Show the status, with ``watch`` again and again, every so many seconds; return the exit code."""
     if form == "nagios" and not question.name:
-        raise InputError("--format nagios reports on a single host: name one HOST")
+        raise InputError("--format nagios requires exactly one host: add the name of a HOST")
     gather = _gatherer(question)
     while True:
         prompts = question.inventory.prompts or _PROMPTING.search(question.ansible) is not None
@@ -137,7 +139,7 @@ def _hint_at_lab(question: _Question) -> None:
     inventory = question.inventory.or_configured()
     if has_running_process(layout_for(inventory.sources)):
         command = command_line("lab", "status", *inventory.to_words())
-        echo_to_stderr(f"a lab of this inventory runs: `{command}` shows its brokers")
+        echo_to_stderr(f"a lab of this inventory runs on this machine: `{command}` shows the state of its brokers")
 
 
 def _gatherer(question: _Question) -> Callable[[], FleetStatus]:
@@ -147,7 +149,7 @@ def _gatherer(question: _Question) -> Callable[[], FleetStatus]:
     if question.directory is None:
         question = dataclasses.replace(question, inventory=question.inventory.or_configured())
     if not (question.inventory or question.directory):
-        raise InputError("no fleet is selected: set -i INVENTORY, or --dir with a lab's directory")
+        raise InputError("no fleet is selected: set -i INVENTORY, or set --dir to the directory of a lab")
     if not question.lab and question.directory is None:
         from activemq_fleet.cli.fleet_checks import print_inventory_warnings
 
@@ -156,7 +158,7 @@ def _gatherer(question: _Question) -> Callable[[], FleetStatus]:
         return partial(_ask_hosts, fleet, select_hosts(fleet, question.name), question)
     from activemq_fleet.cli.lab_options import require_packages
 
-    require_packages("the lab needs", "paho", "psutil")
+    require_packages("the lab", "paho", "psutil")
     from activemq_fleet.lab.fleet_status import lab_fleet, lab_status
     from activemq_fleet.lab.layout import layout_for
 
@@ -181,15 +183,22 @@ def _ask_hosts(fleet: Fleet, chosen: tuple[str, ...], question: _Question) -> Fl
         try:
             more += shlex.split(question.ansible)
         except ValueError as error:
-            raise InputError(f"--ansible-options: {error}") from None
+            raise InputError(
+                f"--ansible-options cannot be split into words ({error}): correct its quotation marks"
+            ) from None
         done = run_playbook("status", question.inventory, variables, more)
         refused = next((line for line in split_lines(done.stderr) if line.startswith(_REFUSED)), "")
         if refused:
-            raise InputError(f"--ansible-options: {refused.removeprefix(_REFUSED)}")
+            raise InputError(
+                f"ansible-playbook rejects --ansible-options ({refused.removeprefix(_REFUSED)}): correct this option"
+            )
         try:
             evidence = parse_json(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise PlaybookError("the playbook activemq.fleet.status failed:", *last_lines(done)) from None
+            raise PlaybookError(
+                "the playbook activemq.fleet.status failed. Correct the errors of Ansible, which follow:",
+                *last_lines(done),
+            ) from None
     return fleet_status(fleet, evidence, chosen=chosen, seconds=time.monotonic() - began)
 
 
@@ -224,5 +233,5 @@ def _text_lines(status: FleetStatus, *, wide: bool) -> Iterator[str]:
     if status.findings:
         yield ""
     if domain:
-        yield f"hosts are shown without {printable(domain)}; --wide shows all columns"
+        yield f"hosts are shown without {printable(domain)}; --wide shows all columns and full names"
     yield f"{headline(status)} ({status.seconds:.1f} s)"

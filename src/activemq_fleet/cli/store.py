@@ -37,11 +37,11 @@ class ReplayError(FleetError):
 
 @click.group(short_help="Inspect a kahaDB store: contents, damage, and messages left in old generations.")
 def store_command() -> None:
-    """Inspect a kahaDB store on a machine that has mounted it: messages, damage, uncopied messages.
+    """Inspect a kahaDB store on a machine that has mounted it: its messages, and its damage.
 
-    STORE is the pair's activemq_store_directory. In a fenced store a node that thawed before its guard may have
-    acknowledged messages after the other node took over: only an old generation holds them. See `activemq-fleet help
-    fencing`.
+    STORE is the pair's activemq_store_directory. In a fenced store (activemq_fence), each takeover creates a new
+    generation, a numbered copy of the store. A node that resumes after a freeze may still accept messages: then only an
+    old generation holds them. See `activemq-fleet help fencing`.
     """
 
 
@@ -51,7 +51,7 @@ def store_command() -> None:
 def inspect_command(directory: Path, form: str) -> int:
     """Show the contents and the damage of a kahaDB store before a broker opens it. Nothing is written.
 
-    In a fenced store the command reads the generation in force. Root reads as the account that owns the store.
+    In a fenced store the command reads the newest generation. Root reads the store as the account that owns it.
     Exit codes: 0 no damage; 1 damage.
     """
     from activemq_fleet.cli.store_report import report_lines
@@ -63,14 +63,14 @@ def inspect_command(directory: Path, form: str) -> int:
     return 1 if report["damaged_places"] or report["index_lacks_files"] else 0
 
 
-@store_command.command("behind", short_help="List the messages.")
+@store_command.command("behind", short_help="List the messages that only an old generation holds.")
 @_store
 @_format
 def behind_command(directory: Path, form: str) -> None:
-    """List the uncopied messages: those that only an old generation of a fenced store holds.
+    """List the messages that only an old generation of a fenced store holds.
 
-    The list shows destination and message id, and the event id where an agent sent the message. Root reads as the
-    account that owns the store.
+    The list shows destination and message id, and the event id where an agent sent the message. Root reads the store as
+    the account that owns it.
     """
 
     def list_messages() -> list[dict[str, Any]]:
@@ -93,7 +93,7 @@ def behind_command(directory: Path, form: str) -> None:
         echo(_nothing_behind(directory))
 
 
-@store_command.command("replay", short_help="Send the messages to the pair.")
+@store_command.command("replay", short_help="Send the messages that `behind` lists to the pair again.")
 @_store
 @click.option(
     "--to",
@@ -117,9 +117,9 @@ def behind_command(directory: Path, form: str) -> None:
 def replay_command(
     directory: Path, urls: tuple[str, ...], username: str, password_file: Path | None, ca_file: Path | None
 ) -> None:
-    """Send the uncopied messages that ``store behind`` lists to the pair again, then remove their generations.
+    """Send the messages that `store behind` lists to the pair again, then remove their generations.
 
-    Messages of undecided XA transactions are not sent, and their generation is kept. A replay that was interrupted is
+    Messages of incomplete XA transactions are not sent, and their generation is kept. A replay that was interrupted is
     repeated from its beginning: the broker does not accept a message twice that is still in its queue. Root reads and
     writes the store as the account that owns it.
     """
@@ -135,19 +135,22 @@ def replay_command(
     for number in numbers:
         replay = partial(_replay_generation, directory, number, addresses, login, context)
         sent, in_doubt = _run_as_owner(directory, replay, ReplayError)
-        echo(f"{directory}: {counted(sent, 'message')} of generation {number} of the store were sent to the pair again")
+        echo(
+            f"{directory}: {counted(sent, 'message')} of generation (numbered copy) {number} of the store were sent to "
+            "the pair again"
+        )
         if in_doubt:
             echo(
-                f"{directory}: generation {number} of the store is kept, because {in_doubt} of its messages belong to "
-                "an XA transaction that is neither committed nor rolled back: decide the transaction in its "
-                "transaction manager, then run the command again"
+                f"{directory}: {counted(in_doubt, 'message')} of generation {number} were not sent: their XA "
+                "transaction is neither committed nor rolled back. Complete it in its transaction manager, then run "
+                "the command again"
             )
     for sentence in _run_as_owner(directory, partial(_remove_generations, directory), ReplayError):
         echo(sentence)
 
 
 def _nothing_behind(directory: Path) -> str:
-    return f"{directory}: no action is necessary, because no message is only in an old generation of the store"
+    return f"{directory}: no action is necessary: no message is only in an old generation (numbered copy) of the store"
 
 
 def _run_as_owner(directory: Path, function: Callable[[], _T], failure: type[FleetError] = InputError) -> _T:
@@ -170,7 +173,16 @@ def _run_as_owner(directory: Path, function: Callable[[], _T], failure: type[Fle
     except NodeError as error:
         raise failure(f"{directory}: {error}") from None
     except OSError as error:
-        raise failure(f"{error.filename or directory}: {error.strerror or error}") from None
+        reason = error.strerror or error
+        if error.filename:
+            raise failure(
+                f"{error.filename}: the path in the store cannot be read or written ({reason}): check its mount, or "
+                "run the command as the account that owns the store"
+            ) from None
+        raise failure(
+            f"{directory}: the access to the store or the connection to the pair failed ({reason}): correct the cause, "
+            "and run the command again"
+        ) from None
 
 
 def _replay_generation(
@@ -233,4 +245,6 @@ def _connect(addresses: Sequence[tuple[Address, bool]], login: Login, context: s
             return ReplayConnection(address, login, context if tls else None, account=os.geteuid())
         except OSError as error:
             refusals.append(f"{join(*address)}: {error.strerror or error}")
-    raise FenceError(f"no address in --to accepts a connection: {'; '.join(refusals)}")
+    raise FenceError(
+        f"no address in --to accepts a connection ({'; '.join(refusals)}): start the pair, or correct --to"
+    )

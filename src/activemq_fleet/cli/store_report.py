@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from activemq_fleet.documentation import page_reference
 from activemq_fleet.node.printable import counted, printable
 
 _SHOWN = 20
@@ -18,36 +19,37 @@ def report_lines(report: dict[str, Any]) -> Iterator[str]:
     end = report["end"]
     records = counted(sum(file["records"] for file in report["files"]), "record")
     files = counted(len(report["files"]), "file")
-    yield f"journal: {files}, {records}, to byte {end['offset']} of {end['file'] or '-'}"
+    yield f"store journal: {files}, {records}, to byte {end['offset']} of {end['file'] or '-'}"
     for file in report["files"]:
         yield f"  {file['name']}  {counted(file['size'], 'byte')}, {counted(file['records'], 'record')}"
     if report["missing_files"]:
         names = ", ".join(f"db-{number}.log" for number in report["missing_files"][:_SHOWN])
         yield f"  missing: {names} (a broker removes files that it no longer needs)"
     if report["index_lacks_files"]:
-        yield f"INDEX: db.data needs {', '.join(report['index_lacks_files'])}, which does not exist"
-        yield "  up to 5.13 no broker starts with it: stop both nodes, and move db.data and db.redo elsewhere"
+        yield f"DAMAGED: the index db.data requires {', '.join(report['index_lacks_files'])}, which does not exist"
+        yield "  Brokers up to 5.13 do not start with it: stop both nodes, and move db.data and db.redo elsewhere"
     if end["unfinished"]:
-        yield f"  {end['file']} ends inside a batch: a broker died while it wrote, and acknowledged nothing of it"
+        yield f"  {end['file']} ends with an incomplete write of a killed broker. It acknowledged no message of it"
     unchecked = report["batches"] - report["checked_batches"]
     if unchecked:
         number = f"{unchecked:,} of {report['batches']:,} batches"
-        yield f"  {number} have no checksum: damage inside their messages is not detected"
+        yield f"  {number} (writes of the broker) have no checksum: damage inside their messages is not detected"
     yield "messages:"
     yield from _holdings(report) or ("  none",)
     if not report["damaged_places"]:
         yield "the store journal is not damaged" if report["index_lacks_files"] else "no damage was found"
         return
-    yield f"DAMAGED: {counted(report['damaged_places'], 'place')}"
+    repair = page_reference("shared-stores", "Repair a damaged store")
+    yield f"DAMAGED: {counted(report['damaged_places'], 'place')}. To repair the store, see {repair}"
     for damage in report["damages"]:
         yield from _damage(damage)
 
 
 def _state(generation: dict[str, Any]) -> str:
     if generation["in_force"]:
-        return "in force, read here"
-    ended = "its broker is dead" if generation["ended"] else "its broker may live"
-    kept = ", kept: only it holds some messages (activemq-fleet store behind)" if generation["kept"] else ""
+        return "in use, and shown below"
+    ended = "its broker has ended" if generation["ended"] else "its broker may still run"
+    kept = ", and only it holds some messages (activemq-fleet store behind lists them)" if generation["kept"] else ""
     return f"{ended}{kept}"
 
 
@@ -58,7 +60,8 @@ def _holdings(report: dict[str, Any]) -> list[str]:
         for row in report["subscriptions"]
     ]
     if report["prepared_transactions"]:
-        lines.append(f"  {counted(report['prepared_transactions'], 'XA transaction')} prepared, and not decided")
+        prepared = counted(report["prepared_transactions"], "XA transaction")
+        lines.append(f"  {prepared} prepared, but neither committed nor rolled back")
     return lines
 
 

@@ -122,7 +122,7 @@ def compute_component(component: str, hosts: Sequence[ComponentHost], context: P
     try:
         for host, following in pairwise(hosts):
             if host.host == following.host:
-                raise InputError(f"{host.host}: --hosts contains two records of this host: remove one of them")
+                raise InputError(f"{host.host}: --hosts lists this host twice: remove one of its records")
         brokers = sum(host.broker for host in hosts)
         if brokers > context.largest:
             _list_brokers_only(hosts, brokers, context, computed)
@@ -228,8 +228,8 @@ def _too_large_finding(host: str, groups: Sequence[str], brokers: int, largest: 
     return error(
         "T028",
         host,
-        f"{network} {brokers} brokers, but plan computes at most {largest} together: "
-        "their links, routes and files are not planned",
+        f"{network} {brokers} brokers, but plan computes at most {largest} together. "
+        "Their links, routes and files are not planned",
         f"raise --largest to {brokers} if the workers have enough memory, or check why so many brokers are connected "
         "(activemq_links, the same activemq_address on many hosts)",
         why="routes can be computed only for a whole network",

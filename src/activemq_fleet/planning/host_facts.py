@@ -120,14 +120,18 @@ def host_facts(record: HostRecord, position: int, pattern: str | None) -> tuple[
     }
     has_settings = roles["broker"] or roles["agent"] or roles["balancer"]
     if (has_settings or roles["by_hand"]) and not NAME.fullmatch(record.host):
-        what = "cannot be the name of a host: rename it, and use only letters, digits and . - _ :"
-        return HostFacts(**roles, problem_kind=ProblemKind.INPUT, problems=(f"{record.host[:80]!r} {what}",)), None
+        problem = (
+            f"the name {record.host[:80]!r} is not valid for a host: rename the host, and use only letters, digits and "
+            ". - _ :"
+        )
+        return HostFacts(**roles, problem_kind=ProblemKind.INPUT, problems=(problem,)), None
     if not has_settings and not is_unclear:
         return HostFacts(**roles), None
     try:
-        text = variables_to_json({name: value for name, value in record.variables.items() if name != PATTERN_VARIABLE})
+        variables = {name: value for name, value in record.variables.items() if name != PATTERN_VARIABLE}
+        text = variables_to_json(record.host, variables)
     except InputError as error:
-        return HostFacts(**roles, problem_kind=ProblemKind.INPUT, problems=(f"{record.host}: {error}",)), None
+        return HostFacts(**roles, problem_kind=ProblemKind.INPUT, problems=(str(error),)), None
     if not has_settings:
         return HostFacts(**roles), text
     return HostFacts(**roles, **_facts_of_variables(identity, parsed_variables(text))), text

@@ -29,7 +29,7 @@ def with_line_number(lines: Path | None, error: InputError) -> InputError:
             continue
         if wrong_line:
             number, problem = wrong_line
-            return InputError(f"{file}, line {number}{problem}; correct the line, nothing was written")
+            return InputError(f"{file}, line {number}{problem}. Nothing was written")
     return error
 
 

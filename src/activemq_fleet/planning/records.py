@@ -48,23 +48,27 @@ def read_record(text: str, *, cells: bool = False) -> HostRecord:
     try:
         fields = json.loads(text)
     except json.JSONDecodeError as error:
-        raise InputError(f"{ERRORS_WITHOUT_HOST[0]} is not JSON: {error.msg} at column {error.colno}") from None
+        raise InputError(
+            f"a line of --hosts is not JSON ({error.msg} at column {error.colno}): correct the line"
+        ) from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{ERRORS_WITHOUT_HOST[0]} is not JSON: {error}") from None
+        raise InputError(f"a line of --hosts is not JSON ({error}): correct the line") from None
     if not isinstance(fields, dict):
-        raise InputError(f"{ERRORS_WITHOUT_HOST[0]} is not a JSON object with host and variables")
+        raise InputError(
+            'a line of --hosts is not a JSON object: write {"host": NAME, "variables": {"NAME": VALUE}} in each line'
+        )
     host = next((fields[key] for key in HOST_KEYS if fields.get(key)), None)
     if not isinstance(host, str):
         known = ", ".join(sorted(map(str, fields)))[:_MOST_SHOWN] or "nothing"
         raise InputError(
-            f"{ERRORS_WITHOUT_HOST[1]} has no host: rename the key or column with the host name to 'host'; "
-            f"the record has {known}"
+            f"a record of --hosts has no host (it has {known}): rename the key or column with the name of the host to "
+            "'host'"
         )
     variables: Any = next((fields[key] for key in VARIABLES_KEYS if fields.get(key) is not None), {})
     if isinstance(variables, str):
         variables = _parse_variables(host, variables)
     if not isinstance(variables, dict):
-        raise InputError(f'{host}: the variables of this host are not a JSON object such as {{"NAME": VALUE}}')
+        raise InputError(f'{host}: the variables of this host are not a JSON object: write {{"NAME": VALUE}}')
     variables = {**variables, **{name: value for name, value in fields.items() if name.startswith(PREFIX)}}
     if cells:
         variables = {name: _parse_cell(host, name, value) for name, value in variables.items()}
@@ -80,8 +84,8 @@ def read_listed_host(host: str, text: str, groups: Iterable[str]) -> HostRecord:
     for name, value in variables.items():
         if any(mark in text for mark in _TEMPLATE) and _holds_template(value):
             raise InputError(
-                f"{host}: {name} is a template, which ansible-inventory --list does not evaluate: "
-                "give the inventory itself with -i"
+                f"{host}: the variable {name} is a template, which ansible-inventory --list does not evaluate: set the "
+                "inventory itself with -i"
             )
     return HostRecord(host, variables, tuple(groups))
 
@@ -97,7 +101,8 @@ def listed_hosts(text: str) -> list[tuple[str, str, list[str], int]]:
         variables = {**listing["_meta"]["hostvars"]} if listing else {}
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise InputError(
-            f"the text is not the output of ansible-inventory --list ({type(error).__name__}: {error})"
+            f"the file is not the output of ansible-inventory --list ({type(error).__name__}: {error}): write it "
+            "again, or set --hosts-format to its format"
         ) from None
     roles: dict[str, dict[str, int]] = {}
     for role in ROLE_GROUPS:
@@ -144,18 +149,18 @@ def activemq_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def variables_to_json(variables: Mapping[str, Any]) -> str:
-    """Return variables as JSON, in ASCII, that ``variables_from_json`` reads back.
+def variables_to_json(host: str, variables: Mapping[str, Any]) -> str:
+    """Return the variables of a host as JSON, in ASCII, that ``variables_from_json`` reads back.
 
-    Raises InputError, which names the variable, for a value that JSON cannot represent.
+    Raises InputError, which names host and variable, for a value that JSON cannot represent.
     """
     try:
         return json.dumps(variables, sort_keys=True, default=_json_form_of)
     except _UnrepresentableError as error:
         name = next(name for name, value in variables.items() if not _is_representable(value))
         raise InputError(
-            f"the variable {name} contains a Python {error}, which JSON cannot represent: use a text, number, list or "
-            "mapping"
+            f"{host}: the variable {name} contains a Python {error}, which JSON cannot represent: use a text, number, "
+            "list or mapping"
         ) from None
 
 
@@ -207,9 +212,11 @@ def _parse_variables(host: str, text: str) -> dict[str, Any]:
     try:
         variables = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{host}: the variables of this host are not JSON: {error}") from None
+        raise InputError(
+            f"{host}: the variables of this host are not JSON ({error}): correct them in --hosts"
+        ) from None
     if not isinstance(variables, dict):
-        raise InputError(f'{host}: the variables of this host are not a JSON object such as {{"NAME": VALUE}}')
+        raise InputError(f'{host}: the variables of this host are not a JSON object: write {{"NAME": VALUE}}')
     return variables
 
 
@@ -220,7 +227,9 @@ def _parse_cell(host: str, name: str, value: Any) -> Any:
     try:
         return json.loads(value)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{host}: the value of {name} begins like JSON, but is not JSON: {error}") from None
+        raise InputError(
+            f"{host}: the value of {name} begins with [ or {{, but is not JSON ({error}): correct it in --hosts"
+        ) from None
 
 
 def _parse_groups(host: str, listed: Any) -> tuple[str, ...]:
@@ -230,7 +239,9 @@ def _parse_groups(host: str, listed: Any) -> tuple[str, ...]:
     if isinstance(groups, str):
         groups = _parse_cell(host, "groups", groups)
     if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
-        raise InputError(f"{host}: 'groups' of this host is not a list of group names")
+        raise InputError(
+            f"{host}: the value of 'groups' is not a list of group names: write a list, or names with commas"
+        )
     return tuple(groups)
 
 

@@ -228,7 +228,9 @@ def read(spark: SparkSession, out: str, name: str) -> DataFrame:
     directory = local_path(out)
     if directory is not None:
         if not (directory / name).is_dir():
-            raise InputError(f"{out}: the directory has no dataset {name}")
+            raise InputError(
+                f"{out}: the directory has no dataset {name}: name the output directory of a command that completed"
+            )
         return reader.parquet(escaped_uri_of(directory / name))
     return reader.parquet(*map(escaped_uri_of, listed_files(spark, uri_of(out), name)))
 

@@ -54,7 +54,7 @@ def drift(spark: SparkSession, planned: str, collected: str, out: str) -> DriftR
     with Output(spark, out, kind="drift") as output, temporary_settings(spark, _SMALL_FILES):
         with phase("listing what was planned and what was collected"):
             records = _read_planned_files(spark, planned).unionByName(_read_collected_files(spark, collected))
-        with phase("comparing"):
+        with phase("comparing planned with collected files"):
             hosts, _ = output.write_results(partitioned_by_key(records).mapInArrow, _compare_hosts, ["drift"])
         result = drift_result(hosts)
         output.write_text("drift.json", json_text(result.to_dict()))
@@ -73,7 +73,10 @@ def _read_planned_files(spark: SparkSession, planned: str) -> DataFrame:
         if isinstance(error, AnalysisException) and not _is_path_not_found(error):
             raise
     hosts = f"{root}/hosts"
-    none = f"{planned}: the directory has neither the dataset files (from plan) nor the directory hosts/ (from render)"
+    none = (
+        f"{planned}: the directory has neither the dataset files (from plan) nor the directory hosts/ (from render): "
+        "set --planned to the output of plan or render"
+    )
     return _read_files(spark, f"{escaped_uri_of(root)}/hosts", hosts, lambda *file: (rendered_file(*file),), none)
 
 
@@ -82,7 +85,7 @@ def _read_collected_files(spark: SparkSession, collected: str) -> DataFrame:
     root = uri_of(collected)
     _refuse_unreadable(collected)
     pattern = f"{escaped_uri_of(root)}/*"
-    none = f"{collected}: the directory has no HOST/{{}}: name a directory that the playbook collect wrote"
+    none = f"{collected}: the directory has no HOST/{{}}: set --found to a directory that the playbook collect wrote"
     files = _read_files(spark, f"{pattern}/configuration", root, collected_file, none.format("configuration"))
     return files.unionByName(_read_files(spark, f"{pattern}/host.json", root, collected_file, none.format("host.json")))
 

@@ -155,11 +155,11 @@ def _local_directory(logs: str) -> Path:
     root = local_path(logs)
     if root is None:
         raise InputError(
-            f"{logs}: --follow supports only directories on local or mounted file systems: omit --follow, and run the "
-            "audit again when there are new logs"
+            f"{logs}: --follow supports only directories on local or mounted file systems: run the audit without "
+            "--follow whenever logs were collected"
         )
     if not root.is_dir():
-        raise InputError(f"{logs}: there is no such directory")
+        raise InputError(f"{logs}: the directory does not exist: correct --logs")
     return root
 
 
@@ -177,11 +177,10 @@ def _lock_output(out: str) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            why = (
-                "another run of audit --follow writes to this directory: wait until that run has ended, or name "
-                "another OUT"
-            )
-            raise InputError(f"{out}: {why}") from None
+            raise InputError(
+                f"{out}: another run of audit --follow writes to this directory: wait until that run has ended, or "
+                "name another OUT"
+            ) from None
         yield
     finally:
         os.close(descriptor)

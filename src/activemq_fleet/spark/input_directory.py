@@ -54,15 +54,15 @@ def _check_entry(entry: os.DirEntry[str], root: str, is_below_link: bool) -> Non
         if is_below_link and _is_directory(entry):
             name = printable(entry.path)
             raise InputError(
-                f"{name} is a symbolic link to a directory and is below another such link, which is not supported: "
-                "replace the lower link with a copy of its directory"
+                f"the symbolic link {name} leads to a directory, and is itself below such a link. This is not "
+                "supported: replace the lower link with a copy of its directory"
             )
     try:
         special = _special_file_kind(entry.stat().st_mode)
     except OSError:
         return  # it was removed meanwhile, or is a link to nothing
     if special:
-        raise InputError(f"{printable(entry.path)} is {special}, not a regular file: remove it")
+        raise InputError(f"the path {printable(entry.path)} is {special}, not a regular file: remove it")
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:
@@ -77,8 +77,10 @@ def _is_below(path: str, root: str) -> bool:
 
 
 def _outside_link_error(path: str, real: str) -> InputError:
-    where = f"out of the directory, to {printable(real)}"
-    return InputError(f"{printable(path)} is a link {where}: put the file itself there, or remove it")
+    return InputError(
+        f"the symbolic link {printable(path)} leads out of the input directory, to {printable(real)}: replace the link "
+        "with the file itself, or remove it"
+    )
 
 
 def _special_file_kind(mode: int) -> str:

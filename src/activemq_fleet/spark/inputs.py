@@ -34,6 +34,7 @@ FileKind = Literal["log", "journal", "host", "operations", "other"]
 HOST_FILE = "host.json"
 _NAMES = f"{{activemq.log*,*.jsonl*,{HOST_FILE}}}"
 _HOST_FILES = f"{{{HOST_FILE},{OPERATIONS_FILE}}}"
+_NO_LOG = "neither a log nor a journal was collected from this host"
 _LONGEST_TEXT = 1000
 """Characters of a text in host.json."""
 _MOST_RISKS = 100
@@ -117,8 +118,8 @@ def list_inputs(spark: SparkSession, logs: str, inventory_hosts: Mapping[str, Ho
     files = tuple(sorted(listed, key=lambda file: (file.host, file.file)))
     if not any(file.kind in ("log", "journal") for file in files):
         raise InputError(
-            f"{logs}: the directory has no logs: it must contain HOST/activemq.log* or HOST/agent/*.jsonl*, "
-            "as the playbook collect stores them"
+            f"{logs}: the directory has no logs (HOST/activemq.log* or HOST/agent/*.jsonl*): name the directory that "
+            "the playbook collect wrote"
         )
     return inputs_of(root, files, contents, inventory_hosts)
 
@@ -161,8 +162,8 @@ def with_inventory_hosts(inputs: Inputs, inventory_hosts: Mapping[str, Host] | N
         if name not in known and (host.agent is None or host.release is not None)
     }
     there = {file.host for file in inputs.files if file.kind in ("log", "journal")}
-    gaps = [Gap(name, "nothing was collected from it") for name in absent]
-    gaps += [Gap(name, "no log and no journal") for name in sorted(known) if name not in there]
+    gaps = [Gap(name, "nothing was collected from this host") for name in absent]
+    gaps += [Gap(name, _NO_LOG) for name in sorted(known) if name not in there]
     return replace(inputs, hosts=known | absent), gaps
 
 
@@ -201,7 +202,7 @@ def _list_files(spark: SparkSession, root: str, logs: str) -> tuple[list[InputFi
         host, _, file = path_below(root, row["path"]).partition("/")
         if not file:
             if file_kind(host) == "log":
-                raise InputError(f"{logs} is the directory of a single host: name its parent directory")
+                raise InputError(f"{logs}: this is the directory of a single host: name its parent directory")
         elif row["content"] is None:
             kind = file_kind(file)
             files.append(InputFile(row["path"], host, file, kind, row["length"], file.endswith(".gz")))
@@ -221,22 +222,22 @@ def file_kind(file: str) -> FileKind:
 
 def _read_host(name: str, content: bytes | None, inventory_hosts: Mapping[str, Host]) -> Host:
     """Return a host by its host.json, else by the inventory, with the problems of its files."""
-    problems: list[str] = []
+    problem = f"the file {HOST_FILE} is missing"
     if content is not None:
         try:
             known = parse_json(content)
             if not isinstance(known, dict):
-                raise ValueError(f"it must contain a JSON object, not a {type(known).__name__}")
-            return _with_valid_time_zone(_host_of_file(name, known), problems)
+                raise ValueError(f"the file contains a {type(known).__name__}, not a JSON object")
+            return _with_valid_time_zone(_host_of_file(name, known), [])
         except ValueError as error:
-            problems.append(f"the file {HOST_FILE} is ignored, because it cannot be used: {error}")
-    else:
-        problems.append(f"no {HOST_FILE}")
+            problem = f"the file {HOST_FILE} cannot be used ({error})"
     if name in inventory_hosts:
         return _with_valid_time_zone(
-            inventory_hosts[name], [f"{problems[-1]}: group, release and time zone are taken from the inventory"]
+            inventory_hosts[name], [f"{problem}. The inventory determines group, release and time zone of the host"]
         )
-    return _with_valid_time_zone(Host(name), [f"{problems[-1]}: its times are read as UTC, and its release is unknown"])
+    return _with_valid_time_zone(
+        Host(name), [f"{problem}. The times in its logs are read as UTC, and its release is unknown"]
+    )
 
 
 def _pairs_by_name(names: Iterable[str]) -> dict[str, str]:
@@ -256,7 +257,8 @@ def _pairs_by_name(names: Iterable[str]) -> dict[str, str]:
 
 
 def _with_pair(host: Host, pair: str) -> Host:
-    return replace(host, pair=pair, problems=(*host.problems, f"it is taken for a node of {pair} by its name"))
+    assumption = f"by its name, the host is assumed to be a node of the pair {pair}"
+    return replace(host, pair=pair, problems=(*host.problems, assumption))
 
 
 def _with_operations(host: Host, content: bytes | None) -> Host:
@@ -274,7 +276,8 @@ def _host_of_file(name: str, known: Mapping[str, Any]) -> Host:
         return printable(value[:_LONGEST_TEXT]) if isinstance(value, str) and value else None
 
     zone = text("timezone")
-    problems = () if zone else (f"{HOST_FILE} names no time zone: its times are read as UTC",)
+    without_zone = f"the file {HOST_FILE} contains no time zone. The times in the logs of the host are read as UTC"
+    problems = () if zone else (without_zone,)
     return Host(
         name,
         zone or "UTC",
@@ -326,25 +329,26 @@ def _with_valid_time_zone(host: Host, problems: list[str]) -> Host:
     try:
         zone_of(host.timezone)
     except InputError as error:
-        return replace(host, timezone="UTC", problems=(*problems, f"{error}; its times are read as UTC"))
+        return replace(host, timezone="UTC", problems=(*problems, f"{error}. The times in its logs are read as UTC"))
     return replace(host, problems=tuple(problems))
 
 
 def _problems_of_missing_files(files: Iterable[InputFile], hosts: Mapping[str, Host]) -> list[str]:
     """Return a line for each host without a log and a journal."""
     there = {file.host for file in files if file.kind in ("log", "journal")}
-    return [f"{name}: no log and no journal" for name in hosts if name not in there]
+    return [f"{name}: {_NO_LOG}" for name in hosts if name not in there]
 
 
 def _problems_of_large_files(files: Iterable[InputFile]) -> list[str]:
     """Return a line for each host.json and operations.jsonl that is too large to be read."""
     what_to_do = {
-        "operations": f"the planned work on it is not known: keep the newest lines, tail -n 4000 {OPERATIONS_FILE}",
-        "host": "nothing of it is known: bring it again with the playbook collect",
+        "operations": f"The planned work on the host is unknown: keep only the newest lines (tail -n 4000 "
+        f"{OPERATIONS_FILE})",
+        "host": "Group, release and time zone of the host are unknown: run the playbook collect again",
     }
     return [
-        f"{file.host}: {file.file} has {file.size / (1 << 20):.0f} MiB, and a file of more than "
-        f"{LARGEST_HOST_FILE >> 20} is not read; {what_to_do[file.kind]}"
+        f"{file.host}: the file {file.file} is not read, because it has {file.size / (1 << 20):.0f} MiB, more than "
+        f"{LARGEST_HOST_FILE >> 20} MiB. {what_to_do[file.kind]}"
         for file in files
         if file.kind in what_to_do and file.size > LARGEST_HOST_FILE
     ]

@@ -45,11 +45,12 @@ def check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
         manifest = None
     if not isinstance(manifest, dict) or manifest.get("made_by") != _MADE_BY:
         raise InputError(
-            f"{out}: the file {MANIFEST} in this directory is not from {_MADE_BY}; choose another directory"
+            f"{out}: {_MADE_BY} did not write the file {MANIFEST} in this directory: choose another directory"
         )
     if manifest.get("kind") != kind:
         raise InputError(
-            f"{out}: the directory holds what `{manifest.get('kind')}` wrote, not `{kind}`; choose another directory"
+            f"{out}: the directory contains the output of `{manifest.get('kind')}`, not of `{kind}`: choose another "
+            "directory"
         )
     return manifest
 
@@ -73,7 +74,7 @@ class HadoopTarget:
         text = _newest_manifest(self._spark, self.out)
         if text is None:
             raise InputError(
-                f"{self.out}: the directory is not empty and was not written by `{kind}`; choose another path"
+                f"{self.out}: the directory is not empty, and `{kind}` did not write it: choose another directory"
             )
         self._earlier = check_manifest(self.out, kind, text)
 
@@ -123,10 +124,15 @@ def listed_files(spark: SparkSession, out: str, name: str) -> list[str]:
     """
     text = _newest_manifest(spark, out)
     if text is None:
-        raise InputError(f"{out}: the directory has no {MANIFEST}, so no complete run wrote it: run the command again")
+        raise InputError(
+            f"{out}: the directory has no {MANIFEST}, so the run that wrote it did not complete: repeat that run"
+        )
     datasets: dict[str, list[str]] = json.loads(text).get("files", {})
     if not datasets.get(name):
-        raise InputError(f"{out}: the directory has no dataset {name}; it has {', '.join(sorted(datasets)) or 'none'}")
+        raise InputError(
+            f"{out}: the directory has no dataset {name}; its datasets are {', '.join(sorted(datasets)) or 'none'}. "
+            "Name the output directory of another command"
+        )
     return datasets[name]
 
 

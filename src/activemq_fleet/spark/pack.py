@@ -68,9 +68,9 @@ def pack_environment(output: Path, python_prefix: str | None = None) -> PackedEn
 
     if not output.name.endswith(ENDINGS):
         endings = " or ".join(ENDINGS)
-        raise InputError(f"{output}: Spark unpacks only archives with the suffix {endings}: change the file name")
+        raise InputError(f"{output}: Spark unpacks only archives with the suffix {endings}: rename the file")
     if python_prefix is not None and not os.path.isabs(python_prefix):
-        raise InputError(f"--python-prefix {python_prefix}: write an absolute path, such as /usr")
+        raise InputError(f"--python-prefix {python_prefix} is not an absolute path: set one such as /usr")
     distributions = _required_distributions()
     check_writable(output)
     with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.resolve().parent) as directory:
@@ -96,7 +96,10 @@ def _make_skeleton(directory: Path, prefix: str) -> str:
     command = [base, "-m", "venv", "--without-pip", "--symlinks", str(directory)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise InputError(f"{base} cannot make a virtual environment: {done.stdout or done.stderr}")
+        raise InputError(
+            f"the Python {base} cannot create a virtual environment ({done.stdout or done.stderr}): install its module "
+            "venv (Debian: apt-get install python3-venv)"
+        )
     python = f"{prefix}/bin/{_PYTHON}"
     # venv-pack's own python_prefix makes /usr/bin/python3.113.11 of a link to python3.11.
     for name in ("python", "python3", _PYTHON):

@@ -63,7 +63,7 @@ def read_hosts(spark: SparkSession, path: str, form: str = "auto") -> HostRecord
     """
     local_input = local_path(path)
     if local_input is not None and not local_input.exists():
-        raise InputError(f"{path}: there is no such file or directory")
+        raise InputError(f"{path}: the file or directory does not exist: correct --hosts")
     where = path if local_input is None else uri_of(local_input)
     if form == "auto":
         form = _detect_form(spark, where, path)
@@ -77,8 +77,8 @@ def read_hosts(spark: SparkSession, path: str, form: str = "auto") -> HostRecord
         frame = spark.read.csv(where, header=True, multiLine=True, escape='"')
     if not set(frame.columns) & set(HOST_KEYS):
         raise InputError(
-            f"{path}: the table has no column host: rename the column with the host names; the table has "
-            f"{', '.join(frame.columns[:10]) or 'no columns'}"
+            f"{path}: the table has no column host; its columns are {', '.join(frame.columns[:10]) or 'none'}. Rename "
+            "the column with the names of hosts to host"
         )
     return HostRecords(
         frame.select(sf.to_json(sf.struct(*(_quoted_column(name) for name in frame.columns))).alias("text")), "table"
@@ -97,7 +97,7 @@ def _detect_form(spark: SparkSession, where: str, path: str) -> str:
             return form
     lines = [row["value"] for row in spark.read.text(where).limit(1).collect()]
     if not lines:
-        raise InputError(f"{path}: the file is empty; it must contain hosts and their variables")
+        raise InputError(f"{path}: the file is empty: name a file with hosts and their variables")
     if lines[0].startswith("PAR1"):
         return "parquet"
     return "lines" if _is_host_record(lines[0]) else "ansible"
@@ -141,7 +141,7 @@ def hosts_of_inventory(spark: SparkSession, data: InventoryData) -> HostRecords:
             roles.setdefault(host, []).append(role)
             positions.setdefault(host, position)
     rows = [
-        (host, variables_to_json(variables), roles.get(host, []), positions.get(host, 0))
+        (host, variables_to_json(host, variables), roles.get(host, []), positions.get(host, 0))
         for host, variables in data.hosts.items()
     ]
     return HostRecords(_frame_of_rows(spark, rows), "given", data.warnings, findings)

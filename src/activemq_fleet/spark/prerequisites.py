@@ -40,7 +40,7 @@ def java_home() -> Path:
             return candidate.resolve().parents[1]
         problems.append(f"{candidate} is Java {feature}")
     reasons = "; ".join(problems) or "no java is on the PATH, and JAVA_HOME is not set"
-    raise SparkProblem(f"Spark needs Java {_JAVA} or newer: {reasons}. Install one (Debian: {_INSTALL})")
+    raise SparkProblem(f"Spark requires Java {_JAVA} or newer: {reasons}. Install such a Java (Debian: {_INSTALL})")
 
 
 def check_archives(archives: Iterable[str]) -> None:
@@ -49,7 +49,7 @@ def check_archives(archives: Iterable[str]) -> None:
         file = local_path(archive.rpartition("#")[0])
         if file is not None and not file.is_file():
             raise SparkProblem(
-                f"--archives {archive}: the archive does not exist: create it with `activemq-fleet pack -o FILE`"
+                f"--archives {archive}: the file does not exist: create it with `activemq-fleet pack -o FILE`"
             )
 
 
@@ -67,8 +67,10 @@ def check_reachable(url: str) -> None:
         if not problem:
             return
         problems.append(problem)
-    what = "Spark master" if scheme == "spark" else "Spark Connect server"
-    raise SparkProblem(f"{what} {url.partition(';')[0]} cannot be reached: {'; '.join(problems)}")
+    server, option = ("Spark master", "--master") if scheme == "spark" else ("Spark Connect server", "--remote")
+    raise SparkProblem(
+        f"the {server} {url.partition(';')[0]} cannot be reached ({'; '.join(problems)}): start it, or correct {option}"
+    )
 
 
 def _connection_problem(scheme: str, address: str) -> str:
@@ -79,11 +81,11 @@ def _connection_problem(scheme: str, address: str) -> str:
     except ValueError as error:
         return str(error)
     if not host:
-        return "no host is named"
+        return "the address names no host"
     try:
         socket.create_connection((host, port), timeout=_PATIENCE).close()
     except socket.gaierror:
-        return f"the name {host} is not known"
+        return f"the name {host} cannot be resolved"
     except TimeoutError:
         return f"{host}:{port} does not answer"
     except OSError as error:

@@ -18,6 +18,8 @@ class SparkProblem(FleetError):
     """An error: Spark could not be started, or a job of it failed."""
 
 
+DEBUG_VARIABLE = "ACTIVEMQ_FLEET_DEBUG"
+"""Environment variable with which Spark's log is shown."""
 PACK = "make an environment with `activemq-fleet pack -o env.tar.gz` and add --archives env.tar.gz#environment"
 _BUGS = ("PySparkTypeError", "PySparkValueError", "PySparkAttributeError", "PySparkNotImplementedError")
 
@@ -38,44 +40,53 @@ _KNOWN: tuple[tuple[str, Line], ...] = (
     ),
     (
         r"Cannot run program \"([^\"]+)\"",
-        lambda m: f"the workers cannot run Python as {m[1]}: set PYSPARK_PYTHON to one that they have, or {PACK}",
+        lambda m: f"the Spark workers cannot run the Python {m[1]}: set PYSPARK_PYTHON to a path of theirs, or {PACK}",
     ),
-    (r"No module named '(activemq_fleet|[\w.]+)'", lambda m: f"Python on the workers has no module {m[1]}: {PACK}"),
-    (r"\[PATH_NOT_FOUND\] Path does not exist: (\S+?)\.? ", lambda m: f"{m[1]}: there is no such file or directory"),
+    (
+        r"No module named '(activemq_fleet|[\w.]+)'",
+        lambda m: f"Python on the Spark workers has no module {m[1]}: {PACK}",
+    ),
+    (r"\[PATH_NOT_FOUND\] Path does not exist: (\S+?)\.? ", lambda m: f"{m[1]}: the path does not exist: correct it"),
     (
         r"FileNotFoundException: (?:File )?(.+?) \(Permission denied\)|Permission denied: (\S+)",
-        lambda m: f"{m[1] or m[2]}: permission denied",
+        lambda m: f"{m[1] or m[2]}: permission denied: allow the account that runs Spark to access the path",
     ),
     (
         r"No FileSystem for scheme \"?(\w+)|ClassNotFoundException: Class \S*\.(S3A|Abfs|GoogleHadoop)FileSystem",
         lambda m: (
-            f"Spark has no driver for {m[1] or m[2]} paths: add it, for s3a with "
+            f"Spark has no file system driver for {m[1] or m[2]} paths: add its jar, for s3a with "
             "--conf spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION"
         ),
     ),
     (
         r"OutOfMemoryError: (.+)",
-        lambda m: f"Java ran out of memory ({m[1]}): raise --conf spark.driver.memory, or spark.executor.memory",
+        lambda m: f"Java ran out of memory ({m[1]}): raise spark.driver.memory or spark.executor.memory with --conf",
     ),
     (
         r"InvalidClassException: .*serialVersionUID",
-        lambda m: "the cluster runs another Spark than this machine's pyspark: install the cluster's version",
+        lambda m: "the cluster runs another Spark than pyspark on this machine: install the version of the cluster",
     ),
     (
         r"Invalid maximum heap size: \S+|Could not reserve enough space.*",
-        lambda m: f"Java did not start: {m[0]}: lower --conf spark.driver.memory",
+        lambda m: f"Java did not start ({m[0]}): lower spark.driver.memory with --conf",
     ),
-    (r"Exception in thread \"main\" [\w.]+: (.+)", lambda m: f"Spark did not start: {m[1]}"),
-    (r"Could not parse Master URL: '?([^']*)'?", lambda m: f"--master {m[1]} is not a master's URL"),
+    (
+        r"Exception in thread \"main\" [\w.]+: (.+)",
+        lambda m: f"Spark did not start: {m[1]}. Correct the cause, and run the command again",
+    ),
+    (
+        r"Could not parse Master URL: '?([^']*)'?",
+        lambda m: f"--master {m[1]} is not the URL of a master: use local[*], spark://HOST:7077, yarn or k8s://URL",
+    ),
     (
         r"All masters are unresponsive|StatusCode\.UNAVAILABLE",
-        lambda m: "the connection to Spark is lost, or it was refused",
+        lambda m: "the connection to Spark was refused or lost: check the master or server, and run the command again",
     ),
     (
         r"ExecutorLostFailure.*?Reason: (.+)",
         lambda m: (
-            f"an executor was lost four times over the same task: {m[1]}; it may need more memory "
-            "(--conf spark.executor.memory, spark.executor.memoryOverhead)"
+            f"Spark lost an executor four times during the same task ({m[1]}): raise its memory with --conf "
+            "spark.executor.memory or spark.executor.memoryOverhead"
         ),
     ),
 )
@@ -154,7 +165,7 @@ def error_message(text: str) -> str:
     raised = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .+$", text, re.MULTILINE)
     first = next((line.strip() for line in split_lines(text) if line.strip()), "it reported no reason")
     cause = (causes or raised or [first])[-1].strip()
-    return f"Spark failed: {_PACKAGES.sub('', cause)[:500]}"
+    return f"Spark failed: {_PACKAGES.sub('', cause)[:500]}. To see its log, run the command with {DEBUG_VARIABLE}=1"
 
 
 def _explain_full_disk(scratch: Path) -> str:

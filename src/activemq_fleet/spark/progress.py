@@ -84,8 +84,8 @@ class Progress:
             self._has_warned = True
             clear = _CLEAR if self.enabled and self.is_terminal else ""
             self._write(
-                f"{clear}still waiting: no worker has started a task. Check that the cluster has workers with free "
-                "cores and memory (--conf spark.executor.memory, spark.cores.max)\n"
+                f"{clear}warning: no Spark worker has started a task for {_PATIENCE:.0f} s. Check that the cluster has "
+                "workers with free cores and memory (--conf spark.executor.memory, spark.cores.max)\n"
             )
 
     def _write(self, text: str) -> None:

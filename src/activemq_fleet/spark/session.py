@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from activemq_fleet.spark.options import SessionOptions
 from activemq_fleet.spark.prerequisites import check_archives, check_reachable, java_home
-from activemq_fleet.spark.problems import SparkProblem, java_status, translate_spark_errors
+from activemq_fleet.spark.problems import DEBUG_VARIABLE, SparkProblem, java_status, translate_spark_errors
 from activemq_fleet.spark.progress import phase, show_progress
 from activemq_fleet.spark.scratch import ScratchDirectory, scratch_directory
 from activemq_fleet.spark.settings import (
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SessionOptions", "SparkProblem", "phase", "session"]
 
-DEBUG_VARIABLE = "ACTIVEMQ_FLEET_DEBUG"
 _LOG_LEVEL = "spark.log.level"
 _SUBMITTED = "PYSPARK_GATEWAY_PORT" in os.environ  # started by spark-submit
 

@@ -23,7 +23,7 @@ class LocalTarget:
 
     def __init__(self, out: Path) -> None:
         if out.is_symlink() and not out.exists():
-            raise InputError(f"{out} is a symbolic link without a target: correct or remove the link")
+            raise InputError(f"the path {out} is a symbolic link without a target: correct or remove the link")
         self.out = out.resolve()
         self.staged = staging_directory_of(self.out)
         self._lock = -1
@@ -34,18 +34,18 @@ class LocalTarget:
         if not self.out.exists():
             return
         if not self.out.is_dir():
-            raise InputError(f"{self.out} is not a directory: choose another path")
+            raise InputError(f"the path {self.out} is not a directory: choose another path")
         names = {path.name for path in self.out.iterdir()} - set(PERSISTENT_ENTRIES)
         if not names:
             return
         if MANIFEST not in names:
             raise InputError(
-                f"{self.out}: the directory is not empty and was not written by `{kind}`; choose another directory"
+                f"{self.out}: the directory is not empty, and `{kind}` did not write it: choose another directory"
             )
         listed = check_manifest(str(self.out), kind, (self.out / MANIFEST).read_text(errors="replace"))
         if foreign := sorted(names - {MANIFEST} - set(listed.get("contents", ()))):
             raise InputError(
-                f"{self.out}: the directory contains {foreign[0]}, which `{kind}` did not write and would remove; "
+                f"{self.out}: the directory contains {foreign[0]}, which `{kind}` did not write and would remove: "
                 f"move {foreign[0]} away, or choose another directory"
             )
 
@@ -60,7 +60,7 @@ class LocalTarget:
         except BlockingIOError:
             os.close(lock)
             raise InputError(
-                f"{self.out}: another run is writing this directory (first as {self.staged}): wait until that run "
+                f"{self.out}: another run writes to this directory (and first to {self.staged}): wait until that run "
                 "has ended"
             ) from None
         self._lock = lock
@@ -81,9 +81,9 @@ class LocalTarget:
         arrived_rows = sum(pq.read_metadata(path).num_rows for path in directory.glob("*.parquet"))
         if arrived_rows != rows or not directory.is_dir():
             raise SparkProblem(
-                f"{self.out}: only {arrived_rows} of {rows} rows of the dataset {name} arrived on this machine, "
-                "because executors on other machines wrote the others to their own disks: choose a path that all "
-                "executors share, such as s3a://, hdfs:// or NFS"
+                f"{self.out}: only {arrived_rows} of {rows} rows of the dataset {name} are on this machine. Executors "
+                "on other machines wrote the others to their own disks: choose a path that all executors share, such "
+                "as s3a://, hdfs:// or NFS"
             )
         for path in directory.glob(".*.crc"):
             path.unlink()

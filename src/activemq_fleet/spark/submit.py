@@ -27,7 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(Path(__file__).resolve())
         return 0
     if words[0] not in COMMANDS:
-        print(f"activemq-fleet: error: {words[0]} does not run on Spark, only {', '.join(COMMANDS)}", file=sys.stderr)
+        commands = ", ".join(COMMANDS)
+        print(
+            f"activemq-fleet: error: the command {words[0]} does not run on Spark: use one of {commands}",
+            file=sys.stderr,
+        )
         return 2
     return run(words)
 

@@ -21,7 +21,9 @@ def check_workers(spark: SparkSession) -> None:
     frame = spark.range(0, _TASKS, numPartitions=_TASKS).mapInArrow(_module_probe(_NEEDED), _SCHEMA)
     for row in frame.collect():
         if row["missing"]:
-            raise SparkProblem(f"{row['python']} on the workers has no module {row['missing']}: {PACK}")
+            raise SparkProblem(
+                f"the Python {row['python']} of the Spark workers has no module {row['missing']}: {PACK}"
+            )
         if row["fleet"] != __version__:
             raise SparkProblem(
                 f"the Spark workers have activemq-fleet {row['fleet']}, but this machine has {__version__}: {PACK}"

@@ -83,36 +83,41 @@ def _end(row: BrokerStatus, broker: Broker) -> str:
 
 def _seen(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     if row.state == "unreachable":
-        see = "check that the host runs and that Ansible can log in (ansible -m ping)"
-        yield _finding("unreachable", "error", row.host, f"the host did not answer: {row.reason}", see)
+        yield _unreachable(row)
     elif row.state == "unknown":
         yield _finding(
             "unknown-state",
             "error",
             row.host,
             f"the state of the broker is not known: {row.reason}",
-            "correct the error that this finding names, and run status again",
+            "correct the error in this finding, then run activemq-fleet status again",
         )
 
 
 def _hung(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     if row.state != "hung":
         return
-    holds = (
-        "the broker keeps the lock, so the standby cannot take over"
+    consequence = (
+        "It keeps the lock of the store, so the standby cannot take over"
         if broker.profile.shares_store
-        else "no broker takes over"
+        else "No other broker takes over"
     )
     if row.frozen:
-        fix = f"continue the process with kill -CONT {row.pid}, or kill the broker with {_end(row, broker)}"
-        yield _finding("frozen", "error", row.host, f"the broker is frozen ({row.reason}): {holds}", fix)
+        yield _finding(
+            "frozen",
+            "error",
+            row.host,
+            f"the broker is frozen: {row.reason}. {consequence}",
+            f"on {row.host}, continue the process with kill -CONT {row.pid}, or kill the broker with "
+            f"{_end(row, broker)}",
+        )
     else:
         yield _finding(
             "hung",
             "error",
             row.host,
-            f"the broker is hung ({row.reason}): {holds}",
-            f"kill the broker with {_end(row, broker)}",
+            f"the broker is hung: {row.reason}. {consequence}",
+            f"on {row.host}, kill the broker with {_end(row, broker)}",
         )
 
 
@@ -123,20 +128,19 @@ def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             "lock-lost",
             "error",
             row.host,
-            f"the broker is active but does not hold the lock of {evidence.get('store')}: the other node can also "
-            "become active",
-            f"kill the broker that clients do not use ({_end(row, broker)}), and find the process that removed the "
-            "lock file",
+            f"the broker is active, but does not hold the lock of its store {evidence.get('store')}. The other node "
+            "can also become active",
+            f"kill the broker that clients do not use: on {row.host} with {_end(row, broker)}. Then find the process "
+            "that removed the lock file",
         )
     if row.state in (*SERVING, "standby") and evidence.get("store_access"):
-        text = f"the account of the broker cannot lock its store: {evidence['store_access']}"
         yield _finding(
             "store-access",
             "error",
             row.host,
-            text,
-            f"correct the mount options of the shared directory {evidence.get('store')}, or the owner of the files "
-            "in it",
+            f"the account of the broker cannot lock its store: {evidence['store_access']}",
+            f"on {row.host}, correct the mount options of the shared directory {evidence.get('store')}, or the owner "
+            "of its files",
         )
 
 
@@ -147,10 +151,10 @@ def _generation(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterat
             "stale-generation",
             "error",
             row.host,
-            f"the broker uses generation {row.generation} of its store, but a takeover has replaced it with generation "
-            f"{row.generation_in_force}",
-            "the guard (activemq_fence: guard) kills the broker at its next check; if it does not, run "
-            f"{_end(row, broker)} on {row.host}",
+            f"the broker uses generation (numbered copy) {row.generation} of its store, but a takeover has replaced it "
+            f"with generation {row.generation_in_force}. The new generation lacks messages that this broker accepts",
+            "wait until the guard (the program that activemq_fence: guard starts) kills this broker at its next check. "
+            f"If it does not, run {_end(row, broker)} on {row.host}",
         )
 
 
@@ -162,8 +166,8 @@ def _subscriptions_at_risk(row: BrokerStatus, broker: Broker, evidence: Evidence
             row.host,
             "the broker started without a usable index of its store, so durable subscriptions may have lost "
             f"messages: {text}",
-            "publish the messages of these durable subscriptions again if their publishers still have them, then "
-            "delete the file of the record",
+            "if the publishers still have the messages of these durable subscriptions, publish them again. Then delete "
+            "the file that this finding names",
         )
 
 
@@ -175,7 +179,7 @@ def _release(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[
             "error",
             row.host,
             f"the broker runs release {row.release}, but the inventory plans release {row.release_planned}",
-            f"run the playbook upgrade, or set activemq_release to {row.release}",
+            f"run the playbook upgrade for {row.host}, or set its activemq_release to {row.release}",
         )
 
 
@@ -186,21 +190,46 @@ def _configuration(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Ite
             "warning",
             row.host,
             "the broker runs with a configuration that activemq.fleet did not install",
-            "run the playbook site",
+            f"run the playbook site for {row.host}: it installs the configuration of the inventory",
         )
     if row.by_hand:
-        take_back = "add the change to the inventory, then run the playbook site, which overwrites the files"
-        yield _finding("changed-by-hand", "warning", row.host, _some(row.by_hand), take_back)
+        yield _finding(
+            "changed-by-hand",
+            "warning",
+            row.host,
+            f"files of the installed configuration differ from the installation: {_some(row.by_hand)}",
+            "add the change to the inventory, then run the playbook site, which overwrites these files",
+        )
     if row.not_deployed:
-        yield _finding("not-deployed", "warning", row.host, _some(row.not_deployed), "run the playbook site")
+        yield _not_deployed(row)
     if row.restart:
-        text = f"the broker requires a restart: {_some(row.restart)}"
+        text = f"an installed change has no effect until the broker restarts: {_some(row.restart)}"
         fix = (
-            "run the playbook resync for the pair"
+            f"run the playbook resync for the pair {row.pair}"
             if broker.profile.needs_resync
-            else "run the playbook restart or site"
+            else f"run the playbook restart or site for {row.host}"
         )
         yield _finding("restart-required", "warning", row.host, text, fix)
+
+
+def _not_deployed(row: BrokerStatus | AgentStatus) -> Finding:
+    return _finding(
+        "not-deployed",
+        "warning",
+        row.host,
+        f"installed files differ from those of the inventory: {_some(row.not_deployed)}",
+        f"run the playbook site for {row.host}",
+    )
+
+
+def _unreachable(row: BrokerStatus | AgentStatus | BalancerStatus) -> Finding:
+    return _finding(
+        "unreachable",
+        "error",
+        row.host,
+        f"the host did not answer: {row.reason}",
+        f"check that {row.host} runs, and that Ansible can log in (ansible -m ping {row.host})",
+    )
 
 
 def _some(texts: Sequence[str]) -> str:
@@ -218,22 +247,25 @@ def _room(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
                 f"{name}-filling",
                 "warning",
                 row.host,
-                f"the broker uses {percent} % of its {name} limit",
+                f"the broker uses {percent} % of its {name} limit. At 100 % it blocks producers",
                 _HINTS[name],
             )
     if row.state == "unhealthy" and max(percents.values()) < FULL:
-        text = f"no message completes a round trip: {row.reason}"
-        see = "check activemq.log for the error; without an error, take a thread dump (kill -QUIT) to find a deadlock"
+        text = f"no test message completes a round trip through the broker: {row.reason}"
+        see = (
+            f"check activemq.log on {row.host} for the error. Without an error, take a thread dump (kill -QUIT "
+            f"{row.pid}) to find a deadlock"
+        )
         yield _finding("messages-held-back", "error", row.host, text, see)
     for directory, free in sorted((evidence.get("free") or {}).items()):
         if free < MIN_FREE_BYTES:
-            text = f"{directory} has {free >> 20} MiB of free space, less than {MIN_FREE_BYTES >> 20} MiB"
             yield _finding(
                 "disk-full",
                 "error",
                 row.host,
-                text,
-                f"free disk space in {directory}: without it, the next start of the broker may fail",
+                f"the directory {directory} has {free >> 20} MiB of free space, less than {MIN_FREE_BYTES >> 20} MiB. "
+                "The next start of the broker may fail",
+                f"on {row.host}, free disk space in {directory}",
             )
 
 
@@ -248,16 +280,19 @@ def _messages(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator
             "check why the messages in the dead-letter queues were not consumed, then move or remove the messages",
         )
     if evidence.get("usage_error"):
-        text = f"the usage of the broker is not known: {evidence['usage_error']}"
-        see = "run the playbooks site and restart if the service unit is older; otherwise check the memory of the JVM"
+        text = f"the broker does not report its store, memory and temp usage: {evidence['usage_error']}"
+        see = (
+            "if activemq.fleet before 0.2.0 installed the service unit, run the playbooks site and restart. Otherwise "
+            "check the memory of the JVM"
+        )
         yield _finding("usage-unknown", "warning", row.host, text, see)
     if evidence.get("log_error"):
         yield _finding(
             "log-unreadable",
             "warning",
             row.host,
-            "the log of the broker (activemq.log) has no record of this process that status can read, so that states, "
-            "reasons of links and audits can be wrong",
+            "status cannot read activemq.log of the running broker. Its state, the reasons of its links, and audits "
+            "can be wrong",
             str(evidence["log_error"]),
         )
 
@@ -265,12 +300,17 @@ def _messages(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator
 def _links(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     breaking = {bridge.get("peer"): bridge for bridge in evidence.get("breaking_bridges") or ()}
     for link in row.links:
-        text = f"link {link.link} to {' or '.join(link.to)}"
+        text = f"the link {link.link} to {' or '.join(link.to)}"
         if link.breaking in breaking:
             yield _breaking_bridge(row, text, breaking[link.breaking], link.reason)
         elif link.state == "down":
-            see = f"check activemq.log on {row.host}; activemq-fleet explain shows the link"
-            yield _finding("bridge-down", "error", row.host, f"{text} is not up: {link.reason}", see)
+            yield _finding(
+                "bridge-down",
+                "error",
+                row.host,
+                f"{text} is not up: {link.reason}",
+                f"check activemq.log on both hosts, and run activemq-fleet explain {row.host}, which shows the link",
+            )
         elif link.state == "half":
             text = f"{text} carries messages in one direction only: {link.reason}"
             yield _finding(
@@ -294,12 +334,14 @@ def _breaking_bridge(row: BrokerStatus, link: str, bridge: Mapping[str, Any], re
         message = f"probably the first message of one of these queues: {names}"
     else:
         message = "a message that the log does not name"
-    text = f"{link} disconnected {bridge['count']} times, each time soon after it came up, at {message}: {error}"
+    text = (
+        f"{link} disconnected {bridge['count']} times, each time soon after it came up: {error}. The cause is {message}"
+    )
     if "MaxFrameSize" in error or "larger than max allowed" in error:
         fix = "raise wireFormat.maxFrameSize of the OpenWire connectors at both ends"
     else:
-        fix = "correct what the error names, and check activemq.log at both ends"
-    fix += ", or move that message out of its queue"
+        fix = "check activemq.log at both ends, and correct this error"
+    fix += ", or move this message out of its queue"
     return _finding("bridge-breaking", "error", row.host, text, fix)
 
 
@@ -315,7 +357,7 @@ def _certificates(host: str, certificates: Sequence[Certificate]) -> Iterator[Fi
                 "info",
                 host,
                 f"the expiry date of the certificate of {certificate.name} is not known: {certificate.error}",
-                "check the expiry date in the file of this certificate with openssl or keytool",
+                f"check the expiry date in the file of the certificate of {certificate.name} with openssl or keytool",
             )
         elif certificate.days <= 0:
             text = f"the certificate of {certificate.name} expired on {certificate.ends}"
@@ -348,12 +390,17 @@ def _who_is_active(rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping
     if len(active) > 1:
         yield from _two_active(active, evidence)
     elif not active and all(row.state != "unreachable" for row in rows):
-        see = f"check activemq.log of {' and '.join(row.host for row in rows)}"
-        yield _finding("no-active", "error", rows[0].host, f"no node of {name} is active: {other_states}", see)
+        yield _finding(
+            "no-active",
+            "error",
+            rows[0].host,
+            f"no node of {name} is active, so that clients are not served: {other_states}",
+            f"check activemq.log on {' and '.join(row.host for row in rows)}",
+        )
     elif active and has_peer and others[0].state in ("stopped", "hung"):
-        text = f"{active[0].host} has no standby: {other_states}"
+        text = f"the active broker of {active[0].host} has no standby: {other_states}"
         start = (
-            "run the playbook resync for the pair"
+            f"run the playbook resync for the pair {rows[0].pair}"
             if fleet.broker(rows[0].host).profile.needs_resync
             else f"start the broker of {others[0].host}"
         )
@@ -367,61 +414,78 @@ def _state_text(row: BrokerStatus) -> str:
 
 def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]) -> Iterator[Finding]:
     names = " and ".join(row.host for row in active)
-    stop = f"stop the broker without clients immediately, and keep a copy of {evidence[active[0].host].get('store')}"
+    store = evidence[active[0].host].get("store")
+    stop = "stop the broker without clients immediately" + (f", and keep a copy of the store {store}" if store else "")
     if not any(evidence[row.host].get("guard") for row in active):
-        text = f"{names} are both active: they do not use the same lock"
+        text = f"the brokers of {names} are both active, because they do not use the same lock. Messages may be lost"
         yield _finding("two-active", "error", active[0].host, text, stop)
         return
     accesses = {row.host: StoreAccess(row.generation, row.generation_in_force) for row in active}
     if both := two_masters_message(accesses):
         yield _finding("two-active", "error", active[0].host, both, stop)
     elif not writers_in_force(accesses):
-        text = f"{names} are both active, but neither writes to the newest generation of the store"
+        text = (
+            f"the brokers of {names} are both active, but neither writes to the newest generation (numbered copy) of "
+            "the store"
+        )
         yield _finding("two-active", "error", active[0].host, text, stop)
 
 
 def _agent(row: AgentStatus) -> Iterator[Finding]:
     if row.state == "unreachable":
-        yield _finding("unreachable", "error", row.host, f"the host did not answer: {row.reason}", "check the host")
+        yield _unreachable(row)
     elif row.state != "running":
-        start = "check journalctl -u activemq-agent, then run systemctl start activemq-agent"
-        yield _finding("agent-stopped", "error", row.host, f"the agent does not run: {row.reason}", start)
+        yield _finding(
+            "agent-stopped",
+            "error",
+            row.host,
+            f"the agent does not run: {row.reason}"
+            if row.state == "stopped"
+            else f"the state of the agent is not known: {row.reason}",
+            f"on {row.host}, check journalctl -u activemq-agent, then run systemctl start activemq-agent",
+        )
     elif row.publisher is None:
-        see = "run activemq-agent status, which shows the reason for each broker"
-        text = f"the agent is not connected to a broker; {row.outbox} events wait"
-        yield _finding("agent-disconnected", "error", row.host, text, see)
+        yield _finding(
+            "agent-disconnected",
+            "error",
+            row.host,
+            f"the agent is not connected to a broker, and {row.outbox} events wait in its outbox",
+            f"run activemq-agent status on {row.host}: it shows the reason for each broker",
+        )
     if row.oldest is not None and row.oldest > OLD_EVENT:
-        text = f"the oldest of {row.outbox} events in the outbox of the agent has waited for {row.oldest:.0f} s"
         yield _finding(
             "outbox-aging",
             "warning",
             row.host,
-            text,
-            "run activemq-agent status on the host, then check the brokers that it lists",
+            f"the oldest of {row.outbox} events in the outbox of the agent has waited for {row.oldest:.0f} s",
+            f"run activemq-agent status on {row.host}, then check the brokers that it lists",
         )
     if row.quarantined:
-        text = f"the agent quarantined {row.quarantined} messages after their handler failed"
         yield _finding(
             "quarantined",
             "warning",
             row.host,
-            text,
-            "find the handler in the records `event quarantined` of journalctl -u activemq-agent on the host, "
-            "correct it, then run activemq-agent requeue on the host",
+            f"the agent quarantined {row.quarantined} messages after their handler failed",
+            f"on {row.host}, find the handler in the lines `event quarantined` of journalctl -u activemq-agent, and "
+            "correct it. Then run activemq-agent requeue",
         )
     if row.not_deployed:
-        yield _finding("not-deployed", "warning", row.host, _some(row.not_deployed), "run the playbook site")
+        yield _not_deployed(row)
     yield from _certificates(row.host, row.certificates)
 
 
 def _balancers(rows: Sequence[BalancerStatus]) -> Iterator[Finding]:
     for row in rows:
         if row.state == "unreachable":
-            yield _finding("unreachable", "error", row.host, f"the host did not answer: {row.reason}", "check the host")
+            yield _unreachable(row)
         elif row.state == "down":
-            text = f"the load balancer is down: HAProxy {row.haproxy}, keepalived is {row.keepalived}"
-            see = "check journalctl -u haproxy -u keepalived, then run the playbook site"
-            yield _finding("balancer-down", "error", row.host, text, see)
+            yield _finding(
+                "balancer-down",
+                "error",
+                row.host,
+                f"the load balancer is down: HAProxy {row.haproxy}; the state of keepalived is {row.keepalived}",
+                f"check journalctl -u haproxy -u keepalived on {row.host}, then run the playbook site",
+            )
     reached = [row for row in rows if row.state != "unreachable"]
     for group in dict.fromkeys(group for row in reached for group in row.addresses):
         held = {row.host: row.addresses.get(group) for row in reached}
@@ -431,9 +495,12 @@ def _balancers(rows: Sequence[BalancerStatus]) -> Iterator[Finding]:
             see = "check that the network passes VRRP between these load balancers"
             yield _finding("two-addresses", "error", holders[0], text, see)
         elif not holders and None not in held.values() and len(reached) == len(rows):
-            text = f"no load balancer holds the virtual address of group {group}"
             yield _finding(
-                "no-address", "error", reached[0].host, text, "check journalctl -u keepalived on each load balancer"
+                "no-address",
+                "error",
+                reached[0].host,
+                f"no load balancer holds the virtual address of group {group}, so that its clients cannot connect",
+                f"check journalctl -u keepalived on {', '.join(row.host for row in reached)}",
             )
 
 

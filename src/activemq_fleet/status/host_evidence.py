@@ -174,8 +174,7 @@ def typed_evidence(fleet: Fleet, evidence: Mapping[str, Any]) -> dict[str, dict[
 def _typed_host(parts: Mapping[str, type[_EvidencePart]], returned: Any) -> dict[str, Any]:
     if not isinstance(returned, Mapping):
         return {
-            part: _unusable(f"the result is of the type {type(returned).__name__}, but must be a mapping")
-            for part in parts
+            part: _unusable(f"it is of the type {type(returned).__name__}, but must be a mapping") for part in parts
         }
     typed: dict[str, Any] = {}
     if returned.get("unreachable"):
@@ -196,13 +195,17 @@ def _typed_host(parts: Mapping[str, type[_EvidencePart]], returned: Any) -> dict
 
 
 def _unusable(reason: str) -> dict[str, Any]:
-    return {"state": None, "how": f"the result of the host cannot be used: {reason}"}
+    how = (
+        f"the module host_status of the collection returned an unusable result ({reason}): install the collection and "
+        "the library in the same version"
+    )
+    return {"state": None, "how": how}
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
     """Return a value in Python's own containers: Ansible's evaluate templates when they are read."""
     if depth > _DEEPEST:
-        raise ValueError(f"the result of the module is nested more than {_DEEPEST} levels deep, so it is not read")
+        raise ValueError(f"the result of the module host_status is nested more than {_DEEPEST} levels deep")
     if isinstance(value, Mapping):
         return {str(key): _plain(value[key], depth + 1) for key in value}
     if isinstance(value, list | tuple):

@@ -175,7 +175,7 @@ def _link_state(
 ) -> tuple[LinkState, str]:
     bridges = usages[broker.host].get("bridges")
     if bridges is None:
-        return "unknown", "its management view does not answer"
+        return "unknown", "the management view (JMX) of the broker does not answer"
     name = encoded_name(connector.name)
     dialled = {bridge["peer"] for bridge in bridges if not bridge["responder"] and bridge["link"] == name}
     answered = {bridge["peer"] for bridge in bridges if bridge["responder"]} if carries_both_ways(connector) else set()
@@ -188,9 +188,9 @@ def _link_state(
     if theirs is not None and not any(
         bridge["responder"] and bridge["peer"] == broker.broker_name for bridge in theirs
     ):
-        return "half", f"{peer.host} has no bridge in the other direction"
+        return "half", f"{peer.host} has no connection in the other direction"
     if _lacks_id(records.get(peer.host, ()), connector.name):
-        return "half", f"{peer.host} accepted it without the id of {broker.host} (observed on 5.5.1)"
+        return "half", f"{peer.host} accepted the link without the id of {broker.host} (observed on 5.5.1)"
     return "up", ""
 
 

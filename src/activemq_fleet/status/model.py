@@ -231,7 +231,8 @@ def read_states(text: str, name: str) -> tuple[dict[str, str], tuple[Finding, ..
         return {str(row["host"]): str(row["state"]) for row in rows}, findings
     except (ValueError, KeyError, TypeError, AttributeError):
         raise InputError(
-            f"{name} is no status that this version can read: write one with `activemq-fleet status --format json`"
+            f"{name}: the file is not a status that this version of activemq-fleet can read: write it again with "
+            "`activemq-fleet status --format json`"
         ) from None
 
 

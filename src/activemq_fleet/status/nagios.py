@@ -22,7 +22,8 @@ def nagios_line(status: FleetStatus) -> tuple[str, int]:
     rows = status.states
     if len(rows) > 1:
         raise InputError(
-            f"--format nagios requires exactly one host, but {len(rows)} are selected: name one of {', '.join(rows)}"
+            f"--format nagios requires exactly one host, but {len(rows)} hosts are selected: name one of "
+            f"{', '.join(rows)}"
         )
     findings = [finding for finding in status.findings if finding.severity != "info"]
     if not {"unreachable", "unknown"}.isdisjoint(rows.values()):

@@ -25,9 +25,14 @@ def select_hosts(fleet: Fleet, name: str = "") -> tuple[str, ...]:
         return tuple(sorted(broker.host for broker in brokers))
     hosts = sorted(host for host in every if name in (host, host.partition(".")[0]))
     if not hosts:
-        raise InputError(f"{name} is no host, pair or group of the inventory")
+        raise InputError(
+            f"the inventory has no host, pair or group {name}: correct the name, or list the hosts with "
+            "`activemq-fleet names -i INVENTORY`"
+        )
     if len(hosts) > 1:
-        raise InputError(f"{name} matches {len(hosts)} hosts: name one of {', '.join(hosts)}")
+        raise InputError(
+            f"the name {name} matches {len(hosts)} hosts: write the full name of one of {', '.join(hosts)}"
+        )
     return tuple(hosts)
 
 

@@ -132,13 +132,13 @@ def test_baseline_of_the_project_is_used_and_can_be_written_anew(
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("selct = []", "selct is not a setting: did you mean select?"),
-        ("colour = 1", "colour is not a setting: the settings are select, ignore, baseline, releases"),
+        ("selct = []", "selct is not a setting of activemq-fleet: did you mean select?"),
+        ("colour = 1", "a setting of activemq-fleet: the settings are select, ignore, baseline, releases"),
         ('select = "N"', "select must be a list of rules or families"),
         ("releases = ['5.18.3']", "releases must be a table"),
         ("releases = {'*' = 5.18}", "releases must be a table"),
         ("baseline = ''", "baseline must be the path of a file"),
-        ("select = [", "the file is not valid TOML: "),
+        ("select = [", "the file is not valid TOML ("),
         ("select = ['Q']", "activemq-fleet.toml:1: select Q: no rule has an id that begins with Q"),
     ],
 )

@@ -86,12 +86,12 @@ def test_an_unknown_command_is_one_line_and_exit_2(capsys: pytest.CaptureFixture
         (
             ModuleNotFoundError("No module named 'psutil'", name="psutil"),
             2,
-            f"the lab needs Python packages that are not installed (psutil): {install_hint('lab')}",
+            f"the Python package psutil of the lab is not installed: {install_hint('lab')}",
         ),
         (
             ModuleNotFoundError("No module named 'pyspark'", name="pyspark"),
             2,
-            f"this command needs pyspark: {install_hint('pipeline')}",
+            f"the Python package pyspark of this command is not installed: {install_hint('pipeline')}",
         ),
         (PermissionError(errno.EACCES, "Permission denied", "/etc/x"), 2, "/etc/x: Permission denied"),
     ],

@@ -53,7 +53,7 @@ def test_help_does_not_load_spark(name: str) -> None:
 
 def test_spark_submit_starts_what_runs_on_spark_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
     assert submit.main(["check", "-i", "x"]) == 2
-    assert "check does not run on Spark, only plan, drift, audit" in capsys.readouterr().err
+    assert "the command check does not run on Spark: use one of plan, drift, audit" in capsys.readouterr().err
     assert submit.main(["audit", "--logs", "x"]) == 2
     assert "--output" in capsys.readouterr().err
 

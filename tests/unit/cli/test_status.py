@@ -33,7 +33,7 @@ def inventory(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["nobody"], 2, "nobody is no host, pair or group"),
+        (["nobody"], 2, "the inventory has no host, pair or group nobody"),
         (["--dir", "none"], 1, "there is no lab in"),
         (["--ansible-options", "'"], 2, "--ansible-options: No closing quotation"),
     ],
@@ -52,14 +52,14 @@ def test_a_lab_is_named_by_its_directory_alone(tmp_path: Path, capsys: pytest.Ca
     assert main(["status", "--dir", str(tmp_path)]) == 1
     assert capsys.readouterr().err.startswith(f"activemq-fleet: error: there is no lab in {tmp_path}")
     assert main(["status", "--lab"]) == 2
-    assert "no fleet is selected: set -i INVENTORY, or --dir with a lab's directory" in capsys.readouterr().err
+    assert "no fleet is selected: set -i INVENTORY, or set --dir to the directory of a lab" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("", "--format nagios reports on a single host: name one HOST"),
-        ("nobody", "nobody is no host, pair or group of the inventory"),
+        ("nobody", "the inventory has no host, pair or group nobody"),
     ],
 )
 def test_for_nagios_wrong_usage_is_unknown_and_not_critical(
@@ -133,7 +133,7 @@ def test_table_of_a_status_fits_eighty_columns_with_short_names() -> None:
     assert len(table) == 81
     assert max(map(len, table)) <= 80
     assert table[1].startswith("orders-mq01-a  ")
-    assert "hosts are shown without .example.com; --wide shows all columns" in lines
+    assert "hosts are shown without .example.com; --wide shows all columns and full names" in lines
 
 
 def test_wide_status_has_every_column_and_full_names() -> None:

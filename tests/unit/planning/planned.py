@@ -91,7 +91,7 @@ def lines(hosts: Mapping[str, Mapping[str, Any]], groups: Mapping[str, list[str]
     """The same as JSON lines."""
     member = {host: [name for name, found in groups.items() if host in found] for host in hosts}
     records = (
-        {"host": host, "variables": json.loads(variables_to_json(hosts[host])), "groups": member[host]}
+        {"host": host, "variables": json.loads(variables_to_json(host, hosts[host])), "groups": member[host]}
         for host in hosts
     )
     return "".join(json.dumps(record) + "\n" for record in records)

@@ -23,13 +23,13 @@ def error_of(line: str) -> InputError:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ('{"host": "b", ', "line 3 is not JSON: Expecting property name enclosed in double quotes at column 15"),
-        ('["b"]', "line 3 is not a JSON object with host and variables"),
+        ('{"host": "b", ', "line 3 is not JSON (Expecting property name enclosed in double quotes at column 15): "),
+        ('["b"]', "line 3 is not a JSON object: write "),
         (
             '{"name": "b"}',
-            "line 3 has no host: rename the key or column with the host name to 'host'; the record has name",
+            "line 3 has no host (it has name): rename the key or column with the name of the host to 'host'",
         ),
-        ("[" * 100_000, "line 3 is not JSON: maximum recursion depth exceeded"),
+        ("[" * 100_000, "line 3 is not JSON (maximum recursion depth exceeded"),
     ],
 )
 def test_file_and_line_are_named(tmp_path: Path, line: str, says: str) -> None:
@@ -39,7 +39,7 @@ def test_file_and_line_are_named(tmp_path: Path, line: str, says: str) -> None:
     found = str(with_line_number(lines, error_of(line)))
 
     assert found.startswith(f"{lines}, {says}")
-    assert found.endswith("correct the line, nothing was written")
+    assert found.endswith(". Nothing was written")
     assert "not to be shown" not in found
 
 

@@ -52,10 +52,10 @@ def test_cells_of_a_table_hold_lists_as_json_and_all_else_as_text() -> None:
     [
         ("{", "is not JSON"),
         ("[]", "is not a JSON object"),
-        ('{"name": "x"}', r"has no host: rename the key or column with the host name to 'host'; the record has name"),
+        ('{"name": "x"}', r"has no host \(it has name\): rename the key or column with the name of the host to 'host'"),
         ('{"host": "h", "variables": 3}', "h: the variables of this host are not a JSON object"),
         ('{"host": "h", "variables": "3"}', "h: the variables of this host are not a JSON object"),
-        ('{"host": "h", "groups": 3}', "h: 'groups' of this host is not a list"),
+        ('{"host": "h", "groups": 3}', "h: the value of 'groups' is not a list"),
     ],
 )
 def test_what_is_no_record_is_told_in_one_line(text: str, message: str) -> None:
@@ -67,16 +67,16 @@ def test_a_closed_secret_stays_closed_through_the_text_and_back() -> None:
     found = read_listed_host(HOST, json.dumps({"activemq_network_password": {"__ansible_vault": VAULT}}), ()).variables
 
     assert found["activemq_network_password"] == EncryptedValue(VAULT)
-    assert variables_from_json(variables_to_json(found)) == found
+    assert variables_from_json(variables_to_json(HOST, found)) == found
 
 
-def test_value_that_json_cannot_represent_is_refused_with_its_variable() -> None:
-    with pytest.raises(InputError, match=r"^the variable activemq_heap contains a Python complex"):
-        variables_to_json({"activemq_ha": "none", "activemq_heap": [{"size": 1j}]})
+def test_value_that_json_cannot_represent_is_refused_with_its_host_and_variable() -> None:
+    with pytest.raises(InputError, match=rf"^{HOST}: the variable activemq_heap contains a Python complex"):
+        variables_to_json(HOST, {"activemq_ha": "none", "activemq_heap": [{"size": 1j}]})
 
 
 def test_a_template_that_ansible_inventory_leaves_is_refused_with_its_host() -> None:
-    with pytest.raises(InputError, match=rf"{HOST}: activemq_heap is a template.*-i"):
+    with pytest.raises(InputError, match=rf"{HOST}: the variable activemq_heap is a template.*-i"):
         read_listed_host(HOST, json.dumps({"activemq_heap": "{{ size }}g"}), ())
 
 

@@ -37,7 +37,7 @@ def test_host_file_that_cannot_be_used_is_named_and_the_peer_is_read(content: by
     inputs = inputs_with(content)
 
     assert inputs.hosts[HOST] == Host(HOST, problems=inputs.hosts[HOST].problems)
-    assert f"{HOST}: the file host.json is ignored, because it cannot be used" in inputs.problems[0]
+    assert f"{HOST}: the file host.json cannot be used (" in inputs.problems[0]
     assert inputs.hosts[PEER].pair == "orders-mq01"
 
 

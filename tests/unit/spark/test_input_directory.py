@@ -31,7 +31,7 @@ def test_a_planted_link_out_of_the_input_is_refused_and_named(logs: Path, name: 
     link.unlink(missing_ok=True)
     depth = "../" * name.count("/")
     link.symlink_to(target.format(root=logs.parent) if target[0] in "{/" else f"{depth}{target}")
-    with pytest.raises(InputError, match="is a link out of the directory") as raised:
+    with pytest.raises(InputError, match="leads out of the input directory") as raised:
         refuse_outside_links(str(logs))
     assert "\x1b" not in str(raised.value)
     assert name.rpartition("/")[2].replace("\x1b", "\\u001b") in str(raised.value)
@@ -40,12 +40,12 @@ def test_a_planted_link_out_of_the_input_is_refused_and_named(logs: Path, name: 
 def test_a_planted_directory_link_and_a_chain_of_links_out_are_refused(logs: Path) -> None:
     (logs.parent / "elsewhere").mkdir()
     (logs / "mq02a").symlink_to("../elsewhere")
-    with pytest.raises(InputError, match="mq02a is a link out of the directory"):
+    with pytest.raises(InputError, match="mq02a leads out of the input directory"):
         refuse_outside_links(str(logs))
     (logs / "mq02a").unlink()
     (logs / "mq01a/one").symlink_to("two")
     (logs / "mq01a/two").symlink_to("../../secret")
-    with pytest.raises(InputError, match="is a link out of the directory"):
+    with pytest.raises(InputError, match="leads out of the input directory"):
         refuse_outside_links(str(logs))
 
 
@@ -76,7 +76,7 @@ def test_links_that_stay_inside_are_followed_and_those_that_go_round_are_refused
     refuse_outside_links(str(logs))
     refuse_outside_links(f"file://{logs}")
     (logs / "mq01a/again").symlink_to("../mq01a")
-    with pytest.raises(InputError, match="below another such link"):
+    with pytest.raises(InputError, match="itself below such a link"):
         refuse_outside_links(str(logs))
 
 

@@ -29,7 +29,7 @@ class PySparkTypeError(PySparkException):
     [
         (
             _WORKER.format("ModuleNotFoundError: No module named 'pyarrow'"),
-            "Python on the workers has no module pyarrow",
+            "Python on the Spark workers has no module pyarrow",
         ),
         (
             _WORKER.format(
@@ -39,10 +39,10 @@ class PySparkTypeError(PySparkException):
             "the Spark workers run Python 3.12, but this machine runs 3.11",
         ),
         (_WORKER.format("activemq_fleet.errors.InputError: host a: no such thing"), "host a: no such thing"),
-        ('java.io.IOException: Cannot run program "./e/bin/python": error=2', "cannot run Python as ./e/bin/python"),
-        ("[PATH_NOT_FOUND] Path does not exist: file:/x/y. SQLSTATE: 42K03", "file:/x/y: there is no such file"),
+        ('java.io.IOException: Cannot run program "./e/bin/python": error=2', "cannot run the Python ./e/bin/python"),
+        ("[PATH_NOT_FOUND] Path does not exist: file:/x/y. SQLSTATE: 42K03", "file:/x/y: the path does not exist"),
         ("Caused by: java.io.FileNotFoundException: /x/a.log (Permission denied)", "/x/a.log: permission denied"),
-        ('No FileSystem for scheme "s3a"', "Spark has no driver for s3a paths"),
+        ('No FileSystem for scheme "s3a"', "Spark has no file system driver for s3a paths"),
         ("Caused by: java.lang.OutOfMemoryError: Java heap space", "ran out of memory (Java heap space)"),
         (
             "top\nCaused by: a.b.CException: one\nCaused by: a.b.DException: two\n\tat x",

@@ -41,7 +41,7 @@ def test_what_is_given_up_leaves_the_earlier_one(tmp_path: Path) -> None:
 
 def test_a_second_run_at_the_same_time_is_refused(tmp_path: Path) -> None:
     first = _written(tmp_path / "out", "first")
-    with pytest.raises(InputError, match="another run is writing this directory"):
+    with pytest.raises(InputError, match="another run writes to this directory"):
         LocalTarget(tmp_path / "out").prepare()
     _commit(first)
     assert (tmp_path / "out" / "audit.json").read_text() == "first"
@@ -64,7 +64,7 @@ def test_what_nobody_of_us_wrote_is_refused(tmp_path: Path, name: str) -> None:
 
 def test_the_result_of_another_job_is_refused(tmp_path: Path) -> None:
     _commit(_written(tmp_path / "out", "first"))
-    with pytest.raises(InputError, match="holds what `audit` wrote, not `drift`"):
+    with pytest.raises(InputError, match="contains the output of `audit`, not of `drift`"):
         LocalTarget(tmp_path / "out").check_replaceable("drift")
 
 
