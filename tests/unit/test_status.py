@@ -182,7 +182,7 @@ ALERTED = {"level": "WARN", "message": f"{DIALLED} Received fatal alert: bad_cer
             "down",
             f"the log of {A} reports: {_HANDSHAKE} Received fatal alert: certificate_unknown",
         ),
-        ({"shop_a": {"usage": {}, "usage_error": "x"}}, "unknown", "its management view does not answer"),
+        ({"shop_a": {"usage": {}, "usage_error": "x"}}, "unknown", "the management view (JMX) of the broker does not answer"),
     ],
 )
 def test_a_link_is_up_half_or_down_with_the_reason(hosts: dict[str, Any], state: str, reason: str) -> None:
@@ -263,7 +263,7 @@ def test_the_json_is_read_back_for_the_picture() -> None:
     assert states == {A: "active", B: "standby"}
     assert [(one.rule, one.severity, one.host) for one in findings] == [("wrong-release", "error", A)]
     for wrong in ("[]", "{}", "x", '{"format": 2}', '{"format": 1, "brokers": 3}'):
-        with pytest.raises(InputError, match=r"s\.json is no status"):
+        with pytest.raises(InputError, match=r"s\.json: the file is not a status"):
             read_states(wrong, "s.json")
 
 
@@ -279,7 +279,7 @@ def test_who_is_asked_for_a_host_is_its_pair_and_whom_it_dials() -> None:
     assert hosts_to_ask(BRIDGED, (A,)) == (A, B)
     assert select_hosts(BRIDGED, "orders") == select_hosts(BRIDGED, "orders-mq01") == (A, B)
     assert questions(ONE, (A,)) == {A: {"broker": {"base": "/var/lib/activemq/activemq", "unit": "activemq.service"}}}
-    with pytest.raises(InputError, match="nobody is no host, pair or group"):
+    with pytest.raises(InputError, match="no host, pair or group nobody"):
         select_hosts(BRIDGED, "nobody")
 
 

@@ -138,8 +138,8 @@ def test_fix_that_would_cause_an_error_is_reported_and_not_made(file: Path, caps
     output = capsys.readouterr()
     assert "V002 [fixable]" not in output.out
     assert (
-        "activemq.xml:2: V002 is not repaired, because the repaired file would have the error V050 "
-        '(persistent="perhaps" of <broker> must be true or false): correct it by hand\n'
+        "activemq.xml:2: --fix does not repair the finding V002, because this causes the error V050 "
+        '(persistent="perhaps" of <broker> must be true or false): correct the file by hand\n'
     ) in output.err
 
 
@@ -250,12 +250,12 @@ def test_fix_of_an_inventory_is_refused_with_what_to_do(
     (tmp_path / "hosts.yml").write_text("all: {hosts: {orders-mq01-a: {activemq_release: 5.18.3}}}\n")
     assert main(["check", "-i", "hosts.yml", option]) == 2
     assert (
-        "--fix and --diff require --file: the files of an inventory are rendered, so correct the variables that the "
+        "--fix and --diff require --file: they cannot change an inventory. Correct the variables that the "
         "findings name"
     ) in " ".join(capsys.readouterr().err.split())
 
 
 def test_fix_and_diff_exclude_each_other(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*CHECK, "activemq.xml", "--fix", "--diff"]) == 2
-    assert "remove one of the options" in capsys.readouterr().err
+    assert "Remove one of the options" in capsys.readouterr().err
     assert file.read_bytes() == WRONG

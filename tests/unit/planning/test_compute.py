@@ -119,7 +119,7 @@ def test_the_same_host_twice_is_refused(context: PlanContext) -> None:
 
     found = compute_component("a", [hosts[0], *hosts], context)
 
-    assert (found.error or "").startswith("a-mq01-a.example.com: --hosts contains two records of this host")
+    assert (found.error or "").startswith("a-mq01-a.example.com: --hosts lists this host twice")
 
 
 def test_a_fingerprint_changes_with_its_component_and_with_nothing_else(context: PlanContext) -> None:

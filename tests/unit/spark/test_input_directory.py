@@ -53,7 +53,7 @@ def test_a_directory_beside_whose_name_begins_alike_is_outside(logs: Path) -> No
     (logs.parent / "logs-other").mkdir()
     (logs.parent / "logs-other/activemq.log").write_text("x")
     (logs / "mq01a/activemq.log.1").symlink_to("../../logs-other/activemq.log")
-    with pytest.raises(InputError, match="out of the directory"):
+    with pytest.raises(InputError, match="out of the input directory"):
         refuse_outside_links(str(logs))
 
 
@@ -89,7 +89,7 @@ def test_follow_refuses_a_link_out_that_is_planted_between_two_looks(logs: Path)
     marks = file_fingerprints(logs)
     assert sorted(marks) == ["mq01a/activemq.log", "mq01a/host.json"]
     (logs / "mq01a/activemq.log.1").symlink_to("../../secret")
-    with pytest.raises(InputError, match="out of the directory"):
+    with pytest.raises(InputError, match="out of the input directory"):
         file_fingerprints(logs)
 
 

@@ -23,7 +23,7 @@ def _java(home: Path, version: str) -> Path:
 def test_no_java_at_all_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(SparkProblem, match=r"needs Java 17 or newer: no java is on the PATH.* apt-get install"):
+    with pytest.raises(SparkProblem, match=r"requires Java 17 or newer: no java is on the PATH.* apt-get install"):
         java_home()
 
 
@@ -37,7 +37,7 @@ def test_an_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_java_home_without_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(SparkProblem, match="gone/bin/java does not run"):
+    with pytest.raises(SparkProblem, match="gone/bin/java does not start"):
         java_home()
 
 
@@ -53,10 +53,10 @@ def test_a_new_java_on_the_path_is_taken_over_an_old_java_home(tmp_path: Path, m
     [
         (
             "spark://127.0.0.1:{}",
-            "Spark master spark://127.0.0.1:{} cannot be reached: 127.0.0.1:{}: Connection refused",
+            "Spark master spark://127.0.0.1:{} cannot be reached (127.0.0.1:{}: Connection refused)",
         ),
         ("sc://127.0.0.1:{}/;token=secret", "Spark Connect server sc://127.0.0.1:{}/ cannot be reached"),
-        ("spark://no.such.invalid:7077", "the name no.such.invalid is not known"),
+        ("spark://no.such.invalid:7077", "the name no.such.invalid cannot be resolved"),
         ("spark://127.0.0.1:x", "cannot be reached"),
     ],
 )
@@ -87,6 +87,6 @@ def test_an_archive_that_is_not_there_is_named(tmp_path: Path) -> None:
     check_archives([f"{tmp_path}/env.tar.gz#environment", "s3a://bucket/env.tar.gz#environment"])
     with pytest.raises(
         SparkProblem,
-        match=r"gone\.tar\.gz#environment: the archive does not exist: create it with `activemq-fleet pack",
+        match=r"gone\.tar\.gz#environment: the file does not exist: create it with `activemq-fleet pack",
     ):
         check_archives([f"{tmp_path}/gone.tar.gz#environment"])

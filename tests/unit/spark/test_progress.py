@@ -59,7 +59,7 @@ def test_tasks_that_nobody_takes_up_are_told_once_even_when_nothing_is_shown() -
     for now in range(0, 120, 10):
         clock.now = now
         progress.update(TaskCounts(done=0, running=0, all=8))
-    assert stream.getvalue().count("no worker has started a task") == 1
+    assert stream.getvalue().count("no Spark worker has started a task") == 1
 
 
 def test_tasks_that_begin_late_are_no_complaint() -> None:
