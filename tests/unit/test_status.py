@@ -182,7 +182,7 @@ ALERTED = {"level": "WARN", "message": f"{DIALLED} Received fatal alert: bad_cer
             "down",
             f"the log of {A} reports: {_HANDSHAKE} Received fatal alert: certificate_unknown",
         ),
-        ({"shop_a": {"usage": {}, "usage_error": "x"}}, "unknown", "the management view (JMX) of the broker does not answer"),
+        ({"shop_a": {"usage": {}, "usage_error": "x"}}, "unknown", "the management view (JMX)"),
     ],
 )
 def test_a_link_is_up_half_or_down_with_the_reason(hosts: dict[str, Any], state: str, reason: str) -> None:

@@ -158,7 +158,7 @@ def _to_do(output: Path, adopted: Adoption) -> Iterator[str]:
     for note in adopted.notes:
         yield f"note: {_printable(note)}"
     for label, what in adopted.secrets.items():
-        yield f"secret: {output}/.secrets/{label}: the {what}; write it to this file, or set its variable with ansible-vault"
+        yield f"secret: {output}/.secrets/{label}: the {what}; write it there, or set its variable with ansible-vault"
 
 
 def _files_read(adopted: Adoption) -> Iterator[str]:
