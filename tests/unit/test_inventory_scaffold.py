@@ -197,7 +197,7 @@ def test_init_prints_how_it_read_the_names(
 def test_directory_that_holds_a_file_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes").write_text("mine")
     assert main(["init", "a", "--release", "6.3.1", "-o", str(tmp_path)]) == 2
-    assert "contains notes, which init would replace" in capsys.readouterr().err
+    assert "is not empty (it contains notes), and init would replace it: set" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]
 
 

@@ -103,7 +103,7 @@ def test_command_lines_of_lab_repeat_options_and_quote_words(
     shown = capsys.readouterr().err
     down = shlex.split(shown.partition("after `activemq-fleet ")[2].partition("`")[0])
     assert down == ["lab", "down", *map(str, options)]
-    assert shlex.split(shown.partition("remove it with: ")[2]) == ["rm", "-r", str(directory)]
+    assert shlex.split(shown.partition("remove them with: ")[2]) == ["rm", "-r", str(directory)]
 
     assert main(["lab", "down", "--dir", str(directory)]) == 0
     removal = capsys.readouterr().err.partition("remove them with: ")[2]

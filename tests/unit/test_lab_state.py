@@ -102,7 +102,7 @@ def test_status_says_that_the_lab_is_that_of_another_inventory(
     monkeypatch.chdir(tmp_path)
     for source, said in (
         ("own.yml", ""),
-        (str(other), f"{layout.directory} is the lab of the inventory {own}: set -i to it, or "),
+        (str(other), f"{layout.directory} contains the lab of the inventory {own}: set -i to that inventory, "),
     ):
         capsys.readouterr()
         assert main(["lab", "status", "-i", source, "--dir", str(layout.directory), "--format", "json"]) == 0

@@ -45,7 +45,7 @@ def test_fetch_takes_several_releases(bundle: Path, capsys: pytest.CaptureFixtur
 def test_file_of_one_release_is_refused_for_two(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", "fetch", "5.18.3", "6.3.1", "--from", str(bundle)]) == 2
 
-    assert "contains the schema of one release" in capsys.readouterr().err
+    assert "is the file of a single release: name only one RELEASE" in capsys.readouterr().err
 
 
 def test_bundle_has_a_license_notice_and_no_date(tmp_path: Path) -> None:

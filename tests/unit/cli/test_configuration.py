@@ -76,7 +76,7 @@ def test_command_without_any_inventory_says_how_to_name_one(
 ) -> None:
     assert main(words) == 2
     assert (
-        "Missing option '-i': set an inventory with -i, in the environment variable ANSIBLE_INVENTORY"
+        "Missing option '-i': set an inventory with -i, with the environment variable ANSIBLE_INVENTORY"
         in capsys.readouterr().err
     )
 
@@ -156,11 +156,19 @@ def test_wrong_setting_is_one_error_that_names_the_file(
 @pytest.mark.parametrize(
     ("name", "content", "place"),
     [
-        ("activemq-fleet.toml", "# rules\n\nselect = ['N']\nignore = 3\n", "activemq-fleet.toml:4: ignore must be"),
+        (
+            "activemq-fleet.toml",
+            "# rules\n\nselect = ['N']\nignore = 3\n",
+            "activemq-fleet.toml:4: the setting ignore must be",
+        ),
         ("activemq-fleet.toml", "select = ['N']\nignore = [\n", "activemq-fleet.toml:2: the file is not valid TOML"),
         ("activemq-fleet.toml", "\n[check]\nselect = []\n", "activemq-fleet.toml:2: check is not a setting"),
-        ("activemq-fleet.toml", "[releases]\n'*' = 5.18\n", "activemq-fleet.toml:1: releases must be"),
-        ("pyproject.toml", "[tool.a]\nselect = 1\n[tool.activemq-fleet]\nselect = 2\n", "pyproject.toml:4: select"),
+        ("activemq-fleet.toml", "[releases]\n'*' = 5.18\n", "activemq-fleet.toml:1: the setting releases must be"),
+        (
+            "pyproject.toml",
+            "[tool.a]\nselect = 1\n[tool.activemq-fleet]\nselect = 2\n",
+            "pyproject.toml:4: the setting select",
+        ),
         ("pyproject.toml", "[tool]\nactivemq-fleet = 1\n", "pyproject.toml:2: tool.activemq-fleet must be a table"),
     ],
 )

@@ -83,7 +83,7 @@ def test_a_report_without_a_directory_is_refused_before_anything_is_struck(
     asked = answer(monkeypatch, CLEAN)
 
     assert main(["lab", "drill", "-i", "hosts.yml", "--report", str(tmp_path / "none" / "x.html")]) == 2
-    assert "the directory does not exist" in capsys.readouterr().err
+    assert "the directory of the report does not exist: create it" in capsys.readouterr().err
     assert asked == []
 
 

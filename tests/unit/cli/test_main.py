@@ -125,8 +125,8 @@ def test_a_bug_is_one_line_that_says_how_to_see_more(
     raising.append(KeyError("queue"))
     assert cli.main(["check"]) == 2
     assert capsys.readouterr().err == (
-        "activemq-fleet: error: KeyError: 'queue' "
-        "(this is a bug, run with ACTIVEMQ_FLEET_DEBUG=1 to see the traceback)\n"
+        "activemq-fleet: error: KeyError: 'queue'. This is a bug in activemq-fleet: run the command again with "
+        "ACTIVEMQ_FLEET_DEBUG=1 in the environment, and report the traceback\n"
     )
 
 

@@ -23,7 +23,7 @@ AUDIT = ["audit", "--logs", "x", "-o", "out"]
         ([*PLAN, "--hosts", "x", "-i", "y"], "--hosts FILE or -i INVENTORY"),
         ([*PLAN, "--hosts", "x", "--since", "y", "--anew"], "--since and --anew cannot be used together"),
         ([*PLAN, "--hosts", "x", "--largest", "1"], "--largest"),
-        ([*PLAN, "--hosts", "x", "--conf", "nonsense"], "the value is not of the form NAME=VALUE"),
+        ([*PLAN, "--hosts", "x", "--conf", "nonsense"], "the value must have the form NAME=VALUE"),
         (["drift", "--planned", "x", "-o", "out"], "--found"),
         ([*DRIFT, "--master", "local", "--remote", "sc://x"], "--master and --remote cannot be used together"),
         ([*AUDIT, "--skew", "-1"], "--skew"),

@@ -35,7 +35,7 @@ def inventory(tmp_path: Path) -> Path:
     [
         (["nobody"], 2, "the inventory has no host, pair or group nobody"),
         (["--dir", "none"], 1, "there is no lab in"),
-        (["--ansible-options", "'"], 2, "--ansible-options: No closing quotation"),
+        (["--ansible-options", "'"], 2, "cannot be split into words (No closing quotation)"),
     ],
 )
 def test_wrong_usage_is_one_line(
@@ -58,8 +58,12 @@ def test_a_lab_is_named_by_its_directory_alone(tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("", "--format nagios reports on a single host: name one HOST"),
-        ("nobody", "the inventory has no host, pair or group nobody"),
+        ("", "--format nagios requires exactly one host: add the name of a HOST"),
+        (
+            "nobody",
+            "the inventory has no host, pair or group nobody: correct the name, or list the hosts with "
+            "`activemq-fleet names -i INVENTORY`",
+        ),
     ],
 )
 def test_for_nagios_wrong_usage_is_unknown_and_not_critical(
@@ -75,7 +79,9 @@ def test_options_that_ansible_does_not_know_are_wrong_usage(
     done = subprocess.CompletedProcess([], 2, "", "usage: …\nansible-playbook: error: unrecognized arguments: --x\n")
     monkeypatch.setattr(playbook, "run_playbook", lambda *_, **__: done)
     assert main(["status", "-i", str(inventory)]) == 2
-    assert capsys.readouterr().err.endswith("error: --ansible-options: unrecognized arguments: --x\n")
+    assert capsys.readouterr().err.endswith(
+        "rejects --ansible-options (unrecognized arguments: --x): correct this option\n"
+    )
 
 
 def test_what_ansible_says_when_the_playbook_fails_is_told(
@@ -108,7 +114,7 @@ def test_status_of_unreachable_hosts_names_the_running_lab(
         assert main(["status", "-i", str(inventory)]) == 1
     finally:
         processes.end(processes.lab_processes(layout), grace=0)
-    hint = f"a lab of this inventory runs: `activemq-fleet lab status -i {inventory}` shows its brokers"
+    hint = f"a lab of this inventory runs on this machine: `activemq-fleet lab status -i {inventory}` shows the state"
     assert (hint in capsys.readouterr().err) == runs
 
 
