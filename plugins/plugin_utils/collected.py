@@ -105,8 +105,8 @@ def _unpack(archive: str, tree: str, limit: int) -> None:
     for file in read_host_archive(archive, limit):
         if file.name == HOST:
             raise ValueError(
-                f"the host's archive contains {HOST}, which the module collect never adds. Check which program on the "
-                "host changed the archive"
+                f"the collected archive contains {HOST}, which the module collect never adds. Find the program on the "
+                "host that changed the archive, and run the playbook collect again"
             )
         path = os.path.join(tree, *file.name.split("/"))
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)

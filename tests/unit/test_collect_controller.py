@@ -157,7 +157,7 @@ def test_an_archive_with_a_long_header_is_refused_before_it_is_read(tmp_path: Pa
     tracemalloc.start()
     try:
         with pytest.raises(
-            AnsibleActionFail, match="cannot be unpacked: the host's archive contains a header of 157286400 bytes"
+            AnsibleActionFail, match="cannot be unpacked: the collected archive contains a header of 157286400 bytes"
         ):
             land(tmp_path, archive_path)
         assert tracemalloc.get_traced_memory()[1] < 16 << 20

@@ -155,8 +155,8 @@ def _check_running(master: MigrationEvidence, slave: MigrationEvidence | None) -
         _check_empty(master)  # stopped by an earlier run that left other pairs
     elif master.state != "active":
         raise InputError(
-            f"{master.host}: the preferred master is {master.state} ({master.how}), but only an active master can be "
-            f"emptied. Run the playbook resync for pair {master.pair} first"
+            f"{master.host}: the preferred master is {master.state} ({master.how}), but messages can be moved "
+            f"only from an active master. Run the playbook resync for pair {master.pair} first"
         )
 
 

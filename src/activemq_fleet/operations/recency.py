@@ -263,8 +263,9 @@ def _judge_empty(master: NodeStore, slave: NodeStore) -> StoreChoice:
     if slave.served:
         return StoreChoice(slave.host, False, (f"the store of {master.host} never held messages",))
     raise ResyncRefused(
-        f"{master.host}: the store of this broker is empty, and no log shows that {slave.host} served alone. So the "
-        f"store of {slave.host} may be older than the store that {master.host} lost. {_SET_RESYNC_FROM}"
+        f"{master.host}: the store of this broker is empty, and no log shows that {slave.host} was active after "
+        f"{master.host} stopped. So the store of {slave.host} may be older than the store that {master.host} lost. "
+        f"{_SET_RESYNC_FROM}"
     )
 
 
