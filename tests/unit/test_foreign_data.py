@@ -44,7 +44,7 @@ def test_compressed_text_is_read_up_to_a_limit() -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (zlib.compress(bytes(1 << 24)), "more than 1000 bytes"),
+        (zlib.compress(bytes(1 << 24)), "exceeds the limit of 1000 bytes"),
         (zlib.compress(b"x" * 900)[:-5], "is truncated"),
         (b"no zlib", "incorrect header"),
     ],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from activemq_fleet.documentation import page_reference
 from activemq_fleet.node.printable import counted, printable
 
 _SHOWN = 20
@@ -39,7 +38,7 @@ def report_lines(report: dict[str, Any]) -> Iterator[str]:
     if not report["damaged_places"]:
         yield "the store journal is not damaged" if report["index_lacks_files"] else "no damage was found"
         return
-    repair = page_reference("shared-stores", "Repair a damaged store")
+    repair = "activemq-fleet help shared-stores Repair a damaged store"
     yield f"DAMAGED: {counted(report['damaged_places'], 'place')}. To repair the store, see {repair}"
     for damage in report["damages"]:
         yield from _damage(damage)

@@ -282,7 +282,7 @@ def _messages(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator
     if evidence.get("usage_error"):
         text = f"the broker does not report its store, memory and temp usage: {evidence['usage_error']}"
         see = (
-            "if activemq.fleet before 0.2.0 installed the service unit, run the playbooks site and restart. Otherwise "
+            "if an earlier activemq.fleet installed the service unit, run the playbooks site and restart. Otherwise "
             "check the memory of the JVM"
         )
         yield _finding("usage-unknown", "warning", row.host, text, see)
