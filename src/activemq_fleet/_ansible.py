@@ -145,7 +145,10 @@ def _read_extra_vars(loader: Any) -> Mapping[Any, Any]:
     except AnsibleError as error:
         raise InputError(f"extra variables (-e): {message_of(error)}") from error
     if "_raw_params" in extra:
-        raise InputError(f"extra variables (-e): {str(extra['_raw_params'])!r} is not key=value, JSON, YAML or @FILE")
+        raise InputError(
+            f"extra variables (-e): the text {str(extra['_raw_params'])!r} sets no variable: write NAME=VALUE, JSON, "
+            "YAML or @FILE"
+        )
     return extra
 
 
@@ -201,14 +204,14 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         mistakes = [finding for finding in inventory_file_findings(source) if finding.severity == "error"]
         if mistakes:
             return structure_line(mistakes[0])
-        refused = f"{source}: cannot be read as an inventory"
+        refused = f"{source}: the file cannot be read as an inventory"
         causes = {}
         for warning in self._warnings.get_warnings()[before:]:
             plugin = _FAILED_PLUGIN.match(warning.event.msg)
             if plugin and warning.event.chain:
                 causes[plugin[1]] = warning.event.chain.event
         if not causes:
-            return f"{refused}: no plugin of Ansible knows its format"
+            return f"{refused}, because no plugin of Ansible knows its format: write it as YAML in a file FILE.yml"
         wanted = ("yaml", "auto") if source.endswith(_YAML_FILES) else ("script", "ini")
         # For a plugin's configuration the plugin yaml reports only that it is one; auto reports what is wrong with it.
         meant = [causes[name] for name in wanted if name in causes and _NO_HOSTS not in causes[name].msg]
@@ -230,7 +233,9 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         """Group the brokers as the inventory plugin does, where Ansible cannot load the plugin."""
         options = self._loader.load_from_file(source)
         if not isinstance(options, Mapping) or options.get("plugin") != PLUGIN:
-            raise InputError(f"{source}: the file must contain the line 'plugin: {PLUGIN}'")
+            raise InputError(
+                f"{source}: the line 'plugin: {PLUGIN}' is missing in this file of the inventory plugin: add it"
+            )
         group_brokers(self._inventory, self._loader, self._sources, options)
 
 
@@ -241,7 +246,9 @@ def _warning_text(event: Any) -> str:
     position = _POSITION.search("\n".join(_source_contexts(event)))
     if key is None or position is None:
         return text
-    return f"{position[1]}: the key {key[1]} is repeated, and the second value wins: remove one of them"
+    return (
+        f"{position[1]}: the key {key[1]} occurs twice, and Ansible uses only the second value: remove one of the two"
+    )
 
 
 def _source_contexts(event: Any) -> Iterator[str]:

@@ -60,7 +60,8 @@ def group_brokers(inventory: Any, loader: Any, sources: Sequence[str], options: 
         option_value, variable_value = options.get(option), everyone.get(variable)
         if option_value is not None and variable_value is not None and option_value != variable_value:
             raise InputError(
-                f"option {option} of the inventory file and variable {variable} differ: set only one of them"
+                f"the option {option} in the file of the inventory plugin (*.activemq.yml) is {option_value}, but the "
+                f"variable {variable} is {variable_value}: remove one of them"
             )
     stated = {OPTIONS[name]: value for name, value in options.items() if name in OPTIONS and value is not None}
     for variable, value in stated.items():

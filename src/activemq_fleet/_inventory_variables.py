@@ -18,9 +18,7 @@ from activemq_fleet.naming import PREFIX
 _INTERNAL = f"__{PREFIX}"
 """Begins the names that the playbooks register; a fact of such a name would take the place of a result."""
 _FACTS = ("ansible_facts", "ansible_local")
-_ONLY = "only the inventory, group_vars, host_vars and extra variables (-e) configure the fleet"
-_FACT = f"is a fact of the host: {_ONLY}. Remove the fact, and clear the fact cache with --flush-cache"
-_TASK = f"is set by set_fact, register or include_vars: {_ONLY}. Set it there, or use another name for the result"
+_ONLY = "but only the inventory, group_vars, host_vars and extra variables (-e) may set it"
 
 
 class InventoryVariables:
@@ -56,10 +54,16 @@ class InventoryVariables:
     def _problems(self, host: str) -> Iterator[str]:
         for name in self._facts(host):
             if str(name).startswith((PREFIX, _INTERNAL)):
-                yield f"{name} {_FACT}"
+                yield (
+                    f"{name} is a fact of the host, {_ONLY}: remove the fact, and clear the fact cache with "
+                    "--flush-cache"
+                )
         for name in sorted({str(name) for cache in self._task_caches() for name in cache.get(host) or ()}):
             if name.startswith(PREFIX):
-                yield f"{name} {_TASK}"
+                yield (
+                    f"{name} is set by set_fact, register or include_vars, {_ONLY}: set it there, or choose "
+                    "another name for the result"
+                )
 
     def _facts(self, host: str) -> Mapping[Any, Any]:
         try:

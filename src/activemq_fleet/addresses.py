@@ -13,10 +13,19 @@ _MAX_PORT = 65535
 Address = tuple[str, int]
 
 
+class HostNameError(ValueError):
+    """An error for a host name that a client cannot dial; ``problem`` is the text without the instruction."""
+
+    def __init__(self, problem: str, fix: str) -> None:
+        """Make an error whose text is the problem and the instruction."""
+        super().__init__(f"{problem}: {fix}")
+        self.problem = problem
+
+
 def check_host(text: str) -> str:
     """Return a host name or IP address that all clients, Java too, can dial, an IPv6 address without brackets.
 
-    Raises ValueError with the reason. Stricter than DNS where java.net.URI is: it finds no
+    Raises HostNameError with the reason. Stricter than DNS where java.net.URI is: it finds no
     host in a name with an underscore, or in one whose last label begins with a digit
     (source: the grammar in the class documentation of java.net.URI), and the broker then dials
     nothing.
@@ -29,21 +38,23 @@ def check_host(text: str) -> str:
         except ValueError:
             pass
     if not bare or len(bare) > 253:
-        raise ValueError(f"{bare[:40]!r} is not a host name: a host name has 1 to 253 characters")
+        raise HostNameError(f"{bare[:40]!r} is not a host name", "write a host name of 1 to 253 characters")
     if "_" in bare:
-        raise ValueError(
-            f"{bare!r} has an underscore, but Java cannot connect to such a host: use another name or an address"
+        raise HostNameError(
+            f"the host name {bare!r} has an underscore, so that Java cannot connect to it",
+            "use another name or an IP address",
         )
     labels = bare.split(".")
     wrong = next((label for label in labels if len(label) > 63 or not _LABEL.fullmatch(label)), None)
     if wrong is not None:
-        raise ValueError(
-            f"{bare!r} is not a host name: its part {wrong!r} must consist of 1 to 63 letters, digits and hyphens, "
-            "and must not begin or end with a hyphen"
+        raise HostNameError(
+            f"the part {wrong!r} of the host name {bare!r} is not valid",
+            "use 1 to 63 letters, digits and hyphens, without a hyphen at the beginning or end",
         )
     if not labels[-1][0].isalpha():
-        raise ValueError(
-            f"{bare!r} is not a host name that Java accepts: the part after the last dot must begin with a letter"
+        raise HostNameError(
+            f"Java cannot connect to the host name {bare!r}, because its last part does not begin with a letter",
+            "use another name or an IP address",
         )
     return bare
 
@@ -81,9 +92,12 @@ def parse(text: str) -> Address:
     stripped = text.strip()
     host, separator, port = stripped.rpartition(":")
     if not separator or not host or (":" in host and not host.startswith("[")):
-        raise ValueError(f"{stripped!r} is not host:port (an IPv6 address needs brackets, [::1]:1883)")
+        raise ValueError(
+            f"{stripped!r} is not an address with a port: write HOST:PORT, and an IPv6 address in brackets, such as "
+            "[::1]:1883"
+        )
     if not (port.isascii() and port.isdigit() and 1 <= int(port) <= _MAX_PORT):
-        raise ValueError(f"{stripped!r}: the port must be a number from 1 to {_MAX_PORT}, such as 1883")
+        raise ValueError(f"the port in {stripped!r} is not valid: write a number from 1 to {_MAX_PORT}, such as 1883")
     return check_host(host), int(port)
 
 
@@ -102,7 +116,9 @@ def parse_url(text: str) -> tuple[Address, bool]:
     if not separator:
         return parse(text), False
     if scheme.lower() != "ssl":
-        raise ValueError(f"{text.strip()!r}: write host:port, or ssl://host:port for TLS; {scheme}:// is not supported")
+        raise ValueError(
+            f"the scheme {scheme}:// in {text.strip()!r} is not supported: write HOST:PORT, or ssl://HOST:PORT for TLS"
+        )
     return parse(rest.removesuffix("/")), True
 
 

@@ -20,17 +20,17 @@ def endpoints(items: Any, connector: str) -> tuple[Address, ...]:
         items = [item for item in items.split(",") if item.strip()]
     if isinstance(items, Mapping) or not isinstance(items, Iterable):
         raise ValueError(
-            f"the brokers must be a list of addresses (host:port) or of brokers from fleet.json, not the "
-            f"{type(items).__name__} {str(items)[:60]!r}"
+            f"the brokers are given as the {type(items).__name__} {str(items)[:60]!r}: give a list of addresses "
+            "(HOST:PORT), or of brokers from fleet.json"
         )
     addresses = []
     for position, item in enumerate(items):
         try:
             addresses.append(_endpoint(item, connector))
         except ValueError as error:
-            raise ValueError(f"item {position}: {error}") from None
+            raise ValueError(f"entry {position} of the brokers, counted from 0: {error}") from None
     if not addresses:
-        raise ValueError("the list of brokers is empty: give an address (host:port), or a broker of fleet.json")
+        raise ValueError("the list of brokers is empty: give an address (HOST:PORT), or a broker from fleet.json")
     return tuple(addresses)
 
 
@@ -41,17 +41,19 @@ def _endpoint(item: Any, connector: str) -> Address:
         return parse(text) if has_port else (check_host(text), PROTOCOLS[connector].port)
     if not isinstance(item, Mapping):
         raise ValueError(
-            f"the broker {str(item)[:60]!r} must be an address (host:port), or a mapping with keys address and ports"
+            f"the broker {str(item)[:60]!r} is neither text nor a mapping: write HOST:PORT, or a mapping with the keys "
+            "address and ports, as in fleet.json"
         )
     address, ports = item.get("address"), item.get("ports")
     if not isinstance(address, str) or not isinstance(ports, Mapping):
         raise ValueError(
-            f"the broker {str(dict(item))[:60]!r} must have the keys address (text) and ports (a mapping), as in "
-            "fleet.json"
+            f"the broker {str(dict(item))[:60]!r} lacks the key address (text) or the key ports (a mapping): copy both "
+            "from fleet.json"
         )
     if not isinstance(ports.get(connector), int):
         raise ValueError(
-            f"broker {address} has no connector {connector}; its connectors: {', '.join(map(str, ports)) or 'none'}"
+            f"the broker {address} has no connector {connector}: add the connector to the key ports, or choose another "
+            f"connector (the broker has {', '.join(map(str, ports)) or 'none'})"
         )
     return parse(f"{_bracketed(address)}:{ports[connector]}")
 

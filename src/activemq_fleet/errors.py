@@ -74,11 +74,11 @@ class LinksDownError(LabError):
     """An error for network links of a lab that are down; each of ``lines`` names one link."""
 
 
-def text_required_message(value: object) -> str:
-    """Return the end of an error about a value that is not text: what it must be, and how to write it."""
+def text_required_message(subject: str, value: object) -> str:
+    """Return an error about a value that is not text; ``subject`` is its name, such as ``activemq_pair``."""
     if isinstance(value, Mapping | list | tuple):
-        return f"must be text, not a {'mapping' if isinstance(value, Mapping) else 'list'}"
-    return "must be text (quote numbers)"
+        return f"{subject} must be text, not a {'mapping' if isinstance(value, Mapping) else 'list'}"
+    return f"{subject} must be text: write numbers, dates, true and false in quotes"
 
 
 def shorten_list(names: Sequence[str], number: int | None = None, *, most: int = 3) -> str:

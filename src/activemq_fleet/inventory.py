@@ -34,11 +34,11 @@ _OriginReader = Callable[[Mapping[Any, Any], Mapping[Any, Any], Iterable[str]], 
 _CONNECTION = ("ansible_host", "ansible_port", "ansible_connection")
 # What is missing because of a key that Ansible ignores or misreads; reported after the key is corrected.
 _CONSEQUENCES = frozenset({"T001", "T002", "T003", "T037"})
+_CORRECT_CONFIGURATION = "correct ansible.cfg or the environment variables of Ansible"
 # What Ansible prints about keys and names for which there is a finding T038.
 _SKIPPED = re.compile(
     r"Found both group and host|Skipping (?:unexpected )?key \(|Skipping '.*' as this is not a valid group definition"
 )
-_NO_TEMPLATE = "is a template: write the text itself, since hosts are put into groups before templates are evaluated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +103,13 @@ def read_inventory(
     for all values whose template fails and for cached facts that have names of variables, naming host and variable.
     """
     if not sources:
-        raise InputError("no inventory is selected: set -i INVENTORY")
+        raise InputError("no inventory is selected: set -i INVENTORY, or inventory in ansible.cfg")
     for source in sources:
         if "," not in source and not os.path.exists(source):
-            raise InputError(f"{source}: there is no such inventory file or directory")
+            raise InputError(
+                f"{source}: there is no such inventory file or directory: correct the path, or write a comma after the "
+                "name of a single host"
+            )
     with _ansible_module() as ansible:
         options = {"extra_vars": extra_vars, "vault_ids": vault_ids, "vault_password_files": vault_password_files}
         with ansible.loaded_inventory(sources, **options) as loaded:
@@ -125,7 +128,7 @@ def configured_sources() -> tuple[str, ...]:
     try:
         sources, origin = ConfigManager().get_config_value_and_origin("DEFAULT_HOST_LIST")
     except AnsibleError as error:
-        raise InputError(f"Ansible cannot start: {' '.join(str(error).split())}") from None
+        raise InputError(f"Ansible cannot start: {' '.join(str(error).split())}: {_CORRECT_CONFIGURATION}") from None
     return () if origin == "default" else tuple(str(source) for source in sources or () if source)
 
 
@@ -233,19 +236,22 @@ def _ansible_module() -> Iterator[Any]:
         import ansible.errors  # the least of it, which reads no configuration
         from ansible.release import __version__ as release
     except ImportError as error:
-        raise InputError(f"reading an inventory needs ansible-core 2.19 or later ({error}): {install_hint()}") from None
+        raise InputError(
+            f"ansible-core, which reads inventories, cannot be imported ({error}): {install_hint()}"
+        ) from None
     if tuple(int(number) for number in re.findall(r"\d+", release)[:2]) < OLDEST_ANSIBLE:
         oldest = ".".join(map(str, OLDEST_ANSIBLE))
         raise InputError(
-            f"ansible-core {release} of {sys.executable} cannot be used: activemq-fleet reads inventories with "
-            f"ansible-core {oldest} or later. Run: {sys.executable} -m pip install --upgrade 'ansible-core>={oldest}'"
+            f"ansible-core {release} of {sys.executable} is too old, because activemq-fleet requires {oldest} "
+            "or later. "
+            f"Run: {sys.executable} -m pip install --upgrade 'ansible-core>={oldest}'"
         )
     try:
         import ansible.constants
 
         from activemq_fleet import _ansible
     except ansible.errors.AnsibleError as error:
-        raise InputError(f"Ansible cannot start: {error}") from None
+        raise InputError(f"Ansible cannot start: {error}: {_CORRECT_CONFIGURATION}") from None
     except SystemExit as error:  # Ansible ends the process for a locale that is not UTF-8
         reason = str(error).removeprefix("ERROR: ").rstrip(".")
         raise InputError(f"Ansible cannot start: {reason}: set LC_ALL=C.UTF-8, and unset PYTHONUTF8") from None
@@ -261,7 +267,9 @@ def _inventory_data_of(loaded: Any, name: str, reader: _PositionReader | None) -
     if not hosts:
         causes = [structure_line(finding) for finding in about_files if finding.blocks]
         reason = "".join(f" ({text})" for text in loaded.warnings()[:1])
-        raise InputError(*(causes or [f"{name}: the inventory has no hosts{reason}"]))
+        raise InputError(
+            *(causes or [f"{name}: the inventory has no hosts{reason}: list hosts below `hosts:` of a group"])
+        )
     groups = {group: list(members) for group, members in loaded.inventory.get_groups_dict().items()}
     _refuse(loaded.stated.problems_by_host())
     variables = ((host.name, loaded.stated.get_vars(host, stage="all")) for host in hosts)
@@ -289,11 +297,11 @@ def _conflict_finding(conflict: ConflictingGroups) -> Finding:
         rule="T040",
         severity="error" if conflict.variable in _PLAIN else "warning",
         host=conflict.host,
-        message=f"{conflict.variable} differs between the groups {conflict.group} and {conflict.winner} of the host, "
-        f"and {conflict.winner} wins only because of the order of the names",
-        fix=f"remove the host from one of the groups, or set {conflict.variable} of the host itself, or "
-        "ansible_group_priority of one of the groups",
-        why="the host gets another value than one of its groups has, and renaming a group changes it",
+        message=f"the groups {conflict.group} and {conflict.winner} set {conflict.variable} to different values, and "
+        f"Ansible uses that of {conflict.winner} only because its name is later in the alphabet",
+        fix=f"remove the host from one of the two groups, set {conflict.variable} in the variables of the host, or set "
+        "ansible_group_priority of one group",
+        why=f"{conflict.variable} of the host changes if one of the groups is renamed",
     )
 
 
@@ -303,9 +311,10 @@ def _misspelt_findings(host: str, misspelt: Mapping[str, str]) -> Iterator[Findi
             rule="T036",
             severity="warning",
             host=host,
-            message=f"{name} is ignored, because the names of the collection's variables begin with {PREFIX}",
-            fix=f"did you mean {meant}? Rename the variable, or waive the finding if it has another purpose",
-            why=f"{meant} keeps the value that it has without this variable",
+            message=f"the variable {name} has no effect, because the names of the collection's variables begin with "
+            f"{PREFIX}",
+            fix=f"did you mean {meant}? Rename {name}, or waive the finding if this variable has another purpose",
+            why=f"{meant} keeps its default, or the value that another file sets",
         )
 
 
@@ -339,7 +348,9 @@ def _misspelling_hint(
     for host in hosts if misspelt_by_host else ():
         for name, meant in misspelt_by_host.get(host, {}).items():
             if meant in words and meant not in positions_by_host[host]:
-                return f"; {name} of {host} is ignored: did you mean {meant}?", positions_by_host[host][name]
+                return f"; the variable {name} of host {host} is ignored: did you mean {meant}?", positions_by_host[
+                    host
+                ][name]
     return "", None
 
 
@@ -466,7 +477,10 @@ def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: fr
     for name, raw in variables.items():
         if isinstance(name, str) and name.startswith(PREFIX):  # YAML has keys that are no text
             if name in _PLAIN and isinstance(raw, str) and "{{" in raw:
-                raise SettingsError(f"{host}: {name} {_NO_TEMPLATE}")
+                raise SettingsError(
+                    f"{host}: {name} is a template, but Ansible groups the hosts before it evaluates templates: write "
+                    "the value itself"
+                )
             try:
                 values[name] = templates.value(raw)
             except AnsibleError as reason:

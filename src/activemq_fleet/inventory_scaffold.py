@@ -123,8 +123,7 @@ def _read_names(arguments: Sequence[str]) -> _NamedHosts:
     for pair in pairs:
         if len(pair) != 2:
             raise InputError(
-                f"{','.join(pair)}: the argument names {len(pair)} hosts: write the two nodes of a pair with a comma "
-                "between them"
+                f"{','.join(pair)}: the argument names {len(pair)} hosts, but a pair has two nodes: write NODE1,NODE2"
             )
     names = [name for argument in arguments for name in argument.split(",")]
     seen = set()
@@ -132,9 +131,9 @@ def _read_names(arguments: Sequence[str]) -> _NamedHosts:
         try:
             check_host(name)
         except ValueError as error:
-            raise InputError(f"{name or 'HOST'}: {error}") from None
+            raise InputError(f"host argument {name!r}: {error}") from None
         if name in seen:
-            raise InputError(f"{name}: the host is named twice: name each host once")
+            raise InputError(f"the host {name} is named twice: name each host once")
         seen.add(name)
     free = [argument for argument in arguments if "," not in argument]
     naming, common = _convention([name for name in free if not _is_address(name)])

@@ -171,13 +171,13 @@ class _FileScan:
         yield from self.repeated_keys(root, ())
         for key, value in _pairs(root):
             if key.value in SECTIONS:
-                text = f"`{key.value}:` is written where groups are listed, so that Ansible reads it as a group"
-                yield self._finding(key, text, f"write `{key.value}:` below a group, such as all")
+                text = f"`{key.value}:` is at the top level of the file, where Ansible reads it as a group"
+                yield self._finding(key, text, f"move `{key.value}:` below the name of a group, such as `all:`")
             elif not _is_group(key.value, value):
                 yield self._finding(
                     key,
-                    f"{key.value} is written where groups are listed, so that Ansible ignores it",
-                    "move it below `vars:` of a group, such as all",
+                    f"{key.value} is at the top level of the file, where Ansible expects groups and ignores it",
+                    f"move {key.value} below `vars:` of a group, such as `all:`",
                 )
             else:
                 yield from self._group(key, value, set())
@@ -186,8 +186,8 @@ class _FileScan:
                 lines = " and ".join(str(_line(value)) for value in values)
                 yield self._finding(
                     values[-1],
-                    f"{variable} of host {host} has different values in lines {lines}, and the last one wins",
-                    "keep one of them",
+                    f"{variable} of host {host} has different values in lines {lines}, and Ansible uses the last one",
+                    f"keep one of the values of {variable}, and remove the others",
                 )
 
     def _finding(self, node: yaml.Node, message: str, fix: str, severity: Severity = "error") -> Finding:
@@ -202,8 +202,11 @@ class _FileScan:
                 inside = f" of {path[-1]}" if path else ""
                 yield self._finding(
                     key,
-                    f"the key {key.value}{inside} is also in line {lines[key.value]}, and the second value wins",
-                    "rename one of them, or remove it" if path[-1:] == ("hosts",) else "remove one of them",
+                    f"the key {key.value}{inside} is also in line {lines[key.value]}, and Ansible uses only the second "
+                    "one",
+                    f"rename or remove one of the two hosts {key.value}"
+                    if path[-1:] == ("hosts",)
+                    else f"remove one of the two keys {key.value}",
                 )
             lines.setdefault(key.value, _line(key))
             yield from self.repeated_keys(value, (*path, key.value))
@@ -216,8 +219,8 @@ class _FileScan:
             if isinstance(value, yaml.SequenceNode):
                 yield self._finding(
                     value,
-                    f"`{section}:` of group {name.value} is a list, but must be a mapping",
-                    "write `NAME:` in place of `- NAME` for each entry",
+                    f"`{section}:` of group {name.value} is a list, but Ansible requires a mapping",
+                    f"write `NAME:` in place of `- NAME` for each entry of `{section}:`",
                 )
         if keys := _fleet_keys(node):
             yield self._variables_of_group_itself(name, node, keys)
@@ -233,18 +236,18 @@ class _FileScan:
             key = next(key for key, _ in _pairs(node) if key.value == "children")
             names = ", ".join(child.value for child, _ in children[:_MOST_NAMED])
             message = f"the groups below `children:` of group {name.value} have variables of hosts: {names}"
-            yield self._finding(key, message, "did you mean hosts?")
+            yield self._finding(key, message, "did you mean hosts? Write `hosts:` in place of `children:`")
             return
         for child, value in children:
             if child.value in SECTIONS:
-                text = f"`{child.value}:` is listed as a group below `children:` of group {name.value}"
-                yield self._finding(child, text, f"indent `{child.value}:` below the name of its group")
+                text = f"`{child.value}:` is directly below `children:` of group {name.value}, as if it were a group"
+                yield self._finding(child, text, f"move `{child.value}:` below the name of its group, and indent it")
                 continue
             if not _is_group(child.value, value):
                 yield self._finding(
                     child,
                     f"{child.value} is not a group, but listed below `children:` of group {name.value}",
-                    f"move it below `vars:` of group {name.value} if it is a variable",
+                    f"move {child.value} below `vars:` of group {name.value} if it is a variable, otherwise remove it",
                 )
                 continue
             yield from self._group(child, value, hosts)
@@ -258,25 +261,24 @@ class _FileScan:
             like = f", like {likeness}" if likeness else ""
             return self._finding(
                 name,
-                f"{group} is listed as a group, and variables of a host are directly below it, where Ansible ignores "
-                f"them: {listed}",
+                f"{group} is listed as a group, so that Ansible ignores the variables directly below it: {listed}",
                 f"move {group} below `hosts:` of its group{like} if it is a host, otherwise move the variables below "
                 f"`vars:` of {group}",
             )
         key = next(key for key, _ in _pairs(node) if key.value == keys[0])
         text = f"Ansible ignores variables of group {group} that are not below `vars:`: {listed}"
-        return self._finding(key, text, f"move them below `vars:` of group {group}")
+        return self._finding(key, text, f"move these variables below `vars:` of group {group}")
 
     def _unexpected_key(self, group: str, key: yaml.ScalarNode, value: yaml.Node) -> Finding:
-        text = f"the key {key.value} of group {group} is none of hosts, children and vars, so that Ansible ignores it"
+        text = f"Ansible ignores the key {key.value} of group {group}, because it is not hosts, children or vars"
         if similar := similar_name(key.value, SECTIONS):
             return self._finding(key, text, f"did you mean {similar}?")
         if _fleet_keys(value) or key.value in self.layout.hosts or _resembles(key.value, self.layout.hosts):
-            return self._finding(key, text, "write hosts below `hosts:` of the group")
+            return self._finding(key, text, f"if {key.value} is a host, move it below `hosts:` of group {group}")
         if any(inner.value in SECTIONS for inner, _ in _pairs(value)):
-            return self._finding(key, text, f"write {key.value} below `children:` of group {group}")
+            return self._finding(key, text, f"move the group {key.value} below `children:` of group {group}")
         return self._finding(
-            key, text, "write hosts below `hosts:`, groups below `children:` and variables below `vars:`", "warning"
+            key, text, f"move {key.value} below `hosts:`, `children:` or `vars:` of group {group}", "warning"
         )
 
     def _host(self, group: str, host: yaml.ScalarNode, value: yaml.Node) -> Iterator[Finding]:
@@ -284,7 +286,7 @@ class _FileScan:
             yield self._finding(
                 host,
                 f"the variable {host.value} is listed as a host of group {group}",
-                "indent it below its host, or move it below `vars:` of the group",
+                f"indent {host.value} below its host, or move it below `vars:` of group {group}",
             )
         elif host.value in SECTIONS:
             yield self._finding(
@@ -295,8 +297,8 @@ class _FileScan:
         elif not isinstance(value, yaml.MappingNode) and not _is_empty(value):
             yield self._finding(
                 host,
-                f"the host {host.value} has a value, but the variables of a host are a mapping",
-                "write each variable on a line of its own below the host, indented and with its name",
+                f"the host {host.value} has a plain value, but Ansible expects the variables of the host there",
+                f"write each variable of {host.value} as NAME: VALUE on an indented line below the host",
             )
         for variable, content in _pairs(value):
             if variable.value.startswith(PREFIX) and isinstance(content, yaml.ScalarNode):
@@ -314,33 +316,33 @@ class _FileScan:
         if name in SECTIONS and (isinstance(value, yaml.MappingNode) or _is_empty(value)):
             is_of_host = owner.startswith("host ")
             fix = (
-                "write variables directly below their host"
+                f"remove `{name}:`, and write the variables directly below {owner}"
                 if is_of_host
-                else f"indent `{name}:` as a section of its group"
+                else f"indent `{name}:` as far as the other sections of its group"
             )
             yield self._finding(variable, text, fix)
         elif not _IDENTIFIER.fullmatch(name):
             yield self._finding(
                 variable,
                 f"{text}, but no variable can have this name",
-                "if it is a host, indent it like the other hosts",
+                f"indent {name} like the other hosts if it is a host, otherwise rename the variable",
             )
         elif keys := _fleet_keys(value):
             fix = f"if {name} is a host, indent it like the other hosts"
             severity: Severity = "error" if _is_host(value) or _resembles(name, hosts) else "warning"
-            yield self._finding(variable, f"{text}, so that {keys[0]} in it has no effect", fix, severity)
+            yield self._finding(variable, f"{text}, so that {keys[0]} below it has no effect", fix, severity)
         elif _is_empty(value) and (likeness := _resembles(name, hosts)):
             fix = f"if {name} is a host such as {likeness}, indent it like {likeness}"
             yield self._finding(variable, f"{text} without a value", fix, "warning")
 
     def _empty_group(self, group: yaml.ScalarNode) -> Iterator[Finding]:
         if group.value in self.layout.hosts:
-            fix = f"remove it below `children:`, because {group.value} is a host"
-            yield self._finding(group, f"the group {group.value} has the name of a host", fix)
+            fix = f"remove {group.value} below `children:` if it is the host, otherwise rename the group"
+            yield self._finding(group, f"the group {group.value} below `children:` has the name of a host", fix)
         elif likeness := _resembles(group.value, self.layout.hosts):
             yield self._finding(
                 group,
-                f"{group.value} is listed as a group below `children:`, and the group has no hosts",
+                f"{group.value} is listed as a group below `children:`, but the group has no hosts",
                 f"if {group.value} is a host such as {likeness}, move it below `hosts:`",
                 "warning",
             )
@@ -353,9 +355,9 @@ def _groups_named_as_hosts(layout: InventoryLayout) -> Iterator[Finding]:
             yield _file_finding(
                 "T038",
                 "warning",
-                f"the group {group} has the name of a host",
-                "rename the group",
-                "group_vars and patterns of hosts that name it mean both, and a typing error is probable",
+                f"a group and a host have the same name {group}",
+                f"rename the group {group}, or remove it if only the host is meant",
+                f"Ansible cannot distinguish the two in patterns such as --limit {group}",
                 _first_line_of(group, layout.files),
             )
 
@@ -370,7 +372,7 @@ def _variables_listed_as_hosts(layout: InventoryLayout, reported: Container[int 
                 "T038",
                 "error",
                 f"the variable {variable} is listed as a host",
-                "write it on the line of its host, or in the section [GROUP:vars] of its group",
+                f"write {variable} on the line of its host, or in the section [GROUP:vars] of its group",
                 _WHY_STRUCTURE,
                 place,
             )
@@ -389,7 +391,7 @@ def _variables_file_findings(layout: InventoryLayout) -> Iterator[Finding]:
                 yield _variables_file_finding(
                     path,
                     f"Ansible does not read variables from the directory {entry}",
-                    f"rename the directory to {meant}",
+                    f"rename the directory {entry} to {meant}",
                 )
 
 
@@ -407,10 +409,10 @@ def _ignored_entries(directory: str, kind: str, layout: InventoryLayout) -> Iter
             continue
         similar = _similar_entry(name, known[kind])
         has_variables = _first_file_with_variables(path) is not None
-        text = f"the inventory has no {what} {name}, so that Ansible ignores this file of variables"
+        text = f"the inventory has no {what} {name}, so that Ansible ignores the variables in this file"
         if stem in known[kind] and has_variables:
             fix = f"rename the file to {stem}.yml"
-            text = f"Ansible reads no file with the extension {extension}, so that it ignores these variables of {stem}"
+            text = f"Ansible ignores these variables of {stem}, because it reads no file with the extension {extension}"
             yield _variables_file_finding(path, text, fix)
         elif name in known[other]:
             fix = f"move the file to {other}, because {name} is a {'host' if what == 'group' else 'group'}"
@@ -418,7 +420,9 @@ def _ignored_entries(directory: str, kind: str, layout: InventoryLayout) -> Iter
         elif similar:
             yield _variables_file_finding(path, text, f"did you mean {similar}{extension}?")
         elif has_variables:
-            yield _variables_file_finding(path, text, f"rename the file to an existing {what}, or remove it")
+            yield _variables_file_finding(
+                path, text, f"give the file the name of an existing {what}, or remove the file"
+            )
 
 
 def _similar_entry(name: str, known: Iterable[str]) -> str | None:
@@ -438,7 +442,9 @@ def _repeated_variables(path: str, layout: InventoryLayout) -> Iterator[Finding]
 
 def _variables_file_finding(path: str, message: str, fix: str) -> Finding:
     place = (_path_from_here(_first_file_with_variables(path) or path), 1)
-    return _file_finding("T039", "warning", message, fix, "the hosts get other values than the file has", place)
+    return _file_finding(
+        "T039", "warning", message, fix, "the hosts do not get the values of the variables in this file", place
+    )
 
 
 def _first_file_with_variables(path: str) -> str | None:
@@ -462,9 +468,9 @@ def _role_group_findings(layout: InventoryLayout) -> Iterator[Finding]:
             yield _file_finding(
                 "T041",
                 "warning",
-                f"the group {group} has no meaning for activemq.fleet, but its name resembles {meant}",
-                f"rename the group to {meant}",
-                f"the hosts of the group are ignored, such as {hosts[0]}",
+                f"activemq.fleet ignores the group {group}, although its name resembles {meant}",
+                f"rename the group {group} to {meant}, or choose a name that is less similar",
+                f"hosts of the group, such as {hosts[0]}, are not members of {meant}",
                 _first_line_of(group, layout.files),
             )
 

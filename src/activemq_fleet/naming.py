@@ -319,8 +319,8 @@ def _missing_groups_text(groups: Sequence[str]) -> str:
 def _check_stated_part(host: str, variable: str, value: object, pattern: str) -> str:
     """Return the plain text of a variable that states a part. Raises SettingsError for anything else."""
     if not isinstance(value, str):
-        shown = "" if isinstance(value, Mapping | list) else f", not {str(value)[:60]!r}"
-        raise SettingsError(f"{host}: {variable} {text_required_message(value)}{shown}")
+        subject = variable if isinstance(value, Mapping | list) else f"{variable} is {str(value)[:60]}, but"
+        raise SettingsError(f"{host}: {text_required_message(subject, value)}")
     if not re.fullmatch(pattern, value):
         allowed = "letters and digits" if pattern == NODE_MARK else "letters, digits, - and _"
         raise SettingsError(

@@ -59,11 +59,11 @@ def bridge(
     """
     kind = kind or ("masterslave" if release.has_masterslave_discovery else "failover")
     if not addresses:
-        raise InputError("the list of addresses for a bridge URI is empty: give the address of at least one broker")
+        raise InputError("a network connector has no address: give the address of at least one broker")
     if kind not in BRIDGE_KINDS:
-        raise InputError(f"{kind!r} is not a kind of bridge URI: use one of {', '.join(BRIDGE_KINDS)}")
+        raise InputError(f"{kind!r} is not a kind of URI for a network connector: use {', '.join(BRIDGE_KINDS)}")
     if kind == "masterslave" and not release.has_masterslave_discovery:
-        raise InputError(f"ActiveMQ {release.text} has no masterslave: URIs, which 5.6 introduced: use failover")
+        raise InputError(f"ActiveMQ {release.text} does not support masterslave: URIs (5.6 and later do): use failover")
     peers = ",".join(dial(address, scheme) for address in addresses)
     tail = _query(dict(options))
     if kind == "static" or len(addresses) == 1:
@@ -108,7 +108,7 @@ def failover(addresses: Iterable[Address], options: Mapping[str, object] | None 
 def failover_among(dialled: Sequence[str], options: Mapping[str, object] | None = None) -> str:
     """Return the failover: URI of several brokers, given the URI that is dialled for each (tcp:// or ssl://)."""
     if not dialled:
-        raise InputError("the list of addresses for a failover: URI is empty: give the address of at least one broker")
+        raise InputError("a failover: URI has no address: give the address of at least one broker")
     texts = {name: str(value) for name, value in (options or _CLIENT_DELAYS).items()}
     return f"failover:({','.join(dialled)}){_query(texts)}"
 

@@ -135,7 +135,7 @@ def test_broker_with_login_plugin_is_not_reported_to_reject_clients(plugins: str
 
     assert ("T016", "o-mq01-a") in warnings
     [finding] = [finding for finding in adoption.fleet.findings if finding.rule == "T016"]
-    assert "probes cannot log in" in finding.message
+    assert "health checks can log in" in finding.message
     assert "activemq_probe_password" in finding.fix
 
 

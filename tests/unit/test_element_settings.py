@@ -41,7 +41,7 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
     [
         (
             {"destination_policies": [{"destination": "a", "kind": "queue", "queue_prefetc": 1}]},
-            "activemq_destination_policies[0].queue_prefetc is not a key here: did you mean queue_prefetch?",
+            "activemq_destination_policies[0].queue_prefetc is not a known key: did you mean queue_prefetch?",
         ),
         (
             {"destination_policies": [{"kind": "queue", "queue_prefetch": 1}]},
@@ -72,11 +72,11 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ({"usage": {"job_scheduler": "70 %"}}, "activemq_usage.job_scheduler: the limit '70 %' cannot be a percentage"),
         (
             {"usage": {"store": {"total": "1 gb"}}},
-            "activemq_usage.store: the entry must set either limit or percent_limit",
+            "activemq_usage.store: the entry has neither of limit and percent_limit: set limit",
         ),
         (
             {"virtual_destinations": [{"type": "composite_queue", "name": "a"}]},
-            "activemq_virtual_destinations[0]: the virtual destination 'a' has the type composite_queue, ",
+            "activemq_virtual_destinations[0]: the composite_queue 'a' forwards messages nowhere: ",
         ),
         (
             {"destinations": ["topic://a.*"]},
@@ -88,33 +88,39 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ),
         (
             {"kahadb": {"by_destination": [{"destination": "a", "kind": "queue"}]}},
-            "activemq_kahadb: by_destination has no entry for all other destinations",
+            "activemq_kahadb: by_destination has no store for all other destinations",
         ),
         (
             {"kahadb": {"by_destination": [{"destination": "a", "kind": "queue", "per_destination": True}, {}]}},
-            "activemq_kahadb.by_destination[0]: the entry for one destination sets per_destination, which",
+            "activemq_kahadb.by_destination[0]: the entry sets destination and per_destination, but",
         ),
         (
             {"kahadb": {"by_destination": [{}, {"directory": "/x"}]}},
             "activemq_kahadb.by_destination[1]: the key 'directory' is not supported here: use ",
         ),
-        ({"kahadb": {"by_destination": [{}, {}]}}, "activemq_kahadb: by_destination has two entries for the same"),
+        ({"kahadb": {"by_destination": [{}, {}]}}, "activemq_kahadb: by_destination has two entries with the same"),
         (
             {"kahadb": {"transaction_journal": {}}},
             "activemq_kahadb: transaction_journal is set, but by_destination is not",
         ),
-        ({"kahadb": {"by_destination": [{}]}, "fence": "guard"}, "activemq_fence: guard protects one store per pair"),
+        (
+            {"kahadb": {"by_destination": [{}]}, "fence": "guard"},
+            "activemq_fence: guard protects only one store per pair",
+        ),
         (
             {"kahadb": {"by_destination": [{}]}, "ha": "pure", "release": "5.7.0"},
-            "a resync of activemq_ha: pure copies one store",
+            "resync of activemq_ha: pure copies only one store",
         ),
         ({"kahadb": {}, "ha": "shared-jdbc"}, "activemq_kahadb is set, but activemq_ha: shared-jdbc uses no kahaDB"),
         (
             {"scheduler": True, "broker_attributes": {"schedulerSupport": True}},
-            "activemq_broker_attributes has 'schedulerSupport', and activemq_scheduler is set",
+            "activemq_scheduler and 'schedulerSupport' in activemq_broker_attributes are both set",
         ),
         ({"scheduler": {"directory": "x"}}, "activemq_scheduler.directory"),
-        ({"jmx": {}, "broker_attributes": {"useJmx": False}}, "activemq_jmx needs JMX"),
+        (
+            {"jmx": {}, "broker_attributes": {"useJmx": False}},
+            "useJmx: false in activemq_broker_attributes disables JMX",
+        ),
         (
             {"plugins": {"authorization": True}},
             "activemq_plugins: the key 'authorization' is not supported here: use activemq_acl",
@@ -126,7 +132,8 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ),
         (
             {"plugins": {"redelivery": {"default": {"redelivery_delay": 999}}}},
-            "activemq_plugins.redelivery.default.redelivery_delay must be greater than or equal to 1000",
+            "activemq_plugins.redelivery.default.redelivery_delay must be at least 1000, not 999; the value is "
+            "in milliseconds",
         ),
     ],
 )
@@ -143,8 +150,9 @@ def test_what_a_release_lacks_is_a_finding_and_left_out_of_its_file() -> None:
     old = build_fleet(hosts("a-mq1", release="5.8.0", destination_policies=asked), {})
     assert [finding.rule for finding in old.findings] == ["T011", "T011"]
     assert old.findings[0].message == (
-        "activemq_destination_policies[0].max_destinations: release 5.8.0 does not support maxDestinations of "
-        "<policyEntry> (5.11.2 and later do), so the rendered files omit it"
+        "activemq_destination_policies[0].max_destinations sets maxDestinations of <policyEntry>, but release "
+        "5.8.0 does "
+        "not support it (5.11.2 and later do)"
     )
     entry = policy(rendered("5.8.0", destination_policies=asked), queue="a")
     # The release spells the other one wrong.

@@ -208,7 +208,7 @@ def test_a_broken_pattern_in_the_plugins_file_is_told_without_the_collection_too
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write({"hosts.yml": PAIR, "zz.activemq.yml": "plugin: activemq.fleet.topology\nnaming_pattern: '('\n"})
-    assert "zz.activemq.yml: cannot be read as an inventory: activemq_naming_pattern is not" in refusal(path)
+    assert "zz.activemq.yml: the file cannot be read as an inventory: activemq_naming_pattern is not" in refusal(path)
     monkeypatch.setattr(inventory_loader, "has_plugin", lambda name: False)
     assert "activemq_naming_pattern is not a regular expression" in refusal(path)
 
@@ -323,11 +323,11 @@ class TestRefusals:
         [
             (
                 {"hosts.yml": "all:\n  hosts: {a: [\n"},
-                r"hosts.yml: cannot be read as an inventory: YAML .*hosts.yml:2\)",
+                r"hosts.yml: the file cannot be read as an inventory: YAML .*hosts.yml:2\)",
             ),
-            ({"hosts.yml": "---\n"}, "hosts.yml: cannot be read as an inventory: Parsed empty YAML file"),
-            ({"hosts.yml": "a: 1\n"}, "a is written where groups are listed, so that Ansible ignores it"),
-            ({"hosts": '[a\nb="\n'}, "hosts: cannot be read as an inventory: "),
+            ({"hosts.yml": "---\n"}, "hosts.yml: the file cannot be read as an inventory: Parsed empty YAML file"),
+            ({"hosts.yml": "a: 1\n"}, "a is at the top level of the file, where Ansible expects groups and ignores it"),
+            ({"hosts": '[a\nb="\n'}, "hosts: the file cannot be read as an inventory: "),
             ({"hosts.yml": PAIR, "x.yml": "plugin: no.such.plugin\n"}, "x.yml: .*unknown plugin 'no.such.plugin'"),
             ({"hosts.yml": "all: {children: {a: }}\n"}, "the inventory has no hosts"),
             ({"README.md": "hello\n"}, "the inventory has no hosts"),

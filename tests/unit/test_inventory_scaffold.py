@@ -131,12 +131,12 @@ def test_files_are_valid_by_the_schemas_that_they_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["a_b"], "a_b: 'a_b' has an underscore"),
-        (["a", "a"], "a: the host is named twice"),
-        (["a,b,c"], "a,b,c: the argument names 3 hosts: write the two nodes"),
+        (["a_b"], "host argument 'a_b': the host name 'a_b' has an underscore"),
+        (["a", "a"], "the host a is named twice"),
+        (["a,b,c"], "a,b,c: the argument names 3 hosts, but a pair has two nodes"),
         (["a,"], "is not a host name"),
-        (["a b"], "'a b' is not a host name"),
-        (["fd00::1"], "fd00::1: the first label of the host name, 'fd00::1', cannot be the name of a broker"),
+        (["a b"], "the part 'a b' of the host name 'a b' is not valid"),
+        (["fd00::1"], "fd00::1: the first label 'fd00::1' of the host name contains a character that"),
     ],
 )
 def test_wrong_host_is_one_error_and_writes_nothing(
@@ -156,7 +156,7 @@ def test_release_above_known_lines_is_error_with_the_release_meant(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["init", "a", "--release", "5.81.3", "-o", str(tmp_path / "inventory")]) == 2
-    assert "there is no release line 5.81; did you mean 5.18.3?" in capsys.readouterr().err
+    assert "ActiveMQ has no release line 5.81: did you mean 5.18.3?" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -125,7 +125,7 @@ def test_the_fingerprint_follows_the_files_and_not_the_secrets() -> None:
             "activemq_metrics_destinations[0]: the value 'a b' must be the name of a queue",
         ),
         ({"metrics_port": 0}, "activemq_metrics_port"),
-        ({"metrics_tls": {"keystore": "/k"}}, "activemq_metrics_tls.keystore_password is missing"),
+        ({"metrics_tls": {"keystore": "/k"}}, "activemq_metrics_tls.keystore_password is required, but missing"),
         ({"connectors": [{"name": "metrics", "scheme": "nio", "port": 1}]}, "'metrics', which is the name of another"),
     ],
 )

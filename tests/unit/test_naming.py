@@ -196,7 +196,7 @@ def test_a_part_that_is_nowhere_stated_is_one_error_that_names_the_host(
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({"activemq_node": 1}, "web1: activemq_node must be text (quote numbers), not '1'"),
+        ({"activemq_node": 1}, "web1: activemq_node is 1, but must be text: write numbers"),
         ({"activemq_pair": "{{ x }}"}, "web1: activemq_pair is '{{ x }}', but may contain only letters, digits, -"),
         ({"activemq_group": "../etc"}, "web1: activemq_group is '../etc', but may contain only"),
         ({"activemq_naming_parity": "odd"}, "web1: activemq_naming_parity is 'odd': set it to odd-even or even-odd"),

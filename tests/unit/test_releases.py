@@ -86,12 +86,12 @@ def test_anything_else_is_an_error_that_names_the_nearest(text: str, nearest: st
     ],
 )
 def test_line_far_above_newest_line_is_error_with_similar_release(text: str, line: str, meant: str) -> None:
-    with pytest.raises(ReleaseError, match=f"^there is no release line {line}; did you mean {meant}[?] The newest"):
+    with pytest.raises(ReleaseError, match=f"^ActiveMQ has no release line {line}: did you mean {meant}[?] The newest"):
         Release.of(text)
 
 
 def test_misplaced_digit_of_major_version_is_error_with_release_meant() -> None:
-    with pytest.raises(ReleaseError, match=r"'51\.8\.3' is not known; did you mean 5\.18\.3[?]$"):
+    with pytest.raises(ReleaseError, match=r"'51\.8\.3' is not known: did you mean 5\.18\.3[?]$"):
         Release.of("51.8.3")
 
 

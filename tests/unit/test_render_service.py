@@ -526,11 +526,11 @@ def test_a_guard_with_generations_calls_no_command() -> None:
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
-        (None, "activemq_fence is command, so activemq_fence_command must be set"),
+        (None, "activemq_fence is command, but activemq_fence_command is not set"),
         ({"argv": []}, "activemq_fence_command.argv"),
-        ({"argv": ["end-node"]}, "which is not an absolute path"),
+        ({"argv": ["end-node"]}, "in argv has no absolute path"),
         ({"argv": ["/bin/true"], "timeout": 0}, "activemq_fence_command.timeout"),
-        ({"argv": ["/bin/true"], "secrets": {"a b": "x"}}, "is not the name of an environment variable"),
+        ({"argv": ["/bin/true"], "secrets": {"a b": "x"}}, "must be the name of an environment variable"),
     ],
 )
 def test_a_fence_command_that_cannot_be_called_is_refused(command: Any, problem: str) -> None:

@@ -59,28 +59,28 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
         ),
         ({"activemq_ha": "raid"}, "activemq_ha must be 'pure', 'shared-file', 'shared-jdbc' or 'none', not 'raid'"),
         ({"activemq_port_offset": "ten"}, "activemq_port_offset must be a whole number such as 10, not 'ten'"),
-        ({"activemq_links": [{"from": "a"}]}, "activemq_links[0].to is missing"),
+        ({"activemq_links": [{"from": "a"}]}, "activemq_links[0].to is required, but missing: set this key"),
         (
             {"activemq_links": [{"from": "a", "to": "b", "include": ["vm://x"]}]},
             "activemq_links[0].include[0]: the destination 'vm://x' must be the name of a queue",
         ),
-        ({"activemq_links": ["a to b"]}, "activemq_links[0] must be a mapping, not 'a to b'"),
+        ({"activemq_links": ["a to b"]}, "activemq_links[0] must be a mapping (lines KEY: VALUE), not 'a to b'"),
         ({"activemq_console": "maybe"}, "activemq_console must be true or false, not 'maybe'"),
         ({"activemq_waivers": [{"rule": "T002", "reason": "x", "until": "soon"}]}, "must be a date such as"),
         (
             {"activemq_links": [{"from": "a", "to": "b", "duplx": True}]},
-            "activemq_links[0].duplx is not a key here: did you mean duplex?",
+            "activemq_links[0].duplx is not a known key: did you mean duplex?",
         ),
         (
             {"activemq_waivers": [{"what": "T002"}]},
-            "activemq_waivers[0].what is not a key here: known are ",
+            "activemq_waivers[0].what is not a known key: use one of the keys ",
         ),
         ({"activemq_connectors": [{"name": "x", "scheme": "tcp", "port": 0}]}, "activemq_connectors[0].port must be"),
         ({"activemq_address": "a_b"}, "underscore"),
         ({"activemq_multicast": "10.0.0.1:6255"}, "must be a multicast address"),
         (
             {"activemq_multicast": "224.1.2.3:70000"},
-            "activemq_multicast: the port of '224.1.2.3:70000' must be at most 65535",
+            "activemq_multicast: the port in '224.1.2.3:70000' is above 65535",
         ),
         ({"activemq_multicast": "224.01.2.3:6255"}, "must be a multicast address"),
         ({"activemq_connectors": [{"name": "console", "scheme": "tcp", "port": 1}]}, "the name of another port"),
@@ -88,9 +88,9 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
         ({"activemq_java_options": "-Dx=y"}, "activemq_java_options must be a list"),
         (
             {"activemq_network_username": EncryptedValue("$ANSIBLE_VAULT")},
-            "is encrypted, and no vault password opens it",
+            "the value of activemq_network_username is encrypted, and no given vault password decrypts it",
         ),
-        ({"activemq_network_password": 1234}, "activemq_network_password: the password must be text (quote numbers)"),
+        ({"activemq_network_password": 1234}, "activemq_network_password: the password must be text: write numbers"),
         ({"activemq_network_password": ["x"]}, "activemq_network_password: the password must be text, not a list"),
         ({"activemq_heap": ["1g"]}, "activemq_heap must be text, not a list"),
         ({"activemq_heap": {"max": "1g"}}, "activemq_heap must be text, not a mapping"),
@@ -111,12 +111,15 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
             {"activemq_network_username": "system", "activemq_network_password": "manager"},
             "is a default password of ActiveMQ",
         ),
-        ({"activemq_ha": "shared-jdbc"}, "activemq_jdbc must be set"),
-        ({"activemq_store_directory": "srv/x"}, "the path 'srv/x' must be absolute"),
-        ({"activemq_store_directory": "/srv/a b"}, "the path contains ' '"),
-        ({"activemq_extra_files": [{"path": "../x", "content": ""}]}, "the path '../x' must be relative"),
+        ({"activemq_ha": "shared-jdbc"}, "activemq_jdbc is not set: set activemq_jdbc"),
+        ({"activemq_store_directory": "srv/x"}, "the path 'srv/x' is not absolute"),
+        ({"activemq_store_directory": "/srv/a b"}, "the path '/srv/a b' contains ' '"),
+        (
+            {"activemq_extra_files": [{"path": "../x", "content": ""}]},
+            "the path '../x' is not below the broker's configuration directory",
+        ),
         ({"activemq_extra_files": [{"path": ".fleet-manifest.json", "content": ""}]}, "begins with .fleet-"),
-        ({"activemq_broker_attributes": {"useJmx": "${user.home}"}}, "which starts an expression of Spring or Jinja"),
+        ({"activemq_broker_attributes": {"useJmx": "${user.home}"}}, "which begins a Spring or Jinja expression"),
     ],
 )
 def test_a_bad_value_is_one_line_with_host_and_variable(variables: dict[str, Any], said: str) -> None:
@@ -166,8 +169,8 @@ def test_name_that_lacks_the_prefix_by_a_letter_has_a_meant_variable(name: str, 
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"activemq_java_options": ["-Dstore.password=hush hush"]}, "the value must be one option"),
-        ({"activemq_users": [{"name": "ann:hush", "password": "x"}]}, "the value may hold only letters"),
+        ({"activemq_java_options": ["-Dstore.password=hush hush"]}, "the value must be one Java option"),
+        ({"activemq_users": [{"name": "ann:hush", "password": "x"}]}, "the value must contain only letters"),
         ({"activemq_network_password": "hush\tx"}, "the value contains a line break or a tab"),
         ({"activemq_network_password": "hush\x07"}, "the value contains the control character U+0007: remove it"),
         ({"activemq_network_password": "hush${x}"}, "the value contains '${'"),
@@ -198,7 +201,10 @@ def test_ordinary_variable_has_no_meant_variable(name: str) -> None:
 
 
 def test_a_password_in_the_wrong_place_is_not_shown() -> None:
-    assert problem({"activemq_users": ["ann:hush"]}) == "orders-mq01-a: activemq_users[0] must be a mapping"
+    assert (
+        problem({"activemq_users": ["ann:hush"]})
+        == "orders-mq01-a: activemq_users[0] must be a mapping (lines KEY: VALUE)"
+    )
 
 
 def test_a_sealed_password_counts_as_present() -> None:
@@ -260,14 +266,14 @@ def test_one_archive_is_for_every_release() -> None:
 @pytest.mark.parametrize(
     ("archive", "said"),
     [
-        ({"5.18.3": "/x"}, "activemq_archive has no entry for activemq_release 5.18.6: it has 5.18.3"),
-        ({}, "activemq_archive has no entry for activemq_release 5.18.6: it is empty"),
+        ({"5.18.3": "/x"}, "activemq_archive has no entry for activemq_release 5.18.6 (it has 5.18.3): add an entry"),
+        ({}, "activemq_archive has no entry for activemq_release 5.18.6 (it is empty): add an entry"),
         ({5.18: "/x"}, "activemq_archive: YAML reads the key 5.18 as a number"),
         (
             {"5.18": "/x"},
             "activemq_archive: the key '5.18' is not a complete release: write a release such as 5.18.6",
         ),
-        ({"5.18.6": 7}, "activemq_archive: the value for release 5.18.6 must be text (quote numbers)"),
+        ({"5.18.6": 7}, "activemq_archive: the value for release 5.18.6 must be text: write numbers"),
         ({"5.18.6": "${x}"}, "activemq_archive: the value for release 5.18.6 is invalid: the value contains '${'"),
         (["/x"], "activemq_archive: the value must be text, or a mapping with a text per release"),
     ],
@@ -289,10 +295,10 @@ def test_a_checksum_by_release_must_have_the_release_too() -> None:
     ("variables", "problem"),
     [
         ({"activemq_kahadb": {"checkpoint_interval": "5s"}}, "must be a whole number such as 10, not '5s'"),
-        ({"activemq_user": "Root"}, "the value 'Root' is not a Unix user name such as activemq"),
-        ({"activemq_network_ttl": 0}, "{consumer: NUMBER, message: NUMBER}, not '0'"),
-        ({"activemq_network_ttl": {"consumer": 0, "message": 2}}, "not '[0, 2]'"),
-        ({"activemq_connectors": [{"name": "x", "scheme": "tcp", "port": 0}]}, "equal to 1, not '0'"),
+        ({"activemq_user": "Root"}, "the value 'Root' must be a Unix user name such as activemq"),
+        ({"activemq_network_ttl": 0}, "is '0': write a whole number from 1"),
+        ({"activemq_network_ttl": {"consumer": 0, "message": 2}}, "is '[0, 2]': write a whole number from 1"),
+        ({"activemq_connectors": [{"name": "x", "scheme": "tcp", "port": 0}]}, "must be at least 1, not 0"),
     ],
 )
 def test_error_quotes_the_value_and_shows_a_valid_one(variables: dict[str, Any], problem: str) -> None:

@@ -189,7 +189,7 @@ def test_t009_a_group_has_one_address() -> None:
 def test_t009_one_login_has_one_password() -> None:
     balancers = TWO | {"lb2": TWO["lb2"] | {"activemq_vip_password": "other"}}
     assert (
-        "lb2: activemq_vip_password differs from the value of lb1"
+        "lb2: activemq_vip_password differs from the value of the host lb1"
         in told(balanced(hosts("orders-mq01", vip=VIP), balancers), "T009")[0]
     )
 

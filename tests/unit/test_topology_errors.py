@@ -96,14 +96,15 @@ def test_t002_a_pair_that_is_none(nodes: str, said: str) -> None:
 def test_t003_two_hosts_with_one_identity() -> None:
     text = wrong("T003", hosts("o-mq1") | hosts("o-mq1", nodes="a", domain="example.org"))
 
-    assert "o-mq1-a.example.org: the host is node a of pair o-mq1, but o-mq1-a.example.com is the same node" in text
+    assert "o-mq1-a.example.org: the host is node a of pair o-mq1, but the host o-mq1-a.example.com is the same" in text
 
 
 def test_t004_a_pair_on_two_lines() -> None:
     both = hosts("o-mq1")
     both["o-mq1-b.example.com"]["activemq_release"] = "5.17.6"
 
-    assert "activemq_release is 5.17.6, but o-mq1-a.example.com in the same pair has 5.18.3" in wrong("T004", both)
+    text = wrong("T004", both)
+    assert "activemq_release is 5.17.6, but the other node o-mq1-a.example.com of the pair has 5.18.3" in text
 
 
 @pytest.mark.parametrize("release", ["5.8.0", "6.3.1"])
@@ -111,14 +112,14 @@ def test_t005_pure_where_it_is_gone(release: str) -> None:
     found = fleet("o-mq1", "o-mq2", ha="pure", release=release)
 
     assert rules(found) == ["T005"] * 4
-    assert "masterslave:" in found.findings[0].fix
+    assert "activemq_ha: shared-file" in found.findings[0].fix
 
 
 def test_t006_two_brokers_on_one_port() -> None:
     text = "\n".join(f.message for f in fleet("o-mq1", address="mq.example.com", service="none").findings)
 
     assert (
-        "by activemq_address, the broker has the address mq.example.com of o-mq1-a.example.com, and both brokers "
+        "activemq_address is mq.example.com, the address of the broker on o-mq1-a.example.com, and both brokers "
         "listen on the ports 61616 (openwire)"
     ) in text
 
@@ -359,8 +360,8 @@ def test_t035_what_is_set_wins_and_a_difference_is_told() -> None:
     assert [broker.role for broker in found.brokers] == ["slave", "master"]
     told = [finding for finding in found.findings if finding.rule == "T035"]
     assert [(one.host, one.severity, one.message) for one in told] == [
-        ("o-mq1-a.example.com", "warning", "activemq_node is b, but the host name contains a"),
-        ("o-mq1-b.example.com", "warning", "activemq_node is a, but the host name contains b"),
+        ("o-mq1-a.example.com", "warning", "activemq_node is b and overrides the host name, which contains a"),
+        ("o-mq1-b.example.com", "warning", "activemq_node is a and overrides the host name, which contains b"),
     ]
 
 
@@ -371,5 +372,5 @@ def test_t035_second_name_of_pair_is_info_and_settings_report_all_problems() -> 
 
     with pytest.raises(SettingsError) as caught:
         build_fleet(hosts("o-mq1", node=1) | hosts("o-mq2", release=None), {})
-    assert "activemq_node must be text" in str(caught.value)
+    assert "activemq_node is 1, but must be text" in str(caught.value)
     assert "activemq_release is not set" in str(caught.value)

@@ -58,7 +58,10 @@ def test_mistake_is_reported_at_its_line(tmp_path: Path, text: str, line: int, r
 def test_mistake_in_the_inventory_file_is_reported_at_its_line(tmp_path: Path) -> None:
     error = error_of(tmp_path, "all:\n  hosts:\n    a-mq01-a:\n    a-mq01-b\n  vars:\n    x: 1\n", "hosts.yml")
     path = f"{tmp_path}/hosts.yml"
-    assert error == f"{path}: cannot be read as an inventory: YAML parsing failed: the key a-mq01-b {ADD} ({path}:4)"
+    assert (
+        error
+        == f"{path}: the file cannot be read as an inventory: YAML parsing failed: the key a-mq01-b {ADD} ({path}:4)"
+    )
 
 
 def test_value_of_a_line_without_a_colon_is_not_shown(tmp_path: Path) -> None:
@@ -78,5 +81,7 @@ def test_repeated_key_is_a_warning_with_file_and_line(
     (tmp_path / name).parent.mkdir()
     (tmp_path / name).write_text("activemq_release: 5.18.3\nactivemq_ha: none\nactivemq_heap: 1g\nactivemq_heap: 2g\n")
     main(["graph", "-i", str(tmp_path / "hosts.yml"), "-o", str(tmp_path / "fleet.svg")])
-    expected = "the key activemq_heap is also in line 3, and the second value wins: remove one of them"
-    assert f"warning: T038 {tmp_path}/{name}:4: {expected}\n" in capsys.readouterr().err
+    expected = (
+        "the key activemq_heap is also in line 3, and Ansible uses only the second one: remove one of the two keys"
+    )
+    assert f"warning: T038 {tmp_path}/{name}:4: {expected} activemq_heap\n" in capsys.readouterr().err

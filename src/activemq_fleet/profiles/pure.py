@@ -11,10 +11,8 @@ PURE = Profile(
         is_met_by=lambda release: release.has_pure_master_slave,
         rule="T005",
         message="activemq_ha is pure, but release {release} has no pure master/slave: 5.8.0 removed it (AMQ-4165)",
-        fix="set activemq_ha: shared-file, whose links use masterslave:",
-        why="the schema still accepts five of its attributes, but they have no effect, so the broker would start "
-        "without "
-        "failover",
+        fix="set activemq_ha: shared-file",
+        why="the release ignores the attributes of pure master/slave, so the broker would start without failover",
     ),
     plural="pure master/slave",
     reason="the master copies each message to its slave before it answers",

@@ -10,7 +10,7 @@ SHARED_JDBC = Profile(
         is_met_by=lambda release: release.has_lockers,
         rule="T011",
         message="activemq_ha is shared-jdbc, but release {release} has no lease lock (5.7 and later have it)",
-        fix="upgrade, or set activemq_ha: shared-file",
+        fix="upgrade the broker to 5.7 or later, or set activemq_ha: shared-file",
     ),
     plural="shared databases",
     reason="both nodes use one database; the node that holds the lease is active",

@@ -183,7 +183,7 @@ class Release:
         release. Raises ReleaseError for anything else; its text names a similar release or the nearest line.
         """
         if not isinstance(text, str):
-            msg = f"the release must be text such as '5.18.3', not {text!r}"
+            msg = f"the release {text!r} is not text: write a release such as '5.18.3' in quotes"
             raise ReleaseError(msg)
         return _release_of(text)
 
@@ -360,7 +360,7 @@ def _refusal(text: str, data: ReleaseData) -> str:
     match = _LINE.match(text.strip())
     if match is None:
         newest = data.newest(list(data.lines)[-1])
-        return f"{shown!r} is not a release of ActiveMQ; set a release such as {newest}"
+        return f"{shown!r} is not a release of ActiveMQ: set a release such as {newest}"
     requested = int(match[1]), int(match[2] or 0)
 
     def distance(line: str) -> tuple[int, int]:
@@ -373,16 +373,16 @@ def _refusal(text: str, data: ReleaseData) -> str:
     line = f"{requested[0]}.{requested[1]}"
     if match[2] and _data_line(line, data):
         example = data.newest(line) if line in data.lines else f"{line}.0"
-        return f"{shown!r} is not a complete release number; set one such as {example}"
+        return f"{shown!r} is not a complete release number: set one such as {example}"
     newest_line = _newest_line(requested[0], data)
     similar = _similar_release(text, data)
     if newest_line is not None and requested[1] > int(newest_line.partition(".")[2]):
-        question = f"; did you mean {similar}?" if similar else "."
-        end = f"The newest known release of {requested[0]}.x is {data.newest(newest_line)}"
-        return f"there is no release line {line}{question} {end}"
+        newest = data.newest(newest_line)
+        hint = f"did you mean {similar}? The newest" if similar else f"set {newest} or an earlier release; the newest"
+        return f"ActiveMQ has no release line {line}: {hint} known release of {requested[0]}.x is {newest}"
     if similar and sorted(similar) == sorted(text):
-        return f"release {shown!r} is not known; did you mean {similar}?"
-    return f"release {shown!r} is not known; the nearest release is {data.newest(nearest)}"
+        return f"release {shown!r} is not known: did you mean {similar}?"
+    return f"release {shown!r} is not known: set a known release; the nearest one is {data.newest(nearest)}"
 
 
 def _similar_release(text: str, data: ReleaseData) -> str | None:

@@ -48,9 +48,9 @@ VARIABLES = {
 """Key of ``agent.conf`` -> variable without ``activemq_agent_``, in the order of the file."""
 
 COMPUTED = {
-    "mb.urls": "it follows from the home pair: activemq_agent_pair",
-    "mb.password": "use activemq_agent_password",
-    "mb.password.file": "use activemq_agent_password",
+    "mb.urls": "activemq_agent_pair",
+    "mb.password": "activemq_agent_password",
+    "mb.password.file": "activemq_agent_password",
 }
 """Keys of ``agent.conf`` that ``activemq_agent_options`` may not set, and which variable to use instead."""
 
@@ -120,11 +120,12 @@ class AgentSettings(BaseModel):
                 "only one of activemq_agent_tls_certificate and activemq_agent_tls_key is set: set both, or neither"
             )
         if self.agent_wheelhouse and self.agent_package:
-            raise ValueError("activemq_agent_wheelhouse and activemq_agent_package are both set: set one of them")
+            raise ValueError("activemq_agent_wheelhouse and activemq_agent_package are both set: remove one of them")
         if wrong := next((prefix for prefix in self.agent_publish_prefixes if prefix.endswith("#")), None):
             raise ValueError(
-                f"activemq_agent_publish_prefixes has {wrong!r}: write the prefix of the events' topics, such as a/b "
-                "for events a/b/EVENT; the wildcard + is allowed for a level, # is not"
+                f"activemq_agent_publish_prefixes has {wrong!r}, but a prefix must not end with #: write the "
+                "beginning of "
+                "the topics, such as a/b for events on a/b/EVENT"
             )
         if self.agent_handlers_source and not self.agent_handlers:
             raise ValueError(
@@ -132,7 +133,7 @@ class AgentSettings(BaseModel):
                 "activemq_agent_handlers to the directory of the handlers on the host"
             )
         for key in sorted(self.agent_options):
-            better = COMPUTED.get(key) or (f"use activemq_agent_{VARIABLES[key]}" if key in VARIABLES else None)
-            if better:
-                raise ValueError(f"activemq_agent_options has {key!r}: {better}")
+            variable = COMPUTED.get(key) or (f"activemq_agent_{VARIABLES[key]}" if key in VARIABLES else None)
+            if variable:
+                raise ValueError(f"activemq_agent_options must not set {key!r}: remove the key, and use {variable}")
         return self

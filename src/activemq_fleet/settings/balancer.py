@@ -19,13 +19,13 @@ def _check_vip(text: str) -> str:
         address = ipaddress.ip_address(text.removeprefix("[").removesuffix("]"))
     except ValueError:
         raise ValueError(
-            f"the virtual address {text!r} must be an IP address such as 10.0.0.100, not a host name, and without a "
-            "prefix length such as /24"
+            f"the virtual address {text!r} is not an IP address: write an address such as 10.0.0.100, without a prefix "
+            "length such as /24"
         ) from None
     if address.is_multicast or address.is_unspecified or "%" in text:
         raise ValueError(
-            f"the virtual address {text!r} must be the IP address of a single host, not a multicast, unspecified or "
-            "link-local address with a zone (%)"
+            f"the virtual address {text!r} is a multicast address, is unspecified or has a zone (%): write the IP "
+            "address of a single host"
         )
     return str(address)
 

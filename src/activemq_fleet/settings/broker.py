@@ -72,7 +72,7 @@ NOT_SETTINGS = frozenset({
 _PORTS_OF_OURS = frozenset({"console", "jmx", "metrics", "replication"})
 # Attributes of <broker> that peers, clients and the console rely on.
 _DECIDED = {
-    "brokerName": "use activemq_broker_name",
+    "brokerName": "remove the attribute, and use activemq_broker_name",
     "id": "remove the attribute, because the web console requires the id 'broker'",
 }
 
@@ -113,7 +113,9 @@ class JdbcSettings(NetworkModel):
     url: Annotated[
         str,
         fields.text_matching(
-            r"jdbc:[^\s\"'<>]+", "must begin with jdbc: and have no space or quote", may_be_secret=True
+            r"jdbc:[^\s\"'<>]+",
+            "must be a JDBC URL such as jdbc:postgresql://db/activemq, without spaces, quotes, < and >",
+            may_be_secret=True,
         ),
         AfterValidator(fields.check_text),
     ]
@@ -132,7 +134,10 @@ class FenceCommandSettings(NetworkModel):
     argv: Annotated[tuple[fields.Text, ...], Field(min_length=1)]
     timeout: int = Field(default=60, ge=1, le=3600)
     secrets: dict[
-        Annotated[str, fields.text_matching("[A-Z][A-Z0-9_]*", "is not the name of an environment variable")],
+        Annotated[
+            str,
+            fields.text_matching("[A-Z][A-Z0-9_]*", "must be the name of an environment variable such as API_TOKEN"),
+        ],
         fields.Secret,
     ] = Field(default_factory=dict)
 
@@ -140,8 +145,7 @@ class FenceCommandSettings(NetworkModel):
     def _is_a_path(self) -> Self:
         if not self.argv[0].startswith("/"):
             raise ValueError(
-                f"argv begins with {self.argv[0]!r}, which is not an absolute path: write the absolute path of the "
-                "program"
+                f"the program {self.argv[0]!r} in argv has no absolute path: write the absolute path of the program"
             )
         return self
 
@@ -160,7 +164,10 @@ class FragmentSettings(NetworkModel):
     """One entry of ``activemq_xml_fragments``; ``parent`` is a path of elements below ``beans``."""
 
     parent: Annotated[
-        str, fields.text_matching(r"(?a:[A-Za-z]\w*(/[A-Za-z]\w*)*)", "must be element names with / between")
+        str,
+        fields.text_matching(
+            r"(?a:[A-Za-z]\w*(/[A-Za-z]\w*)*)", "must be names of XML elements with / between, such as broker/plugins"
+        ),
     ] = "broker"
     xml: str = Field(min_length=1)
 
@@ -172,8 +179,12 @@ class FileSettings(NetworkModel):
     content: Annotated[str, AfterValidator(fields.check_encodable)]
 
 
-PlainName = Annotated[str, fields.text_matching(PLAIN_NAME, "may hold only letters, digits, - and _")]
-NodeMark = Annotated[str, fields.text_matching(NODE_MARK, "must be one word of letters and digits: a, 1, primary")]
+PlainName = Annotated[
+    str, fields.text_matching(PLAIN_NAME, "must contain only letters, digits, - and _, such as orders")
+]
+NodeMark = Annotated[
+    str, fields.text_matching(NODE_MARK, "must be one word of letters and digits, such as a, 1 or primary")
+]
 
 
 class WaiverSettings(NetworkModel):
@@ -235,7 +246,12 @@ class _Broker(NetworkModel):
     store_limit: fields.Limit = "20 gb"
     temp_limit: fields.Limit = "5 gb"
     broker_attributes: dict[
-        Annotated[str, fields.text_matching(r"(?a:(?!xml)[A-Za-z]\w*)", "is not the name of an attribute")],
+        Annotated[
+            str,
+            fields.text_matching(
+                r"(?a:(?!xml)[A-Za-z]\w*)", "must be the name of an attribute of <broker>, such as persistent"
+            ),
+        ],
         Annotated[fields.Attribute, fields.OptionText],
     ] = Field(default_factory=dict)
     jmx: JmxSettings | None = None
@@ -320,13 +336,13 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
         several = self.kahadb is not None and self.kahadb.by_destination
         if several and self.fence != "none":
             yield (
-                f"activemq_kahadb has by_destination, and activemq_fence: {self.fence} protects one store per pair: "
-                "set activemq_fence to none, or remove by_destination"
+                f"activemq_kahadb has by_destination (several stores), but activemq_fence: {self.fence} protects only "
+                "one store per pair: set activemq_fence to none, or remove by_destination"
             )
         if several and self.profile.replicates:
             yield (
-                f"activemq_kahadb has by_destination, and a resync of activemq_ha: {self.ha} copies one store: "
-                "remove by_destination"
+                "activemq_kahadb has by_destination (several stores), but the playbook resync of "
+                f"activemq_ha: {self.ha} copies only one store: remove by_destination"
             )
         if self.kahadb is not None and self.profile.has_database_lease:
             yield f"activemq_kahadb is set, but activemq_ha: {self.ha} uses no kahaDB: remove activemq_kahadb"
@@ -334,29 +350,35 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
     def _attribute_contradictions(self) -> Iterator[str]:
         attributes = self.broker_attributes
         if self.jmx and self.jmx.tls and self.tls is None:
-            yield "activemq_jmx.tls is true, so activemq_tls must be set: JMX uses its key store and trust store"
+            yield (
+                "activemq_jmx.tls is true, but activemq_tls (the key store and trust store of JMX) is not set: set "
+                "activemq_tls, or set activemq_jmx.tls to false"
+            )
         if self.jmx and attributes.get("useJmx") == "false":
-            yield "activemq_jmx needs JMX, and activemq_broker_attributes has useJmx: false: remove useJmx"
+            yield "activemq_jmx is set, but useJmx: false in activemq_broker_attributes disables JMX: remove useJmx"
         if self.plugins and self.plugins.redelivery and attributes.get("schedulerSupport") == "false":
             yield (
-                "activemq_plugins.redelivery needs the scheduler, and activemq_broker_attributes has schedulerSupport: "
-                "false: remove schedulerSupport"
+                "activemq_plugins.redelivery requires the scheduler, but schedulerSupport: false in "
+                "activemq_broker_attributes disables it: remove schedulerSupport"
             )
         doubled = sorted({"schedulerSupport", "schedulerDirectory"} & attributes.keys())
         if self.scheduler and doubled:
             yield (
-                f"activemq_broker_attributes has {doubled[0]!r}, and activemq_scheduler is set: remove {doubled[0]!r} "
-                "from activemq_broker_attributes"
+                f"activemq_scheduler and {doubled[0]!r} in activemq_broker_attributes are both set: remove "
+                f"{doubled[0]!r} from activemq_broker_attributes"
             )
         if self.fence == "command" and self.fence_command is None:
-            yield "activemq_fence is command, so activemq_fence_command must be set"
+            yield (
+                "activemq_fence is command, but activemq_fence_command is not set: set it to the program that stops "
+                "the broker of the other node"
+            )
 
     def _unusable_values(self) -> Iterator[str]:
         if self.release is not None and self.install in ("archive", "jars"):
             for name, value in (("archive", self.archive), ("archive_sha512", self.archive_sha512)):
                 if isinstance(value, dict) and self.release not in value:
                     has = f"it has {', '.join(value)}" if value else "it is empty"
-                    yield f"activemq_{name} has no entry for activemq_release {self.release}: {has}; add an entry"
+                    yield f"activemq_{name} has no entry for activemq_release {self.release} ({has}): add an entry"
         for kind in ("network", "agent", "vip"):
             if _has_default_password(getattr(self, f"{kind}_username"), getattr(self, f"{kind}_password")):
                 yield f"activemq_{kind}_password is a default password of ActiveMQ: set a different password"
@@ -364,14 +386,14 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
             yield "activemq_probe_password is a default password of ActiveMQ: set a different password"
         for name in self.profile.required_variables:
             if getattr(self, name) is None:
-                yield f"activemq_ha is {self.ha}, so activemq_{name} must be set"
+                yield f"activemq_ha is {self.ha}, but activemq_{name} is not set: set activemq_{name}"
 
     def _memory_contradictions(self) -> Iterator[str]:
         memory = size_of(self.unit_memory_max) if self.unit_memory_max and self.unit_memory_max != "infinity" else None
         if memory and memory <= (size_of(self.heap) or 0):
             yield (
-                f"activemq_unit_memory_max is {self.unit_memory_max}, but must be more than activemq_heap, which is "
-                f"{self.heap}"
+                f"activemq_unit_memory_max is {self.unit_memory_max}, but activemq_heap is {self.heap}: set "
+                "activemq_unit_memory_max to more than activemq_heap"
             )
 
     def _name_contradictions(self) -> Iterator[str]:
@@ -384,7 +406,7 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
                 "name"
             )
         for decided in sorted(_DECIDED.keys() & self.broker_attributes.keys()):
-            yield f"activemq_broker_attributes has {decided!r}: {_DECIDED[decided]}"
+            yield f"activemq_broker_attributes must not set {decided!r}: {_DECIDED[decided]}"
         for doubled in fields.repeated_names([user.name for user in self.users]):
             yield f"activemq_users has {doubled!r} twice: merge the entries into one"
         yield from self._probe_account_collisions()
@@ -397,7 +419,7 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
         ]
         for variable, name in names:
             if name == PROBE_USER:
-                yield f"{variable} is {name}, the name of the account that probes log in with: choose another name"
+                yield f"{variable} is {name}, which is reserved for the probes (health checks): choose another name"
         groups = [
             (f"activemq_users[{position}].groups", group)
             for position, user in enumerate(self.users)
@@ -411,7 +433,7 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
         ]
         for variable, group in groups:
             if group == PROBE_GROUP:
-                yield f"{variable} has {group}, the user group of the account that probes log in with: remove the group"
+                yield f"{variable} has {group}, which is reserved for the probes (health checks): remove the group"
 
     def archive_of_release(self) -> str | None:
         """Return the path on the controller or the URL of the release's archive, or None when it is not set."""

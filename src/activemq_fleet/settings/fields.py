@@ -44,7 +44,7 @@ def check_text(text: str) -> str:
         raise ValueError(f"the value contains the control character U+{ord(control[0]):04X}: remove it")
     for mark in _EVALUATED:
         if mark in text:
-            raise ValueError(f"the value contains {mark!r}, which starts an expression of Spring or Jinja: remove it")
+            raise ValueError(f"the value contains {mark!r}, which begins a Spring or Jinja expression: remove it")
     return text
 
 
@@ -58,7 +58,7 @@ def _check_filled(text: str) -> str:
     if not text:
         raise ValueError("the value is empty: write a value, or remove the variable or key")
     if text != text.strip():
-        raise ValueError(f"the value {text[:_SHOWN]!r} begins or ends with a space or a line break: remove it")
+        raise ValueError(f"the value {text[:_SHOWN]!r} begins or ends with a space or line break: remove it")
     return _check_line(text)
 
 
@@ -66,8 +66,8 @@ def _check_loaded(text: str) -> str:
     match = _LOADED.search(text)
     if match:
         raise ValueError(
-            f"the value contains the URI scheme {match[0]!r}, which makes the broker start another broker or load a "
-            "file: remove it"
+            f"the value contains the URI scheme {match[0]!r}, which can start another broker or load a file: remove "
+            "the scheme"
         )
     return text
 
@@ -81,18 +81,20 @@ def check_path(text: str) -> str:
     """Return an absolute path without a slash at its end; raise ValueError for ``..`` and for special characters."""
     _check_filled(text)
     if not text.startswith("/") or ".." in text.split("/"):
-        raise ValueError(f"the path {text[:_SHOWN]!r} must be absolute and must not contain '..'")
+        raise ValueError(
+            f"the path {text[:_SHOWN]!r} is not absolute or contains '..': write an absolute path such as /srv/activemq"
+        )
     if special := re.search(r"[\s\"'`$;&|<>*?\\%:,!#{}()\[\]]", text):
         raise ValueError(
-            f"the path contains {special[0]!r}, which has a meaning in shells, systemd units or Java: use only "
-            "letters, digits, / . _ and -"
+            f"the path {text[:_SHOWN]!r} contains {special[0]!r}, which is special in shells, systemd or Java: use "
+            "only letters, digits, / . _ and -"
         )
     return text if text == "/" else text.rstrip("/")
 
 
 def _check_port(text: str) -> str:
     if int(text.rpartition(":")[2]) > 65535:
-        raise ValueError(f"the port of {text[:_SHOWN]!r} must be at most 65535")
+        raise ValueError(f"the port in {text[:_SHOWN]!r} is above 65535: write a port from 1 to 65535")
     return text
 
 
@@ -145,7 +147,7 @@ def _secret(value: Any) -> SecretStr | EncryptedValue:
     if isinstance(value, EncryptedValue):
         return value
     if not isinstance(value, str | SecretStr):
-        raise ValueError(f"the password {text_required_message(value)}")
+        raise ValueError(text_required_message("the password", value))
     text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
     if not text:
         raise ValueError("the password is empty: set a password")
@@ -181,7 +183,7 @@ def text_by_release(check: Callable[[str], str]) -> PlainValidator:
 
     def _check_entry(key: Any, text: Any) -> str:
         if not isinstance(text, str):
-            raise ValueError(f"the value for release {key} {text_required_message(text)}")
+            raise ValueError(text_required_message(f"the value for release {key}", text))
         try:
             return check(str(text))
         except ValueError as error:
@@ -201,7 +203,10 @@ def _check_release(key: Any) -> str:
 def check_sha512(text: str) -> str:
     """Return the text when it is a hexadecimal SHA-512; raise ValueError otherwise."""
     if not re.fullmatch("[0-9a-fA-F]{128}", text):
-        raise ValueError(f"the value {text[:_SHOWN]!r} must be a SHA-512 checksum of 128 hexadecimal digits")
+        raise ValueError(
+            f"the value {text[:_SHOWN]!r} is not a SHA-512 checksum: write 128 hexadecimal digits, as in the file "
+            ".sha512 of the archive"
+        )
     return text
 
 
@@ -218,7 +223,7 @@ Name = Annotated[
     str,
     text_matching(
         r"[A-Za-z0-9._:-]+",
-        "may hold only letters, digits and . _ : -, such as orders-1 (the broker rewrites the rest)",
+        "must contain only letters, digits and . _ : -, such as orders-1, because ActiveMQ replaces other characters",
     ),
 ]
 # Of connectors and links: what others called them stays, since durable subscriptions of bridges carry it.
@@ -226,22 +231,26 @@ BeanName = Annotated[
     str,
     text_matching(
         r"[A-Za-z0-9](?:[A-Za-z0-9 ._:+>/@()-]*[A-Za-z0-9)])?",
-        "may hold only letters, digits and . _ : + > / @ ( ) -, and begin with a letter or digit, such as hub-1",
+        "must contain only letters, digits, spaces and . _ : + > / @ ( ) -, and begin and end with a letter or digit, "
+        "such as hub-1",
     ),
 ]
 # Names of users and groups are used in comma-separated lists and in properties files.
 Principal = Annotated[
     str,
     text_matching(
-        r"[A-Za-z0-9._@-]+", "may hold only letters, digits and . _ @ -, such as orders.app", may_be_secret=True
+        r"[A-Za-z0-9._@-]+", "must contain only letters, digits and . _ @ -, such as orders.app", may_be_secret=True
     ),
 ]
-Identifier = Annotated[
-    str, text_matching(r"[A-Za-z][A-Za-z0-9+.-]*", "must be a word that begins with a letter, such as openwire")
+Scheme = Annotated[
+    str, text_matching(r"[A-Za-z][A-Za-z0-9+.-]*", "must be a URI scheme without a colon, such as nio or mqtt+nio")
 ]
 Instance = Annotated[
     str,
-    text_matching(r"[a-z][a-z0-9-]*", "may hold only small letters, digits and -, such as activemq-2"),
+    text_matching(
+        r"[a-z][a-z0-9-]*",
+        "must contain only lowercase letters, digits and -, and begin with a letter, such as activemq-2",
+    ),
     text_matching(
         r".*(?<!-watchdog)", "must not end with -watchdog, because the service unit of a watchdog has such a name"
     ),
@@ -253,10 +262,10 @@ Watchdog = Annotated[
         lambda mode: "off" if mode is False else mode, json_schema_input_type=Literal["off", "warn", "kill", False]
     ),
 ]
-UnixName = Annotated[str, text_matching(r"[a-z_][a-z0-9_-]{0,31}", "is not a Unix user name such as activemq")]
+UnixName = Annotated[str, text_matching(r"[a-z_][a-z0-9_-]{0,31}", "must be a Unix user name such as activemq")]
 JavaClass = Annotated[
     str,
-    text_matching(r"(?a:[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)", "is not the name of a Java class such as org.example.Filter"),
+    text_matching(r"(?a:[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)", "must be the name of a Java class such as org.example.Filter"),
 ]
 Heap = Annotated[str, text_matching(r"[1-9][0-9]*[kKmMgG]", "must be a size such as 512m or 4g")]
 MemoryMax = Annotated[
@@ -266,7 +275,8 @@ Limit = Annotated[str, text_matching(r"[1-9][0-9]* ?(?i:b|kb|mb|gb|k|m|g)", "mus
 Destination = Annotated[
     str,
     text_matching(
-        r"[^\s\"'<&,?\x00-\x1f${}#]+", "is not a destination name such as orders.new (one name; * and > are wildcards)"
+        r"[^\s\"'<&,?\x00-\x1f${}#]+",
+        "must be the name of one destination, such as orders.new, or a wildcard such as orders.>",
     ),
 ]
 Multicast = Annotated[
@@ -278,13 +288,13 @@ Multicast = Annotated[
     AfterValidator(_check_port),
 ]
 NetworkInterface = Annotated[
-    str, text_matching(r"[A-Za-z0-9._-]{1,15}", "is not the name of a network interface such as eth0")
+    str, text_matching(r"[A-Za-z0-9._-]{1,15}", "must be the name of a network interface such as eth0")
 ]
 JavaOption = Annotated[
     str,
     text_matching(
         r"-[^\s\"'`$\\;&|<>%\x00-\x1f]+",
-        "must be one option that begins with - and holds no space or quote, such as -Xss1m",
+        "must be one Java option that begins with - and contains no space or quote, such as -Xss1m",
         may_be_secret=True,
     ),
 ]
@@ -292,7 +302,7 @@ UriOption = Annotated[
     str,
     text_matching(
         r"[A-Za-z0-9._:/,*@+-]*",
-        "may hold only letters, digits and . _ : / , * @ + - because it is an option of a URI",
+        "must contain only letters, digits and . _ : / , * @ + -, because it becomes part of a URI",
         may_be_secret=True,
     ),
     AfterValidator(_check_loaded),
@@ -300,11 +310,12 @@ UriOption = Annotated[
 AgentKey = Annotated[
     str,
     text_matching(
-        r"[a-z]+(\.[a-z]+)*", "is not a key of agent.conf such as connecting.cap: write small letters with dots between"
+        r"[a-z]+(\.[a-z]+)*",
+        "must be a key of agent.conf such as connecting.cap, in lowercase letters with dots between",
     ),
 ]
 OptionName = Annotated[
-    str, text_matching(r"[A-Za-z][A-Za-z0-9.]*", "is not the name of a URI option such as keepAlive")
+    str, text_matching(r"[A-Za-z][A-Za-z0-9.]*", "must be the name of a URI option such as keepAlive")
 ]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Secret = Annotated[SecretStr | EncryptedValue, PlainValidator(_secret, json_schema_input_type=str)]
@@ -381,7 +392,7 @@ MqttFilter = Annotated[
     str,
     text_matching(
         r"[^\s,;\"'${}\x00-\x1f]+",
-        "is not an MQTT topic filter such as a/+/b or a/#: remove spaces, quotes and the characters , ; $ { }",
+        "must be an MQTT topic filter such as a/+/b or a/#, without spaces, quotes and the characters , ; $ { }",
     ),
     AfterValidator(_check_filter),
 ]
@@ -391,13 +402,12 @@ def check_relative_path(path: str) -> str:
     """Return a relative path when it stays inside the broker's configuration directory; raise ValueError otherwise."""
     if path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/")):
         raise ValueError(
-            f"the path {path[:_SHOWN]!r} must be relative to the directory of the broker's configuration, such as "
-            "conf/extra.xml, without '.' and '..'"
+            f"the path {path[:_SHOWN]!r} is not below the broker's configuration directory: write a relative path "
+            "such as conf/extra.xml, without '.' and '..'"
         )
     if path.startswith(".fleet-"):
         raise ValueError(
-            f"the path {path[:_SHOWN]!r} begins with .fleet-, which is reserved for files that the playbooks write: "
-            "choose another name"
+            f"the path {path[:_SHOWN]!r} begins with .fleet-, which is reserved for the playbooks: choose another name"
         )
     check_path("/" + path)
     return path
@@ -406,12 +416,12 @@ def check_relative_path(path: str) -> str:
 def _check_import(text: str) -> str:
     if ".." in text.split("/"):
         raise ValueError(
-            f"the file {text[:_SHOWN]!r} must be in the directory of activemq.xml: write its path without '..'"
+            f"the file {text[:_SHOWN]!r} is not in the directory of activemq.xml: write a path without '..'"
         )
     if "jetty" in text:
         raise ValueError(
-            f"the file {text[:_SHOWN]!r} belongs to the web console: remove this entry of the variable, and set "
-            "activemq_console to true to run the console, or to false to run none"
+            f"the file {text[:_SHOWN]!r} belongs to the web console: remove this entry, and switch the console on or "
+            "off with activemq_console"
         )
     return text
 
@@ -433,6 +443,6 @@ def check_encodable(text: str) -> str:
     except UnicodeEncodeError:
         raise ValueError(
             "the text contains half of a character (an unpaired UTF-16 surrogate), which UTF-8 cannot represent: "
-            "remove it"
+            "remove this character"
         ) from None
     return text

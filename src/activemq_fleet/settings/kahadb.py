@@ -11,7 +11,7 @@ from activemq_fleet.settings import fields
 from activemq_fleet.settings.usage import StoreUsage
 from activemq_fleet.settings.xml_beans import Count, Milliseconds, RefusingBean, Size, XmlBean
 
-_LOCK = "the lock of a shared store follows from activemq_ha, activemq_fence and activemq_lock_keepalive_interval"
+_LOCK = "remove it, because activemq_ha and activemq_fence determine the lock of a shared store"
 _REFUSED = {
     "directory": "use activemq_store_directory",
     "index_directory": "remove it: the index must be in activemq_store_directory, where a takeover reads it",
@@ -75,7 +75,8 @@ class StoreTuning(RefusingBean):
     def _archive_has_a_place(self) -> Self:
         if self.archive_data_logs and self.directory_archive is None:
             raise ValueError(
-                "archive_data_logs is set, but the directory of the archived files is not: set directory_archive"
+                "archive_data_logs is true, but directory_archive is not set: set it to the directory of the "
+                "archived files"
             )
         return self
 
@@ -117,13 +118,13 @@ class DestinationStore(XmlBean):
         if self.per_destination and self.destination is not None:
             # MultiKahaDBPersistenceAdapter.getMatchingPersistenceAdapter makes stores for that entry alone.
             raise ValueError(
-                "the entry for one destination sets per_destination, which only the entry without a destination may "
-                "set: remove per_destination"
+                "the entry sets destination and per_destination, but only an entry without destination may set "
+                "per_destination: remove per_destination"
             )
         if self.persistence_adapter.directory_archive:
             raise ValueError(
-                "the entry sets directory_archive, in which several stores would overwrite each other's files: remove "
-                "directory_archive"
+                "an entry of by_destination sets directory_archive, where several stores would overwrite each other's "
+                "files: remove directory_archive"
             )
         return self
 
@@ -170,16 +171,17 @@ class KahadbSettings(StoreTuning):
             return self
         named = [(store.kind, store.destination) for store in self.by_destination]
         if len(set(named)) < len(named):
-            raise ValueError("by_destination has two entries for the same destinations: merge them into one")
+            raise ValueError("by_destination has two entries with the same destination and kind: merge them into one")
         if (None, None) not in named and not {("queue", ">"), ("topic", ">")} <= set(named):
             # MultiKahaDBPersistenceAdapter: "No matching persistence adapter configured for destination".
             raise ValueError(
-                "by_destination has no entry for all other destinations: add an entry without destination and kind"
+                "by_destination has no store for all other destinations: add an entry without the keys destination and "
+                "kind"
             )
         if self.directory_archive:
             raise ValueError(
-                "directory_archive and by_destination are both set, but the archived files of several stores have the "
-                "same names: remove directory_archive"
+                "directory_archive and by_destination are both set, but several stores would overwrite each other's "
+                "archived files: remove directory_archive"
             )
         return self
 

@@ -27,7 +27,7 @@ class JmxSettings(NetworkModel):
 
     port: fields.Port = 1099
     rmi_port: fields.Port | None = None
-    path: Annotated[str, fields.text_matching(r"/[A-Za-z0-9._/-]+", "must begin with / and be a path")] | None = None
+    path: Annotated[str, fields.text_matching(r"/[A-Za-z0-9._/-]+", "must be a path such as /jmxrmi")] | None = None
     users: tuple[JmxUserSettings, ...] = Field(default=())
     tls: bool = False
 
@@ -35,5 +35,5 @@ class JmxSettings(NetworkModel):
     def _names_differ(self) -> Self:
         doubled = fields.repeated_names([user.name for user in self.users])
         if doubled:
-            raise ValueError(f"the user {doubled[0]!r} occurs twice in users: remove one of the entries")
+            raise ValueError(f"the user {doubled[0]!r} occurs twice in users: remove one of the two entries")
         return self

@@ -10,8 +10,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from activemq_fleet.node.protocols import protocol_of
 from activemq_fleet.settings import fields
+from activemq_fleet.similar_names import similar_name
 
 _BOOLEAN, _NUMBER, _TEXT = ("true", "false"), "a whole number", "text"
+_NO_MAPPING = "the value is not a mapping: write each option as NAME: VALUE on a line of its own"
 _MOST_HOPS = 1_000_000
 _MULTICAST = re.compile(r"multicast://[A-Za-z0-9.:-]+(?:\?[A-Za-z0-9.=&_-]*)?")
 _LINK_ATTRIBUTES: dict[str, object] = {
@@ -63,10 +65,10 @@ def _pairs(value: Any) -> Any:
     """Return a mapping's items, names and values as text; pairs are returned unchanged."""
     items: Iterable[Any] = value.items() if isinstance(value, Mapping) else value
     if not isinstance(items, Iterable) or isinstance(items, str):
-        raise ValueError("the value must be a mapping")
+        raise ValueError(_NO_MAPPING)
     pairs = [tuple(item) if isinstance(item, list | tuple) else item for item in items]
     if any(not isinstance(item, tuple) or len(item) != 2 for item in pairs):
-        raise ValueError("the value must be a mapping")
+        raise ValueError(_NO_MAPPING)
     return tuple((name, fields.option_text(text)) for name, text in pairs)
 
 
@@ -75,7 +77,9 @@ def _of_types(types: Mapping[str, object]) -> BeforeValidator:
         for name, text in (pairs := _pairs(value)):
             wanted = types.get(name) if isinstance(name, str) else None
             if wanted is None:
-                raise ValueError(f"the option {name!r} is unknown: use one of {', '.join(sorted(types))}")
+                near = similar_name(str(name), types)
+                hint = f"did you mean {near}?" if near else f"use one of {', '.join(sorted(types))}"
+                raise ValueError(f"the option {name!r} is unknown: {hint}")
             if wanted is _BOOLEAN and text not in _BOOLEAN:
                 raise ValueError(
                     f"the option {name} is {str(text)[:60]!r}, which is not a boolean: write true or false"
@@ -162,8 +166,9 @@ def _ttl(value: Any) -> Any:
         numbers = [value.consumer, value.message]
     if any(type(number) is not int or not (number == -1 or 1 <= number <= _MOST_HOPS) for number in numbers):
         raise ValueError(
-            "the TTL (number of brokers that messages may pass) must be a whole number from 1 on, -1 for no limit, or "
-            f"{{consumer: NUMBER, message: NUMBER}}, not {str(numbers[0] if len(numbers) == 1 else numbers)[:60]!r}"
+            f"the TTL (number of brokers that messages may pass) is "
+            f"{str(numbers[0] if len(numbers) == 1 else numbers)[:60]!r}"
+            ": write a whole number from 1, -1 for no limit, or {consumer: NUMBER, message: NUMBER}"
         )
     return value
 
@@ -179,7 +184,7 @@ class ConnectorSettings(NetworkModel):
     """
 
     name: fields.BeanName
-    scheme: fields.Identifier
+    scheme: fields.Scheme
     port: fields.Port
     options: dict[fields.OptionName, Annotated[fields.UriOption, fields.OptionText]] = Field(
         default_factory=lambda known: default_connector_options(known.get("scheme", ""))

@@ -97,7 +97,8 @@ class Redelivery(XmlBean):
     def _has_a_policy(self) -> Self:
         if not self.redelivery_policy_map.policies and self.redelivery_policy_map.default is None:
             raise ValueError(
-                "the redelivery plugin has neither policies nor default, so it redelivers no message: set one or both"
+                "the redelivery plugin has neither policies nor default, so it redelivers no message: set at "
+                "least one of them"
             )
         return self
 

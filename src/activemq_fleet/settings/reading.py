@@ -85,7 +85,9 @@ def misspelt_variables(names: Iterable[object]) -> dict[str, str]:
 
 def _unknown_variable_problem(host: str, name: str) -> str:
     near = similar_name(name, KNOWN)
-    hint = f"did you mean {near}?" if near else f"variables with other purposes may begin with {USERS_OWN}"
+    hint = (
+        f"did you mean {near}?" if near else f"remove it, or begin its name with {USERS_OWN} if it has another purpose"
+    )
     return f"{host}: {name} is not a variable of activemq.fleet: {hint}"
 
 
@@ -108,23 +110,44 @@ def _accepts(name: str, value: object) -> bool:
 
 def _explain_error(host: str, detail: ErrorDetails) -> str:
     place = _variable_path(detail["loc"])
-    value = detail["input"]
-    if detail["type"] == "value_error" and not isinstance(value, EncryptedValue):
+    value, kind = detail["input"], detail["type"]
+    if kind == "value_error" and not isinstance(value, EncryptedValue):
         sentence = str(detail["ctx"]["error"])
         return f"{host}: {place}: {sentence}" if place else f"{host}: {sentence}"
     if isinstance(value, EncryptedValue):
-        reason = "is encrypted, and no vault password opens it: set --vault-password-file or --vault-id"
-    elif detail["type"] == "extra_forbidden":
-        reason = f"is not a key here: {_key_hint(detail['loc'])}"
-    elif detail["type"] == "missing":
-        reason = "is missing"
-    elif detail["type"] == "string_type" and isinstance(value, list | dict):
-        reason = text_required_message(value)
+        problem = (
+            f"the value of {place} is encrypted, and no given vault password decrypts it: set --vault-password-file or "
+            "--vault-id"
+        )
+    elif kind == "extra_forbidden":
+        problem = f"{place} is not a known key: {_key_hint(detail['loc'])}"
+    elif kind == "missing":
+        problem = f"{place} is required, but missing: set this key"
+    elif kind == "string_type" and isinstance(value, list | dict):
+        problem = text_required_message(place, value)
+    elif kind in _LENGTHS:
+        problem = f"{place} must have {_LENGTHS[kind].format_map(detail['ctx'])}"
     else:
         hidden = isinstance(value, dict | list) or _may_be_secret(place, str(value))
-        message = _DETAIL.split(detail["msg"].removeprefix("Input should be "))[0]
-        reason = f"must be {_PLAIN.get(message, message)}" + ("" if hidden else f", not {str(value)[:60]!r}")
-    return f"{host}: {place} {reason}" if place else f"{host}: {reason}"
+        shown = repr(value[:60]) if isinstance(value, str) else str(value)[:60]
+        problem = f"{place} must be {_expected(detail['msg'])}" + ("" if hidden else f", not {shown}")
+    return f"{host}: {problem}{_unit_hint(detail['loc'])}"
+
+
+def _expected(message: str) -> str:
+    """Return what a value must be, given the message of pydantic, as ``a whole number such as 10``."""
+    expected = _DETAIL.split(message.removeprefix("Input should be "))[0]
+    for pydantic_word, word in _PLAIN.items():
+        if expected.startswith(pydantic_word):
+            return word
+    return expected.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
+
+
+def _unit_hint(location: tuple[int | str, ...]) -> str:
+    """Return a sentence about the unit of a variable whose value is often written in seconds; "" for others."""
+    if location[-1:] and location[-1] in _IN_MILLISECONDS:
+        return "; the value is in milliseconds: 5 seconds are 5000"
+    return ""
 
 
 def _may_be_secret(place: str, text: str) -> bool:
@@ -145,7 +168,9 @@ def _key_hint(location: tuple[int | str, ...]) -> str:
     if near:
         return f"did you mean {near}?"
     few = len(keys) <= _MOST_KEYS_LISTED
-    return f"known are {', '.join(keys)}" if few else "ansible-doc -t role activemq.fleet.broker lists all"
+    if few:
+        return f"use one of the keys {', '.join(keys)}"
+    return "use one of the keys that `ansible-doc -t role activemq.fleet.broker` lists"
 
 
 def _fields(model: type[BaseModel]) -> dict[int | str, object]:
@@ -163,6 +188,20 @@ _MOST_KEYS_LISTED = 20
 _COLLECTION_EXPECTED = frozenset({"dict_type", "list_type", "model_type", "tuple_type", "mapping_type"})
 # What pydantic adds about its internals.
 _DETAIL = re.compile(r", unable| or instance of |(?<=datetime), ")
+_LENGTHS = {
+    "string_too_long": "at most {max_length} characters",
+    "string_too_short": "at least {min_length} character",
+    "too_long": "at most {max_length} entries",
+    "too_short": "at least {min_length} entry",
+}
+"""By type of error of pydantic what a value must have; the placeholders are those of the error's context."""
+# A lower limit makes a value in seconds an error; times without one accept it.
+_IN_MILLISECONDS = frozenset({
+    "initial_redelivery_delay",
+    "lock_acquire_interval",
+    "lock_keepalive_interval",
+    "redelivery_delay",
+})  # fmt: skip
 # A password may be in the place of a mapping that holds one.
 _WITH_SECRETS = (
     "activemq_users",
@@ -172,15 +211,17 @@ _WITH_SECRETS = (
     "activemq_jmx",
     "activemq_xml",
 )
-# pydantic's words for what a user of YAML calls otherwise.
+# The beginnings of pydantic's words for what a user of YAML calls otherwise.
 _PLAIN = {
     "a valid boolean": "true or false",
     "a valid date": "a date such as 2030-12-31",
-    "a valid date or datetime": "a date such as 2030-12-31",
-    "a valid dictionary": "a mapping",
+    "Datetimes provided to dates": "a date such as 2030-12-31",
+    "a valid dictionary": "a mapping (lines KEY: VALUE)",
     "a valid integer": "a whole number such as 10",
+    "Unable to parse input string as an integer": "a whole number such as 10",
     "a valid number": "a number such as 1.5",
-    "a valid string": "text (quote numbers)",
+    "a finite number": "a number such as 1.5",
+    "a valid string": "text in quotes",
     "a valid tuple": "a list",
 }
 

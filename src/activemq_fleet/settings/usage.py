@@ -33,8 +33,13 @@ class _Usage(XmlBean):
     def _one_limit(self) -> Self:
         percent = getattr(self, self.IN_PERCENT) if self.IN_PERCENT else None
         if (self.limit is None) == (percent is None):
-            keys = f"either limit or {self.IN_PERCENT}" if self.IN_PERCENT else "limit"
-            raise ValueError(f"the entry must set {keys}")
+            if not self.IN_PERCENT:
+                raise ValueError("the entry has no limit: set limit to a size such as 1 gb")
+            has = "neither" if self.limit is None else "both"
+            raise ValueError(
+                f"the entry has {has} of limit and {self.IN_PERCENT}: set limit to a size such as 1 gb, or "
+                f"{self.IN_PERCENT} to a percentage from 1 to 100"
+            )
         return self
 
 

@@ -61,9 +61,10 @@ class VirtualDestination(TypedBean):
 
     @model_validator(mode="after")
     def _forwards_or_not(self) -> Self:
-        if (self.type == "virtual_topic") == bool(self.forward_to):
-            needs = "cannot have forward_to: remove it" if self.forward_to else "requires forward_to: set it"
-            raise ValueError(f"the virtual destination {self.name!r} has the type {self.type}, which {needs}")
+        if self.type == "virtual_topic" and self.forward_to:
+            raise ValueError(f"the virtual topic {self.name!r} cannot forward messages: remove forward_to")
+        if self.type != "virtual_topic" and not self.forward_to:
+            raise ValueError(f"the {self.type} {self.name!r} forwards messages nowhere: set forward_to")
         return self
 
 

@@ -22,12 +22,12 @@ Milliseconds = Annotated[int, Field(ge=0, le=31_536_000_000)]
 Percent = Annotated[int, Field(ge=1, le=100)]
 Factor = Annotated[float, Field(gt=0, le=1000)]
 Size = fields.Limit
-Word = Annotated[str, fields.text_matching(r"[A-Za-z][A-Za-z0-9_.-]*", "must be a word that begins with a letter")]
+Word = Annotated[str, fields.text_matching(r"[A-Za-z][A-Za-z0-9_.-]*", "must be one word that begins with a letter")]
 NamePart = Annotated[
     str,
     fields.text_matching(
         r"[^\s\"'<&,?>\x00-\x1f${}#]*",
-        "is not a part of the name of a destination: remove spaces, quotes and the characters < > & , ? $ { } #",
+        "must be a part of a destination's name, without spaces, quotes and the characters < > & , ? $ { } #",
     ),
 ]
 
@@ -109,12 +109,14 @@ class TypedBean(XmlBean):
     def _keys_are_of_the_type(self) -> Self:
         kind = self.type
         if (needed := self.REQUIRED.get(kind)) and getattr(self, needed) is None:
-            raise ValueError(f"the type {kind} requires the key {needed}: set it")
+            raise ValueError(f"the type {kind} requires the key {needed}, which is not set: set {needed}")
         for key in type(self).model_fields:
             if key in {*self.NOT_WRITTEN, *self.PROPERTIES} or getattr(self, key) is None:
                 continue
             if not releases_with(self.element_name(), key):
-                raise ValueError(f"the type {kind} does not support the key {key!r}: remove it")
+                raise ValueError(
+                    f"the type {kind} does not support the key {key!r}: remove the key, or choose another type"
+                )
         return self
 
     def element_name(self) -> str:

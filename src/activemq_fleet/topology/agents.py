@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.settings.broker import Settings
+from activemq_fleet.similar_names import similar_name
 from activemq_fleet.topology.model.broker import Broker
 from activemq_fleet.topology.model.fleet import Agent, Group, KnownGroups, Pair
 
@@ -48,13 +49,13 @@ def place_agent(
     group = groups[settings.agent_group or next(iter(groups))]
     names = {pair.name: pair for pair in group.pairs}
     if settings.agent_pair and settings.agent_pair not in names:
-        known = ", ".join(sorted(names))
+        near = similar_name(settings.agent_pair, names)
         return None, [
             error(
                 "T010",
                 host,
-                f"activemq_agent_pair is {settings.agent_pair!r}, but group {group.name} has no such pair",
-                f"set activemq_agent_pair to one of: {known}",
+                f"activemq_agent_pair is {settings.agent_pair!r}, but the group {group.name} has no pair of this name",
+                f"did you mean {near}?" if near else f"set activemq_agent_pair to one of: {', '.join(sorted(names))}",
             )
         ]
     pair = names[settings.agent_pair or home_pair(host, sorted(names))]
@@ -62,18 +63,23 @@ def place_agent(
 
 
 def _group_problem(settings: Settings, groups: Mapping[str, Group], every: KnownGroups) -> tuple[str, str] | None:
-    known = every.text or "none: the inventory has no brokers"
+    if not every.number:
+        return (
+            "the host has an agent, but the inventory has no brokers that the agent can connect to",
+            "add brokers to the inventory, or remove the host from activemq_agents",
+        )
     if settings.agent_group is None:
         if every.number == 1:
             return None
         return (
-            "activemq_agent_group is not set, but the inventory has several groups",
-            f"set activemq_agent_group to one of: {known}",
+            "activemq_agent_group is not set, but the inventory has several groups of brokers",
+            f"set activemq_agent_group to one of: {every.text}",
         )
     if settings.agent_group not in groups:
+        near = similar_name(settings.agent_group, every.first)
         return (
             f"activemq_agent_group is {settings.agent_group!r}, but no broker is in this group",
-            f"set activemq_agent_group to one of: {known}",
+            f"did you mean {near}?" if near else f"set activemq_agent_group to one of: {every.text}",
         )
     return None
 
@@ -86,7 +92,7 @@ def _connect_agent(host: str, settings: Settings, pair: Pair) -> tuple[Agent | N
                 "T015",
                 host,
                 "the host has an agent, but activemq_agent_username or activemq_agent_password is not set",
-                "set both variables, and encrypt the password with ansible-vault",
+                "set both variables of the agent, and encrypt the password with ansible-vault",
             )
         )
     listening = [(broker, broker.connector("mqtt")) for broker in pair.in_order]
@@ -110,12 +116,13 @@ def _connect_agent(host: str, settings: Settings, pair: Pair) -> tuple[Agent | N
 
 def _no_mqtt_finding(host: str, broker: Broker) -> Finding:
     if not broker.release.supports_agents:
-        reason, fix = f"release {broker.release.text} has no MQTT for agents", "upgrade the pair to 5.9 or later"
+        reason, fix = f"its release {broker.release.text} has no MQTT for agents", "upgrade the pair to 5.9 or later"
     else:
-        reason, fix = "activemq_connectors has no mqtt connector", "add a connector with scheme mqtt+nio"
+        reason = f"activemq_connectors of {broker.host} has no MQTT connector"
+        fix = "add a connector with the scheme mqtt+nio to the pair"
     return error(
         "T010",
         host,
-        f"the home pair {broker.pair} cannot serve the agent: {reason}",
+        f"the agent cannot connect to its home pair {broker.pair}, because {reason}",
         f"{fix}, or choose another activemq_agent_group or activemq_agent_pair",
     )

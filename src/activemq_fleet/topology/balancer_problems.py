@@ -47,7 +47,7 @@ def _idle_balancer_findings(balancers: Sequence[Balancer], every: KnownGroups) -
             balancer.host,
             "the host is in activemq_loadbalancers, but activemq_vip is "
             + ("not set in the variables of any group of brokers" if is_set_elsewhere else "not set"),
-            f"set activemq_vip in the variables of the groups to balance: {every.text}",
+            f"set activemq_vip in the variables of each group of brokers to balance: {every.text}",
             why="clients connect to the virtual address, which belongs to one group",
         )
 
@@ -88,9 +88,8 @@ def _login_findings(balancers: Sequence[Balancer]) -> Iterator[Finding]:
             yield error(
                 "T009",
                 balancer.host,
-                f"activemq_vip_password differs from the value of {other.host}, but activemq_vip_username is {name} "
-                "on both "
-                "hosts",
+                f"activemq_vip_password differs from the value of the host {other.host}, but activemq_vip_username is "
+                f"{name} on both hosts",
                 "set the same password on both hosts, or a different user name on each",
             )
 
@@ -100,9 +99,8 @@ def _anonymous_check_finding(balancer: Balancer) -> Finding:
         rule="T025",
         severity="warning",
         host=balancer.host,
-        message="the load balancer checks brokers without authentication: activemq_vip_username and "
-        "activemq_vip_password "
-        "are not set",
+        message="the load balancer checks the brokers without a login, because activemq_vip_username and "
+        "activemq_vip_password are not set",
         fix=f"set activemq_vip_username and activemq_vip_password {_AT_BALANCERS}, and encrypt the password with "
         "ansible-vault; the brokers get the account automatically",
         # Measured on 5.5.1, 5.18.3 and 6.3.1: with a login, none.
@@ -115,7 +113,7 @@ def _unverified_certificate_finding(balancer: Balancer) -> Finding:
         rule="T025",
         severity="warning",
         host=balancer.host,
-        message="the load balancer checks brokers with TLS but without authentication: activemq_vip_broker_ca is not "
+        message="the load balancer checks the brokers over TLS without a login, because activemq_vip_broker_ca is not "
         "set",
         fix=f"set activemq_vip_broker_ca {_AT_BALANCERS} to a PEM file on the load balancer with the certificates of "
         "the brokers' CA",
@@ -143,7 +141,7 @@ def _duplicate_address_findings(
                 "T022",
                 host,
                 f"activemq_vip of group {address.group} is {address.address}, which is {owners[address.address][0]}",
-                "choose an address that no host and no other group has",
+                f"set activemq_vip of group {address.group} to an address that no host and no other group has",
             )
         owners.setdefault(address.address, (f"the virtual address of group {address.group}", "activemq_vip"))
         other = routers.setdefault(address.router_id, address)
@@ -153,8 +151,7 @@ def _duplicate_address_findings(
                 host,
                 f"activemq_vip_router_id of group {address.group} is {address.router_id}, "
                 f"and group {other.group} has the same id",
-                "set activemq_vip_router_id, 1 to 255, for one of the groups; the default is the last byte of "
-                "activemq_vip",
+                "set a different activemq_vip_router_id from 1 to 255 for one of the two groups",
                 why="the load balancers would confuse the VRRP messages of the two addresses",
             )
 
@@ -168,9 +165,10 @@ def _duplicate_port_findings(address: VirtualAddress, group: Group) -> Iterator[
             yield error(
                 "T006",
                 group.brokers[0].host,
-                f"the connectors {front.connector} and {other.connector} would both be port {front.port} of "
-                f"activemq_vip {address.address}",
-                "set the same port for connectors with the same name in the whole group, in activemq_connectors",
+                f"the connectors {front.connector} and {other.connector} would both listen on port {front.port} of the "
+                f"virtual address {address.address} (activemq_vip)",
+                f"in activemq_connectors, give the connectors of one name the same port in the whole group "
+                f"{group.name}",
             )
 
 
@@ -181,11 +179,10 @@ def _vrrp_multicast_findings(balancer: Balancer, balancers: Sequence[Balancer]) 
             rule="T024",
             severity="warning",
             host=balancer.host,
-            message="the load balancers exchange VRRP messages by multicast: activemq_address of a load balancer is "
-            "not "
-            "an IP address of the same version as activemq_vip",
-            fix="set activemq_address of every load balancer to its own IP address",
-            why="where the network drops multicast, every load balancer holds the virtual address",
+            message="the load balancers exchange VRRP messages by multicast, because activemq_address of one is not an "
+            "IP address of the same version as activemq_vip",
+            fix="set activemq_address of each load balancer to its IP address",
+            why="if the network drops multicast, every load balancer holds the virtual address",
         )
 
 
@@ -195,7 +192,7 @@ def _host_conflict_findings(balancer: Balancer, address: VirtualAddress, group: 
             "T021",
             balancer.host,
             f"activemq_vip of group {group.name} is {address.address}, but activemq_vip_interface is not set",
-            "set activemq_vip_interface to the network interface of the load balancer in the network of the address",
+            "set activemq_vip_interface to the load balancer's network interface for this address, such as eth0",
         )
     for broker in group.brokers:
         if broker.host == balancer.host:
@@ -211,10 +208,11 @@ def _host_conflict_findings(balancer: Balancer, address: VirtualAddress, group: 
             yield error(
                 "T027",
                 balancer.host,
-                f"activemq_vip_certificate is not set, but {asking[0]} requires certificates of clients",
-                f"set activemq_vip_certificate {_AT_BALANCERS} to a PEM file on the load balancer with a certificate "
-                "and its key",
-                why="a load balancer without a client certificate fails every health check of such a broker",
+                f"activemq_vip_certificate is not set, but the broker {asking[0]} requires certificates of clients",
+                f"set activemq_vip_certificate {_AT_BALANCERS} to a PEM file on the load balancer that contains "
+                "a client "
+                "certificate and its key",
+                why="without a client certificate, every health check of this broker fails",
             )
 
 
@@ -225,7 +223,7 @@ def _shared_port_findings(broker: Broker, address: VirtualAddress) -> Iterator[F
         yield error(
             "T026",
             broker.host,
-            f"the host is also a load balancer, and its broker listens on port {shared[0]} of all addresses, "
-            "including activemq_vip",
+            f"the host is also a load balancer, but its broker listens on port {shared[0]} of all addresses, "
+            "including the virtual address (activemq_vip)",
             "set activemq_bind of the broker to the address of the host",
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from activemq_fleet import uris
-from activemq_fleet.addresses import Address, check_host
+from activemq_fleet.addresses import Address, HostNameError, check_host
 from activemq_fleet.findings import Finding, error
 from activemq_fleet.naming import Identity
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_of
@@ -212,7 +212,9 @@ def _check_ports(member: Member, listening: Listening) -> Iterator[Finding]:
     for name, port in listening.ports.items():
         if port > _MOST_PORT:
             yield _unsupported_finding(
-                member, f"port {port} of {name} is above {_MOST_PORT}", "lower activemq_port_offset"
+                member,
+                f"port {port} of the listener {name} is above {_MOST_PORT}",
+                "set a lower activemq_port_offset, or a lower port for the listener",
             )
 
 
@@ -231,13 +233,15 @@ def _set_attributes(member: Member) -> Iterator[tuple[str, str, str]]:
 
 def _unknown_scheme_finding(member: Member, position: int, connector: ConnectorSettings) -> Finding:
     where = f"activemq_connectors[{position}].scheme" if member.settings.connectors is not None else "activemq_tls"
-    known = sorted(member.release.schemes - {"vm"})
-    near = None if connector.scheme in known else similar_name(connector.scheme, known, certain=True)
+    release, needs_tls = member.release, member.settings.tls is not None and connector.tls
+    known = sorted(name for name in release.schemes - {"vm"} if not needs_tls or release.tls_scheme(name))
+    near = similar_name(connector.scheme, known, certain=True)
+    listed = ", ".join(known)
+    with_tls = " with TLS" if needs_tls else ""
     return _unsupported_finding(
         member,
-        f"{where}: release {member.release.text} cannot listen on {connector.scheme!r}"
-        + (" with TLS" if member.settings.tls else ""),
-        f"did you mean {near}?" if near else f"use a scheme that the release supports: {', '.join(known)}",
+        f"{where}: release {release.text} cannot listen with the scheme {connector.scheme!r}{with_tls}",
+        f"did you mean {near}? The release supports {listed}" if near else f"use a supported scheme: {listed}",
     )
 
 
@@ -259,15 +263,15 @@ def _check_name(member: Member) -> Iterator[Finding]:
         yield error(
             "T013",
             member.host,
-            f"the first label of the host name, {label!r}, cannot be the name of a broker",
-            "rename the host: use only letters, digits and -",
+            f"the first label {label!r} of the host name contains a character that the name of a broker cannot have",
+            "rename the host, and use only letters, digits and -",
         )
     elif member.settings.address is None:
         try:
             check_host(member.host)
-        except ValueError as reason:
-            fix = "set activemq_address to a name or address that clients can connect to"
-            yield error("T013", member.host, f"clients cannot connect to the host name: it {reason}", fix)
+        except HostNameError as reason:
+            fix = "set activemq_address to a name or IP address that clients can connect to, or rename the host"
+            yield error("T013", member.host, f"clients cannot connect to the broker: {reason.problem}", fix)
 
 
 def _check_profile(member: Member) -> Iterator[Finding]:
@@ -283,7 +287,7 @@ def _check_profile(member: Member) -> Iterator[Finding]:
             f"{release.text}",
             "set activemq_ha: shared-file, or put the replication port on a separate network and waive this finding",
             # Measured on 5.5.1 and 5.7.0.
-            why="a slave that connects with ssl: does not use the trust store, fails, and starts as a second master",
+            why="with ssl:, the slave does not use the trust store, cannot connect, and starts as a second master",
         )
     yield from _check_release(member)
 
@@ -295,18 +299,19 @@ def _check_release(member: Member) -> Iterator[Finding]:
             member,
             f"activemq_runtime_configuration is set, but the archive of release {release.text} does not support it "
             "(5.16.1 and later do)",
-            "upgrade, or remove activemq_runtime_configuration",
+            "upgrade the broker, or remove activemq_runtime_configuration",
         )
     elif settings.runtime_configuration and settings.install in ("package", "jars"):
         yield _unsupported_finding(
             member,
-            f"activemq_runtime_configuration is set, but activemq_install: {settings.install} lacks its classes",
+            f"activemq_runtime_configuration is set, but activemq_install: {settings.install} does not install "
+            "its classes",
             "set activemq_install: archive, or remove activemq_runtime_configuration",
         )
     if settings.log_query and not release.log_query_class:
         yield _unsupported_finding(
             member,
-            f"activemq_log_query is set, but release {release.text} lacks its class: only 5.9 to 5.16 have it",
+            f"activemq_log_query is set, but release {release.text} does not support it (only 5.9 to 5.16 do)",
             "remove activemq_log_query",
         )
     yield from _check_management(member)
@@ -328,7 +333,7 @@ def _check_management(member: Member) -> Iterator[Finding]:
         yield _unsupported_finding(
             member,
             f"activemq_jmx has users or tls, but release {release.text} does not support them (5.4.2 and later do)",
-            "remove activemq_jmx",
+            "remove activemq_jmx, or upgrade the broker",
         )
     if settings.jmx and settings.jmx.tls and not release.supports_jmx_tls:
         yield _unsupported_finding(
@@ -346,9 +351,9 @@ def _check_ttl(member: Member) -> Iterator[Finding]:
         if not member.release.has_consumer_ttl and (ttl == -1 or isinstance(ttl, SplitTtl)):
             yield _unsupported_finding(
                 member,
-                f"{name} is unlimited, or has a limit for consumers and one for messages, but release "
-                f"{member.release.text} supports neither (5.9 and later do)",
-                f"set {name} to a single number from 1 on",
+                f"{name} is -1 or a mapping, but release {member.release.text} supports only one positive number (5.9 "
+                "and later support both)",
+                f"set {name} to one whole number from 1",
             )
 
 
@@ -356,9 +361,9 @@ def _check_elements(member: Member) -> Iterator[Finding]:
     for key, name, releases in member.settings.missing_features(member.release):
         yield _unsupported_finding(
             member,
-            f"{key}: release {member.release.text} does not support {name} ({releases} do), so the rendered files "
-            "omit it",
+            f"{key} sets {name}, but release {member.release.text} does not support it ({releases} do)",
             f"remove {key}, or use a release that supports {name}",
+            why=f"the rendered files omit {name}, so the broker does not behave as configured",
         )
 
 

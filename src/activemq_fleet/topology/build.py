@@ -93,7 +93,9 @@ def unexpired_waivers(every_waiver: Iterable[WaiverSettings], today: date) -> tu
     waivers = list(dict.fromkeys(every_waiver))
     expired = [waiver for waiver in waivers if waiver.until and waiver.until < today]
     warnings = [
-        f"the waiver of {waiver.rule} expired on {waiver.until}: {waiver.reason} (renew the waiver or remove it)"
+        f"the waiver of rule {waiver.rule} in activemq_waivers expired on {waiver.until} (its reason: "
+        f"{waiver.reason}): "
+        "renew or remove the waiver"
         for waiver in expired
     ]
     return [waiver for waiver in waivers if waiver not in expired], warnings

@@ -154,8 +154,7 @@ def _configured_links(brokers: Sequence[Broker], rest: WholeInventory | None) ->
 
 
 def _known_end_finding(host: str, position: int, name: str) -> Finding:
-    target = f"the group or pair {name!r} in `to`"
-    message = f"activemq_links[{position}] has both addresses and a target of the inventory: {target}"
+    message = f"activemq_links[{position}] has addresses, but its `to` is {name!r}, a group or pair of the inventory"
     return error(
         "T007",
         host,
@@ -172,7 +171,7 @@ def unknown_end(host: str, variable: str, name: str, known: Sequence[str]) -> Fi
     if "," in name:
         return _several_ends_finding(host, variable, name)
     near = similar_name(name, known)
-    fix = f"did you mean {near}?" if near else f"set it to a group or pair: {', '.join(known[:MOST_LISTED])}"
+    fix = f"did you mean {near}?" if near else f"set it to one of the groups and pairs {', '.join(known[:MOST_LISTED])}"
     return error("T007", host, f"{variable} is {name!r}, but the inventory has no group or pair of this name", fix)
 
 

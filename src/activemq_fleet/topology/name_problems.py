@@ -40,12 +40,12 @@ def misspelt_name_findings(names: Iterable[str], pattern: str) -> Iterator[Findi
             rule="T017",
             severity="warning",
             host=name,
-            message="the host name is similar to the name of a broker, but does not match activemq_naming_pattern, so "
-            "the host is not in the fleet",
+            message="the host name resembles that of a broker, but does not match activemq_naming_pattern, so "
+            "no broker "
+            "is configured on it",
             fix="rename the host to GROUP-mqNUMBER-NODE with node a or b, change activemq_naming_pattern, "
             "or add the host to activemq_agents or activemq_loadbalancers if it is an agent or a load balancer",
-            why="no configuration is generated for a host that is not in the fleet; activemq_naming_pattern is "
-            f"{pattern}",
+            why=f"no configuration is generated for the host; activemq_naming_pattern is {pattern}",
         )
 
 
@@ -60,7 +60,7 @@ def unread_host_findings(names: Iterable[str]) -> Iterator[Finding]:
             "activemq_pair and activemq_node are not set",
             fix="set activemq_group, activemq_pair and activemq_node of the host, or list the host in a group without "
             "brokers; `activemq-fleet names -i INVENTORY` shows how each name is read",
-            why="nothing is rendered for the host",
+            why="no configuration is generated for the host",
         )
 
 
@@ -79,7 +79,8 @@ def shared_machine_findings(brokers: Iterable[Broker], machines: Mapping[str, tu
             yield error(
                 "T009",
                 broker.host,
-                f"ansible_host is {machine[0]}, as on {owner.host}, and activemq_instance is the same",
+                f"ansible_host is {machine[0]}, as on the host {owner.host}, and both brokers have the same "
+                "activemq_instance",
                 "correct ansible_host of one of the hosts, or set a different activemq_instance for each broker of the "
                 "machine",
                 why="both brokers would use the same service unit and directories",
@@ -94,7 +95,7 @@ def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
     for (pair, node), hosts in seen.items():
         for host in hosts[1:]:
             part = _stated_part(brokers, pair, host)
-            named = f"by activemq_{part}, the host" if part else "the host"
+            origin = f" (set by activemq_{part})" if part else ""
             half = _half_pair(brokers, pair, node, host)
             fix = (
                 f"set activemq_pair to {half}, which lacks this node, or correct activemq_{part} of {hosts[0]}"
@@ -103,7 +104,8 @@ def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
                 if part
                 else "rename one of the hosts, remove it from the inventory, or change activemq_naming_pattern"
             )
-            yield error("T003", host, f"{named} is node {node} of pair {pair}, but {hosts[0]} is the same node", fix)
+            message = f"the host is node {node} of pair {pair}{origin}, but the host {hosts[0]} is the same node"
+            yield error("T003", host, message, fix)
 
 
 def half_pairs_of_surplus_nodes(brokers: Sequence[Broker]) -> set[str]:
@@ -168,8 +170,9 @@ def name_conflict_findings(brokers: Iterable[Broker]) -> Iterator[Finding]:
                 rule="T035",
                 severity="warning" if part == "node" else "info",
                 host=broker.host,
-                message=f"activemq_{part} is {getattr(broker.identity, part)}, but the host name contains {parsed}",
+                message=f"activemq_{part} is {getattr(broker.identity, part)} and overrides the host name, which "
+                f"contains {parsed}",
                 fix=f"remove the variable activemq_{part} of {broker.host} if the host name is correct, otherwise "
-                "rename the host: the variable has precedence over the name",
+                "rename the host",
                 why=f"operators who read the host name expect another {part}",
             )

@@ -211,9 +211,9 @@ def findings_within_pairs(units: Mapping[str, Sequence[Broker]], unpaired: Seque
                 yield error(
                     "T004",
                     other.host,
-                    f"activemq_release is {other.release.text}, but "
-                    f"{first.host} in the same pair has {first.release.text}",
-                    "set the same release line on both nodes",
+                    f"activemq_release is {other.release.text}, but the other node {first.host} of the pair has "
+                    f"{first.release.text}",
+                    "set releases of the same line, such as 5.18, on both nodes",
                     why="the older release may be unable to read a store that the newer release has written",
                 )
         yield from _unequal_setting_findings(brokers, _PAIR_EQUAL, f"pair {pair}")
@@ -233,7 +233,7 @@ def _uneven_pair_findings(pair: str, brokers: Sequence[Broker], unpaired: Sequen
         yield error(
             "T002",
             third.host,
-            f"{'by activemq_pair, ' if stated else ''}pair {pair} has {len(nodes)} nodes: {listed}",
+            f"pair {pair}{' (set by activemq_pair)' if stated else ''} has {len(nodes)} nodes: {listed}",
             "keep two nodes in the pair: set another activemq_pair on the other hosts, or remove them"
             if stated
             else "keep two nodes in the pair: change the number in the names of the other hosts, or the group node of "
@@ -369,7 +369,7 @@ def _address_finding(broker: Broker, host: str, shared: Sequence[tuple[str, str,
     return error(
         "T006",
         broker.host,
-        f"by activemq_address, the broker has the address {broker.address} of {host}, and both brokers listen on the "
+        f"activemq_address is {broker.address}, the address of the broker on {host}, and both brokers listen on the "
         f"ports {ports}",
         "set another activemq_address for one of the brokers, or activemq_port_offset: 10 if they are on one machine",
     )
@@ -387,9 +387,8 @@ def instance_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
             yield error(
                 "T009",
                 broker.host,
-                f"activemq_instance is {broker.settings.instance!r}, but {owner.host} with the same activemq_address "
-                "has "
-                f"the same value",
+                f"activemq_instance is {broker.settings.instance!r}, as on the host {owner.host} with the same "
+                "activemq_address",
                 "set a different activemq_instance for each broker of the machine",
                 why="both brokers would use the same service unit and directories",
             )
@@ -424,8 +423,8 @@ def _undialled_link_findings(name: str, target: Unit) -> Iterator[Finding]:
         yield error(
             "T014",
             broker.host,
-            f"link {name} cannot connect to the broker: activemq_connectors has no OpenWire connector",
-            "add a connector with scheme nio or tcp to activemq_connectors",
+            f"the link {name} cannot connect to the broker, because activemq_connectors has no OpenWire connector",
+            "add a connector with the scheme nio or tcp to activemq_connectors",
         )
 
 
@@ -447,7 +446,7 @@ def _credential_findings(broker: Broker) -> Iterator[Finding]:
             broker.host,
             f"the broker has links, but {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set",
             "set both variables, and encrypt the password with ansible-vault",
-            why="the other broker rejects a bridge without credentials every few seconds, or accepts any client",
+            why="the other broker rejects a link without credentials every few seconds, or accepts any client",
         )
 
 
@@ -460,20 +459,31 @@ def duplicate_name_findings(broker: Broker) -> Iterator[Finding]:
     names = [*(connector.name for connector in broker.connectors), *(link.name for link in broker.links)]
     if len({"broker", "store", *names}) == 2 + len(names):
         return
-    owners = {"broker": "the broker itself"}
+    owners = {"broker": ("the broker itself", "")}
     if broker.profile.has_database_lease:
-        owners["store"] = "the data source"
-    named = [("connector", connector.name) for connector in broker.connectors]
-    for kind, name in (*named, *(("link", link.name) for link in broker.links)):
+        owners["store"] = ("the data source", "")
+    named = [("connector", connector.name, "") for connector in broker.connectors]
+    for kind, name, target in (*named, *(("link", link.name, link.target) for link in broker.links)):
         if name in owners:
-            yield error(
-                "T012",
-                broker.host,
-                f"{kind} {name} has the same name as {owners[name]}",
-                "rename one of the two in activemq_links or activemq_connectors, "
-                "or remove the link that activemq_topology creates",
-            )
-        owners.setdefault(name, "another link" if kind == "link" else "a connector")
+            yield _duplicate_name_finding(broker.host, f"{kind} {name}", target, *owners[name])
+        owners.setdefault(name, ("another link" if kind == "link" else "a connector", target))
+
+
+def _duplicate_name_finding(host: str, named: str, target: str, owner: str, target_of_owner: str) -> Finding:
+    """T012: a connector or link with the name of another part of the broker; ``target`` is "" for a connector."""
+    if target and target == target_of_owner:
+        return error(
+            "T012",
+            host,
+            f"the {named} exists twice, and both lead to {target}",
+            "remove the entry of activemq_links that repeats another entry or a link of activemq_topology",
+        )
+    return error(
+        "T012",
+        host,
+        f"the {named} has the same name as {owner}",
+        "set another name for one of the two in activemq_links or activemq_connectors",
+    )
 
 
 def _unequal_setting_findings(
@@ -505,7 +515,7 @@ def agent_password_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
             yield error(
                 "T009",
                 agent.host,
-                f"activemq_agent_password differs from the value of {other.host}, "
+                f"activemq_agent_password differs from the value of the host {other.host}, "
                 f"but activemq_agent_username is {name} on both hosts",
                 "set the same password on both hosts, or a different user name on each",
             )
@@ -524,8 +534,8 @@ def shared_account_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
                 host=agent.host,
                 message=f"activemq_agent_username is {name}, and the agent on {other.host} has the same user name",
                 fix="set a different activemq_agent_username for each agent, such as inventory_hostname_short",
-                why="agents that share an account can send messages in the name of each other, including the test "
-                "messages from which the audit concludes that an event was lost",
+                why="agents that share an account can forge each other's messages, including the test messages that "
+                "prove the delivery of events",
             )
 
 
@@ -555,11 +565,12 @@ def _missing_probe_account_findings(broker: Broker) -> Iterator[Finding]:
             rule="T016",
             severity="warning",
             host=broker.host,
-            message="the inventory has no account of the login plugin, so that probes cannot log in",
+            message="activemq_authentication is custom, but the inventory has no account with which health "
+            "checks can log in",
             fix="set activemq_probe_password, and add the account activemq-probe of the group activemq-probes to the "
-            "plugin",
-            why="this broker rejects the probes of `site`, `status` and the watchdog, so that they report it "
-            "as unhealthy",
+            "login plugin of the broker",
+            why="the broker rejects the health checks of `site`, `status` and the watchdog, which then report it as "
+            "unhealthy",
         )
 
 

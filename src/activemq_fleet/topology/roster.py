@@ -110,16 +110,18 @@ def common_pattern(patterns: Iterable[str]) -> str:
     """Return the naming pattern that hosts set, or the default. Raises InputError where they set different ones."""
     different = set(patterns)
     if len(different) > 1:
-        raise InputError("activemq_naming_pattern differs between hosts: set it once, for all hosts")
+        raise InputError(
+            "activemq_naming_pattern differs between hosts: set one value for all hosts, such as in group_vars/all.yml"
+        )
     return different.pop() if different else DEFAULT_PATTERN
 
 
 def fleet_without_brokers_error(hosts: int, pattern: str) -> InputError:
     """Return the error for an inventory in which no host is a broker."""
     return InputError(
-        f"no host of this inventory is a broker: none of {hosts} names matches {pattern} "
-        "(such as orders-mq01-a.example.com): set activemq_naming_pattern as `activemq-fleet names -i INVENTORY` "
-        "proposes, or `activemq-fleet names HOST...` for single brokers"
+        f"no host of this inventory is a broker: none of {hosts} host names matches {pattern} (such as "
+        "orders-mq01-a.example.com). Run `activemq-fleet names -i INVENTORY`, or `activemq-fleet names HOST...` for "
+        "single brokers, and set the variables that it proposes"
     )
 
 

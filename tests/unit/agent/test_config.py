@@ -147,7 +147,7 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
             "tls.certificate.names: the key tls.certificate.names has no effect, because no entry of mb.urls begins "
             "with ssl://: remove the key, or write ssl:// in mb.urls",
         ),
-        ("metrics.address = x", "metrics.address: 'x' is not host:port (an IPv6 address needs brackets, [::1]:1883)"),
+        ("metrics.address = x", "metrics.address: 'x' is not an address with a port: write HOST:PORT"),
         (
             "connecting.keepalive = 1.5",
             "connecting.keepalive: the value '1.5' is not a whole number: write a number without a fraction, such as "

@@ -142,7 +142,10 @@ def test_waivers_of_brokers_come_first_then_of_agents_and_expired_ones_are_warne
     division = divided(hosts, {"activemq_agents": ["agent"]})
 
     assert [waiver.reason for waiver in division.waivers] == ["of a broker", "of an agent"]
-    assert "the waiver of T002 expired on 2026-11-22: old (renew the waiver or remove it)" in division.warnings
+    assert (
+        "the waiver of rule T002 in activemq_waivers expired on 2026-11-22 (its reason: old): renew or remove "
+        "the waiver" in division.warnings
+    )
     assert len(divided(hosts, today=date(2026, 11, 22)).waivers) == 2
 
 

@@ -16,6 +16,7 @@ from activemq_fleet.node.printable import counted
 from activemq_fleet.profiles import Profile
 from activemq_fleet.settings.broker import Settings, WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
+from activemq_fleet.similar_names import similar_name
 from activemq_fleet.topology.model.balancer import Balancer
 from activemq_fleet.topology.model.broker import Broker, dialling_order
 
@@ -213,9 +214,12 @@ class Fleet:
             raise InputError(f"{host} is a pair, not a broker: choose one of its brokers: {brokers}")
         if members := [broker.host for group in self.groups if group.name == host for broker in group.brokers]:
             raise InputError(f"{host} is a group, not a broker: choose one of its brokers: {shorten_list(members)}")
-        raise InputError(
-            f"{host} is not a broker of this inventory" if not short else f"{host} names {len(short)} hosts"
-        )
+        if short:
+            names = shorten_list([broker.host for broker in short])
+            raise InputError(f"{host} is the first label of {len(short)} host names: write one of {names}")
+        near = similar_name(host, [*self._by_host, *(broker.identity.host for broker in self.brokers)])
+        hint = f"did you mean {near}?" if near else "write the name of a broker as in the inventory"
+        raise InputError(f"{host} is not a broker of this inventory: {hint}")
 
     @property
     def blocking(self) -> tuple[Finding, ...]:
