@@ -348,9 +348,8 @@ def _misspelling_hint(
     for host in hosts if misspelt_by_host else ():
         for name, meant in misspelt_by_host.get(host, {}).items():
             if meant in words and meant not in positions_by_host[host]:
-                return f"; the variable {name} of host {host} is ignored: did you mean {meant}?", positions_by_host[
-                    host
-                ][name]
+                hint = f"; the variable {name} of host {host} is ignored: did you mean {meant}?"
+                return hint, positions_by_host[host][name]
     return "", None
 
 

@@ -357,7 +357,7 @@ def _groups_named_as_hosts(layout: InventoryLayout) -> Iterator[Finding]:
                 "warning",
                 f"a group and a host have the same name {group}",
                 f"rename the group {group}, or remove it if only the host is meant",
-                f"Ansible cannot distinguish the two in patterns such as --limit {group}",
+                f"--limit {group} selects only the host {group}, and not the hosts of the group",
                 _first_line_of(group, layout.files),
             )
 

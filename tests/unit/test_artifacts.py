@@ -467,7 +467,7 @@ def test_the_command_takes_a_schema_from_a_file(tmp_path: Path, capsys: pytest.C
     ("arguments", "said"),
     [
         (["6.3.3"], "activemq-fleet schema fetch 6.3.3 --from FILE"),
-        (["7.0"], "the nearest release is 6.3.2"),
+        (["7.0"], "the nearest one is 6.3.2"),
         (["5.18.3", "--from", "/nowhere.jar"], "does not exist"),
     ],
 )

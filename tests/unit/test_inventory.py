@@ -354,7 +354,10 @@ class TestRefusals:
         assert "hosts.yml" in refusal(path)
 
     def test_an_inventory_that_is_not_there(self, tmp_path: Path) -> None:
-        assert refusal(tmp_path / "nowhere") == f"{tmp_path}/nowhere: there is no such inventory file or directory"
+        problem = (
+            f"{tmp_path}/nowhere: there is no such inventory file or directory: correct the path, or write a comma"
+        )
+        assert refusal(tmp_path / "nowhere") == f"{problem} after the name of a single host"
 
     def test_no_inventory_at_all(self) -> None:
         with pytest.raises(InputError, match="no inventory is selected"):
@@ -426,4 +429,4 @@ def test_variables_whose_names_are_no_text_are_none_of_ours(write: Write) -> Non
 
 def test_a_template_that_states_a_part_of_a_name_is_an_error(write: Write) -> None:
     path = write({"hosts.yml": "all: {hosts: {orders-mq01-a: {activemq_pair: '{{ inventory_hostname }}'}}}\n"})
-    assert "orders-mq01-a: activemq_pair is a template: write the text itself" in refusal(path)
+    assert "orders-mq01-a: activemq_pair is a template, but Ansible groups" in refusal(path)

@@ -142,7 +142,7 @@ def test_misspelt_prefix_is_a_warning_with_file_and_line(inventory: Path, capsys
     assert main(["check", "-i", "inventory", "--select", "T036"]) == 0
 
     out = " ".join(capsys.readouterr().out.split())
-    assert "warning T036 inventory/group_vars/all.yml:7: active_mq_fence is ignored" in out
+    assert "warning T036 inventory/group_vars/all.yml:7: the variable active_mq_fence has no effect" in out
     assert "did you mean activemq_fence?" in out
 
 
@@ -157,7 +157,7 @@ def test_error_about_missing_variable_names_the_misspelt_one(
 
     err = capsys.readouterr().err
     assert "activemq_release is not set" in err
-    assert f"{misspelt} of {A} is ignored: did you mean activemq_release? ({path}:2)" in err
+    assert f"{misspelt} of host {A} is ignored: did you mean activemq_release? ({path}:2)" in err
 
 
 def test_error_names_the_host_with_the_misspelt_variable(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,7 +169,7 @@ def test_error_names_the_host_with_the_misspelt_variable(inventory: Path, capsys
     assert main(["check", "-i", "inventory"]) == 2
 
     err = capsys.readouterr().err
-    assert f"actvemq_release of {B} is ignored: did you mean activemq_release? ({path}:1)" in err
+    assert f"actvemq_release of host {B} is ignored: did you mean activemq_release? ({path}:1)" in err
 
 
 def test_unknown_release_names_file_and_line(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -305,14 +305,14 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "T001 error",
         "hosts.yml:8",
         "activemq_node is not set",
-        "set activemq_node, too",
+        "set activemq_node of the host, too",
     ),
     "node without its pair": (
         edited_inventory("kiel2:\n          activemq_pair: kiel\n", "kiel2:\n"),
         "T001 error",
         "hosts.yml:8",
         "activemq_pair is not set",
-        "set activemq_pair, too",
+        "set activemq_pair of the host, too",
     ),
     "node of another group": (
         edited_inventory("activemq_node: b\n", "activemq_node: b\n          activemq_group: billing\n"),
@@ -391,7 +391,7 @@ UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
     "list of hosts": (
         {"hosts.yml": "all:\n  children:\n    orders:\n      hosts:\n        - kiel1\n"},
         "hosts.yml:5",
-        "`hosts:` of group orders is a list, but must be a mapping: write `NAME:` in place of `- NAME`",
+        "`hosts:` of group orders is a list, but Ansible requires a mapping: write `NAME:` in place of `- NAME`",
     ),
     "list of variables": (
         edited_inventory(
@@ -437,7 +437,7 @@ UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
             "          activemq_pair: kiel\n          activemq", "        activemq_pair: kiel\n        activemq"
         ),
         "hosts.yml:6",
-        "the variable activemq_pair is listed as a host of group orders: indent it below its host",
+        "the variable activemq_pair is listed as a host of group orders: indent activemq_pair below its host",
     ),
 }
 

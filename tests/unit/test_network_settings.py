@@ -62,7 +62,7 @@ class TestConnectors:
             ({"attributes": {"allowLinkStealing": "perhaps"}}, "which is not a boolean"),
             ({"attributes": {"maximumProducersAllowedPerConnection": "all"}}, "which is not a whole number"),
             ({"attributes": {"discoveryUri": "vm://x"}}, "which is not a URI of multicast discovery"),
-            ({"attributes": ["x"]}, "must be a mapping"),
+            ({"attributes": ["x"]}, "the value is not a mapping"),
             ({"attributes": {"updateClusterFilter": "${x}"}}, "activemq_connectors[0].attributes"),
             ({"name": "a b!"}, "activemq_connectors[0].name"),
         ],
@@ -108,7 +108,7 @@ class TestLinks:
         found = fleet("o-mq1", "o-mq2", links=[entry])
 
         assert [f.message for f in found.findings if f.rule == "T007"] == [
-            "activemq_links[0] has both addresses and a target of the inventory: the group or pair 'o-mq2' in `to`"
+            "activemq_links[0] has addresses, but its `to` is 'o-mq2', a group or pair of the inventory"
         ]
 
     def test_attributes_and_options_of_all_links(self) -> None:

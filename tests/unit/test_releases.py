@@ -71,7 +71,7 @@ def test_lines_with_security_fixes_are_those_of_the_project() -> None:
 def test_anything_else_is_an_error_that_names_the_nearest(text: str, nearest: str) -> None:
     with pytest.raises(ReleaseError) as error:
         Release.of(text)
-    assert str(error.value).endswith((f"release is {nearest}", f"such as {nearest}"))
+    assert str(error.value).endswith((f"one is {nearest}", f"such as {nearest}"))
 
 
 @pytest.mark.parametrize(

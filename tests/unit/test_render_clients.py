@@ -121,16 +121,22 @@ def test_each_variable_is_a_key_of_the_agent() -> None:
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({"options": {"topics": "a"}}, "activemq_agent_options has 'topics': use activemq_agent_topics"),
-        ({"options": {"mb.password": "a"}}, "activemq_agent_options has 'mb.password': use activemq_agent_password"),
-        ({"options": {"Cap": 1}}, "activemq_agent_options.Cap: the value 'Cap' is not a key of agent.conf"),
+        (
+            {"options": {"topics": "a"}},
+            "activemq_agent_options must not set 'topics': remove the key, and use activemq_agent_topics",
+        ),
+        (
+            {"options": {"mb.password": "a"}},
+            "activemq_agent_options must not set 'mb.password': remove the key, and use activemq_agent_password",
+        ),
+        ({"options": {"Cap": 1}}, "activemq_agent_options.Cap: the value 'Cap' must be a key of agent.conf"),
         (
             {"options": {"log.format": "text\nmb.urls = x:1"}},
             "activemq_agent_options.log.format: the value contains a line break",
         ),
         ({"handlers_source": "files/"}, "activemq_agent_handlers_source is set, but activemq_agent_handlers is not"),
         ({"metrics_address": "kiosk"}, "activemq_agent_metrics_address: 'kiosk' is not an address with a port"),
-        ({"publish_prefixes": ["a/#"]}, "activemq_agent_publish_prefixes has 'a/#': write the prefix of the events"),
+        ({"publish_prefixes": ["a/#"]}, "activemq_agent_publish_prefixes has 'a/#', but a prefix must not end with #"),
         ({"tls_key": "/etc/own.key"}, "only one of activemq_agent_tls_certificate and activemq_agent_tls_key is set"),
     ],
 )

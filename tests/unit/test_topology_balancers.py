@@ -206,7 +206,7 @@ def test_t006_two_connectors_that_would_be_one_port() -> None:
     for node, name in (("a", "one"), ("b", "other")):
         connectors = [{"name": name, "scheme": "tcp", "port": 61616}]
         brokers[f"orders-mq01-{node}.example.com"]["activemq_connectors"] = connectors
-    assert f"would both be port 61616 of activemq_vip {VIP}" in told(balanced(brokers), "T006")[0]
+    assert f"would both listen on port 61616 of the virtual address {VIP}" in told(balanced(brokers), "T006")[0]
 
 
 def test_brokers_of_a_balanced_group_know_the_login_and_give_it_no_rights() -> None:
@@ -220,7 +220,9 @@ def test_brokers_of_a_balanced_group_know_the_login_and_give_it_no_rights() -> N
 
 @pytest.mark.parametrize("vip", ["lb.example.com", "10.0.0.100/24", "224.0.0.18", "0.0.0.0", "10.0.0", "fe80::1%eth0"])
 def test_an_address_that_is_none_is_wrong_input(vip: str) -> None:
-    with pytest.raises(SettingsError, match=r"activemq_vip: the virtual address '.*' must be"):
+    with pytest.raises(
+        SettingsError, match=r"activemq_vip: the virtual address '.*' is (not an IP|a multicast) address"
+    ):
         balanced(hosts("orders-mq01", vip=vip))
 
 

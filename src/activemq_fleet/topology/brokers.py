@@ -241,7 +241,7 @@ def _unknown_scheme_finding(member: Member, position: int, connector: ConnectorS
     return _unsupported_finding(
         member,
         f"{where}: release {release.text} cannot listen with the scheme {connector.scheme!r}{with_tls}",
-        f"did you mean {near}? The release supports {listed}" if near else f"use a supported scheme: {listed}",
+        f"did you mean {near}?" if near else f"use a supported scheme: {listed}",
     )
 
 

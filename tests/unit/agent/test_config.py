@@ -86,7 +86,8 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         "ready.when = now",
         "connecting.cap = -1",
     ) == (
-        "agent.conf:2: mb.urls: 'tcp://b:1883': write host:port, or ssl://host:port for TLS; tcp:// is not supported",
+        "agent.conf:2: mb.urls: the scheme tcp:// in 'tcp://b:1883' is not supported: write HOST:PORT, or "
+        "ssl://HOST:PORT for TLS",
         "agent.conf:3: mb.publisher.timeout: the value 'soon' is not a number: write a number, such as 30",
         "agent.conf:4: mb.publisher.window: the value 0 is too small: write at least 1",
         "agent.conf:5: topics: 'a/#/b' is not an MQTT topic filter: use # only as the complete last level",
@@ -147,7 +148,11 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
             "tls.certificate.names: the key tls.certificate.names has no effect, because no entry of mb.urls begins "
             "with ssl://: remove the key, or write ssl:// in mb.urls",
         ),
-        ("metrics.address = x", "metrics.address: 'x' is not an address with a port: write HOST:PORT"),
+        (
+            "metrics.address = x",
+            "metrics.address: 'x' is not an address with a port: write HOST:PORT, and an IPv6 address in "
+            "brackets, such as [::1]:1883",
+        ),
         (
             "connecting.keepalive = 1.5",
             "connecting.keepalive: the value '1.5' is not a whole number: write a number without a fraction, such as "

@@ -47,7 +47,7 @@ def test_strict_check_counts_misspelt_prefix_once(
     assert main(["check", "-i", str(inventory), "--select", "T036", *options]) == code
 
     out = " ".join(capsys.readouterr().out.split())
-    assert f"warning T036 {variables}:{number}: activemqq_heap is ignored" in out
+    assert f"warning T036 {variables}:{number}: the variable activemqq_heap has no effect" in out
     assert "fix: did you mean activemq_heap?" in out
     assert "0 errors, 1 warning, 0 info" in out
 
