@@ -109,7 +109,7 @@ def _dependency_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _suggestion(key: str) -> str:
     near = similar_name(key.replace("_", ".").replace("-", "."), _BY_NAME)
-    return f": did you mean {near}?" if near else ": remove it, or use a key that docs/agent.md lists"
+    return f": did you mean {near}?" if near else ": remove it, or use a key that `activemq-fleet help agent` lists"
 
 
 def _parse_values(path: Path, texts: Mapping[str, str]) -> tuple[dict[str, Any], list[tuple[str, str]]]:

@@ -106,7 +106,7 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
             "mb_password_file = x",
             "mb_password_file: agent.conf has no key 'mb_password_file': did you mean mb.password.file?",
         ),
-        ("zzz = 1", "zzz: agent.conf has no key 'zzz': remove it, or use a key that docs/agent.md lists"),
+        ("zzz = 1", "zzz: agent.conf has no key 'zzz': remove it, or use a key that `activemq-fleet help agent` lists"),
         ("mb.urls = b:1", "mb.urls: the key is set again, after line 2: remove one of them"),
         ("just words", "the line is neither 'key = value' nor a comment: correct or remove it"),
         ("tls.key = x", "tls.key: the key tls.key has no effect without tls.certificate: set tls.certificate"),
