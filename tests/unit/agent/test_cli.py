@@ -108,7 +108,8 @@ def test_problems_of_the_configuration_are_a_line_each(
     config.write_text("[agent]\nmb.urls = a:0\nmb.user = x\n")
     assert run(config, "run") == 2
     assert capsys.readouterr().err.splitlines() == [
-        f"activemq-agent: error: {config}:2: mb.urls: 'a:0': the port must be a number from 1 to 65535, such as 1883",
+        f"activemq-agent: error: {config}:2: mb.urls: the port in 'a:0' is not valid: write a number from 1 to 65535, "
+        "such as 1883",
         f"activemq-agent: error: {config}:3: mb.user: agent.conf has no key 'mb.user': did you mean mb.username?",
     ]
 
