@@ -67,7 +67,7 @@ def table(rows: Sequence[dict[str, Any]]) -> list[str]:
             Result(**_fields(row))
         )
     lines = [
-        "| fence | release | store | form | runs | sound | acknowledged | lost | named behind | silence, median |",
+        "| fence | release | store | form | runs | sound | acknowledged | lost | named behind | downtime, median |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for key, results in sorted(results_by_key.items()):
@@ -99,7 +99,7 @@ def _commit() -> str:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m scripts.attacks", description=__doc__.partition("\n")[0])
     parser.add_argument("--results", type=Path, default=Path("build/attacks/results.jsonl"))
-    parser.add_argument("--directory", type=Path, help="where the labs are, on the file system to be tried")
+    parser.add_argument("--directory", type=Path, help="parent directory of the labs, on the file system to test")
     parser.add_argument("--fence", nargs="+", default=["guard"], choices=["guard", "none"])
     parser.add_argument("--releases", nargs="+", default=list(_RELEASES))
     parser.add_argument("--forms", nargs="+", default=_possible_forms(), choices=list(FORMS))
@@ -109,12 +109,14 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--megabytes", type=int, default=10, help="size of the store before the attack, in messages of 1 kB"
     )
     parser.add_argument(
-        "--stores", type=Path, help="where filled stores are kept, for attacks on more of the same size"
+        "--stores",
+        type=Path,
+        help="directory that keeps filled stores for later attacks with the same release and size",
     )
     parser.add_argument("--seconds", type=float, default=60, help="duration of a loop of crashes")
     parser.add_argument("--heap", default="256m", help="heap of each broker")
     parser.add_argument("--jobs", type=int, default=2, help="number of attacks in parallel")
-    parser.add_argument("--keep", action="store_true", help="leave the lab of a damaged store where it is")
+    parser.add_argument("--keep", action="store_true", help="keep the lab directory of a damaged store")
     options = parser.parse_args(arguments)
     options.directory = (options.directory or options.results.parent).resolve()
     return options

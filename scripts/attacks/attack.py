@@ -56,7 +56,7 @@ class Attack:
 
     @property
     def has_aged_store(self) -> bool:
-        """True where the store has had take-overs and restarts before, and its messages are taken all the while."""
+        """True where the store has had takeovers and restarts before, and its messages are taken all the while."""
         return self.number % 2 == 1
 
 

@@ -226,7 +226,7 @@ def lock_cleared_unfrozen(target: Target) -> None:
 
 
 def successor_freezes(target: Target) -> None:
-    """Kill the active node, freeze the other one at some step of its take-over, and let the first one serve again."""
+    """Kill the active node, freeze the other one at some step of its takeover, and let the first one serve again."""
     target.lab.kill(target.active)
     time.sleep(target.chance.uniform(0, 0.5))
     with _frozen(*target.processes(target.other)):
@@ -238,7 +238,7 @@ def successor_freezes(target: Target) -> None:
 
 
 def killed(target: Target) -> None:
-    """Kill the active node: a take-over without any freeze."""
+    """Kill the active node: a takeover without any freeze."""
     target.wait_for_moment()
     target.lab.kill(target.active)
     target.wait_for_other()
@@ -277,7 +277,7 @@ def _see_java_end(target: Target, java: psutil.Process) -> None:
 
 
 def power_cut(target: Target) -> None:
-    """Cut the power of both nodes and of the store at some step of a take-over; what was not synced is gone."""
+    """Cut the power of both nodes and of the store at some step of a takeover; what was not synced is gone."""
     if target.image is None:
         raise LabError("a power cut needs a file system of its own")
     target.wait_for_moment()

@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from activemq_fleet.cli.lab_options import interruptible
 from activemq_fleet.drills.model import FaultKind
 from activemq_fleet.errors import FleetError
 from activemq_fleet.lab.drill import DrillOptions, drill
@@ -29,6 +30,9 @@ from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.timeouts import READY
 from scripts.attacks.filled_pair import start_filled, write_inventory
 from scripts.attacks.results import append_result, read_results
+
+_INTERRUPTED = 130
+"""Exit status after SIGINT or SIGTERM."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,24 @@ class Drill:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the drills that the results do not have yet, print the table of all; return 1 where events were lost."""
+    """Run the missing drills and print the table of all results; return 1 if events were lost."""
     options = _options(arguments)
-    options.results.parent.mkdir(parents=True, exist_ok=True)
+    for directory in (options.results.parent, options.directory, options.stores):
+        if directory:
+            directory.mkdir(parents=True, exist_ok=True)
+    try:
+        with interruptible():
+            _run_drills(options)
+    except KeyboardInterrupt:
+        print("takeovers: interrupted; the brokers and clients of the lab are stopped", file=sys.stderr)
+        return _INTERRUPTED
+    rows = list(read_results(options.results))
+    print("\n".join(table(rows)))
+    return int(any(row["lost"] for row in rows))
+
+
+def _run_drills(options: argparse.Namespace) -> None:
+    """Run each drill that the results do not contain, and append its result."""
     known = {row["name"] for row in read_results(options.results)}
     for planned_drill in drills(options):
         if planned_drill.name not in known:
@@ -62,9 +81,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             }
             append_result(options.results, row)
             print(json.dumps(row), flush=True)
-    rows = list(read_results(options.results))
-    print("\n".join(table(rows)))
-    return int(any(row["lost"] for row in rows))
 
 
 def drills(options: argparse.Namespace) -> Iterator[Drill]:
@@ -78,7 +94,7 @@ def drills(options: argparse.Namespace) -> Iterator[Drill]:
 def table(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Return the results as a Markdown table: seconds from the fault until the other node's log reports its start."""
     lines = [
-        "| release | store | fault | fence | times | take-over, median | longest | silence, median | accepted | lost |",
+        "| release | store | fault | fence | times | takeover, median | longest | downtime, median | accepted | lost |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in sorted(rows, key=lambda row: (row["megabytes"], row["release"], row["what"], row["fence"])):
@@ -122,15 +138,23 @@ def _measure(planned_drill: Drill, options: argparse.Namespace) -> dict[str, Any
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m scripts.attacks.takeovers", description=__doc__.partition("\n")[0])
     parser.add_argument("--results", type=Path, default=Path("build/attacks/takeovers.jsonl"))
-    parser.add_argument("--directory", type=Path, help="where the labs are, on the file system to be measured")
-    parser.add_argument("--stores", type=Path, help="where filled stores are kept, for later runs")
+    parser.add_argument("--directory", type=Path, help="parent directory of the labs, on the file system to measure")
+    parser.add_argument("--stores", type=Path, help="directory that keeps filled stores for later runs")
     parser.add_argument("--fence", nargs="+", default=["guard", "none"], choices=["guard", "none"])
-    parser.add_argument("--what", nargs="+", default=["crash", "kill"], choices=["crash", "kill"], help="as lab drill")
+    parser.add_argument(
+        "--what",
+        nargs="+",
+        default=["crash", "kill"],
+        choices=["crash", "kill"],
+        help="kinds of faults, as in lab drill",
+    )
     parser.add_argument("--releases", nargs="+", default=["5.5.1", "5.8.0", "5.11.4", "5.18.3", "6.3.1"])
-    parser.add_argument("--megabytes", type=int, nargs="+", default=[10], help="sizes of stores, messages of 1 kB")
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--rate", type=float, default=100.0, help="events a second")
-    parser.add_argument("--heap", default="256m", help="of each broker")
+    parser.add_argument(
+        "--megabytes", type=int, nargs="+", default=[10], help="sizes of the stores, in messages of 1 kB"
+    )
+    parser.add_argument("--kills", type=int, default=20, help="number of faults in each drill")
+    parser.add_argument("--rate", type=float, default=100.0, help="events per second")
+    parser.add_argument("--heap", default="256m", help="heap of each broker")
     options = parser.parse_args(arguments)
     options.directory = (options.directory or options.results.parent).resolve()
     return options
