@@ -24,7 +24,7 @@ from activemq_agent.store import Store
 from activemq_fleet.addresses import Address
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials
-from benchmarks.measure import BenchmarkError, say
+from benchmarks.measure import BenchmarkError, print_progress
 from tests.mqtt_clients import MqttSubscriber
 
 WINDOWS = (20, 200)
@@ -39,7 +39,7 @@ TIMEOUT = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Events a second at one window: medians, and of each round the ratio of its two neighbours.
+    """Events per second at one window: medians, and of each round the ratio of its two neighbours.
 
     ``stored``: the topic has a durable subscriber, so that the broker writes every event to its disk, as it does
     for agents; without one it acknowledges and drops it.
@@ -57,7 +57,7 @@ class Pace:
 
 
 def fsync_rate(directory: Path, seconds: float = 1.0) -> float:
-    """How often a second this disk takes 4 KiB and an fdatasync."""
+    """How often per second this disk takes 4 KiB and an fdatasync."""
     path = directory / "fsync"
     block, count = os.urandom(4096), 0
     with path.open("wb", buffering=0) as file:
@@ -192,7 +192,7 @@ def _pace(address: Address, who: Credentials | None, window: int, stored: bool, 
         plain.append(paho_rate(address, who, window))
         durable.append(agent_rate(address, who, window, state))
         what = f"{'stored' if stored else 'not stored'}, window {window}, round {number}"
-        say(f"{what}: paho {plain[-1]:,.0f}/s, agent {durable[-1]:,.0f}/s")
+        print_progress(f"{what}: paho {plain[-1]:,.0f}/s, agent {durable[-1]:,.0f}/s")
     ratios = [ours / theirs for ours, theirs in zip(durable[1:], plain[1:], strict=True)]
     return Pace(stored, window, statistics.median(plain[1:]), statistics.median(durable[1:]), statistics.median(ratios))
 

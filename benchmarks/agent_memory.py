@@ -17,10 +17,10 @@ from activemq_agent.agent_errors import AgentError
 from activemq_agent.client import Client
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.render.agent import CONFIGURATION
-from benchmarks.measure import REPOSITORY, BenchmarkError, program, say
+from benchmarks.measure import REPOSITORY, BenchmarkError, print_progress, program
 
 RATE = 1000
-"""Events a second."""
+"""Events per second."""
 SECONDS = int(os.environ.get("BENCH_MEMORY_SECONDS", "60"))
 BATCH = 20
 """Events handed over at once."""
@@ -38,7 +38,7 @@ TOPIC, FILTER = "bench/status/Event", "bench/#"
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Of one run: events a second, MB (the process's peaks, VmHWM), cores' share, events, seconds."""
+    """Of one run: events per second, MB (the process's peaks, VmHWM), cores' share, events, seconds."""
 
     rate: float
     started: float
@@ -145,7 +145,9 @@ def _load(process: subprocess.Popen[bytes], client: Client) -> Memory:
     settled = time.monotonic() - accepted
     cpu = (_cpu(process.pid) - cpu) / (time.monotonic() - began)
     found = Memory(count / took, started, peak_of(process.pid), cpu, *most, settled)
-    say(f"agent: {found.rate:,.0f}/s, {found.started:.1f} MB before, {found.peak:.1f} MB at most, {found.cpu:.0%} CPU")
+    print_progress(
+        f"agent: {found.rate:,.0f}/s, {found.started:.1f} MB before, {found.peak:.1f} MB at most, {found.cpu:.0%} CPU"
+    )
     return found
 
 
@@ -166,7 +168,7 @@ def table(found: Memory) -> str:
     rate = f"{found.rate:,.0f}{'' if found.is_held else ', not held'}"
     return "\n".join(
         [
-            f"One agent that publishes {RATE:,} events of {SIZE} bytes a second for {SECONDS} s and is subscribed to",
+            f"One agent that publishes {RATE:,} events of {SIZE} bytes per second for {SECONDS} s and is subscribed to",
             "them: each is in its outbox and in its inbox; no handler. Broker 5.18.3 on loopback.\n",
             "| events/s held | most in outbox, inbox | empty after | CPU | VmHWM before | VmHWM | wanted |",
             "|---|---|---|---|---|---|---|",

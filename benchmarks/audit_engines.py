@@ -20,7 +20,7 @@ _SHARED = ("raw_time", "level", "message", "logger", "thread", "stack")
 
 
 def main(engine: str, logs: Path, out: Path, report: Path) -> None:
-    """Run it, hash what it wrote, and say how long it took."""
+    """Run it, hash what it wrote, and print the duration."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     with ResourceWatch() as watch:
@@ -50,7 +50,7 @@ def spark(logs: Path, out: Path, watch: ResourceWatch) -> None:
 
 
 def processes(logs: Path, out: Path, watch: ResourceWatch) -> None:
-    """Files in two halves, a Parquet file a host."""
+    """Files in two halves, one Parquet file per host."""
     watch.ready()
     hosts = sorted(path.parent for path in logs.glob("*/host.json"))
     with ProcessPoolExecutor(2) as pool:

@@ -26,7 +26,7 @@ from activemq_fleet.render import ACTIVEMQ_XML, render_fleet
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
 from activemq_fleet.validation import check_rendered_fleet
-from benchmarks.measure import BenchmarkError, Run, median, program, run, say
+from benchmarks.measure import BenchmarkError, Run, median, print_progress, program, run
 
 RELEASE = "5.18.3"
 PAIRS = 4
@@ -166,7 +166,7 @@ def measure(work: Path) -> dict[int, tuple[Figures, Figures]]:
     """(core, plain template) by number of brokers, each run a process of its own."""
     found = {}
     for brokers, runs in SIZES.items():
-        say(f"the core with {brokers:,} brokers, {runs} times")
+        print_progress(f"the core with {brokers:,} brokers, {runs} times")
         found[brokers] = _median("core", brokers, runs, work), _median("plain", brokers, runs, work)
     return found
 
@@ -178,7 +178,7 @@ def check_file(work: Path) -> Run:
     made.render()
     path = work / "activemq.xml"
     path.write_bytes(next(iter(made.documents.values())).content)
-    say("check --file, 5 times")
+    print_progress("check --file, 5 times")
     return median(lambda: run([program("activemq-fleet"), "check", "--file", path, "--release", RELEASE]), runs=5)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.measure import Run, program, run, say
+from benchmarks.measure import Run, print_progress, program, run
 from tests.hostile_files import SHAPES
 
 SIZE = 1_000_000
@@ -16,7 +16,7 @@ def measure(work: Path) -> dict[str, Run]:
     """Each shape of ``tests/hostile_files.py`` once."""
     path, found = work / "hostile.xml", {}
     for name, shape in SHAPES.items():
-        say(f"check --file, {name}")
+        print_progress(f"check --file, {name}")
         path.write_bytes(shape(SIZE))
         # with a baseline to write, findings are no failure
         baseline = ["--write-baseline", str(work / "hostile.json")]

@@ -18,11 +18,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from benchmarks.audit_engines import ResourceWatch
-from benchmarks.measure import BenchmarkError, run, say
+from benchmarks.measure import BenchmarkError, print_progress, run
 
 EVENTS = (1_000_000, 10_000_000)
 MASTER = "local[2]"
-_RATE = 1000  # events a second
+_RATE = 1000  # events per second
 _FILE = 16 << 20  # bytes, as an agent's journal files
 _EPOCH = {host: str(uuid.UUID(int=number)) for number, host in enumerate(("publisher", "subscriber"))}
 _BEGAN = datetime(2026, 11, 23, tzinfo=UTC)
@@ -47,10 +47,10 @@ def measure(work: Path, sizes: Sequence[int] = EVENTS) -> list[AuditFigures]:
 
 def _measured(work: Path, events: int) -> AuditFigures:
     logs, out, told = work / "journals", work / "audited", work / "journals.json"
-    say(f"journals of {events:,} events")
+    print_progress(f"journals of {events:,} events")
     shutil.rmtree(logs, ignore_errors=True)
     write_agent_journals(logs, events)
-    say(f"audit of {events:,} events")
+    print_progress(f"audit of {events:,} events")
     run([sys.executable, "-m", "benchmarks.journals", "audit", logs, out, told])
     found = AuditFigures(events, **json.loads(told.read_text()))
     if found.verdicts.get("delivered") != events:

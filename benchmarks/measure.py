@@ -24,7 +24,7 @@ class Run:
 
 
 class BenchmarkError(Exception):
-    """A command that is measured failed: its figure would say nothing."""
+    """A command that is measured failed: its figure would be meaningless."""
 
 
 def run(command: Sequence[str | Path], *, environment: Mapping[str, str] | None = None) -> Run:
@@ -58,6 +58,6 @@ def program(name: str) -> Path:
     return Path(sys.executable).with_name(name)
 
 
-def say(text: str) -> None:
+def print_progress(text: str) -> None:
     """Progress, on stderr."""
     print(f"==> {text}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What metrics cost a broker: a scrape, memory and start-up, and messages a second with and without, in pairs."""
+"""What metrics cost a broker: a scrape, memory and start-up, and messages per second with and without, in pairs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import psutil
 from activemq_fleet.addresses import Address
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials, StompConnection
-from benchmarks.measure import say
+from benchmarks.measure import print_progress
 
 RELEASES = ("5.5.1", "5.18.3", "6.3.1")
 ROUNDS = 5
@@ -33,7 +33,7 @@ _WITH, _WITHOUT = "with-mq01-a.example.com", "without-mq01-a.example.com"
 class Cost:
     """The figures of one release: a scrape's milliseconds on the clock and of CPU, and bytes; MiB and seconds more.
 
-    ``rates`` are messages a second, ``cpu`` CPU milliseconds of the broker for 1,000 messages, each with and without.
+    ``rates`` are messages per second, ``cpu`` CPU milliseconds of the broker for 1,000 messages, each with and without.
     """
 
     release: str
@@ -45,7 +45,7 @@ class Cost:
     rates: tuple[float, float]
     cpu: tuple[float, float]
     worst: float
-    """The share of messages a second that metrics cost in the median pair, in percent."""
+    """The share of messages per second that metrics cost in the median pair, in percent."""
 
 
 def measure(work: Path) -> list[Cost]:
@@ -54,7 +54,7 @@ def measure(work: Path) -> list[Cost]:
 
 
 def _measure(directory: Path, release: str) -> Cost:
-    say(f"metrics on {release}")
+    print_progress(f"metrics on {release}")
     common = {
         "activemq_release": release,
         "activemq_ha": "none",
@@ -114,7 +114,7 @@ def _process(lab: Lab, host: str) -> psutil.Process:
 
 
 def _load(lab: Lab, host: str) -> tuple[float, float]:
-    """Send and consume 12,000 messages; return messages a second, and CPU milliseconds of the broker for 1,000."""
+    """Send and consume 12,000 messages; return messages per second, and CPU milliseconds of the broker for 1,000."""
     process, credentials = _process(lab, host), lab.credentials(host)
     address = lab.addresses(host, "stomp")[0]
     stop = threading.Event()
@@ -176,7 +176,7 @@ def table(costs: list[Cost]) -> str:
     """Return the figures as Markdown."""
     head = (
         f"One broker with metrics and one without beside it; {ROUNDS} pairs of {_BATCHES * _BATCH:,} persistent "
-        f"messages over STOMP, with a scrape a second; medians.\n\n"
+        f"messages over STOMP, with one scrape per second; medians.\n\n"
         "| release | a scrape | its CPU | its size | memory | start-up | messages/s with, without | less | "
         "CPU for 1,000 messages with, without |\n|---|---|---|---|---|---|---|---|---|\n"
     )

@@ -1,4 +1,4 @@
-"""``plan`` on Spark, two cores of this machine: brokers a second, and how that grows with the fleet.
+"""``plan`` on Spark, two cores of this machine: brokers per second, and how that grows with the fleet.
 
 Beside it the same functions in two plain processes, each with half of the fleet, which read the same JSON lines and
 write the same rows as Parquet. Session start is not in the figures and shown. Fleets are those of
@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from benchmarks.measure import BenchmarkError, run, say
+from benchmarks.measure import BenchmarkError, print_progress, run
 from benchmarks.plan_fleet import KINDS, records, write
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Of a fleet of so many brokers: brokers a second of the job and of two plain processes, round by round."""
+    """Of a fleet of so many brokers: brokers per second of the job and of two plain processes, round by round."""
 
     brokers: int
     plan_speeds: list[float]
@@ -65,7 +65,9 @@ def measure(work: Path) -> tuple[list[Figure], list[Comparison]]:
         (WITH_FILES[-1], True, KINDS),
         *((brokers, False, None) for brokers in WITHOUT_CONTENT),
     ]:
-        say(f"plan of {brokers:,} brokers, {'with' if content else 'without'} content, {kinds or 'no'} kinds of sites")
+        print_progress(
+            f"plan of {brokers:,} brokers, {'with' if content else 'without'} content, {kinds or 'no'} kinds of sites"
+        )
         figures.append(_job(work, brokers, content=content, kinds=kinds))
     return figures, [compare(work, brokers) for brokers in WITH_FILES]
 
@@ -74,7 +76,7 @@ def compare(work: Path, brokers: int) -> Comparison:
     """The job and two plain processes in turn, where every site has settings of its own, with content."""
     found = Comparison(brokers, [], [])
     for number in range(1, ROUNDS + 1):
-        say(f"plan of {brokers:,} brokers and two plain processes, round {number}")
+        print_progress(f"plan of {brokers:,} brokers and two plain processes, round {number}")
         found.plan_speeds.append(_job(work, brokers, content=True, kinds=None).speed)
         found.plain_speeds.append(_two_plain(work, brokers))
     return found
@@ -90,7 +92,7 @@ def _job(work: Path, brokers: int, *, content: bool, kinds: int | None) -> Figur
 
 
 def _two_plain(work: Path, brokers: int) -> float:
-    """Brokers a second of two plain processes at once, from start to end of the last."""
+    """Brokers per second of two plain processes at once, from start to end of the last."""
     halves = _halves(work, brokers)
     began = time.perf_counter()
     running = [
@@ -130,7 +132,14 @@ def job(hosts: str, out: str, content: str, told: str) -> None:
     began = time.perf_counter()
     with session("benchmark", SessionOptions(master=MASTER)) as spark:
         started = time.perf_counter()
-        result = plan(spark, read_hosts(spark, hosts), out, PlanOptions(content=content == "1"), tell=say, warn=say)
+        result = plan(
+            spark,
+            read_hosts(spark, hosts),
+            out,
+            PlanOptions(content=content == "1"),
+            tell=print_progress,
+            warn=print_progress,
+        )
         ended = time.perf_counter()
     if result.blocking:
         raise BenchmarkError("the fleet that is measured is not sound")

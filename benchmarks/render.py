@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from benchmarks.inventories import plain
-from benchmarks.measure import Run, median, program, run, say
+from benchmarks.measure import Run, median, print_progress, program, run
 
 SIZES = {1_000: 3, 10_000: 1}
 """Brokers, and how often each size is measured."""
@@ -17,7 +17,7 @@ def measure(work: Path) -> dict[int, tuple[Run, Run]]:
     found = {}
     for brokers, runs in SIZES.items():
         inventory, output = plain(work / f"inventory-{brokers}", brokers), work / f"rendered-{brokers}"
-        say(f"render of {brokers:,} brokers, {runs} time(s)")
+        print_progress(f"render of {brokers:,} brokers, {runs} time(s)")
 
         def render(inventory: Path = inventory, output: Path = output) -> Run:
             shutil.rmtree(output, ignore_errors=True)

@@ -15,7 +15,7 @@ from statistics import median
 
 from benchmarks.journals import write_agent_journals
 from benchmarks.log_data import HOSTS, generate
-from benchmarks.measure import BenchmarkError, run, say
+from benchmarks.measure import BenchmarkError, print_progress, run
 from scripts.browser import Browser, BrowserError, Scheme
 
 EVENTS = 1_000_000
@@ -38,9 +38,9 @@ def measure(work: Path) -> ReportTimings:
     """Audit made-up logs and journals, and open the report in Chromium. Raises BenchmarkError where there is none."""
     logs, out = generate(work / "logs-of-a-report", MEGABYTES), work / "reported"
     if not (logs / "publisher.example.com").exists():
-        say(f"journals of {EVENTS:,} events")
+        print_progress(f"journals of {EVENTS:,} events")
         write_agent_journals(logs, EVENTS)
-    say("the audit")
+    print_progress("the audit")
     run([sys.executable, "-m", "benchmarks.journals", "audit", logs, out, work / "reported.json"])
     return open_page(out / "report.html")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from activemq_fleet.routes import route_findings, routes_of
 from activemq_fleet.topology import Fleet, build_fleet
-from benchmarks.measure import say
+from benchmarks.measure import print_progress
 
 VARIABLES = {
     "activemq_release": "5.18.3",
@@ -41,7 +41,7 @@ def measure() -> list[Figures]:
 
 
 def _figures(name: str, fleet: Fleet) -> Figures:
-    say(f"routes: {name}")
+    print_progress(f"routes: {name}")
     began = time.process_time()
     findings = route_findings(routes_of(fleet))
     return Figures(name, len(fleet.brokers), time.process_time() - began, len(findings))
@@ -59,7 +59,7 @@ def _groups(groups: int) -> Fleet:
 
 def table(found: list[Figures]) -> str:
     """The figures in Markdown."""
-    lines = ["| fleet | brokers | routes and findings | a broker | findings |", "|---|---|---|---|---|"]
+    lines = ["| fleet | brokers | routes and findings | per broker | findings |", "|---|---|---|---|---|"]
     lines += [
         f"| {f.name} | {f.brokers:,} | {f.seconds:.2f} s | {f.seconds / f.brokers * 1000:.3f} ms | {f.findings} |"
         for f in found

@@ -21,7 +21,7 @@ from activemq_fleet.inventory import load_fleet
 from activemq_fleet.render import render
 from activemq_fleet.topology import Broker
 from benchmarks.inventories import plain
-from benchmarks.measure import REPOSITORY, BenchmarkError, Run, program, run, say
+from benchmarks.measure import REPOSITORY, BenchmarkError, Run, print_progress, program, run
 
 HOSTS = int(os.environ.get("BENCH_HOSTS", "100"))
 FORKS = "10"
@@ -47,18 +47,18 @@ def measure(work: Path) -> Figures:
         shutil.rmtree(directory, ignore_errors=True)
     brokers = load_fleet([str(inventory)], extra_vars=[_variables(ours)]).brokers
     play, files = _reference(work, brokers)
-    say(f"site, {HOSTS} hosts")
+    print_progress(f"site, {HOSTS} hosts")
     site = _play("activemq.fleet.site", inventory, _variables(ours))
-    say("site again, which changes nothing")
+    print_progress("site again, which changes nothing")
     again = _play("activemq.fleet.site", inventory, _variables(ours))
-    say(f"the same {files} files by template tasks")
+    print_progress(f"the same {files} files by template tasks")
     template = _play(str(play), inventory, f"out={theirs}")
     _compare(brokers, ours, theirs)
-    say("site after it")
+    print_progress("site after it")
     slower = max(site, _play("activemq.fleet.site", inventory, _variables(later)), key=lambda one: one.wall)
     mitogen = None
     if strategies := _mitogen():
-        say("the same with Mitogen")
+        print_progress("the same with Mitogen")
         environment = {"ANSIBLE_STRATEGY": "mitogen_linear", "ANSIBLE_STRATEGY_PLUGINS": strategies}
         mitogen = _play(str(play), inventory, f"out={mitogens}", environment)
         _compare(brokers, ours, mitogens)
@@ -149,20 +149,20 @@ def _compare(brokers: tuple[Broker, ...], ours: Path, theirs: Path) -> None:
 def _mitogen() -> str | None:
     found = importlib.util.find_spec("ansible_mitogen")
     if found is None or not found.submodule_search_locations:
-        say("Mitogen is not installed: its row is left out (pip install mitogen)")
+        print_progress("Mitogen is not installed: its row is left out (pip install mitogen)")
         return None
     return str(Path(found.submodule_search_locations[0]) / "plugins" / "strategy")
 
 
 def table(found: Figures) -> str:
-    """The figures in Markdown, each as ms a host and against ``site``."""
+    """The figures in Markdown, each as ms per host and against ``site``."""
 
     def row(name: str, figures: Run) -> str:
-        a_host = figures.wall / found.hosts * 1000
-        return f"| {name} | {figures.wall:.1f} s | {a_host:.0f} ms | {figures.wall / found.site.wall:.1f} |"
+        per_host = figures.wall / found.hosts * 1000
+        return f"| {name} | {figures.wall:.1f} s | {per_host:.0f} ms | {figures.wall / found.site.wall:.1f} |"
 
     lines = [
-        f"| {found.hosts} hosts, {found.files} files each, local, {FORKS} forks | wall | a host | x site |",
+        f"| {found.hosts} hosts, {found.files} files each, local, {FORKS} forks | wall | per host | x site |",
         "|---|---|---|---|",
         row("`activemq.fleet.site`", found.site),
         row("`activemq.fleet.site` again, nothing to change", found.again),
