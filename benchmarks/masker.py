@@ -32,16 +32,16 @@ class Masking:
 def measure() -> list[Masking]:
     """An ordinary log, the texts of a failed login, and the worst of all pieces that are repeated."""
     log = "".join(LINE.format(n % 1000, n, n) for n in range(SIZE // 140))
-    found = [Masking("ordinary log", _median(log), _median(log[: SIZE // 10]))]
+    maskings = [Masking("ordinary log", _median(log), _median(log[: SIZE // 10]))]
     for title, piece in (
         ("`password` again and again", "password"),
         ('`<property name="password"` and blanks', " "),
         ("quotes", '"'),
         ("`password=x ` again and again", "password=x "),
     ):
-        found.append(_hostile(title, piece, 1 if piece == " " else 0))
+        maskings.append(_hostile(title, piece, 1 if piece == " " else 0))
     worst = max(PIECES, key=lambda piece: _seconds(hostile(piece, AROUND[0], SIZE // 10)))
-    return [*found, _hostile(f"the worst of {len(PIECES)} pieces, `{worst!r}`", worst, 0)]
+    return [*maskings, _hostile(f"the worst of {len(PIECES)} pieces, `{worst!r}`", worst, 0)]
 
 
 def _hostile(title: str, piece: str, around: int) -> Masking:

@@ -49,8 +49,10 @@ def run(command: Sequence[str | Path], *, environment: Mapping[str, str] | None 
 
 def median(measure: Callable[[], Run], *, runs: int) -> Run:
     """The median of each figure over several runs."""
-    found = [measure() for _ in range(runs)]
-    return Run(*(statistics.median(figures) for figures in zip(*((r.wall, r.cpu, r.peak) for r in found), strict=True)))
+    measured_runs = [measure() for _ in range(runs)]
+    return Run(
+        *(statistics.median(figures) for figures in zip(*((r.wall, r.cpu, r.peak) for r in measured_runs), strict=True))
+    )
 
 
 def program(name: str) -> Path:
