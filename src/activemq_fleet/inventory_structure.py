@@ -324,7 +324,7 @@ class _FileScan:
         elif not _IDENTIFIER.fullmatch(name):
             yield self._finding(
                 variable,
-                f"{text}, but no variable can have this name",
+                f"{text}, but a name of a variable has only letters, digits and underscores",
                 f"indent {name} like the other hosts if it is a host, otherwise rename the variable",
             )
         elif keys := _fleet_keys(value):

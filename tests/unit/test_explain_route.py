@@ -95,7 +95,7 @@ def test_an_agent_stands_for_its_home_pair() -> None:
 
 def test_a_balancer_sends_no_messages() -> None:
     examined = build_fleet(hosts("orders-mq01") | {"lb1": {}}, {BALANCERS: ["lb1"]})
-    with pytest.raises(InputError, match="host lb1 is a load balancer, but a route ends at a broker"):
+    with pytest.raises(InputError, match="messages have no route to host lb1, because it is a load balancer"):
         story(examined, "lb1", "orders-mq01-a")
 
 

@@ -37,8 +37,8 @@ def copy(coordinate: str, directory: Path) -> Path:
     files = [path for path in directory.iterdir() if path.is_file()]
     if len(files) != 1:
         raise ArtifactError(
-            f"Maven copied {len(files)} files for the artifact {coordinate}, but must copy one: check Maven's "
-            "settings, and run the command again"
+            f"Maven copied {len(files)} files for the artifact {coordinate} instead of one: check the mirrors and "
+            "repositories in Maven's settings.xml, and run the command again"
         )
     return files[0]
 

@@ -53,7 +53,8 @@ def _broker_host_of(fleet: Fleet, name: str) -> str:
     agent = next((agent for agent in fleet.agents if agent.host == host), None)
     if agent is None:
         raise InputError(
-            f"host {name} is a load balancer, but a route ends at a broker: name a broker, or a host that runs an agent"
+            f"messages have no route to host {name}, because it is a load balancer: name a broker, or a host that "
+            "runs an agent"
         )
     pair = fleet.pairs[agent.pair]
     return pair.preferred_master.host

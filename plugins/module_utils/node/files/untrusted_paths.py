@@ -403,7 +403,8 @@ def _check_file(status: os.stat_result, path: str, owners: Collection[int] | Non
         )
     if single_name and status.st_nlink > 1:
         raise UntrustedPathError(
-            f"{path} has a second hard link, so it was not opened", "Replace it with a copy that has one name"
+            f"the file {path} was not opened, because it has a second hard link, by which others may change it",
+            "Replace the file with a copy that has one name",
         )
 
 
