@@ -167,7 +167,7 @@ def half_open_connections_stay(document: Document) -> Iterator[Problem]:
 
     Why: neither side sends or expects keep-alive messages. When the peer or a firewall vanishes without closing the
         connection, the bridge stays up and transfers nothing for hours.
-    Fix: leave wireFormat.maxInactivityDuration at its default of 30000 ms.
+    Fix: remove the option from the URI, so that the default applies (keep-alive, with a limit of 30000 ms).
     Cannot see: values that a placeholder decides. Where V035 reports the option of a link, this rule is silent.
     Source: OpenWireFormat.renegotiateWireFormat, AbstractInactivityMonitor
 
@@ -188,7 +188,7 @@ def half_open_connections_stay(document: Document) -> Iterator[Problem]:
                     f"{option} disables keep-alive: link {link.get('name')} does not "
                     f"detect a lost connection to {transport.host}"
                 )
-                yield link.problem(message, "uri", option)
+                yield link.problem(message, "uri", option, fix=_remedy_without_monitor(option))
     for connector in document.connectors:
         uri = listener_uri(connector)
         if is_openwire(uri.scheme):
@@ -197,7 +197,17 @@ def half_open_connections_stay(document: Document) -> Iterator[Problem]:
                     f"{option} disables keep-alive: connector {connector.get('name')} does not detect lost "
                     "connections of clients and bridges"
                 )
-                yield connector.problem(message, "uri", option, severity="warning" if document.links else "info")
+                yield connector.problem(
+                    message,
+                    "uri",
+                    option,
+                    severity="warning" if document.links else "info",
+                    fix=_remedy_without_monitor(option),
+                )
+
+
+def _remedy_without_monitor(option: str) -> str:
+    return f"remove {option} from the URI, so that the default applies (keep-alive, with a limit of 30000 ms)"
 
 
 def options_without_monitor(uri: Uri) -> Iterator[str]:

@@ -99,9 +99,9 @@ def keep_alive_that_misses_a_new_lock_owner(document: Document) -> Iterator[Prob
     """A broker of 5.9 to 5.11 does not detect that another broker acquired the lock of its shared kahaDB.
 
     Why: only from 5.12 on does a master detect that another broker wrote the lock file, and a slave waits one
-        keep-alive before it opens the store. No setting of these releases helps, which is why the finding is an info.
+        keep-alive before it opens the store. No setting of 5.9 to 5.11 helps, only an upgrade.
     Fix: run 5.12 or newer on a shared store.
-    Cannot see: whether another broker uses the directory, see L003.
+    Cannot see: whether another broker uses the directory, see L003. The finding is an info, because no setting helps.
     Source: AMQ-4705; LockFile of 5.9.0 and 5.12.0
 
     Fires on 5.11.4::
@@ -152,13 +152,15 @@ def lock_switched_off(document: Document) -> Iterator[Problem]:
                     f'{name}="false" disables the lock of this shared store '
                     f"({why.reason}): two brokers can open the store"
                 )
-                yield store.problem(text, name, severity=None if why.certain else "warning")
+                yield store.problem(
+                    text, name, severity=None if why.certain else "warning", fix=f'remove {name}="false"'
+                )
             elif store.name == "jdbcPersistenceAdapter" and not document.profile and not is_embedded(store):
                 text = (
                     f'{name}="false" disables the lock of the store: a second '
                     "broker can use the database at the same time"
                 )
-                yield store.problem(text, name)
+                yield store.problem(text, name, fix=f'remove {name}="false"')
 
 
 @rule("L008", "warning", each="shared-file-locker", releases="5.7.0", needs="@failIfLocked")

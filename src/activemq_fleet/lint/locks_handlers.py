@@ -129,7 +129,9 @@ def handler_that_keeps_the_lock(document: Document) -> Iterator[Problem]:
                 f"when <{store.name}> fails, <{handler.kind}> closes the connectors but keeps the lock of the store: "
                 "no other node takes over"
             )
-            yield handler.node.problem(text, severity=None if shared else "info")
+            is_leased = locker is not None and locker.name == _LEASE_LOCKER
+            fix = "" if is_leased else f'use <{DEFAULT_HANDLER} ignoreNoSpaceErrors="false"/>, which stops the broker'
+            yield handler.node.problem(text, severity=None if shared else "info", fix=fix)
         elif store.name == "jdbcPersistenceAdapter" and handler.kind == DEFAULT_HANDLER and is_locked(store):
             text = (
                 f"after a failure of the database, <{handler.kind}> opens the connectors without a check of the lock: "

@@ -60,14 +60,18 @@ def sharing_of(store: Element) -> Sharing | None:
         return Sharing(f"activemq_ha is {profile.name}") if profile.shares_store else None
     locker = locker_of(store)
     if locker is not None:
-        return Sharing(f"it has a <{locker.name}>")
+        return Sharing(f"regarded as shared because it has a <{locker.name}>")
     if store.name == "jdbcPersistenceAdapter":
         lock_attributes = [name for name in ("lockKeepAlivePeriod", "lockAcquireSleepInterval") if store.has(name)]
-        return Sharing(f"it has {lock_attributes[0]}") if lock_attributes and not is_embedded(store) else None
+        return _sharing_by_attribute(lock_attributes[0]) if lock_attributes and not is_embedded(store) else None
     if store.name not in FILE_STORES:
         return None
     waiting = [name for name in ("lockKeepAlivePeriod", "databaseLockedWaitDelay") if store.has(name)]
-    return Sharing(f"it has {waiting[0]}") if waiting else sharing_by_directory(store.get("directory"))
+    return _sharing_by_attribute(waiting[0]) if waiting else sharing_by_directory(store.get("directory"))
+
+
+def _sharing_by_attribute(name: str) -> Sharing:
+    return Sharing(f"regarded as shared because it sets {name}")
 
 
 def sharing_by_directory(directory: str) -> Sharing | None:

@@ -134,7 +134,7 @@ def demoted_master_stays_down(document: Document) -> Iterator[Problem]:
     Why: a broker that loses its lock stops, and by default restarts inside its process as slave. With
         restartAllowed="false" or systemExitOnShutdown="true" it stays stopped, and the pair has no standby.
     Fix: remove restartAllowed="false" and systemExitOnShutdown="true", or let a supervisor restart the broker whatever
-        its exit code (Restart=always).
+        its exit code (with systemd Restart=always).
     Cannot see: a supervisor. For the brokers of a fleet the finding is an info, because their service unit restarts
         them.
     Source: AMQ-4526; LockableServiceSupport of the release tags; measured on 5.17.2
@@ -154,7 +154,11 @@ def demoted_master_stays_down(document: Document) -> Iterator[Problem]:
         for name, default in (("restartAllowed", True), ("systemExitOnShutdown", False)):
             if broker.flag(name, default) is (not default):
                 text = f'{name}="{broker.get(name)}": a master that loses its lock stays stopped'
-                yield broker.problem(text, name, severity="info" if supervised else None)
+                fix = (
+                    f'remove {name}="{broker.get(name)}", or let a supervisor restart the broker whatever its exit '
+                    "code (with systemd Restart=always)"
+                )
+                yield broker.problem(text, name, severity="info" if supervised else None, fix=fix)
 
 
 @rule("L022", "info", needs="@lockAcquireSleepInterval @databaseLockedWaitDelay")
@@ -198,8 +202,8 @@ def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
         the lock. Until then the port of console and Jolokia is closed, and an HTTP health check reports the slave as
         unhealthy.
     Fix: check the log or the lock of a slave instead. With 5.19.6, 6.2.5, 6.3.0 or later, startAsync="true" on
-        <broker> opens the console on a slave. Between 5.8 and these releases the console of a slave then answers with
-        an error page (L041).
+        <broker> opens the console on a slave. With 5.8 to 5.19.5 and 6.0 to 6.2.4 the console of a slave then answers
+        with an error page.
     Cannot see: whether any client queries a slave's console.
     Source: BrokerService and the default jetty.xml; measured on 5.17.2
 
@@ -231,9 +235,9 @@ def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
 def console_of_a_slave_shows_an_error(document: Document) -> Iterator[Problem]:
     """With startAsync="true" or start="false", the web console of a slave answers with an error page.
 
-    Why: both open the console on a slave that waits for the lock. The pages of these releases need the started broker,
-        so each answers with status 500. A check over HTTP, such as that of a load balancer, sees an open port on both
-        nodes.
+    Why: both attributes open the console on a slave that waits for the lock. Its pages need the started broker in 5.8
+        to 5.19.5 and 6.0 to 6.2.4, so each answers with status 500. A check over HTTP, such as that of a load
+        balancer, sees an open port on both nodes.
     Fix: remove startAsync="true" or start="false", or install 5.19.6, 6.2.5, 6.3.0 or later, whose console shows the
         page of a slave. Until then check the log or the lock of a slave instead.
     Cannot see: whether a program checks the console of a slave. In a fleet, start="false" comes from
@@ -274,7 +278,11 @@ def console_of_a_slave_shows_an_error(document: Document) -> Iterator[Problem]:
             f"of its shared store ({reason})"
         )
         is_planned = attribute == "start" and document.broker is not None
-        yield broker.problem(text, attribute, severity="info" if is_planned else None)
+        fix = (
+            f'remove {attribute}="{broker.get(attribute)}", or install 5.19.6, 6.2.5, 6.3.0 or later, whose console '
+            "shows the page of a slave. Until then check the log or the lock of a slave instead"
+        )
+        yield broker.problem(text, attribute, severity="info" if is_planned else None, fix=fix)
 
 
 def _has_console(document: Document) -> bool:
