@@ -22,8 +22,6 @@ def read_given_file(path: Path, limit: int) -> bytes:
                 pass  # a process has opened it, and has not written yet
             else:
                 if not begin:
-                    raise OSError(
-                        0, "the file is a FIFO (named pipe), and no process writes to it: name a regular file"
-                    )
+                    raise OSError(0, "the file is a FIFO (named pipe), and no process writes to it")
         os.set_blocking(descriptor, True)
         return begin + file.read(limit - len(begin))

@@ -324,7 +324,7 @@ def test_the_search_for_passwords_grows_with_the_length_of_a_text(tmp_path: Path
 def test_a_text_is_bounded_as_an_attribute_is(tmp_path: Path) -> None:
     write_files(tmp_path, {HOST: document(f"<plugins><x>={'a' * 20_000}</x></plugins>", brokerName="x")})
 
-    with pytest.raises(InputError, match="a text has more than 16384 characters"):
+    with pytest.raises(InputError, match="the text in or after <x> has more than 16384 characters"):
         read_sources([str(tmp_path)], ["5.18.3"], Naming())
 
 

@@ -99,7 +99,8 @@ def read_document(path: Path, root: Path | None, largest: int, instead: str) -> 
         raise InputError(f"{error.problem}: {instead}") from None
     except OSError as error:
         raise InputError(
-            f"{path}: the file cannot be read ({error.strerror or error}): correct the path or its permissions"
+            f"{path}: the file cannot be read ({error.strerror or error}): name a regular file that this account can "
+            "read"
         ) from None
     if len(content) > largest:
         raise InputError(

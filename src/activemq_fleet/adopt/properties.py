@@ -153,8 +153,8 @@ def _read_file(path: Path) -> dict[str, str]:
         content = read_given_file(path, _LARGEST + 1)
     except OSError as error:
         raise InputError(
-            f"--properties {path}: the file cannot be read ({error.strerror or error}): correct the path or its "
-            "permissions"
+            f"--properties {path}: the file cannot be read ({error.strerror or error}): name a regular file "
+            "that this account can read"
         ) from None
     if len(content) > _LARGEST:
         raise InputError(

@@ -82,7 +82,8 @@ def file_findings(
                 findings += [schema_finding(problem, release, file) for problem in schema.explain(source)]
             findings += _imported_findings(document, file, selection, schema)
     except TooLargeError as error:
-        findings = [_finding(SIZE_RULE, Problem(error.problem.message, line=error.problem.line, column=1), file)]
+        excess = error.problem
+        findings = [_finding(SIZE_RULE, Problem(excess.message, line=excess.line, column=1, fix=excess.fix), file)]
     except UnreadableError as error:
         findings = [schema_finding(error.problem, release, file)]
         if _is_springs_dtd(data):

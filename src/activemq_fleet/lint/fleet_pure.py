@@ -115,7 +115,7 @@ def nodes_of_a_pure_pair_differ(view: FleetView) -> Iterator[Problem]:
     Why: the slave executes the master's operations with its own configuration. Where the configurations differ, the
         copy of the store differs too: another dead letter queue, another limit, a user that only one node accepts.
     Fix: set the same fragments for both nodes, in the group's variables. Only names, URIs and directories may differ.
-        (T009 reports two brokers of one machine with one data directory.)
+        (Rule T009 reports two brokers of one machine with one data directory.)
     Source: MasterBroker of 5.5; pure-master-slave page
 
     Fires on 5.5.1::

@@ -22,7 +22,7 @@ def two_releases_in_a_pair(view: FleetView) -> Iterator[Problem]:
 
     Why: the older node must be able to read the data that the newer node writes, which is untested. The format of
         kahaDB changes between lines, and inside a line only at 5.4.2, so the finding is an error there and a warning
-        elsewhere. T004 reports two lines in one pair.
+        elsewhere. Rule T004 reports two release lines in one pair.
     Fix: set activemq_release once for the pair. To upgrade, stop and upgrade the slave first, then fail over once.
     Source: MessageDatabase.VERSION of all release tags
 

@@ -33,7 +33,7 @@ def java_too_old(host: HostView) -> Iterator[Problem]:
     """The host's Java is older than the release requires.
 
     Why: on an older Java than required, the broker stops immediately with UnsupportedClassVersionError.
-    Fix: install the Java version that the message names, or set activemq_java_home to it.
+    Fix: install the required Java version, or set activemq_java_home to it.
     Source: class file versions in the jars of the release tags
 
     Fires on 5.18.3::
@@ -80,12 +80,15 @@ def metrics_exporter_ends_the_broker(host: HostView) -> Iterator[Problem]:
         return
     for taken in host.facts.taken_ports:
         if taken.port == host.broker.metrics.port:
-            yield Problem(f"port {taken.port} of activemq_metrics_port is in use by {taken.holder}")
+            text = f"port {taken.port} of activemq_metrics_port is in use by {taken.holder}"
+            yield Problem(text, fix="set activemq_metrics_port to a free port")
     for path in host.facts.missing_files:
-        yield Problem(f"the keystore file {path} of activemq_metrics_tls does not exist")
+        text = f"the keystore file {path} of activemq_metrics_tls does not exist"
+        yield Problem(text, fix="copy the keystore to this path of the host, or correct activemq_metrics_tls")
     if host.facts.java is not None and host.facts.java < EXPORTER_JAVA:
         yield Problem(
-            f"Java {host.facts.java} is installed, but the metrics exporter requires Java {EXPORTER_JAVA} or later"
+            f"Java {host.facts.java} is installed, but the metrics exporter requires Java {EXPORTER_JAVA} or later",
+            fix=f"install Java {EXPORTER_JAVA} or later, set activemq_java_home to it, or remove activemq_metrics_port",
         )
 
 

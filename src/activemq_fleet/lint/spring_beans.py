@@ -149,14 +149,17 @@ def _problems(
         known = elements[node.parent.name][1] if node.parent and inside_spring and node.parent.name in elements else ()
         meant = meant_name(node.name, known, _words_of_spring())
         text = f"{name} has no element <{node.name}>: the broker does not start"
-        yield node.problem(text, edits=node.rename_edits(meant) if meant else ())
+        fix = f"write <{meant}>" if meant else "correct the spelling of the element, or remove it"
+        yield node.problem(text, fix=fix, edits=node.rename_edits(meant) if meant else ())
         return
     attributes, children = elements[node.name]
     for attribute in node.attributes:
         if "}" not in attribute and attribute not in attributes:
             replacement = _REPLACEMENTS.get(attribute)
-            fix = f"write {replacement}" if replacement else "remove the attribute" if replacement == "" else ""
             meant = _NEW_NAMES.get(attribute) or meant_name(attribute, attributes, _words_of_spring())
+            fix = f"write {meant}" if meant in attributes else f"correct the spelling of {attribute}, or remove it"
+            if replacement is not None:
+                fix = f"write {replacement}" if replacement else "remove the attribute"
             yield node.problem(
                 f"<{node.name}> has no attribute {attribute} in {name}: the broker does not start",
                 attribute,

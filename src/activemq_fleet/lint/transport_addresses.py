@@ -14,6 +14,7 @@ from activemq_fleet.node.protocols import protocol_of
 
 _OVER_TCP = frozenset({"openwire", "stomp", "amqp", "mqtt"})
 _LAST_PORT = 65_535
+_UNDERSCORE = "the host name has an underscore"
 _DIGITS = len(str(_LAST_PORT)) + 1
 
 
@@ -45,7 +46,8 @@ def address_that_no_listener_can_use(connector: Element) -> Iterator[Problem]:
         address = _address_of(uri)
         if reason := _unusable_reason(address, uri.scheme):
             text = f"connector {connector.get('name')} cannot listen on {address}: {reason}"
-            yield connector.problem(text, "uri", address)
+            fix = "write a host name without underscores, or the IP address" if reason == _UNDERSCORE else ""
+            yield connector.problem(text, "uri", address, fix=fix)
 
 
 @rule("N062", "error", each="networkConnector")
@@ -98,4 +100,4 @@ def _unusable_reason(address: str, scheme: str) -> str:
         return f"the address has no port from 1 to {_LAST_PORT}"
     if not host:
         return "the address has no host"
-    return "the host name has an underscore" if "_" in host else ""
+    return _UNDERSCORE if "_" in host else ""

@@ -110,7 +110,7 @@ def bridge_that_waits_without_a_limit(link: Element) -> Iterator[Problem]:
     Why: the release ignores the timeout of the handshake. If the peer accepts the connection and then sends nothing,
         only the inactivity monitor ends the attempt. Without the monitor (wireFormat.maxInactivityDuration=0 or
         useInactivityMonitor=false) the link never connects again, and the broker logs nothing. Nor does the link detect
-        that its peer vanished without closing the connection, as C011 reports on all other releases.
+        that its peer vanished without closing the connection, which rule C011 reports on all other releases.
     Fix: remove the option that disables the inactivity monitor. If the option must stay, install 5.19.10, 6.2.9, 6.3.1
         or later, monitor the bridges, and restart the networkConnector (JMX: stop, start) when a bridge stays down.
     Cannot see: wireFormat.maxInactivityDuration=0 of the peer's connector, which also turns the monitor off.

@@ -88,10 +88,10 @@ def file_too_large(document: Document) -> Iterator[Problem]:
     """The file has more elements, attributes or text than any real broker configuration.
 
     Why: rules compare elements and parts of URIs with each other, so that a malicious file could delay a check for
-        hours. A file with more than 10,000 elements, 10 brokers, 200 attributes of an element, 16,384 characters of a
-        value, or 500 parts or 20 brackets of a URI is not checked further.
-    Fix: check the origin of the file. If it is intended, split it into several brokers, or import parts from other
-        files.
+        hours.
+    Fix: check the origin of the file. If the configuration is intended, shorten what exceeds the limit.
+    Cannot see: anything else in a file with more than 10,000 elements, 10 brokers, 200 attributes of an element,
+        16,384 characters of a value, or 500 parts or 20 nested brackets of a URI.
     Source: benchmarks/check_file.py: what a file of 1 MB may cost
 
     Fires on 5.18.3::
@@ -231,7 +231,7 @@ def locker_before_its_time(document: Document) -> Iterator[Problem]:
 
     Why: lockers were added in 5.7.0; an older broker rejects these names and does not start.
     Fix: set databaseLockedWaitDelay (ms) on kahaDB from 5.4 on; a JDBC store takes <databaseLocker> and
-        useDatabaseLock. These releases never check the lock again: prefer 5.12 or newer for a shared store.
+        useDatabaseLock. Before 5.7 kahaDB never checks its lock again: prefer 5.12 or newer for a shared store.
     Source: the XSDs of 5.6.0 and 5.7.0; measured on 5.5.1, 5.6.0 and 5.7.0
 
     Fires on 5.6.0::
@@ -252,14 +252,28 @@ def locker_before_its_time(document: Document) -> Iterator[Problem]:
         return  # T011 refuses the profile itself on these releases
     since = f"requires 5.7.0 or later, but the release is {document.release.text}: the broker does not start"
     for locker in document.all("locker"):
-        yield locker.problem(f"<locker> {since}")
+        yield locker.problem(f"<locker> {since}", fix=_fix_of_lock(locker.parent))
     for store in document.stores:
         for name in ("locker", "useLock"):
             if store.has(name):
-                yield store.problem(f"{name} {since}", name)
+                yield store.problem(f"{name} {since}", name, fix=_fix_of_lock(store))
     for store in document.all("kahaDB", "mKahaDB"):
         if store.has("lockKeepAlivePeriod"):
-            yield store.problem(f"lockKeepAlivePeriod on <{store.name}> {since}", "lockKeepAlivePeriod")
+            yield store.problem(
+                f"lockKeepAlivePeriod on <{store.name}> {since}", "lockKeepAlivePeriod", fix=_fix_of_lock(store)
+            )
+
+
+def _fix_of_lock(store: Element | None) -> str:
+    """Return what sets the lock of a store before 5.7; "" where the rule's remedy applies."""
+    if store is not None and store.name == "jdbcPersistenceAdapter":
+        return "write <databaseLocker> in place of <locker>, useDatabaseLock in place of useLock"
+    if store is not None and store.name == "kahaDB" and store.document.release.within("5.4.0"):
+        return (
+            "set databaseLockedWaitDelay (ms) on <kahaDB> instead. Before 5.7 kahaDB never checks its lock again: "
+            "prefer 5.12 or newer for a shared store"
+        )
+    return ""
 
 
 @rule("V027", "error", releases="5.17.7 !5.18.0 5.18.4 !5.19.8 6.1.0 !6.2.7")

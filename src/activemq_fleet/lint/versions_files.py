@@ -106,6 +106,7 @@ def console_file_of_another_release(document: Document) -> Iterator[Problem]:
         <broker brokerName="north"/>
     """
     right = document.release.console_file
+    fix = f"import {right}, and take that file from the conf directory of the release"
     for node in document.all("import"):
         name = node.get("resource").rpartition("/")[2].rpartition(":")[2]
         if name not in _CONSOLE_FILES or name == right:
@@ -115,13 +116,13 @@ def console_file_of_another_release(document: Document) -> Iterator[Problem]:
             continue
         if page is None:
             message = f"ActiveMQ {document.release.text} has no file {name}: its web console is in {right}"
-            yield node.problem(message, "resource", name)
+            yield node.problem(message, "resource", name, fix=fix)
         elif right == "jetty-spring.xml" and any(package in page for package in _OLD_JETTY):
             text = (
                 f"{name} is from an older release: it names classes that Jetty 12 of ActiveMQ "
                 f"{document.release.text} does not have"
             )
-            yield node.problem(text, "resource", name)
+            yield node.problem(text, "resource", name, fix=fix)
 
 
 @rule("V015", "warning")
@@ -149,7 +150,8 @@ def log_settings_of_another_release(document: Document) -> Iterator[Problem]:
     if not read & document.other_files.keys():
         for name in sorted(other & document.other_files.keys()):
             text = f"ActiveMQ {document.release.text} does not read {name}: it reads {wanted}, which does not exist"
-            yield Problem(text, file=name, line=1)
+            fix = f"take {wanted} from the conf directory of the release, and delete {name}"
+            yield Problem(text, file=name, line=1, fix=fix)
 
 
 def _is_extra(document: Document, name: str) -> bool:

@@ -58,7 +58,22 @@ def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
                 f"the discovery agents are {', '.join(sorted(document.release.discovery_schemes))}",
                 attribute,
                 f"{scheme}:",
+                fix=_fix_of_agent(scheme, document),
             )
+
+
+def _fix_of_agent(scheme: str, document: Document) -> str:
+    """Return what to write in place of a scheme that is not a discovery agent; "" where the rule's remedy applies."""
+    agents = document.release.discovery_schemes
+    if scheme in ("masterslave", "failover"):
+        if "masterslave" in agents:
+            return "write masterslave:(tcp://a:61616,tcp://b:61616) for a pair, static:(…) for other brokers"
+        uri = "failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1"
+        return f"write static:({uri}) for a pair, static:(…) for other brokers"
+    renamed = {"rendezvous": "zeroconf", "zeroconf": "rendezvous"}.get(scheme)
+    if renamed in agents:
+        return f"write {renamed}:, the name of this agent in the release"
+    return f"write static:({scheme}://host:port)" if scheme in document.release.schemes else ""
 
 
 def _unless(scheme: str, directory: str) -> str:
@@ -96,7 +111,7 @@ def unknown_transport_scheme(connector: Element) -> Iterator[Problem]:
     if scheme and scheme not in document.release.schemes:
         text = (
             f"ActiveMQ {document.release.text} has no transport for the URI scheme "
-            f"{scheme}:{_unless(scheme, TRANSPORT_SERVICES)}"
+            f"{scheme}{_unless(scheme, TRANSPORT_SERVICES)}"
         )
         yield connector.problem(text, "uri", f"{scheme}:")
     elif (uri := connector.known_value("uri")) and not _SCHEME.match(uri):

@@ -173,7 +173,12 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
         text = f"nothing replaces the placeholder {listed}{more}: {_NO_CONFIGURER}"
         if configured:
             text = f"no properties file next to this file sets the placeholder {listed}{more}"
-        yield node.problem(text, attribute, placeholder, severity="info" if configured else None)
+        fix = (
+            "add a PropertyPlaceholderConfigurer, and define the name in its properties file, or write the value itself"
+        )
+        if configured:
+            fix = "define the name in the properties file of the configurer, or write a default as ${name:default}"
+        yield node.problem(text, attribute, placeholder, fix=fix, severity="info" if configured else None)
 
 
 def _placeholder_with_line(unset: tuple[Element, str, str]) -> str:

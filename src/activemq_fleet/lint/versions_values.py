@@ -167,7 +167,7 @@ def value_that_is_not_converted(document: Document) -> Iterator[Problem]:
     """
     for node, attribute, _, message in _literal_sizes(document):
         if message:
-            yield node.problem(message, attribute)
+            yield node.problem(message, attribute, fix=_size_fix(node, attribute))
     if document.release.within(_BOOLEANS_SINCE):
         for node in document.all(*_BOOLEANS):
             for attribute in _BOOLEANS[node.name] & node.attributes.keys():
@@ -208,6 +208,15 @@ def _is_read(store: Element, attribute: str) -> bool:
     """Return whether the broker converts a name: a store that it does not start has its preallocation not read."""
     broker = store.ancestor("broker")
     return attribute == "journalDiskSyncStrategy" or broker is None or broker.flag("persistent", True) is not False
+
+
+def _size_fix(node: Element, attribute: str) -> str:
+    """Return what to write in place of a size that the broker cannot convert."""
+    if _SIZE.fullmatch(node.get(attribute)):
+        return "write a smaller number"
+    if attribute in _PLAIN_NUMBERS:
+        return f'write a whole number, such as {attribute}="1000"'
+    return f'write a whole number with an optional unit, such as {attribute}="1536 mb"'
 
 
 def _size_message(node: Element, attribute: str, kind: _NumberType) -> str:
@@ -351,4 +360,7 @@ def unknown_key_store_type(context: Element) -> Iterator[Problem]:
         store = attribute.removesuffix("Type")
         if kind is not None and context.has(store) and kind.lower() not in _KEY_STORES:
             message = f'{attribute}="{kind}" is not a key store type of Java, unless an added security provider has it'
-            yield context.problem(message, attribute)
+            fix = (
+                f'write {attribute}="PKCS12" or "JKS", the type with which the file was created; keytool -list shows it'
+            )
+            yield context.problem(message, attribute, fix=fix)

@@ -373,7 +373,12 @@ def _refusal(text: str, data: ReleaseData) -> str:
     line = f"{requested[0]}.{requested[1]}"
     if match[2] and _data_line(line, data):
         example = data.newest(line) if line in data.lines else f"{line}.0"
-        return f"{shown!r} is not a complete release number: set one such as {example}"
+        if re.search("[A-Za-z]", text):
+            return (
+                f"{shown!r} is not a release number of Apache ActiveMQ: for a vendor's build, set the Apache release "
+                f"on which it is based, such as {example}"
+            )
+        return f"{shown!r} is not a release number of three parts: set one such as {example}"
     newest_line = _newest_line(requested[0], data)
     similar = _similar_release(text, data)
     if newest_line is not None and requested[1] > int(newest_line.partition(".")[2]):

@@ -173,30 +173,39 @@ def _check_bounds(elements: Iterable[etree._Element]) -> None:
     brokers = 0
     for number, element in enumerate(elements, 1):
         brokers += element.tag.endswith("broker") and local_name(element.tag) == "broker"
-        excess = ""
+        excess = remedy = ""
         if number > MOST_ELEMENTS:
             excess = f"the file has more than {MOST_ELEMENTS} elements"
+            remedy = "move parts of it into imported files"
         elif brokers > MOST_BROKERS:
             excess = f"the file has more than {MOST_BROKERS} <broker>"
+            remedy = "write each broker into a file of its own"
         elif (count := len(element.attrib)) > MOST_ATTRIBUTES:
-            excess = f"an element has more than {MOST_ATTRIBUTES} attributes"
+            excess = f"<{local_name(element.tag)}> has more than {MOST_ATTRIBUTES} attributes"
+            remedy = "remove attributes"
         elif len(element.text or "") > LONGEST_VALUE or len(element.tail or "") > LONGEST_VALUE:
-            excess = f"a text has more than {LONGEST_VALUE} characters"
+            excess = f"the text in or after <{local_name(element.tag)}> has more than {LONGEST_VALUE} characters"
+            remedy = "shorten the text"
         elif count:
-            excess = next(filter(None, map(_excess_of, map(str, element.values()))), "")
+            for name, value in element.items():
+                if reason := _excess_of(str(value)):
+                    excess = f"{local_name(str(name))} of <{local_name(element.tag)}> {reason}"
+                    remedy = "shorten the value"
+                    break
         if excess:
             message = f"{excess}: the file was not checked, because no real broker has such a configuration"
-            raise TooLargeError(SchemaProblem(int(str(element.sourceline)), 1, "", message))
+            fix = f"check the origin of the file. If the configuration is intended, {remedy}"
+            raise TooLargeError(SchemaProblem(int(str(element.sourceline)), 1, "", message, fix))
 
 
 def _excess_of(value: str) -> str:
     if len(value) > LONGEST_VALUE:
-        return f"a value has more than {LONGEST_VALUE} characters"
+        return f"has more than {LONGEST_VALUE} characters"
     if "(" in value or "?" in value:
         if sum(map(value.count, _URI_MARKS)) > MOST_PARTS:
-            return f"a value is a URI of more than {MOST_PARTS} parts"
+            return f"is a URI of more than {MOST_PARTS} parts"
         if value.count("(") > DEEPEST_URI and _depth(value) > DEEPEST_URI:
-            return f"a value is a URI with brackets nested more than {DEEPEST_URI} deep"
+            return f"is a URI with brackets nested more than {DEEPEST_URI} deep"
     return ""
 
 

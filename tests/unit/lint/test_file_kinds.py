@@ -167,7 +167,7 @@ def test_imported_file_that_is_absent_is_reported_as_not_checked() -> None:
     findings = file_findings(beans(f'{BROKER}<import resource="absent.xml"/>'), RELEASE)
 
     assert [finding.message for finding in findings if finding.rule == "V042"] == [
-        "the imported file absent.xml is not next to this file: it was not checked"
+        "the imported file absent.xml was not found in the directory of this file: its content was not checked"
     ]
 
 
