@@ -259,7 +259,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "T003 error",
         "hosts.yml:9",
         "the host is node b of pair bonn (set by activemq_pair), but the host bonn2 is the same node",
-        "set activemq_pair to kiel, which lacks this node",
+        "set activemq_pair of kiel2 to kiel, which lacks this node",
     ),
     "machine of another host": (
         {
@@ -284,7 +284,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "T003 error",
         "hosts.yml:10",
         "the host is node a of pair kiel (set by activemq_node), but the host kiel1 is the same node",
-        "correct activemq_node of this host or of kiel1, or remove one of the hosts",
+        "correct activemq_node of kiel2 or of kiel1, or remove one of the hosts",
     ),
     "node deleted": (
         edited_inventory(KIEL2, ""),

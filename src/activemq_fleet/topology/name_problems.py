@@ -98,9 +98,9 @@ def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
             origin = f" (set by activemq_{part})" if part else ""
             half = _half_pair(brokers, pair, node, host)
             fix = (
-                f"set activemq_pair to {half}, which lacks this node, or correct activemq_{part} of {hosts[0]}"
+                f"set activemq_pair of {host} to {half}, which lacks this node, or correct activemq_pair of {hosts[0]}"
                 if half and part == "pair"
-                else f"correct activemq_{part} of this host or of {hosts[0]}, or remove one of the hosts"
+                else f"correct activemq_{part} of {host} or of {hosts[0]}, or remove one of the hosts"
                 if part
                 else "rename one of the hosts, remove it from the inventory, or change activemq_naming_pattern"
             )
