@@ -59,7 +59,8 @@ class Finding:
         Control and invisible characters are escaped: a message may quote what a host or a client wrote.
         """
         waived = f" (waived: {self.waived})" if self.waived else ""
-        subject = self.host or f"{self.file}:{self.line}"
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        subject = self.host or place
         return printable(f"{self.rule} {subject}: {self.message}: {self.fix}{waived}")
 
     def to_dict(self) -> dict[str, Any]:

@@ -52,7 +52,8 @@ def dead_duplex_peer_noticed_late(view: FleetView) -> Iterator[Problem]:
 
     Why: after a failover the other node of the pair opens the same link again. The listener's broker still has the
         old connection, and rejects the new one until it detects that the old one is lost.
-    Fix: leave wireFormat.maxInactivityDuration of activemq_connectors at its default of 30000 ms. C011 reports 0.
+    Fix: remove wireFormat.maxInactivityDuration from activemq_connectors, so that the default of 30000 ms applies. Do
+        not write 0, which disables the detection.
     Source: TransportConnection.processBrokerInfo, AbstractInactivityMonitor
 
     Fires on 5.18.3::

@@ -231,8 +231,8 @@ def dynamic_only_is_false(link: Element) -> Iterator[Problem]:
 
     Why: at every start the bridge restores its old durable subscriptions, also for consumers that no longer exist:
         their messages accumulate on the other broker.
-    Fix: set dynamicOnly="true" if durable subscribers move or are short-lived; otherwise remove the attribute, false
-        is the default.
+    Fix: set dynamicOnly="true" if durable subscribers move or are short-lived. Otherwise waive N033: false is also the
+        default, and the attribute only confirms it.
     Cannot see: whether durable subscribers exist.
     Source: documentation of networks of brokers; DurableConduitBridge
 

@@ -151,7 +151,8 @@ def demand_that_never_arrives(broker: Element) -> Iterator[Problem]:
     if broker.flag("advisorySupport", default=True) is False and (links or announced):
         duplex = any(link.flag("duplex", default=False) for link in links)
         message = "advisorySupport is false: bridges of other brokers do not detect the consumers of this broker"
-        yield broker.problem(message, "advisorySupport", severity=None if duplex else "warning")
+        fix = 'remove advisorySupport="false"'
+        yield broker.problem(message, "advisorySupport", severity=None if duplex else "warning", fix=fix)
     if links:
         yield from _unread_advisories(broker, links)
 
