@@ -15,6 +15,7 @@ from activemq_fleet.node.protocols import protocol_of
 _OVER_TCP = frozenset({"openwire", "stomp", "amqp", "mqtt"})
 _LAST_PORT = 65_535
 _UNDERSCORE = "the host name has an underscore"
+_ALIAS = "write an IP address, or an alias of letters, digits and hyphens, instead of this host name"
 _DIGITS = len(str(_LAST_PORT)) + 1
 
 
@@ -79,7 +80,8 @@ def address_that_no_link_can_use(link: Element) -> Iterator[Problem]:
             address = _address_of(uri)
             if reason := _unusable_reason(address, uri.scheme):
                 name = f"link {link.get('name')}".rstrip()
-                yield link.problem(f"{name} cannot connect to {address}: {reason}", "uri", address)
+                fix = _ALIAS if reason == _UNDERSCORE else ""
+                yield link.problem(f"{name} cannot connect to {address}: {reason}", "uri", address, fix=fix)
 
 
 def _address_of(uri: Uri) -> str:
