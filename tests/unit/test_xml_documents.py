@@ -21,13 +21,13 @@ LINK = {
 @pytest.mark.parametrize("fragments", [[], [LINK]])
 def test_check_parses_each_document_once(fragments: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[bytes] = []
-    parse = _documents.parse
+    parse_elements = _documents.parse_elements
 
-    def counting(content: bytes) -> etree._Element:
+    def counting(content: bytes) -> list[etree._Element]:
         parsed.append(content)
-        return parse(content)
+        return parse_elements(content)
 
-    monkeypatch.setattr(_documents, "parse", counting)
+    monkeypatch.setattr(_documents, "parse_elements", counting)
     pairs = fleet("o-mq1", "o-mq2", xml_fragments=fragments)
     documents = {broker.host: render_document(broker) for broker in pairs.brokers}
     check_rendered_fleet(pairs, documents, None)
