@@ -304,7 +304,7 @@ def test_site_does_not_go_on_without_the_share(controller: Controller, pair: tup
     unmount_share(standby)
     try:
         told = ended(controller.play("site"), 2)
-        assert f"{standby.name}: {STORE} is not the store of {active.name}" in told
+        assert f"{standby.name}: directory {STORE} is not the store of host {active.name}" in told
         assert standby.run("find", "/srv/activemq") == "/srv/activemq\n"
         assert unit_properties(standby, "ActiveState") == {"ActiveState": "inactive"}
     finally:

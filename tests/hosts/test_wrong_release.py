@@ -109,7 +109,7 @@ def test_what_only_the_host_can_see_is_refused_when_it_is_unpacked(controller: C
     variables = {"activemq_install": "archive", "activemq_archive": location, "activemq_archive_sha512": digest}
     said = ended(controller.play("site", *to(NEW, **variables)), 2)
     archive.unlink()
-    assert f"activemq_archive: {location} contains {OLD}, not {NEW}" in said
+    assert f"activemq_archive: {location} contains ActiveMQ {OLD} instead of ActiveMQ {NEW}" in said
     assert all(machine.run("ls", "/opt") == "" for machine in controller.rack.machines)
 
 
