@@ -12,6 +12,9 @@ from activemq_fleet.naming import surely_of_a_pair, without_node_mark
 from activemq_fleet.network.uri import Uri, has_placeholder
 from activemq_fleet.node.printable import counted
 
+_FAILOVER_BEFORE_5_6 = "static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1)"
+_RETRY_INDEFINITELY = "remove the option, so that the discovery agent retries indefinitely"
+_ORDER = "Set randomize=false there as well"
 _RANDOM_ORDER = "an attempt to connect may begin with the standby, whose ports are closed"
 
 
@@ -49,8 +52,9 @@ def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
     Why: when the peer fails, the transport moves to the other node, but the bridge is not rebuilt: no new "has been
         established" is logged, and its loop filter keeps the identity of the failed broker. The reverse direction of
         a duplex link stays broken, which makes the finding an error there.
-    Fix: write masterslave:(tcp://a:61616,tcp://b:61616); before 5.6, which has no masterslave:, append
-        ?randomize=false&amp;maxReconnectAttempts=1 after the brackets. From 5.6 on, 0 makes failover: try one round.
+    Fix: write masterslave:(tcp://a:61616,tcp://b:61616). Before 5.6, which has no masterslave:, append
+        ?randomize=false&amp;maxReconnectAttempts=1 after the brackets of failover:. From 5.6 on,
+        maxReconnectAttempts=0 has the same effect there.
     Source: AMQ-3542; FailoverTransport; measured on 5.5.1 and 5.18.3
 
     Fires on 5.18.3::
@@ -86,7 +90,13 @@ def failover_reconnects_beneath_the_bridge(link: Element) -> Iterator[Problem]:
             f"the failover: URI of this link has {cause}: after a failover the link reconnects to the other node, but "
             "the broker does not rebuild the bridge"
         )
-        yield link.problem(message, "uri", part, severity=_worse_for_duplex(link))
+        fix = (
+            f"set maxReconnectAttempts={wanted} after the brackets of failover:, so that it gives up after one round "
+            "and the broker rebuilds the bridge"
+        )
+        if len(failover_uri.parts) > 1:
+            fix = f"write masterslave:(tcp://a:61616,tcp://b:61616), or {fix}" if wanted == 0 else f"{fix}. {_ORDER}"
+        yield link.problem(message, "uri", part, severity=_worse_for_duplex(link), fix=fix)
 
 
 @rule("N003", "warning", each="networkConnector", releases="5.3.0 !5.6.0", texts="failover:")
@@ -97,7 +107,7 @@ def zero_attempts_before_5_6(link: Element) -> Iterator[Problem]:
         identity of the failed broker; the reverse direction of a duplex link stays broken. From 5.6 on, 0 means one
         round.
     Fix: write maxReconnectAttempts=1. The transport then gives up after one round without a connection, and the
-        bridge is rebuilt: also with a shared store, whose standby opens its ports later.
+        bridge is rebuilt. This also works with a shared store, whose standby opens its ports later.
     Source: AMQ-3542; FailoverTransport; measured on 5.5.1
 
     Fires on 5.5.1::
@@ -173,7 +183,7 @@ def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
 
     Why: a bridge is opened to each node. The one to the standby fails every few seconds, indefinitely, so that
         relevant failures are hard to find in the log.
-    Fix: write masterslave: instead of static:; before 5.6
+    Fix: write masterslave: instead of static:. Before 5.6, which has no masterslave:, write
         static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1).
     Cannot see: a pair whose names do not show it. For names such as south-a and south-b, without number or role, the
         finding is an info, since they may be two brokers.
@@ -200,7 +210,12 @@ def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
                 "the bridge to the standby fails repeatedly"
             )
             is_planned = link.document.is_from_inventory(link)
-            fix = "remove activemq_discovery from the variables, so that its default applies" if is_planned else ""
+            if is_planned:
+                fix = "remove activemq_discovery from the variables, so that its default applies"
+            elif link.document.release.within("5.6.0"):
+                fix = "write masterslave: instead of static:"
+            else:
+                fix = f"write {_FAILOVER_BEFORE_5_6}"
             severity: Severity | None = None if is_planned or surely_of_a_pair(first.host) else "info"
             yield link.problem(message, "uri", static_uri.text, fix=fix, severity=severity)
 
@@ -231,8 +246,8 @@ def discovery_agent_gives_up(link: Element) -> Iterator[Problem]:
 
     Why: on this URI the option counts connections of the bridge that fail within seconds. After that number the
         bridge stays off until the broker restarts, for example when the peer is down slightly longer than usual.
-    Fix: remove the option: the discovery agent then retries indefinitely. For failover:, put it after the inner
-        bracket.
+    Fix: remove the option, so that the discovery agent retries indefinitely. Put an option that is meant for an inner
+        failover: after the brackets of failover:.
     Source: SimpleDiscoveryAgent
 
     Fires on 5.18.3::
@@ -255,7 +270,9 @@ def discovery_agent_gives_up(link: Element) -> Iterator[Problem]:
                 f"the {discovery_uri.scheme}: URI has maxReconnectAttempts={attempts}: after {times} that failed "
                 "within seconds the link stays off until the broker restarts"
             )
-            yield link.problem(message, "uri", text_from_option(link, "uri", discovery_uri, "maxReconnectAttempts"))
+            part = text_from_option(link, "uri", discovery_uri, "maxReconnectAttempts")
+            has_failover = any(discovery_uri.find("failover"))
+            yield link.problem(message, "uri", part, fix="" if has_failover else _RETRY_INDEFINITELY)
 
 
 @rule("N009", "error", refuses=True)
@@ -283,7 +300,7 @@ def connectors_without_names(broker: Element) -> Iterator[Problem]:
 
     Why: each of them gets the name NC. With JMX, which is enabled by default, the second cannot be registered and the
         broker does not start. Without JMX two duplex links to one peer disconnect each other every few seconds.
-    Fix: give each networkConnector a unique, permanent name: durable subscriptions contain it.
+    Fix: give each networkConnector a unique name. Do not change it later, because durable subscriptions contain it.
     Source: measured on 5.5.1 and 5.18.3; BrokerService, TransportConnection
 
     Fires on 5.18.3::
@@ -330,8 +347,8 @@ def connectors_without_names(broker: Element) -> Iterator[Problem]:
 def link_to_a_placeholder_host(link: Element) -> Iterator[Problem]:
     """A bridge connects to a host below .invalid, a placeholder for an unknown address.
 
-    Why: the name never resolves: the bridge is never established, and messages stay on the sending broker. ``adopt``
-        writes it for a placeholder such as ${HUB} that no file defines.
+    Why: the name never resolves: the bridge is never established, and messages stay on the sending broker.
+        `activemq-fleet adopt` writes such a name for a placeholder, such as ${HUB}, that no file defines.
     Fix: write the address of the other broker in activemq_links, or run `activemq-fleet adopt` again with
         --properties FILE.
     Source: RFC 2606, section 2

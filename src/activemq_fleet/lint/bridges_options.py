@@ -28,6 +28,8 @@ _NUMBERS = frozenset({
     "soWriteTimeout",
     "socketBufferSize",
 })  # fmt: skip
+_BYTES = frozenset({"ioBufferSize", "maxFrameSize", "socketBufferSize"})
+_COUNTS = frozenset({"backlog", "maximumConnections"})
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _PREFIXES = re.compile(r"(?:nested\.|discovered\.)?(?:(?:transport\.)?socket\.)?")
 _FORMATS = re.compile(r"wireFormat\.(?:default|stomp|amqp|mqtt)\.")
@@ -160,7 +162,18 @@ def option_that_is_no_number(connector: Element) -> Iterator[Problem]:
                 f"the option {option}={value} of connector {connector.get('name')} is not a whole number: "
                 "the broker ignores the option"
             )
-            yield connector.problem(message, "uri", part)
+            yield connector.problem(message, "uri", part, fix=_remedy_of_number(option))
+
+
+def _remedy_of_number(option: str) -> str:
+    name = option.rpartition(".")[2]
+    if name in _BYTES:
+        return f"write the number of bytes, without a unit: {option}=10485760 for 10 MB"
+    if name in _COUNTS:
+        return f"write a whole number, such as {option}=1000"
+    if name == "soLinger":
+        return f"write the number of seconds, without a unit, such as {option}=5"
+    return f"write the number of milliseconds, without a unit: {option}=30000 for 30 seconds"
 
 
 @once_per_document

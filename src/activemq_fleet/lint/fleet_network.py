@@ -12,6 +12,7 @@ from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.network.connectors import UNLIMITED
 from activemq_fleet.routes.bridges import changes_network_connectors
 
+_DUPLEX_OF_PURE = "no change is required: in the pure profile the multicast links of all masters are duplex"
 _Distances = Mapping[str, Mapping[str, int]]
 
 
@@ -22,8 +23,9 @@ def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
     Why: each duplex link already consists of two bridges, so that four bridges exist, and the log does not report it.
         With equal names the ends disconnect each other repeatedly, "already connected", and the remaining bridges are
         unpredictable.
-    Fix: set duplex on one side only, or use two links without duplex. In the multicast network of the pure profile
-        all masters are duplex, where the finding is an info.
+    Fix: set duplex on one side only, or use two links without duplex.
+    Cannot see: whether the two routes matter. In the multicast network of the pure profile the links of all masters
+        are duplex, and the finding is an info.
     Source: measured on 5.5.1, 5.18.3 and 6.3.1; TransportConnection
 
     Fires on 5.18.3::
@@ -59,7 +61,9 @@ def duplex_on_both_ends(view: FleetView) -> Iterator[Problem]:
                 f"{len(duplex)} brokers of group {group} have duplex multicast links to each other: "
                 "each message has two routes"
             )
-            yield duplex[0].problem(message, "duplex", severity="info" if is_pure else None)
+            yield duplex[0].problem(
+                message, "duplex", severity="info" if is_pure else None, fix=_DUPLEX_OF_PURE if is_pure else ""
+            )
 
 
 def _duplex_links(bridges: Bridges, source: str, target: str) -> list[LintedLink]:
@@ -82,7 +86,8 @@ def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
     Why: a duplex link already forwards both directions. With another link every message has two routes: the load is
         distributed unevenly, and messages that one bridge resends after a failure may already have been sent by the
         other.
-    Fix: remove the other link, or the duplex attribute; or give each link separate destinations.
+    Fix: remove the link without duplex, or the duplex attribute of the other link. Or give each of the two links
+        separate destinations.
     Source: documentation of networks of brokers
 
     Fires on 5.18.3::
@@ -110,7 +115,7 @@ def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
                 f"link {double[1].name} duplicates the reverse direction of the duplex link "
                 f"{double[0].name} of {source}: each message has two routes"
             )
-            yield double[1].problem(message)
+            yield double[1].problem(message, fix=_remedy_of_two_routes(*double))
         parallel_links = [
             (link, other_link)
             for link in duplex
@@ -123,7 +128,14 @@ def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
             message = (
                 f"link {doubled[1].name} duplicates the duplex link {doubled[0].name}: each message has two routes"
             )
-            yield doubled[1].problem(message)
+            yield doubled[1].problem(message, fix=_remedy_of_two_routes(*doubled))
+
+
+def _remedy_of_two_routes(duplex_link: LintedLink, other_link: LintedLink) -> str:
+    return (
+        f"remove link {other_link.name}, or the duplex attribute of link {duplex_link.name}. "
+        "Or give each of the two links separate destinations"
+    )
 
 
 @rule("N013", "error", scope="fleet")
@@ -133,7 +145,7 @@ def one_broker_name_on_two_brokers(view: FleetView) -> Iterator[Problem]:
     Why: client ids, durable subscriptions, leases and vm:// derive from the name, and brokers do not report
         duplicates. A third broker repeatedly disconnects bridges from both. The two nodes of a pair count as one
         broker.
-    Fix: leave activemq_broker_name at its default, or set a unique name for each pair.
+    Fix: remove activemq_broker_name, so that the default applies, or set it to a unique name for each pair.
     Source: measured on 5.17.2, which logs nothing; DemandForwardingBridgeSupport
 
     Fires on 5.18.3::

@@ -51,9 +51,9 @@ class LintedLink:
         """Whether the link carries messages in both directions."""
         return self.connector.duplex is True
 
-    def problem(self, message: str, attribute: str = "", severity: Severity | None = None) -> Problem:
+    def problem(self, message: str, attribute: str = "", severity: Severity | None = None, *, fix: str = "") -> Problem:
         """Return a lint problem about a network link; it names a line only where an XML fragment wrote the link."""
-        return Problem(message, node=self.node, attribute=attribute, severity=severity, host=self.broker.host)
+        return Problem(message, node=self.node, attribute=attribute, severity=severity, fix=fix, host=self.broker.host)
 
     def may_share_destination(self, other: LintedLink) -> bool:
         """Return whether messages of some queue or topic may cross both links."""

@@ -21,8 +21,8 @@ def networked_brokers_without_a_peer(view: FleetView) -> Iterator[Problem]:
 
     Why: bridges move messages and do not copy them. The messages of a failed broker are unavailable until its host is
         repaired, even if other brokers of the network run.
-    Fix: add a second node for each of these brokers and set activemq_ha: shared-file. Waive N035 if messages may be
-        unavailable until a repair.
+    Fix: add a second node for each broker without a standby and set activemq_ha: shared-file. Waive N035 if messages
+        may be unavailable until a repair.
     Source: documentation of networks of brokers; NetworkBridgeFilter
 
     Fires on 5.18.3::
@@ -43,7 +43,12 @@ def networked_brokers_without_a_peer(view: FleetView) -> Iterator[Problem]:
                 f"{who} of group {group.name} {verb} no standby: the messages of a failed broker are unavailable until "
                 "its host is repaired"
             )
-            yield Problem(message, host=alone[0].host)
+            nodes = "this broker" if len(alone) == 1 else "each of these brokers"
+            fix = (
+                f"add a second node for {nodes} and set activemq_ha: shared-file. "
+                "Waive N035 if messages may be unavailable until a repair"
+            )
+            yield Problem(message, fix=fix, host=alone[0].host)
 
 
 @rule("N038", "warning", scope="fleet")

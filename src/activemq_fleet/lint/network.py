@@ -54,9 +54,9 @@ def networked_broker_called_localhost(broker: Element) -> Iterator[Problem]:
 def name_that_is_rewritten(broker: Element) -> Iterator[Problem]:
     """A brokerName has characters that the broker replaces by underscores.
 
-    Why: every character except letters, digits and . _ - : becomes an underscore, with one log line at the start.
-        JMX, bridges and vm:// then use a name that is in no file, and two names may become one. With an empty name
-        5.5.1 does not start, and later releases hang during the start.
+    Why: a name consists of letters, digits and . _ - :. The broker replaces every other character by an underscore,
+        with one log line at the start. JMX, bridges and vm:// then use a name that is in no file, and two names may
+        become one.
     Fix: use only letters, digits and . _ - : in the name.
     Source: measured on 5.5.1 to 6.3.1; BrokerService.setBrokerName
 
@@ -72,9 +72,12 @@ def name_that_is_rewritten(broker: Element) -> Iterator[Problem]:
     if PLACEHOLDER.search(name):
         return
     if not broker.get("brokerName", "localhost").strip():
-        yield broker.problem("brokerName is empty: the broker does not start", "brokerName")
+        hangs = broker.document.release.within("5.6.0")
+        effect = "the broker hangs during its start" if hangs else "the broker does not start"
+        fix = "write a name of letters, digits and . _ - :, or remove brokerName"
+        yield broker.problem(f"brokerName is empty: {effect}", "brokerName", fix=fix)
     elif illegal := _ILLEGAL.search(name):
-        rewritten = "" if broker.is_unknown("brokerName") else f": the name becomes {_ILLEGAL.sub('_', name)}"
+        rewritten = "" if broker.is_unknown("brokerName") else f", so that the name becomes {_ILLEGAL.sub('_', name)}"
         message = f"brokerName contains {illegal[0]!r}, which the broker replaces by an underscore{rewritten}"
         yield broker.problem(message, "brokerName", illegal[0])
 

@@ -15,6 +15,7 @@ AUTHENTICATION = (
     "jaasCertificateAuthenticationPlugin",
     "jaasDualAuthenticationPlugin",
 )
+_PERMISSIONS = 'in the authorizationMap give the bridges\' group read, write and admin on topic="ActiveMQ.Advisory.>"'
 _ADVISORY = "ActiveMQ.Advisory.Consumer.Queue.orders"  # any that a bridge listens to
 _VM = re.compile(r"vm:(?://)?(?P<name>[^\s?/,()\"']+)(?:\?(?P<query>[^\s\"',()]*))?")
 
@@ -167,7 +168,8 @@ def _unread_advisories(broker: Element, links: list[Element]) -> Iterator[Proble
         hearing = [entry for entry in entries if entry.has("topic") and covers(entry.get("topic"), _ADVISORY)]
         if not hearing:
             yield rights.problem(
-                "no group has permission to read the topics ActiveMQ.Advisory.>: bridges do not detect consumers"
+                "no group has permission to read the topics ActiveMQ.Advisory.>: bridges do not detect consumers",
+                fix=_PERMISSIONS,
             )
             continue
         readers = {name.strip() for entry in hearing for name in entry.get("read").split(",")}
@@ -177,7 +179,7 @@ def _unread_advisories(broker: Element, links: list[Element]) -> Iterator[Proble
                 f"no group of the links' accounts ({names}) has permission to read the topics ActiveMQ.Advisory.>: "
                 "bridges do not detect consumers"
             )
-            yield hearing[0].problem(message, "read" if hearing[0].has("read") else "topic")
+            yield hearing[0].problem(message, "read" if hearing[0].has("read") else "topic", fix=_PERMISSIONS)
 
 
 def _groups_of(broker: Element, users: set[str]) -> set[str]:

@@ -248,6 +248,7 @@ def selectors_beyond_the_bridge(document: Document) -> Iterator[Problem]:
                 "consumers have selectors, but this link with conduitSubscriptions ignores selectors: the bridge "
                 "forwards messages that no consumer accepts",
                 "conduitSubscriptions",
+                fix='set conduitSubscriptions="false" on the link',
             )
     if document.release.has_selector_aware_replay:
         for bridge_filter in document.all(FILTER):
@@ -257,6 +258,7 @@ def selectors_beyond_the_bridge(document: Document) -> Iterator[Problem]:
                     "replayWhenNoConsumers ignores selectors, but consumers have selectors: a message that no local "
                     "selector accepts does not move to another broker",
                     "selectorAware",
+                    fix='set selectorAware="true" in addition to replayWhenNoConsumers',
                 )
 
 

@@ -60,5 +60,15 @@ def wildcard_inside_an_element(document: Document) -> Iterator[Problem]:
                             f"the wildcard in {element} of {attribute} {path} is an ordinary character: the name "
                             "matches no other destination"
                         )
-                        yield node.problem(text, attribute, element)
+                        yield node.problem(text, attribute, element, fix=_remedy_of(path, element))
                         break
+
+
+def _remedy_of(path: str, element: str) -> str:
+    """Return what to write instead of a name element that contains a wildcard."""
+    prefix = path.removesuffix(">")
+    if path.endswith(element) and element.endswith(">") and not any(wildcard in prefix for wildcard in _WILDCARDS):
+        return f"write {prefix}.> for {prefix} and all destinations below it"
+    stem = element.rstrip(_WILDCARDS).rstrip("_-")
+    example = f"such as {stem}.*" if stem.isalnum() else "such as orders.*"
+    return f"put the variable part of the destinations' names into a separate element between dots, {example}"

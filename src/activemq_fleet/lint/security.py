@@ -168,8 +168,7 @@ def frames_of_any_size(connector: Element) -> Iterator[Problem]:
     Why: a frame begins with its length, and the broker allocates that much memory, so a few clients or one port
         scanner can exhaust the heap.
     Fix: add wireFormat.maxFrameSize=10485760 (10 MB), or the size of the largest message, to the connector's URI.
-        Restrict addresses by a firewall before 5.6, which has no such limit. N008 reports the wrong spelling
-        wireformat.maxFrameSize.
+        Before 5.6, which has no such limit, restrict the addresses of clients by a firewall.
     Source: OpenWireFormat, AmqpWireFormat, MQTTWireFormat of the release tags; SECURITY.md of 6.3.1
 
     Fires on 5.18.3::
@@ -192,7 +191,8 @@ def frames_of_any_size(connector: Element) -> Iterator[Problem]:
     name = connector.get("name") or uri.text
     if not release.has_max_frame_size:
         message = f"connector {name} accepts frames {size}: release {release} has no option that limits them"
-        yield connector.problem(message, "uri", severity="info")
+        fix = "restrict the addresses that can connect by a firewall, or upgrade to a release that has the option"
+        yield connector.problem(message, "uri", severity="info", fix=fix)
         return
     message = f"connector {name} accepts frames {size}"
     wrong = next((option for option in uri.options if option.lower() == _MAX_FRAME_SIZE.lower()), "")
@@ -200,9 +200,12 @@ def frames_of_any_size(connector: Element) -> Iterator[Problem]:
         message += f": the broker ignores {wrong}, because the option is {_MAX_FRAME_SIZE}"
     else:
         message += ": a few clients can exhaust the heap"
+    size_option = f"{_MAX_FRAME_SIZE}=10485760 (10 MB), or the size of the largest message"
+    fix = f"write {size_option}, instead of {wrong}" if wrong else f"add {size_option}, to the connector's URI"
     # no variable adds options to a pure master's connector for replication
     replicates = document.profile is not None and document.profile.replicates and name == "replication"
-    yield connector.problem(message, "uri", wrong, severity="info" if is_loopback(uri.host) or replicates else None)
+    severity: Severity | None = "info" if is_loopback(uri.host) or replicates else None
+    yield connector.problem(message, "uri", wrong, severity=severity, fix=fix)
 
 
 def _largest_frame(uri: Uri, release: Release) -> str:

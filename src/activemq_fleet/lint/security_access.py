@@ -107,7 +107,7 @@ def jmx_without_login(context: Element) -> Iterator[Problem]:
     Why: the registry ignores connectorHost, listens on all interfaces, and requires no authentication unless
         jmx.remote.x.password.file is among its properties. Any client that can reach it manages the broker, and can
         run code by an MLet.
-    Fix: leave createConnector at false, and use Jolokia or the JVM's own JMX agent with a password file and TLS.
+    Fix: set createConnector="false", and use Jolokia or the JVM's own JMX agent with a password file and TLS.
     Cannot see: a firewall. Up to 5.14 the default is true.
     Source: ManagementContext of the release tags; jmx.remote.x.password.file of JMX
 

@@ -36,9 +36,9 @@ class BeanProperty(NamedTuple):
         """The value of the Spring bean's property, without surrounding white space."""
         return (self.node.get(self.attribute) if self.attribute else self.node.text).strip()
 
-    def problem(self, message: str) -> Problem:
+    def problem(self, message: str, *, fix: str = "") -> Problem:
         """Return a lint problem at the value of a Spring bean's property."""
-        return self.node.problem(message, self.attribute)
+        return self.node.problem(message, self.attribute, fix=fix)
 
 
 def class_name(bean: Element) -> str:
@@ -107,12 +107,11 @@ def console_without_login(document: Document) -> Iterator[Problem]:
     """The web console, or the API with Jolokia and REST, requires no authentication.
 
     Why: any client that can reach the port can read and remove messages, and can run code through Jolokia in the
-        releases that permit it. 6.0.0 to 6.1.1 protect only *.jsp and leave /api open (CVE-2024-32114); up to 5.7
-        authenticate is false.
-    Fix: set authenticate to true, and a pathSpec of / (from 6.0, one path each) or /* for all pages; upgrade 6.0 and
-        6.1 to 6.1.2 or later.
+        releases that permit it.
+    Fix: set authenticate to true, and a pathSpec of / (from 6.0, one path each) or /* for all pages. Upgrade 6.0.0 to
+        6.1.1, whose jetty.xml protects only *.jsp (CVE-2024-32114), to 6.1.2 or later.
     Cannot see: a proxy in front of the console that authenticates users.
-    Source: CVE-2024-32114; jetty.xml of the release tags
+    Source: CVE-2024-32114; jetty.xml of the release tags, in which authenticate is false up to 5.7
 
     Fires on 6.0.1, as jetty.xml::
 
@@ -153,7 +152,8 @@ def console_without_login(document: Document) -> Iterator[Problem]:
         off = constraints_without_login(page)
         for constraint in off:
             yield constraint.problem(
-                "authenticate is false in this constraint of the web console: its pages require no authentication"
+                "authenticate is false in this constraint of the web console: its pages require no authentication",
+                fix="set authenticate to true in this constraint",
             )
         specs = _guarded_paths(page)
         if specs is None or off:
@@ -161,7 +161,15 @@ def console_without_login(document: Document) -> Iterator[Problem]:
         for context in contexts:
             if not any(spec in _GUARDED[context.value] for spec in specs):
                 guarded = f"only the paths {' and '.join(specs)} are protected" if specs else "no path is protected"
-                yield context.problem(f"the web application {context.value} requires no authentication: {guarded}")
+                message = f"the web application {context.value} requires no authentication: {guarded}"
+                yield context.problem(message, fix=_remedy_of_open_paths(page))
+
+
+def _remedy_of_open_paths(page: Document) -> str:
+    fix = "protect all pages: write a ConstraintMapping with pathSpec / or /* whose constraint has authenticate true"
+    if page.release.within("6.0.0 !6.1.2"):
+        fix += ". Upgrade to 6.1.2 or later, whose jetty.xml does so (CVE-2024-32114)"
+    return fix
 
 
 def _guarded_paths(page: Document) -> tuple[str, ...] | None:
@@ -228,10 +236,18 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
             bind = document.broker.settings.console_bind
             if is_wildcard(bind):
                 message = f"activemq_console_bind is {bind}: the console listens on all interfaces"
-                yield node.problem(message, "resource")
+                fix = (
+                    "set activemq_console_bind to 127.0.0.1 and use an SSH tunnel, or a proxy with TLS, to reach the "
+                    "console"
+                )
+                yield node.problem(message, "resource", fix=fix)
         elif name not in document.other_files:
             message = f"{name} is not next to this file: the console's address and authentication were not checked"
-            yield node.problem(message, "resource", name, severity="info")
+            fix = (
+                f"put {name} into the directory of this file and check again, or look up in {name} that the console "
+                "binds 127.0.0.1 and requires authentication"
+            )
+            yield node.problem(message, "resource", name, severity="info", fix=fix)
     for page in console_documents(document):
         if not beans_of(page, "InetAccessHandler"):  # it accepts only those that the file names
             yield from dict.fromkeys(_all_interfaces_problems(page))

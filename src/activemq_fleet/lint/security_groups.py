@@ -20,6 +20,7 @@ _HAS_EVERYONE = "5.9.0"
 """The release from which "*" is each group."""
 _CONNECTIONS = "ActiveMQ.Advisory.Connection"
 """The topic that the broker sends to, in the name of the client, when a client connects."""
+_ADVISORY_ENTRY = 'write <authorizationEntry topic="ActiveMQ.Advisory.&gt;" read="*" write="*" admin="*"/>'
 _LOGIN_MODULE = re.compile(rb"^[ \t]*([\w.$]+LoginModule)\b", re.MULTILINE)
 _PROPERTIES_LOGIN = b"org.apache.activemq.jaas.PropertiesLoginModule"
 _GROUPS_FILE = "groups.properties"
@@ -31,7 +32,7 @@ def group_without_account(document: Document) -> Iterator[Problem]:
 
     Why: clients get no rights from such a group. A group that accounts have with a different name ("admin" for
         "admins") has no rights. "all" and "everyone" are ordinary names; "*" matches every group, from 5.9 on.
-    Fix: write a group that accounts have, or give the group to an account. Write * for every account.
+    Fix: write a group that accounts have, or give the group to an account. From 5.9 on, write * for every account.
     Cannot see: groups of other login modules (LDAP, a custom plugin). The rule is silent then, and for JAAS it reads
         groups.properties next to the file.
     Source: DefaultAuthorizationMap and SimpleAuthenticationPlugin of the release tags
@@ -70,11 +71,17 @@ def group_without_account(document: Document) -> Iterator[Problem]:
                 for group in _names_in(entry.known_value(right)):
                     if group not in reported and not _is_held(group, known, document):
                         reported.add(group)
-                        text = (
-                            f"group {group} has the {right} right on {_subject_of(entry)}, but no account is "
-                            "in this group"
-                        )
-                        yield entry.problem(text, right, group)
+                        if group == _EVERYONE:
+                            text = (
+                                f"* has the {right} right on {_subject_of(entry)}, but release {document.release} "
+                                "treats it as the name of a group, and no account is in this group"
+                            )
+                        else:
+                            text = (
+                                f"group {group} has the {right} right on {_subject_of(entry)}, but no account is "
+                                "in this group"
+                            )
+                        yield entry.problem(text, right, group, fix=_remedy_of_group(document))
 
 
 @rule("S032", "error", needs="authorizationMap")
@@ -127,21 +134,27 @@ def no_account_may_connect(document: Document) -> Iterator[Problem]:
         ]
         if rejected and len(rejected) == len(accounts):
             groups = sorted({group for entry in entries for group in _names_in(entry.get("admin"))})
-            if groups:
+            if groups == [_EVERYONE]:
+                text = (
+                    f"the entry of the ActiveMQ.Advisory topics gives the admin right to *, which release "
+                    f"{document.release} treats as the name of a group without accounts: the broker rejects each client"
+                )
+            elif groups:
                 text = (
                     f"only the group {' or '.join(groups)} may create ActiveMQ.Advisory topics, but no account is in "
                     "it: the broker rejects each client"
                 )
             else:
                 text = "no group has the admin right on the ActiveMQ.Advisory topics: the broker rejects each client"
-            yield place.problem(text, "admin")
+            yield place.problem(text, "admin", fix=_remedy_of_advisories(document))
         elif rejected:
             names = shorten_list(rejected)
             text = (
                 f"the account {names} may not create ActiveMQ.Advisory topics: the broker rejects clients with such "
                 "an account until another account has created each topic"
             )
-            yield place.problem(text, "admin", severity="warning")
+            fix = _remedy_of_advisories(document)
+            yield place.problem(text, "admin", severity="warning", fix=fix)
 
 
 def _maps_with_known_accounts(document: Document) -> Iterator[tuple[Element, Mapping[str, frozenset[str]]]]:
@@ -217,6 +230,22 @@ def _uses_group_names(*nodes: Element) -> bool:
 
 def _is_held(group: str, known: Iterable[str], document: Document) -> bool:
     return group in known or (group == _EVERYONE and document.release.within(_HAS_EVERYONE))
+
+
+def _remedy_of_group(document: Document) -> str:
+    has_everyone = document.release.within(_HAS_EVERYONE)
+    everyone = "Write * for every account" if has_everyone else "For every account, list the groups of all accounts"
+    return f"write a group that accounts have, or give the group to an account. {everyone}"
+
+
+def _remedy_of_advisories(document: Document) -> str:
+    """Return the remedy for the advisory topics in the release."""
+    if document.release.within(_HAS_EVERYONE):
+        return _ADVISORY_ENTRY
+    return (
+        'write an <authorizationEntry topic="ActiveMQ.Advisory.&gt;"> whose read, write and admin list the groups of '
+        "all accounts, separated by commas"
+    )
 
 
 def _subject_of(entry: Element) -> str:

@@ -25,6 +25,11 @@ _GUESSED = frozenset({"changeit", "changeme", "password", "passw0rd", "secret", 
 _STORES = frozenset({"keystorepassword", "truststorepassword", "keystorekeypassword", "keypassword"})
 """Names of attributes with the password of a key or trust store, in small letters."""
 _ENCRYPTED = re.compile(r"ENC\(([A-Za-z0-9+/=]{16,})\)")
+_STORE_REMEDY = "define the store's password in <sslContext> as ${…}, in a properties file of activemq_extra_files"
+_CODE_REMEDY = (
+    "define the value in a properties file of activemq_extra_files if activemq.xml uses it as ${…}. For other code, "
+    "name a file that contains it (many options have a form that ends in .file)"
+)
 _AES_BLOCK = 16  # bytes; jasypt writes a salt and an initialisation vector of one block each before the text
 _OLD = re.compile(r"\b(SSLv2(?:Hello)?|SSLv3|SSL|TLSv1(?:\.[01])?)(?![\w.])")
 
@@ -40,8 +45,8 @@ def password_in_the_file(document: Document) -> Iterator[Problem]:
 
     Why: every administrator reads the file, and copies of it are on every node and often in a repository. The password
         exposes an account of a broker, a database, a directory or a key store.
-    Fix: write ${network.password} and define the value in a properties file that only the broker can read (mode
-        0640), loaded by a PropertyPlaceholderConfigurer.
+    Fix: write a placeholder such as ${network.password} and define the value in a properties file that only the broker
+        can read (mode 0640), loaded by a PropertyPlaceholderConfigurer.
     Cannot see: secrets in attributes with unrelated names, and the files next to activemq.xml.
     Source: the schema; Spring's beans; reference of encrypted passwords
 
@@ -77,10 +82,12 @@ def password_in_the_file(document: Document) -> Iterator[Problem]:
         for name, value in node.attributes.items():
             if name in secrets:
                 if is_clear(value) and not is_weak_account(node, name):
-                    yield node.problem(f"the {_local_name(name)} of {_owner_text(node)} {_STANDS}", name)
+                    yield node.problem(
+                        f"the {_local_name(name)} of {_owner_text(node)} {_STANDS}", name, fix=_remedy_of(name, node)
+                    )
             elif ("=" in value or "@" in value) and _has_clear_password(value):
                 text = f"a password in the {_local_name(name)} of {_owner_text(node)} is in the file in clear text"
-                yield node.problem(text, name)
+                yield node.problem(text, name, fix=_remedy_of("password", node))
         if node.name in _NAMED_VALUES:
             yield from _property_problems(node)
 
@@ -156,7 +163,22 @@ def _property_problems(node: Element) -> Iterator[Problem]:
     for holder, attribute in ((node, "value"), (node, ""), (child, "")):
         if holder is not None and is_clear(holder.get(attribute) if attribute else holder.text):
             message = f"the {what} of {_owner_text(node.parent or node)} is in the file in clear text"
-            yield holder.problem(message, attribute)
+            yield holder.problem(message, attribute, fix=_remedy_of(what, node.parent or node))
+
+
+def _remedy_of(name: str, owner: Element) -> str:
+    """Return the remedy of a password in clear text, with a placeholder that fits its name and its owner."""
+    small = name.lower()
+    if "keystore" in small or "truststore" in small:
+        label = "truststore" if "truststore" in small else "keystore"
+    elif owner.name.endswith("etworkConnector"):
+        label = "network"
+    else:
+        label = owner.get("username") or owner.get("id") or owner.name
+    return (
+        f"write a placeholder such as ${{{label}.password}} and define the value in a properties file that only the "
+        "broker can read (mode 0640), loaded by a PropertyPlaceholderConfigurer"
+    )
 
 
 def _owner_text(node: Element) -> str:
@@ -199,10 +221,12 @@ def password_on_the_command_line(view: FleetView) -> Iterator[Problem]:
         for option in broker.settings.java_options:
             named = _OPTION.fullmatch(option)
             if named and is_clear(named[2]):
-                yield Problem(f"activemq_java_options contains a password: -D{named[1]}=…", host=broker.host)
+                message = f"activemq_java_options contains a password: -D{named[1]}=…"
+                is_of_store = named[1].lower().endswith(tuple(_STORES))
+                yield Problem(message, fix=_STORE_REMEDY if is_of_store else _CODE_REMEDY, host=broker.host)
             elif not named and _has_clear_password(option):
                 message = f"activemq_java_options contains a password in {option.partition('=')[0]}"
-                yield Problem(message, host=broker.host)
+                yield Problem(message, fix=_CODE_REMEDY, host=broker.host)
 
 
 @rule("S019", "warning")

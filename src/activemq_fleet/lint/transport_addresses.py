@@ -80,7 +80,7 @@ def address_that_no_link_can_use(link: Element) -> Iterator[Problem]:
             address = _address_of(uri)
             if reason := _unusable_reason(address, uri.scheme):
                 name = f"link {link.get('name')}".rstrip()
-                fix = _ALIAS if reason == _UNDERSCORE else ""
+                fix = _ALIAS if reason == _UNDERSCORE else f"write {uri.scheme}://host:port with a port from 1 to 65535"
                 yield link.problem(f"{name} cannot connect to {address}: {reason}", "uri", address, fix=fix)
 
 

@@ -1,0 +1,94 @@
+"""The remedy of a finding fits its case, where the cases of a rule have different remedies."""
+
+from __future__ import annotations
+
+import pytest
+
+from activemq_fleet.findings import Finding
+from activemq_fleet.lint import file_findings
+from activemq_fleet.releases import Release
+from tests.rule_examples import complete
+
+LISTENER = '<transportConnector name="x" uri="tcp://0.0.0.0:1?{}"/>'
+POLICY = '<policyEntry queue="{}" memoryLimit="1 mb"/>'
+ACCOUNTS = """<simpleAuthenticationPlugin>
+  <users><authenticationUser username="app" password="${app.password}" groups="apps"/></users>
+</simpleAuthenticationPlugin>"""
+RIGHTS = """<authorizationPlugin><map><authorizationMap><authorizationEntries>
+  <authorizationEntry topic="ActiveMQ.Advisory.&gt;" read="GROUP" write="GROUP" admin="GROUP"/>
+</authorizationEntries></authorizationMap></map></authorizationPlugin>"""
+
+
+def link(uri: str, attributes: str = 'userName="app"') -> str:
+    return f'<networkConnector name="south" uri="{uri}" {attributes}/>'
+
+
+def findings_of(rule: str, snippet: str, release: str = "5.18.3") -> list[Finding]:
+    known = Release.of(release)
+    return [finding for finding in file_findings(complete(snippet, known), known) if finding.rule == rule]
+
+
+@pytest.mark.parametrize(
+    ("uri", "remedy"),
+    [
+        ("static:(tcp://a_b:1)", "write an IP address, or an alias"),
+        ("static:(tcp://a)", "write tcp://host:port with a port from 1 to 65535"),
+        ("static:(nio://a:99999)", "write nio://host:port with a port from 1 to 65535"),
+        ("static:(tcp://b c:2)", "write tcp://host:port with a port from 1 to 65535"),
+    ],
+)
+def test_remedy_of_a_link_address_is_about_its_host_or_its_port(uri: str, remedy: str) -> None:
+    (finding,) = findings_of("N062", link(uri))
+    assert finding.fix.startswith(remedy)
+
+
+def test_remedy_of_missing_advisories_is_about_the_broker_or_its_rights() -> None:
+    snippet = link("static:(tcp://a:61616)")
+    (disabled,) = findings_of("N027", f'<broker advisorySupport="false"/>{snippet}')
+    assert disabled.fix == 'remove advisorySupport="false"'
+    (no_entry,) = findings_of(
+        "N027", snippet + RIGHTS.replace("Advisory.&gt;", "Advisory.Connection").replace("GROUP", "apps")
+    )
+    (no_group,) = findings_of(
+        "N027", snippet + ACCOUNTS + RIGHTS.replace('read="GROUP"', 'read="x"').replace("GROUP", "apps")
+    )
+    assert no_entry.message != no_group.message
+    for finding in (no_entry, no_group):
+        assert finding.fix.startswith("in the authorizationMap give the bridges' group")
+
+
+@pytest.mark.parametrize(
+    ("rule", "snippet", "release", "remedy"),
+    [
+        ("N002", link("static:(failover:(tcp://a:1,tcp://b:1))"), "5.18.3", "write masterslave:"),
+        ("N002", link("static:(failover:(tcp://a:1))"), "5.18.3", "set maxReconnectAttempts=0 after"),
+        ("N002", link("static:(failover:(tcp://a:1,tcp://b:1))"), "5.5.1", "set maxReconnectAttempts=1 after"),
+        ("N005", link("static:(tcp://x-mq01-a:1,tcp://x-mq01-b:1)"), "5.18.3", "write masterslave:"),
+        ("N005", link("static:(tcp://x-mq01-a:1,tcp://x-mq01-b:1)"), "5.5.1", "write static:(failover:"),
+        ("N015", '<broker brokerName=" "/>', "5.18.3", "write a name of"),
+        ("N060", POLICY.format("tmp_*"), "5.18.3", "put the variable part of the destinations' names into a separate"),
+        ("N060", POLICY.format("a.b&gt;"), "5.18.3", "write a.b.> for a.b and all destinations below it"),
+        ("N061", LISTENER.format("wireFormat.maxFrameSize=1 MB"), "5.18.3", "write the number of bytes"),
+        ("N061", LISTENER.format("maximumConnections=many"), "5.18.3", "write a whole number, such as maximumConn"),
+        ("N061", LISTENER.format("transport.soTimeout=1s"), "5.18.3", "write the number of milliseconds"),
+        ("S009", LISTENER.format("x=1"), "5.5.1", "restrict the addresses that can connect by a firewall"),
+        ("S032", ACCOUNTS + RIGHTS.replace("GROUP", "*"), "5.8.0", "write an <authorizationEntry"),
+        ("S032", ACCOUNTS + RIGHTS.replace("GROUP", "all"), "5.18.3", "write <authorizationEntry"),
+        ("S031", ACCOUNTS + RIGHTS.replace("GROUP", "*"), "5.8.0", "write a group that accounts have"),
+        ("S010", link("static:(tcp://a:1)", 'password="rosebud"'), "5.18.3", "write a placeholder such as ${network."),
+    ],
+)
+def test_remedy_fits_the_case_and_the_release(rule: str, snippet: str, release: str, remedy: str) -> None:
+    finding, *_ = findings_of(rule, snippet, release)
+    assert finding.fix.startswith(remedy)
+
+
+def test_star_is_a_group_without_accounts_in_the_remedy_before_5_9() -> None:
+    (finding,) = findings_of("S032", ACCOUNTS + RIGHTS.replace("GROUP", "*"), "5.8.0")
+    assert "release 5.8.0 treats as the name of a group without accounts" in finding.message
+    assert "*" not in finding.fix
+
+
+def test_finding_without_a_line_names_only_its_file() -> None:
+    finding = Finding(rule="S001", severity="error", host="", message="problem", fix="remedy", file="activemq.xml")
+    assert finding.to_line() == "S001 activemq.xml: problem: remedy"
