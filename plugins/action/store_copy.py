@@ -35,7 +35,7 @@ def _store(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 class ActionModule(ActionBase):
-    """The action of ``store_copy``: moves a store's files over the controller in chunks; the module does the rest."""
+    """The action of ``store_copy``: copies a store's files over the controller in chunks; the module does the rest."""
 
     _supports_check_mode = True
     _supports_async = False

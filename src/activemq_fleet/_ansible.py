@@ -42,7 +42,7 @@ from activemq_fleet._ansible_internals import (
 )
 from activemq_fleet._collection import collections_path, version_warnings
 from activemq_fleet._inventory_groups import group_brokers
-from activemq_fleet._inventory_variables import InventoryVariables
+from activemq_fleet._inventory_variables import InventoryVariableManager
 from activemq_fleet._yaml_mistakes import find_yaml_mistake
 from activemq_fleet.errors import InputError
 from activemq_fleet.inventory_structure import inventory_file_findings, section_mistake, structure_line
@@ -86,7 +86,7 @@ class LoadedInventory:
 
     loader: Any
     inventory: Any
-    stated: InventoryVariables
+    stated: InventoryVariableManager
     extra: Mapping[Any, Any]
     _warnings: DeferredWarningContext
 
@@ -134,7 +134,7 @@ def loaded_inventory(
         extra = _read_extra_vars(loader)
         inventory = _Manager(loader, sources, warnings)
         variables = VariableManager(loader=loader, inventory=inventory, version_info=CLI.version_info())
-        stated = InventoryVariables(HostVars(inventory, variables, loader))
+        stated = InventoryVariableManager(HostVars(inventory, variables, loader))
         yield LoadedInventory(loader, inventory, stated, extra, warnings)
 
 

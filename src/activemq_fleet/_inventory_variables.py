@@ -21,10 +21,10 @@ _FACTS = ("ansible_facts", "ansible_local")
 _ONLY = "but only the inventory, group_vars, host_vars and extra variables (-e) may set it"
 
 
-class InventoryVariables:
-    """The variables of hosts, in which the inventory outranks facts, ``set_fact``, ``register`` and ``include_vars``.
+class InventoryVariableManager:
+    """A variable manager of Ansible in which the inventory outranks facts, set_fact, register and include_vars.
 
-    It is the variable manager of ``hostvars``, so that templates get the same values. A variable that the inventory
+    Its ``hostvars`` use it as well, so that templates get the same values. A variable that the inventory
     does not have keeps the value of the play: a template may refer to ``ansible_facts`` and to registered results.
     """
 

@@ -193,9 +193,9 @@ def inventory_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], loader
     Raises SettingsError for all values whose template fails, naming host and variable.
     """
     from activemq_fleet._ansible import origins_of
-    from activemq_fleet._inventory_variables import InventoryVariables
+    from activemq_fleet._inventory_variables import InventoryVariableManager
 
-    stated = InventoryVariables(hostvars).hostvars
+    stated = InventoryVariableManager(hostvars).hostvars
     hosts = ((str(host), stated.raw_get(host)) for host in stated)
     members = {str(group): [str(host) for host in names] for group, names in groups.items()}
     data = _read_hosts(hosts, members, loader, _PositionReader(origins_of, {}))
@@ -208,9 +208,9 @@ def runtime_variables(hostvars: Any) -> dict[str, list[str]]:
     The mapping goes from host to lines of text, one line for each such variable; hosts without one are omitted.
     ``hostvars`` is the variable of that name in a task of Ansible.
     """
-    from activemq_fleet._inventory_variables import InventoryVariables
+    from activemq_fleet._inventory_variables import InventoryVariableManager
 
-    return InventoryVariables(hostvars).problems_by_host()
+    return InventoryVariableManager(hostvars).problems_by_host()
 
 
 def check_play_variables(hostvars: Any) -> None:

@@ -180,7 +180,7 @@ class Naming:
         )
 
     def matches(self, name: str) -> bool:
-        """Return whether a host name matches the naming pattern, whatever variables state of its host."""
+        """Return whether a host name matches the naming pattern; the variables of the host are not considered."""
         return self._parse(name) is not None
 
     def looks_like_broker(self, name: str) -> bool:

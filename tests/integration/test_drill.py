@@ -222,7 +222,7 @@ def test_the_playbook_drills_a_lab_through_its_layer(lab: Lab, inventory: Path, 
     command = [Path(sys.executable).with_name("ansible-playbook"), "activemq.fleet.drill", "-i", inventory]
     extra = {"activemq_drill_kills": 1, "activemq_drill_rate": RATE, "activemq_drill_report": str(report)}
     done = subprocess.run(
-        [*map(str, command), "-i", str(lab.inventory), "-e", json.dumps(extra)],
+        [*map(str, command), "-i", str(lab.inventory_path), "-e", json.dumps(extra)],
         env=os.environ | {"ANSIBLE_HOME": str(REPOSITORY / ".ansible"), "ANSIBLE_NOCOLOR": "true"},
         capture_output=True,
         text=True,
@@ -257,7 +257,7 @@ def test_a_group_that_is_not_there_to_be_tried_is_refused(inventory: Path, lab: 
     before = {host.host: host.pid for host in lab.status()}
     command = [Path(sys.executable).with_name("ansible-playbook"), "activemq.fleet.drill", "-i", inventory]
     done = subprocess.run(
-        [*map(str, command), "-i", str(lab.inventory), "-e", '{"activemq_drill_allowed": false}'],
+        [*map(str, command), "-i", str(lab.inventory_path), "-e", '{"activemq_drill_allowed": false}'],
         env=os.environ | {"ANSIBLE_HOME": str(REPOSITORY / ".ansible"), "ANSIBLE_NOCOLOR": "true"},
         capture_output=True,
         text=True,

@@ -494,10 +494,10 @@ def test_a_store_below_the_data_directory_is_found_by_its_property(tmp_path: Pat
 
 def test_a_store_is_used_once_it_has_a_journal(tmp_path: Path) -> None:
     (tmp_path / "lock").touch()
-    assert not broker_configuration.has_messages(str(tmp_path))
-    assert not broker_configuration.has_messages(str(tmp_path / "none"))
+    assert not broker_configuration.is_store_used(str(tmp_path))
+    assert not broker_configuration.is_store_used(str(tmp_path / "none"))
     (tmp_path / "db-1.log").touch()
-    assert broker_configuration.has_messages(str(tmp_path))
+    assert broker_configuration.is_store_used(str(tmp_path))
 
 
 @contextmanager

@@ -208,7 +208,16 @@ class PowerCut(BaseException):
     """The host ended here."""
 
 
-WRITES = ("make_directory", "create_file", "write_file", "replace_file", "rename", "sync", "unlink", "remove_tree")
+WRITES = (
+    "create_and_open_directory",
+    "create_file",
+    "write_file",
+    "replace_file",
+    "rename",
+    "sync",
+    "unlink",
+    "remove_tree",
+)
 
 
 @pytest.mark.parametrize("after", [False, True])

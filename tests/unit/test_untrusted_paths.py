@@ -188,7 +188,7 @@ def test_an_exchange_in_a_loop_never_makes_anything_elsewhere(common: Path, data
         while time.monotonic() < end:
             with contextlib.suppress(UntrustedPathError, FileNotFoundError), open_directory(str(data / "store")) as at:
                 at.write_file("new", b"x")
-                at.make_directory("below").close()
+                at.create_and_open_directory("below").close()
                 at.remove_tree("below")
                 at.rename("new", "other")
                 at.unlink("other")
@@ -203,7 +203,7 @@ def test_a_planted_name_is_never_written_through(common: Path, data: Path) -> No
         with pytest.raises(FileExistsError):
             directory.write_file("new", b"x")
         with pytest.raises(FileExistsError):
-            directory.make_directory("new")
+            directory.create_and_open_directory("new")
         directory.replace_file("new", b"x")
     assert (data / "new").read_bytes() == b"x"
     assert not (common / "secret" / "made").exists()

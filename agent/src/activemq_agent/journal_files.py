@@ -41,7 +41,7 @@ class JournalFiles:
         self._clock = clock or Clock()
         self._mended = False
 
-    def export(self) -> int:
+    def append_new_records(self) -> int:
         """Append the store's new journal records to the files; return the number of records.
 
         Raises AgentError if the disk refuses them.

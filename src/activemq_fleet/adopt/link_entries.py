@@ -78,7 +78,7 @@ class LinkEntry:
         return entry
 
 
-def link_entries_for(links: Sequence[AdoptedLink], fleet: Fleet) -> tuple[list[LinkEntry], list[AdoptedLink]]:
+def entries_and_leftover_links(links: Sequence[AdoptedLink], fleet: Fleet) -> tuple[list[LinkEntry], list[AdoptedLink]]:
     """Return entries of ``activemq_links``, entries of groups first, and the links that no entry can make."""
     members = _units_by_name(fleet)
     home = {broker.unit: broker for broker in fleet.brokers}

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from activemq_fleet.adopt.link_entries import AdoptedLink, LinkEntry, link_entries_for
+from activemq_fleet.adopt.link_entries import AdoptedLink, LinkEntry, entries_and_leftover_links
 from activemq_fleet.adopt.multicast import propose_multicast
 from activemq_fleet.adopt.network_connectors import (
     BrokersByAddress,
@@ -202,7 +202,7 @@ class _Network:
         self._propose_attributes()
         self._propose_discovery()
         shaped = set(self._propose_topology())
-        entries, left = link_entries_for([link for link in self.links if link not in shaped], self.base)
+        entries, left = entries_and_leftover_links([link for link in self.links if link not in shaped], self.base)
         for link in left:
             for host in link.hosts:
                 self.reasons[host, link.bridge.name] = (

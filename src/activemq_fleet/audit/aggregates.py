@@ -60,15 +60,15 @@ class TopItems(Generic[_T]):
         self._all += len(items)
         self._kept += items
         if len(self._kept) > 2 * self._most:
-            self._kept = self.in_order()
+            self._kept = self.sorted_by_key()
 
     def merge(self, other: TopItems[_T]) -> None:
         """Add the kept items and the count of another collector."""
-        self.add(*other.in_order())
+        self.add(*other.sorted_by_key())
         self._all += other.number_left_out
 
-    def in_order(self) -> list[_T]:
-        """Return the kept items, in ascending order of their key."""
+    def sorted_by_key(self) -> list[_T]:
+        """Return the first ``most`` items by ascending key: those with the lowest keys."""
         return nsmallest(self._most, self._kept, key=self._key)
 
     @property

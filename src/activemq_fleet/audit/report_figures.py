@@ -144,7 +144,7 @@ class IncidentFigures:
     @property
     def shown_incidents(self) -> list[Incident]:
         """The gravest incidents, sorted by their ends."""
-        gravest = self.gravest.in_order()
+        gravest = self.gravest.sorted_by_key()
         return sorted(
             gravest, key=lambda incident: (incident.ended or incident.began or _BEGINNING_OF_TIME, incident.id)
         )
@@ -261,7 +261,7 @@ def silences_of(subscriber: str, moments: Iterable[datetime]) -> list[Silence]:
         length = (after - before) / timedelta(seconds=1)
         if length >= 1:
             foremost.add(Silence(subscriber, before, length))
-    return foremost.in_order()
+    return foremost.sorted_by_key()
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ class CardStyle:
         """Return the width, within limits, at which the names, addresses and paths of a pair's card fit."""
         needed = [width_of(pair.name, self.title) + width_of(_corner_text(pair, self), "small") + 34]
         for node in pair.nodes:
-            texts = [width_of(node.label, self.name), width_of(self.aside(node), self.aside_font) + 8]
+            texts = [width_of(node.host_label, self.name), width_of(self.aside(node), self.aside_font) + 8]
             if node.findings and not self.detailed:
                 texts.append(badge_width(badge_text(node.findings)))
             needed.append(self.indent + sum(texts) + 2 * self.pad + 10)
@@ -169,7 +169,7 @@ class Card:
                     right = x + width - badge_width(text) - 5
             room = right - x - indent
             needed = width_of(aside, style.aside_font) + 8 if node.state or style.detailed else 0.0
-            label = shorten_name(node.label, style.name, room - needed, self.pair.number)
+            label = shorten_name(node.host_label, style.name, room - needed, self.pair.number)
             canvas.add_text(f"{style.name} ink", x + indent, baseline, label)
             room -= width_of(label, style.name) + 8
             if aside and room > 24:

@@ -224,4 +224,4 @@ def _describe_pair(pair: PairView) -> str:
 def _describe_node(node: BrokerView) -> str:
     facts = [f"preferred {node.role}"] if node.role else []
     facts += [node.state] if node.state else []
-    return f"{node.label} ({', '.join(facts)})" if facts else node.label
+    return f"{node.host_label} ({', '.join(facts)})" if facts else node.host_label

@@ -83,7 +83,7 @@ class BrokerView:
     state: str
 
     @property
-    def label(self) -> str:
+    def host_label(self) -> str:
         """The host label of the broker, without its domain."""
         return self.broker.identity.host
 
@@ -242,7 +242,7 @@ def scene_of(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> 
 
     def view_of_pair(pair: Pair) -> PairView:
         nodes = tuple(BrokerView(b, tuple(marks[b.host]), states.get(b.host, "")) for b in pair.in_order)
-        order = [node.label for node in nodes]
+        order = [node.host_label for node in nodes]
         links = _connections(inner[pair.name], order, lambda link: (link.node, link.link.target))
         return PairView(pair.name, nodes, tuple(agents[pair.name]), links)
 

@@ -31,7 +31,7 @@ class HostDrift:
     unknown: int
 
     @property
-    def differing_files(self) -> int:
+    def differing_file_count(self) -> int:
         """The number of the host's files that are not as planned: changed, added or removed."""
         return self.changed + self.added + self.removed
 
@@ -101,9 +101,9 @@ def drift_result(hosts: Iterable[ComparedHost]) -> DriftResult:
     planned, collected = (
         [compared.host for compared in in_order if compared.side == side] for side in ("planned", "found")
     )
-    different = [host for host in both if host.differing_files]
+    different = [host for host in both if host.differing_file_count]
     return DriftResult(
-        hosts=tuple(sorted(different, key=lambda host: -host.differing_files)),
+        hosts=tuple(sorted(different, key=lambda host: -host.differing_file_count)),
         same_hosts=len(both) - len(different),
         not_collected=tuple(planned[:_MOST_HOSTS]),
         not_planned=tuple(collected[:_MOST_HOSTS]),

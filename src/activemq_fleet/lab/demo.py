@@ -96,7 +96,7 @@ def _run(inventory: Path, output: Path) -> int:
         lab.down()
         shutil.rmtree(output / "lab", ignore_errors=True)
         lab.prepare()
-        _install(inventory, lab.inventory, output / "fleet", step)
+        _install(inventory, lab.inventory_path, output / "fleet", step)
         step(f"starting {counted(len(lab.fleet.brokers), 'broker')}")
         lab.up()
         # While messages flow the machine has time to spare.

@@ -56,7 +56,7 @@ def drill(lab: Lab, options: DrillOptions, progress: Progress | None = None) -> 
     """
     progress = progress or (lambda _line: None)
     ran = _runs(lab)
-    options = replace(options, prometheus=options.prometheus or (ran and bool(lab.monitoring.running())))
+    options = replace(options, prometheus=options.prometheus or (ran and bool(lab.monitoring.running_pids())))
     lab.prepare(prometheus=options.prometheus)
     plan = _plan(lab, options, progress)
     try:

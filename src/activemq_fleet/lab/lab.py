@@ -172,7 +172,7 @@ class Lab(ReadOnlyLab):
             }
             write_clients(self._layout, self.client_fleet)
             with self._record_operation("lab up", [broker.host for broker in hosts.fleet.brokers]):
-                kept = self.monitoring.running() if prometheus else ()
+                kept = self.monitoring.running_pids() if prometheus else ()
                 stop_outdated_brokers(hosts, versions, self.database, kept, self._progress)
                 try:
                     start_fleet(hosts, self.database, timeout, self._progress)
@@ -211,7 +211,7 @@ class Lab(ReadOnlyLab):
             hosts, broker = self._hosts, self.fleet.broker(host)
             if hosts.is_alive(broker):
                 raise LabError(f"{broker.host} runs already: stop it first with `lab stop {broker.host}`")
-            if self._claims.reserve(self._layout.directory, hosts.lab.block) != hosts.lab.block:
+            if self._claims.reserve_block(self._layout.directory, hosts.lab.block) != hosts.lab.block:
                 raise LabError(
                     f"another lab now uses the addresses 127.{hosts.lab.block}.* of this lab: run `activemq-fleet lab "
                     "up`, which reserves other addresses"

@@ -34,7 +34,7 @@ class LabLayout:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.state = directory / "lab.json"
-        self.inventory = directory / "inventory.yml"
+        self.inventory_path = directory / "inventory.yml"
         self.host_vars = directory / "host_vars"
         self.names = directory / "names"
         self.hosts = directory / "hosts"

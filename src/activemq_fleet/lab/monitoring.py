@@ -86,7 +86,7 @@ class Monitoring:
         running = [process for name in PROGRAMS if (process := self._process(name))]
         processes.end(running, grace=_STOP)
 
-    def running(self) -> list[int]:
+    def running_pids(self) -> list[int]:
         """Return the pids of the monitoring processes that run."""
         return [process.pid for name in PROGRAMS if (process := self._process(name))]
 

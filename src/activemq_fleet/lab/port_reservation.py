@@ -44,7 +44,7 @@ class PortReservations:
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory or _DIRECTORY
 
-    def reserve(self, lab: Path, wanted: int | None = None) -> int:
+    def reserve_block(self, lab: Path, wanted: int | None = None) -> int:
         """Reserve a block of addresses for a lab, ``wanted`` if it is free, and return its number.
 
         A lab that has a claim keeps it, unless another block is wanted and free. With no free block, that of the lab

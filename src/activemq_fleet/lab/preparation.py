@@ -60,7 +60,7 @@ def prepare(
     brokers = {broker.release.text: broker for broker in fleet.brokers}
     software = {text: _software(broker, layout, progress) for text, broker in sorted(brokers.items())}
     layout.make()
-    block = claims.reserve(layout.directory, before.block if before else None)
+    block = claims.reserve_block(layout.directory, before.block if before else None)
     seed = before.seed if before else secrets.token_hex(16)
     addresses = over.assign_addresses(fleet, block, before.addresses if before else None)
     driver = ""
@@ -141,7 +141,7 @@ def _write(layout: LabLayout, state: LabState, overlay: Mapping[str, Mapping[str
     fleet = state.fleet()
     write_file(layout.names, over.jvm_hosts_file(fleet, state.addresses))
     layer: dict[str, Any] = {"all": {"hosts": {host: {} for host in overlay}}}
-    write_file(layout.inventory, _HEAD + json.dumps(layer, indent=1) + "\n")
+    write_file(layout.inventory_path, _HEAD + json.dumps(layer, indent=1) + "\n")
     for host, variables in overlay.items():
         text = json.dumps({**_CONNECTION, **variables}, indent=1, default=str)
         write_file(layout.host_vars / f"{host}.yml", f"{_HEAD}{text}\n")

@@ -46,9 +46,9 @@ class ReadOnlyLab:
         return self._layout.state.exists()
 
     @property
-    def inventory(self) -> Path:
+    def inventory_path(self) -> Path:
         """The path of the inventory file that the lab adds after the user's inventory."""
-        return self._layout.inventory
+        return self._layout.inventory_path
 
     @property
     def fleet(self) -> Fleet:

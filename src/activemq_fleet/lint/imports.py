@@ -45,8 +45,11 @@ def imported_files(document: Document) -> Iterator[tuple[str, Document | None]]:
             yield name, page
 
 
-def missing_imports(document: Document) -> Iterator[tuple[Element, str]]:
-    """Yield the imports of an XML file, and of the files that it imports, of files that are not next to it."""
+def imports_outside_directory(document: Document) -> Iterator[tuple[Element, str]]:
+    """Yield each import of a file that is not in the directory of the document.
+
+    The imports of the imported files are included. Yields the import element and the name of the file.
+    """
     for page in (document, *(page for _, page in imported_files(document) if page)):
         for node, name in imports_of(page):
             if name not in document.other_files:

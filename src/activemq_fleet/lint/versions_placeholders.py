@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.imports import imported_files, missing_imports
+from activemq_fleet.lint.imports import imported_files, imports_outside_directory
 from activemq_fleet.lint.locations import below_directory
 from activemq_fleet.schema import BEANS, CORE
 
@@ -205,7 +205,7 @@ def is_never_configured(document: Document) -> bool:
 
     A file without a broker is part of another one, which may have a configurer.
     """
-    if not document.brokers or _configurers(document) or any(missing_imports(document)):
+    if not document.brokers or _configurers(document) or any(imports_outside_directory(document)):
         return False
     return not any(page is None or _configurers(page) for _, page in imported_files(document))
 

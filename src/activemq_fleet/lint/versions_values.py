@@ -22,8 +22,8 @@ class _NumberType:
     property_bits: int
 
     @property
-    def largest(self) -> int:
-        """The largest number that may stand before the unit of a size."""
+    def largest_number(self) -> int:
+        """The largest number that a release parses in a size such as ``64 mb``: the 64, before its unit is applied."""
         return (1 << (self.bits - 1)) - 1
 
     @property
@@ -231,8 +231,8 @@ def _size_message(node: Element, attribute: str, kind: _NumberType) -> str:
         wanted = "number" if attribute in _PLAIN_NUMBERS else "size, a whole number with the unit kb, mb or gb"
         return f"{subject} must be a {wanted}"
     number = int(match[1].lstrip("0")[:20] or "0")
-    if number > kind.largest:
-        return f"{subject} must be at most {kind.largest} before its unit"
+    if number > kind.largest_number:
+        return f"{subject} must be at most {kind.largest_number} before its unit"
     if kind.overflows_property(kind.product_of(number, match[2])):
         return f"{subject} must be at most {kind.largest_result} bytes"
     return ""

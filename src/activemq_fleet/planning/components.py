@@ -21,7 +21,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.topology import MOST_LISTED, KnownGroups
-from activemq_fleet.topology.build import unexpired_waivers, waive
+from activemq_fleet.topology.build import split_expired_waivers, waive
 from activemq_fleet.topology.links import connected_components, unknown_end
 from activemq_fleet.topology.roster import common_pattern, fleet_without_brokers_error
 
@@ -174,7 +174,9 @@ def _waivers_in_force(facts: Iterable[HostFacts], today: date) -> tuple[list[Wai
             order = rank, host.position if rank else 0, host.host
             first[host.waivers] = min(order, first.get(host.waivers, order))
     lists = (json.loads(text) for text in sorted(first, key=lambda text: first[text]))
-    return unexpired_waivers((WaiverSettings.model_validate(waiver) for waiver in chain.from_iterable(lists)), today)
+    return split_expired_waivers(
+        (WaiverSettings.model_validate(waiver) for waiver in chain.from_iterable(lists)), today
+    )
 
 
 def _distinct_links(brokers: Iterable[HostFacts]) -> list[LinkEntry]:

@@ -232,7 +232,7 @@ def silences_chart(picture: ReportData) -> Chart | None:
     """Return a chart of the longest times without a handled event, one row for each subscriber,
     with lines at take-overs.
     """
-    silences = picture.events.silences.in_order() if picture.events.messages else []
+    silences = picture.events.silences.sorted_by_key() if picture.events.messages else []
     if not silences:
         return None
     chart = _chart_over_time("Longest times without a handled event", picture)

@@ -128,11 +128,12 @@ def write_audit(
     is_growing: bool,
     scraped: ScrapedAvailability | None = None,
 ) -> Result:
-    """Write every dataset but ``events``, audit.json and report.html to ``output``, and return the audit's result.
+    """Write audit.json, report.html and all datasets except ``events`` to ``output``; return the audit's result.
 
-    Does not commit ``output``. ``logs`` are what ``read_logs`` returned, ``absent`` the gaps that are known already
-    (hosts without files), ``skew`` is by how much hosts' clocks may differ. ``is_growing``: rows are final only where
-    no later evidence is expected. The caller sets ``shuffle_settings``.
+    Does not commit ``output``. ``inputs``: the hosts and their files. ``logs``: the result of ``read_logs``.
+    ``absent``: the gaps that are known already (hosts without files). ``skew``: the largest difference between the
+    clocks of hosts. ``is_growing``: rows are final only where no later evidence is expected. ``scraped``: the
+    availability that Prometheus recorded, if any. The caller sets ``shuffle_settings``.
     """
     with phase("finding incidents"):
         journals = read_journals(spark, output, inputs)
@@ -151,7 +152,7 @@ def write_audit(
         if scraped:
             gaps += unexplained_gaps(scraped, log_figures.incidents.shown_incidents, times.began, times.ended)
         counts = _build_counts(output, logs, gaps, log_figures, events)
-        wordings = tuple(log_figures.unexplained.wordings.in_order())
+        wordings = tuple(log_figures.unexplained.wordings.sorted_by_key())
         result = Result(audit_outcome(gaps, counts), input_summary(inputs), tuple(gaps), counts, output.path, wordings)
         pair_of, group_of = ({name: getattr(inputs.hosts[name], key) for name in names} for key in ("pair", "group"))
         hosts, hosts_left = shown_hosts(pair_of, group_of, log_figures.spans, log_figures.incidents.shown_incidents)

@@ -161,7 +161,7 @@ def _put_in_order(
             gaps.add(finding)
         else:
             yield finding
-    yield from gaps.in_order()
+    yield from gaps.sorted_by_key()
 
 
 def _unpack_records(batches: Batches) -> Iterator[OrderedRecord]:

@@ -39,7 +39,10 @@ _WITHOUT_DICTIONARY = frozenset({"line", "end_line", "time", "raw_time", "parsed
 
 @dataclass(frozen=True, slots=True)
 class DatasetRows:
-    """Rows (a mapping for one, or a batch) that a task adds to a dataset; each ``part`` becomes a separate file."""
+    """Rows that a task adds to a dataset: a record batch, or a mapping of column to value for a single row.
+
+    ``part``: the rows of each part of the task's output are written to a separate Parquet file.
+    """
 
     dataset: str
     rows: pa.RecordBatch | Mapping[str, Any]

@@ -73,7 +73,7 @@ def build_fleet(
         waivers, waiver_warnings = list(rest.waivers), list[str]()
     else:
         every_waiver = (waiver for name in roster.names for waiver in settings[name].waivers)
-        waivers, waiver_warnings = unexpired_waivers(every_waiver, today or date.today())
+        waivers, waiver_warnings = split_expired_waivers(every_waiver, today or date.today())
     return Fleet(
         brokers=brokers,
         agents=agents,
@@ -88,8 +88,13 @@ def build_fleet(
     )
 
 
-def unexpired_waivers(every_waiver: Iterable[WaiverSettings], today: date) -> tuple[list[WaiverSettings], list[str]]:
-    """Return each waiver that has not expired once, in order, and a warning for each that has."""
+def split_expired_waivers(
+    every_waiver: Iterable[WaiverSettings], today: date
+) -> tuple[list[WaiverSettings], list[str]]:
+    """Return two lists: the waivers in force on ``today``, and a warning for each expired waiver.
+
+    The waivers in force have no repeats and keep their order.
+    """
     waivers = list(dict.fromkeys(every_waiver))
     expired = [waiver for waiver in waivers if waiver.until and waiver.until < today]
     warnings = [

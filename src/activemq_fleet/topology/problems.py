@@ -329,7 +329,7 @@ def findings_within_groups(members: Mapping[str, Sequence[Broker]]) -> Iterator[
 
 
 def port_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
-    """Yield the error T006 for two brokers that use ports of one address, and for a broker that uses a port twice."""
+    """Yield the error T006 where two brokers use the same port of an address, or one broker uses a port twice."""
     owners: dict[tuple[str, int], tuple[str, str]] = {}
     for broker in brokers:
         conflicts: dict[str, list[tuple[str, str, int]]] = defaultdict(list)

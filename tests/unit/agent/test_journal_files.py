@@ -27,8 +27,8 @@ def test_every_record_is_written_once_and_forgotten_by_the_store(tmp_path: Path)
     with open_store(tmp_path) as store:
         files = JournalFiles(store, tmp_path / "agent")
         notes(store, 500)
-        assert files.export() == 500
-        assert files.export() == 0
+        assert files.append_new_records() == 500
+        assert files.append_new_records() == 0
         assert numbers(files) == list(range(1, 501))
         assert store.counts().journal_rows == 0
 
@@ -38,7 +38,7 @@ def test_files_are_rolled_by_size(tmp_path: Path) -> None:
         files = JournalFiles(store, tmp_path / "agent", size=1000)
         for _ in range(20):
             notes(store, 3)
-            files.export()
+            files.append_new_records()
         assert len(files.files()) > 5
         assert all(path.stat().st_size < 2000 for path in files.files())
         assert numbers(files) == list(range(1, 61))
@@ -50,11 +50,11 @@ def test_a_file_is_kept_for_seven_days_after_its_last_record(tmp_path: Path) -> 
         files = JournalFiles(store, tmp_path / "agent", size=1, clock=clock)
         for _ in range(3):
             notes(store, 1)
-            files.export()
+            files.append_new_records()
         now = clock.wall().timestamp()
         for path, days in zip(files.files(), (7.1, 6.9, 30), strict=True):
             os.utime(path, (now, now - days * 86400))
-        files.export()
+        files.append_new_records()
         assert numbers(files) == [2, 3], "the current file stays, however old"
 
 
@@ -65,8 +65,8 @@ def test_records_that_were_written_but_not_forgotten_come_again(tmp_path: Path) 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(store, "delete_exported_journal", lambda _: (_ for _ in ()).throw(AgentError("killed here")))
             with pytest.raises(AgentError):
-                files.export()
-        JournalFiles(store, tmp_path / "agent").export()
+                files.append_new_records()
+        JournalFiles(store, tmp_path / "agent").append_new_records()
         assert sorted(set(numbers(files))) == [1, 2]
 
 
@@ -74,11 +74,11 @@ def test_half_a_line_of_a_crash_goes_before_more_is_written(tmp_path: Path) -> N
     with open_store(tmp_path) as store:
         files = JournalFiles(store, tmp_path / "agent")
         notes(store, 1)
-        files.export()
+        files.append_new_records()
         with files.files()[0].open("a") as file:
             file.write('{"v":1,' + "x" * 100_000)
         notes(store, 1)
-        JournalFiles(store, tmp_path / "agent").export()
+        JournalFiles(store, tmp_path / "agent").append_new_records()
         assert numbers(files) == [1, 2]
 
 
@@ -87,7 +87,7 @@ def test_a_disk_that_fails_is_an_error_and_loses_nothing(tmp_path: Path) -> None
         (tmp_path / "agent").write_text("in the way")
         notes(store, 1)
         with pytest.raises(AgentError, match="cannot be written"):
-            JournalFiles(store, tmp_path / "agent").export()
+            JournalFiles(store, tmp_path / "agent").append_new_records()
         assert store.counts().journal_rows == 1
 
 
@@ -95,7 +95,7 @@ def test_a_write_that_fails_half_way_leaves_no_half_line(tmp_path: Path, monkeyp
     with open_store(tmp_path) as store:
         files = JournalFiles(store, tmp_path / "agent")
         notes(store, 1)
-        files.export()
+        files.append_new_records()
         notes(store, 1)
 
         def fails(_: int) -> None:
@@ -104,7 +104,7 @@ def test_a_write_that_fails_half_way_leaves_no_half_line(tmp_path: Path, monkeyp
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", fails)
             with pytest.raises(AgentError, match="No space left"):
-                files.export()
+                files.append_new_records()
         assert numbers(files) == [1]
-        files.export()
+        files.append_new_records()
         assert numbers(files) == [1, 2]

@@ -74,7 +74,7 @@ def test_a_report_of_the_largest_fleet_stays_small() -> None:
     big = make_picture("x" * 200, incidents=300, seconds=240)
     for number in range(240):
         big.events.add(DeliveryOutcome("e", "t", "delivered", "handled", NOON, time_after(number), ["s"]), [])
-        big.bridges.links.add(*big.bridges.links.in_order()[:1])
+        big.bridges.links.add(*big.bridges.links.sorted_by_key()[:1])
     hosts = [ShownHost(f"host-{n}.example.com", f"p{n // 2}", spans) for n in range(160)]
     full = replace(big, hosts=hosts)
 
@@ -142,9 +142,9 @@ def test_figures_of_parts_of_the_events_add_up_to_those_of_all() -> None:
             figures.add(outcome, [])
     first_half.merge(second_half)
 
-    assert (first_half.messages, first_half.worst.in_order(), first_half.worst.number_left_out) == (
+    assert (first_half.messages, first_half.worst.sorted_by_key(), first_half.worst.number_left_out) == (
         both.messages,
-        both.worst.in_order(),
+        both.worst.sorted_by_key(),
         100,
     )
     assert [(n.began, n.handled, n.handling_times.counts_by_power_of_two) for n in first_half.slices] == [

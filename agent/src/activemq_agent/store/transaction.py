@@ -40,8 +40,8 @@ class Counters:
     unconfirmed_dropped: int = 0
     duplicates: int = 0
 
-    def snapshot(self) -> Counters:
-        """Return a copy of the counters."""
+    def copy_counters(self) -> Counters:
+        """Return a copy of the store's counters, which keeps its values during a transaction."""
         return deepcopy(self)
 
     def rx_id(self, rx: int) -> str:

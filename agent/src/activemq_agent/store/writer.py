@@ -51,7 +51,7 @@ class Writer(threading.Thread):
     ) -> None:
         super().__init__(name="store-writer", daemon=True)
         self.elapsed = elapsed
-        self.committed_counters = counters.snapshot()
+        self.committed_counters = counters.copy_counters()
         """The counters as of the last commit."""
         self.last_turn = clock.monotonic()
         """Monotonic time of the last transaction."""
@@ -165,12 +165,12 @@ class Writer(threading.Thread):
             transaction.finish()
             self._db.execute("COMMIT")
         except BaseException:
-            self._counters.__dict__.update(self.committed_counters.snapshot().__dict__)
+            self._counters.__dict__.update(self.committed_counters.copy_counters().__dict__)
             if self._db.in_transaction:
                 with contextlib.suppress(sqlite3.Error):
                     self._db.execute("ROLLBACK")
             raise
-        self.committed_counters = self._counters.snapshot()
+        self.committed_counters = self._counters.copy_counters()
         return results
 
 

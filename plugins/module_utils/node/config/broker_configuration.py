@@ -124,14 +124,14 @@ def _is_pure(root: ElementTree.Element) -> bool:
     return waits or bool(elements_named(root, "masterConnector"))
 
 
-def has_messages(store: str, root: int | None = None) -> bool:
+def is_store_used(store: str, root_fd: int | None = None) -> bool:
     """Return whether a kahaDB store was ever used, by the files in its directory.
 
-    ``root``: the descriptor of a directory from which the path starts, in place of ``/``. Raises UntrustedPathError for
-    a store behind a link of an untrusted account.
+    ``root_fd``: the descriptor of a directory from which the path starts, in place of ``/``. Raises UntrustedPathError
+    for a store behind a link of an untrusted account.
     """
     try:
-        with open_directory(store, root) as directory:
+        with open_directory(store, root_fd) as directory:
             names = directory.names()
             return any(_STORED.fullmatch(name) for name in names) or FENCED in names
     except OSError:

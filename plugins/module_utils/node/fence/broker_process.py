@@ -42,7 +42,7 @@ def log_line(text: str) -> None:
         sys.stdout.flush()
 
 
-def own_command_line() -> list[str]:
-    """Return the command line that starts the guard's program, without options: a Python module, or the packed file."""
+def program_command() -> list[str]:
+    """Return the command that starts the guard, without its options: Python with a module, or with the packed file."""
     spec = sys.modules["__main__"].__spec__
     return [sys.executable, "-m", spec.name] if spec and spec.parent else [sys.executable, "-I", sys.argv[0]]

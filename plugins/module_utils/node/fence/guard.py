@@ -52,7 +52,7 @@ from ..kahadb.risk_records import RebuildRisk, record_risk
 from ..process.denied_access import explain_denied_access
 from ..process.system_accounts import own_account
 from ..process.systemd import notify_systemd
-from .broker_process import ENDED, exit_status, log_line, own_command_line, start_broker
+from .broker_process import ENDED, exit_status, log_line, program_command, start_broker
 from .decision import Action, Claim, CommandFence, CopyFence, FenceEvidence, GuardStep, claim_in_place
 from .fence_command import FenceCommand, read_fence_command
 from .generation import Generation, link_generation, make_broker_stand_by, make_first_generation, make_generation
@@ -277,7 +277,7 @@ class Guard:
         if (highest and not highest.is_in_place) or os.path.isdir(os.path.join(self._store.directory, BARRIER)):
             raise FenceError(
                 f"the store {self._store.directory} was used with activemq_fence: guard, but activemq_fence is "
-                f"command. Stop both brokers, and run {' '.join(own_command_line())} --store {self._store.directory} "
+                f"command. Stop both brokers, and run {' '.join(program_command())} --store {self._store.directory} "
                 "--unfence"
             )
 
@@ -360,7 +360,7 @@ class Guard:
                 f"the newest copy of the store {self._store.directory} (generation {number}) has no usable index, and "
                 "no saved copy of the index exists. A broker that builds its index from the store journal loses "
                 f"messages of these durable subscriptions: {made.risk.describe()}. Restore the store from a backup, or "
-                f"accept this loss: {' '.join(own_command_line())} --store {self._store.directory} --accept-loss"
+                f"accept this loss: {' '.join(program_command())} --store {self._store.directory} --accept-loss"
             )
         claim = Claim(number + 1, self._node, f"{number + 1}-{secrets.token_hex(16)}")
         self._built = claim, {**made.to_dict(), "host": socket.gethostname(), "made": time.time()}, made.risk
@@ -398,7 +398,7 @@ class Guard:
             raise FenceError(
                 f"{why}. The broker on host {self._command.host} may still write to the store {self._store.directory}. "
                 "The guard runs the command again. If you are sure that this broker is dead, confirm it: "
-                f"{' '.join(own_command_line())} --store {self._store.directory} --confirm {number}"
+                f"{' '.join(program_command())} --store {self._store.directory} --confirm {number}"
             )
         self._store.record_broker_dead(number)
         log_line(
@@ -487,14 +487,14 @@ class Guard:
         if is_idle and now >= self._tidy_at:
             self._tidy_at = now + TIDY_INTERVAL
             with contextlib.suppress(OSError):
-                self._tidier = subprocess.Popen([*own_command_line(), "--store", self._store.directory, "--tidy"])
+                self._tidier = subprocess.Popen([*program_command(), "--store", self._store.directory, "--tidy"])
 
     def _start_keeper(self, path: str) -> None:
         """Keep copies of the index in another process, so that a check neither waits nor fails with it."""
         if self._keeps_index and self._broker:
             with contextlib.suppress(OSError):
                 self._keeper = subprocess.Popen(
-                    [*own_command_line(), "--store", path, "--keep-index", str(self._broker.pid)]
+                    [*program_command(), "--store", path, "--keep-index", str(self._broker.pid)]
                 )
 
     # -- the broker ---------------------------------------------------------------------------

@@ -333,9 +333,9 @@ class SharedStore:
         """Record that the broker of claim ``number`` is dead and no longer writes to the store."""
         self._note(self._ended, number, {"ended": time.time()})
 
-    def is_broker_recorded_dead(self, number: int) -> bool:
-        """Return whether the broker of claim ``number`` on the store is recorded as dead."""
-        return os.path.lexists(os.path.join(self._ended, str(number)))
+    def is_broker_recorded_dead(self, claim_number: int) -> bool:
+        """Return whether the broker of the claim ``claim_number`` on the store is recorded as dead."""
+        return os.path.lexists(os.path.join(self._ended, str(claim_number)))
 
     def note_uncopied_messages(self, number: int, rows: list[dict[str, str]]) -> None:
         """Write the list of uncopied messages, which only the store's generation ``number`` holds, one row each."""

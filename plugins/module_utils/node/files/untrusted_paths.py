@@ -158,8 +158,8 @@ class Directory:
         """Replace a file in the directory atomically by a new one with the given content. Raises OSError."""
         new_files.replace_file(_plain(name), content, mode, directory=self.descriptor)
 
-    def make_directory(self, name: str, mode: int = 0o700, uid: int = -1, gid: int = -1) -> Directory:
-        """Create a new subdirectory, open it and return it. Raises FileExistsError, UntrustedPathError, OSError.
+    def create_and_open_directory(self, name: str, mode: int = 0o700, uid: int = -1, gid: int = -1) -> Directory:
+        """Create a subdirectory, open it and return it. Raises FileExistsError, UntrustedPathError, OSError.
 
         The owner of the new directory must be this account: if another process replaced the directory, its mode is not
         changed.

@@ -92,8 +92,10 @@ def remove_plan(store: str, account: SystemAccount) -> None:
         directory.sync()
 
 
-def plan_trust_problem(store: str, account: SystemAccount) -> str:
-    """Return an error message for a plan file that accounts other than root could have written; empty without one.
+def untrusted_plan_message(store: str, account: SystemAccount) -> str:
+    """Return why the plan file of ``store`` is not trusted; "" if it is trusted or does not exist.
+
+    A plan is not trusted if an account other than root could have written it.
 
     Earlier versions wrote plans next to the store, where the account can also write. Raises UntrustedPathError,
     OSError.
@@ -151,6 +153,6 @@ def _make(path: str) -> Directory:
                 f"accounts other than root can write to the directory {parent}, so root writes no data for resync to "
                 "it: make root its owner, and run chmod go-w on it"
             )
-        made = above.make_directory(name, 0o700)
+        made = above.create_and_open_directory(name, 0o700)
         above.sync()
         return made

@@ -110,7 +110,7 @@ def record_risk(directory: str, store: str, reason: str, risk: RebuildRisk) -> s
     no new record is written. Raises OSError.
     """
     rows = risk.rows()
-    earlier = read_risk_records(directory)
+    earlier = read_newest_risk_records(directory)
     if earlier and earlier[-1].store == store and earlier[-1].risk.rows() == rows:
         return earlier[-1].path
     records = os.path.join(directory, DIRECTORY)
@@ -130,7 +130,7 @@ def record_risk(directory: str, store: str, reason: str, risk: RebuildRisk) -> s
     return path
 
 
-def read_risk_records(directory: str) -> list[RiskRecord]:
+def read_newest_risk_records(directory: str) -> list[RiskRecord]:
     """Return the newest 100 risk records of a store's directory, oldest first; skip other files. Raises OSError."""
     records = []
     folder = os.path.join(directory, DIRECTORY)

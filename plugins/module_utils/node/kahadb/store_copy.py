@@ -105,7 +105,7 @@ def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -
                 f"{path} has {free >> 20} MiB free, but the copy of the store requires "
                 f"{(needed + _SPARE) >> 20} MiB: delete other files, or enlarge the file system"
             )
-        return str(resync_plans.plan_trust_problem(store, account_for(store, user)))
+        return str(resync_plans.untrusted_plan_message(store, account_for(store, user)))
     except FileNotFoundError:
         return f"the directory {path} of the store does not exist: run the playbook site first"
     except NodeError as error:
@@ -165,7 +165,7 @@ def _make_staging(where: Location, prefix: str, staging: str, mode: int) -> None
             # A run created this directory and ended before it changed the owner; only an empty directory is removed.
             parent.remove_directory(staging)
         ids = (-1, -1) if where.owner.is_own else (where.owner.uid, where.owner.gid)
-        parent.make_directory(staging, mode, *ids).close()
+        parent.create_and_open_directory(staging, mode, *ids).close()
         parent.sync()
 
 
@@ -288,7 +288,7 @@ def _write_sums(path: str, name: str, content: str) -> str:
 
 
 def _refuse_untrusted_plan(where: Location) -> None:
-    refusal = resync_plans.plan_trust_problem(where.store, where.owner)
+    refusal = resync_plans.untrusted_plan_message(where.store, where.owner)
     if refusal:
         raise NodeError(refusal)
 

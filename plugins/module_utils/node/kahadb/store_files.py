@@ -204,7 +204,7 @@ def _directory_of(top: Directory, name: str, make: bool = False) -> Iterator[tup
     try:
         for part in parts[:-1]:
             missing = make and not here.exists(part)
-            opened.append(here.make_directory(part, 0o750) if missing else here.subdirectory(part))
+            opened.append(here.create_and_open_directory(part, 0o750) if missing else here.subdirectory(part))
             here = opened[-1]
         yield here, parts[-1]
     finally:

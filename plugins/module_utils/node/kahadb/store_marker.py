@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from ..config.broker_configuration import has_messages
+from ..config.broker_configuration import is_store_used
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, open_directory
 from ..process.denied_access import explain_denied_access
@@ -42,7 +42,7 @@ def _read_state(directory: str) -> dict[str, Any]:
     with suppress(FileNotFoundError), open_directory(directory) as store:
         store_state = {
             "exists": True,
-            "used": has_messages(directory),
+            "used": is_store_used(directory),
             # A fenced store has a directory in place of the lock file of brokers without a guard.
             "fenced": store.is_directory("lock"),
             "marked": read_marker(store),
@@ -107,7 +107,7 @@ def _make_or_give(parent: str, name: str, mode: int, uid: int, gid: int) -> None
     """Create a directory, or set mode and owner of an existing one."""
     with open_directory(parent) as above:
         try:
-            above.make_directory(name, mode, uid, gid).close()
+            above.create_and_open_directory(name, mode, uid, gid).close()
         except FileExistsError:
             with above.subdirectory(name) as there:
                 status = there.own_status()

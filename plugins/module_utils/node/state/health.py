@@ -16,7 +16,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from ..config.broker_configuration import has_messages
+from ..config.broker_configuration import is_store_used
 from ..config.pending_restart import PendingRestart
 from ..config.versions import Layout, Version, read_version
 from ..errors import NodeError
@@ -25,7 +25,7 @@ from ..fence.store_access import generation_in_force, generation_written, genera
 from ..files.disk import Owner
 from ..files.untrusted_paths import Directory, open_directory
 from ..install import jars
-from ..kahadb.risk_records import read_risk_records
+from ..kahadb.risk_records import read_newest_risk_records
 from ..kahadb.store_marker import read_marker
 from ..process.denied_access import explain_denied_access
 from ..process.proc import Process, open_files, status_field, uptime
@@ -185,10 +185,10 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
             shown["in_force"] = generation_in_force(at + store)
             shown["generations"] = generations_of_host(at + store, at + local)
         with contextlib.suppress(OSError):
-            records = [replace(record, path=record.path[len(at) :]) for record in read_risk_records(at + store)]
+            records = [replace(record, path=record.path[len(at) :]) for record in read_newest_risk_records(at + store)]
             shown["at_risk"] = [record.describe() for record in records]
             shown["risk_records"] = [record.facts() for record in records]
-        return {**shown, "access": _access(directory, at), "used": has_messages(store, root), "free": free}
+        return {**shown, "access": _access(directory, at), "used": is_store_used(store, root), "free": free}
 
 
 def _explain(error: OSError, path: str, root: str) -> str:

@@ -85,7 +85,7 @@ def _newest_half(descriptor: int, size: int) -> bytes:
 
 def _made(above: Directory, name: str, mode: int = 0o700) -> Directory:
     try:
-        return above.make_directory(name, mode)
+        return above.create_and_open_directory(name, mode)
     except FileExistsError:
         return above.subdirectory(name)
 

@@ -27,7 +27,7 @@ from ..errors import NodeError
 from ..fence.shared_store import shared_directory
 from ..files import disk
 from ..judge import Evidence
-from ..kahadb.risk_records import read_risk_records
+from ..kahadb.risk_records import read_newest_risk_records
 from ..log import broker_log
 from ..log.broker_run import Phase
 from ..observer import observe_broker, probe_together
@@ -240,7 +240,7 @@ class StoreRisks:
 
     def _read(self, store: str) -> None:
         with contextlib.suppress(OSError):
-            records = read_risk_records(shared_directory(store))
+            records = read_newest_risk_records(shared_directory(store))
             self._count = sum(record.subscription_count for record in records)
 
 
