@@ -58,9 +58,9 @@ def rule_section(rule: Rule, level: int = 3) -> Iterator[str]:
     yield f"\n{'#' * level} {rule.id}\n\n**{_escaped(rule.title)}** "
     yield f"{rule.severity.capitalize()}; {SCOPES[rule.scope]}; {rule.releases_in_words}.\n\n"
     yield f"Why: {_escaped(rule.why)}\n\nFix: {_escaped(rule.fix)}\n\n"
-    if rule.cannot_see:
-        yield f"Cannot see: {_escaped(rule.cannot_see)}\n\n"
-    for kind, examples in (("Fires", rule.fires), ("Silent", rule.silent)):
+    if rule.limitations:
+        yield f"Cannot see: {_escaped(rule.limitations)}\n\n"
+    for kind, examples in (("Fires", rule.failing_examples), ("Silent", rule.passing_examples)):
         for example in examples:
             yield f"{kind} on {example.release}{_file(example)}:\n\n"
             yield f"```{_language(rule, example)}\n{example.text.rstrip()}\n```\n\n"

@@ -25,7 +25,7 @@ from typing import Any
 from activemq_fleet.cli.lab_options import interruptible
 from activemq_fleet.drills.model import FaultKind
 from activemq_fleet.errors import FleetError
-from activemq_fleet.lab.drill import DrillOptions, drill
+from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.timeouts import READY
 from scripts.attacks.filled_pair import start_filled, write_inventory
@@ -115,7 +115,7 @@ def _measure(planned_drill: Drill, options: argparse.Namespace) -> dict[str, Any
         with Lab.open(inventory, directory / "lab", heap=options.heap) as lab:
             start_filled(lab, planned_drill.release, planned_drill.megabytes, options.stores)
             os.sync()  # Else a guard, which syncs what it copies, waits for the disk to write the whole store.
-            result = drill(
+            result = run_drill(
                 lab,
                 DrillOptions(
                     faults=planned_drill.kills, what=planned_drill.what, rate=options.rate, seed=1, patience=READY

@@ -72,6 +72,6 @@ class Finding:
 _COLUMNS = tuple(field.name for field in fields(Finding) if field.name not in ("hosts", "edits"))
 
 
-def error(rule: str, host: str, message: str, fix: str, why: str = "", file: str | None = None) -> Finding:
+def error_finding(rule: str, host: str, message: str, fix: str, why: str = "", file: str | None = None) -> Finding:
     """Return a finding of severity error about the inventory, or about a file as a whole."""
     return Finding(rule=rule, severity="error", host=host, message=message, fix=fix, why=why, file=file)

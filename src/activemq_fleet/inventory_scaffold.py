@@ -62,7 +62,7 @@ class _NamedHosts:
     stated: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
-    def pairs(self) -> dict[str, list[Identity]]:
+    def identities_by_pair(self) -> dict[str, list[Identity]]:
         """The hosts of each pair by the pair's name; a broker without a peer is the only host under its name."""
         members: dict[str, list[Identity]] = defaultdict(list)
         for identity in self.identities:
@@ -74,7 +74,7 @@ class _NamedHosts:
         """The names of the hosts without a peer."""
         return frozenset(
             identity.name
-            for members in self.pairs.values()
+            for members in self.identities_by_pair.values()
             if sorted(member.role for member in members) != ["master", "slave"]
             for identity in members
         )
@@ -108,7 +108,7 @@ def scaffold_inventory(request: InventoryRequest) -> ScaffoldedInventory:
 
 
 def _readings(named: _NamedHosts) -> Iterator[str]:
-    for pair, members in named.pairs.items():
+    for pair, members in named.identities_by_pair.items():
         group = members[0].group
         if members[0].name in named.standalone:
             yield from (f"{member.name}: a broker without a peer, of group {group}" for member in members)
@@ -251,7 +251,7 @@ def _hosts_lines(named: _NamedHosts) -> Iterator[str]:
     if any(_host_variables(named, identity.name) for identity in named.identities):
         yield "# The variables of a host set what its name does not contain.\n"
     yield "all:\n  hosts:\n"
-    for pair, members in named.pairs.items():
+    for pair, members in named.identities_by_pair.items():
         is_pair = members[0].name not in named.standalone
         what = "a pair" if is_pair else "a broker without a peer"
         yield f"    # {pair}: {what}, in group {members[0].group}\n"
@@ -350,7 +350,7 @@ def _account_lines(named: _NamedHosts) -> Iterator[str]:
         "# or take them from the environment:\n"
         "#   activemq_network_password: \"{{ lookup('ansible.builtin.env', 'ACTIVEMQ_NETWORK_PASSWORD') }}\"\n"
     )
-    if len(named.pairs) > 1 and len(named.standalone) < len(named.identities):
+    if len(named.identities_by_pair) > 1 and len(named.standalone) < len(named.identities):
         yield "activemq_network_username: network # the account of the links between brokers\n"
         yield f"activemq_network_password: {_secret('network')}\n"
     yield (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lxml import etree
 
 from activemq_fleet.errors import InputError, SettingsError
-from activemq_fleet.findings import Finding, error
+from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.lint import (
     ReleaseView,
     Rule,
@@ -362,7 +362,7 @@ def _unfenced_findings(broker: Broker, document: XmlDocument) -> Iterator[Findin
     """Yield an error (T032) for a guarded broker whose store is not the kahaDB directory that its guard fences."""
     reason = _reason_unfenced(broker, document.tree) if broker.has_guard else ""
     if reason:
-        yield error(
+        yield error_finding(
             "T032",
             broker.host,
             f"{reason}: the guard (the program of activemq_fence that protects the shared store) protects only the "

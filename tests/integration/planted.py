@@ -83,7 +83,7 @@ class Ground:
         self._block = 0
 
     def __enter__(self) -> Self:
-        self.layout.make()
+        self.layout.make_directory()
         self._block = self._claims.reserve_block(self.layout.directory)
         self.layout.names.write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")
         return self
@@ -92,7 +92,7 @@ class Ground:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            processes.end(processes.lab_processes(self.layout), grace=0)
+            processes.terminate_processes(processes.lab_processes(self.layout), grace=0)
         finally:
             self._claims.release(self.layout.directory)
 
@@ -214,12 +214,12 @@ class Planted:
     def kill(self) -> None:
         """SIGKILL, and wait for the end."""
         if self._run and (process := processes.find_process(self._ground.layout, self._run)):
-            processes.end([process], grace=0)
+            processes.terminate_processes([process], grace=0)
 
     def stop(self, patience: float = 60) -> None:
         """SIGTERM, and wait for the end, so many seconds: it leaves its store closed."""
         if self._run and (process := processes.find_process(self._ground.layout, self._run)):
-            processes.end([process], grace=patience)
+            processes.terminate_processes([process], grace=patience)
 
     def _exit_code(self) -> int | None:
         if self._process is None or self._runs:

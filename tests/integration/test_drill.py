@@ -25,8 +25,8 @@ from activemq_fleet.drills.judging import judge_drill
 from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadGenerator, AgentLoadSpec
-from activemq_fleet.lab.drill import DrillOptions, drill
-from activemq_fleet.lab.drill_files import account_for_pair
+from activemq_fleet.lab.drill import DrillOptions, run_drill
+from activemq_fleet.lab.drill_files import pair_outcomes
 from activemq_fleet.lab.drill_run import METRICS
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load_spec import load_spec
@@ -104,7 +104,7 @@ def check_clean(result: DrillResult) -> None:
 
 @pytest.mark.timeout(600 + 120 * KILLS)
 def test_a_drill_of_a_sound_pair_is_clean(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
-    result = drill(lab, DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300))
+    result = run_drill(lab, DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300))
 
     with capsys.disabled():
         silences = [fault.silence for fault in result.counted_faults]
@@ -166,7 +166,7 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
             lambda: f"handled again: {generator.subscriber.last_line}",
         )
         generator.finish()
-    account, _ = account_for_pair(tmp_path / "load", PAIR, "MQTT", [])
+    account, _ = pair_outcomes(tmp_path / "load", PAIR, "MQTT", [])
 
     assert account.lost > 0
     assert account.gaps == ()
@@ -250,7 +250,7 @@ def test_a_login_that_brokers_refuse_is_named_before_anything_is_struck(
 
     monkeypatch.setattr("activemq_fleet.lab.drill_run.load_spec", wrong)
     with pytest.raises(InputError, match=r"brokers reject the login of its test load: .*'till' or its password"):
-        drill(lab, DrillOptions(faults=1, rate=RATE))
+        run_drill(lab, DrillOptions(faults=1, rate=RATE))
 
 
 def test_a_group_that_is_not_there_to_be_tried_is_refused(inventory: Path, lab: Lab) -> None:

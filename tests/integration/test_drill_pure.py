@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.lab.drill import DrillOptions, drill
+from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.lab import Lab
 from tests.integration.labs import pair, write_inventory
 from tests.integration.resyncing import Controller
@@ -35,7 +35,7 @@ def test_masters_of_pure_pairs_die_and_are_resynced_again_and_again(
             pure = lab.fleet.pairs[name]
             Controller(lab, pure.preferred_master.host, pure.in_order[1].host).run()
 
-        result = drill(lab, DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300, resync=resync), print)
+        result = run_drill(lab, DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300, resync=resync), print)
     takeovers = sorted(fault.takeover or 0 for fault in result.counted_faults)
     backs = sorted(fault.back or 0 for fault in result.counted_faults)
     silences = sorted(fault.silence or 0 for fault in result.counted_faults)

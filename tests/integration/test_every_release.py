@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.drills.model import DrillResult
-from activemq_fleet.lab.drill import DrillOptions, drill
+from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.releases import releases_to_download
 from tests.integration.labs import pair, processes_of, write_inventory
@@ -51,7 +51,7 @@ def test_a_pair_fails_over_without_a_loss_and_its_links_come_back(release: str, 
         lab.up()
         up = time.monotonic() - began
         _check_crossing(lab, "before")
-        result = drill(lab, DrillOptions(faults=1, rate=40.0, target=FIRST, seed=1, patience=300))
+        result = run_drill(lab, DrillOptions(faults=1, rate=40.0, target=FIRST, seed=1, patience=300))
         bridged = _bridged_at(lab)
         _check_crossing(lab, "after")
     assert not processes_of(directory)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.drill import DrillOptions, drill
+from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.lab import Lab
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, write_inventory
@@ -81,7 +81,7 @@ def test_a_drill_that_kills_the_java_alone_of_guarded_brokers_is_clean(
     tmp_path: Path, lab_of: LabOf, release: str
 ) -> None:
     lab = lab_of(write_inventory(tmp_path / "inventory", (A, B), release=release, fence="guard", **NETWORK))
-    result = drill(lab, DrillOptions(faults=3, what="crash", rate=40, seed=1, patience=300))
+    result = run_drill(lab, DrillOptions(faults=3, what="crash", rate=40, seed=1, patience=300))
     assert (result.verdict, result.total("lost")) == ("clean", 0), result.reasons
     assert len(result.counted_faults) == 3
     fence = Path(lab.fleet.broker(A).store_directory, "fence")

@@ -14,7 +14,7 @@ import pytest
 from activemq_fleet.cli.main import main
 from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.lab.collected import collect_logs
-from activemq_fleet.lab.drill import DrillOptions, drill
+from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.reports.drill_page import drill_report
 from tests.conventions import CONVENTIONS, EVERY_CONVENTION, Convention
@@ -33,7 +33,7 @@ def test_a_pair_is_drilled_audited_and_drawn_by_its_names(convention: Convention
     directory, collected = tmp_path / "lab", tmp_path / "logs"
     with Lab.open([inventory], directory) as lab:
         lab.up()
-        result = drill(lab, DrillOptions(faults=1, rate=RATE, seed=1, patience=300, target=pair))
+        result = run_drill(lab, DrillOptions(faults=1, rate=RATE, seed=1, patience=300, target=pair))
         collect_logs(lab, {}, collected)
     assert not processes_of(directory)
 

@@ -81,7 +81,7 @@ def outcome_of(
     return broker.boot(stays=ENDS) if fate == "refused" else broker.boot()
 
 
-@pytest.mark.parametrize(("one", "example"), examples("fires"))
+@pytest.mark.parametrize(("one", "example"), examples("failing_examples"))
 def test_a_broker_refuses_what_the_rule_says_it_refuses(ground: Ground, one: Rule, example: Example) -> None:
     outcome = started(ground, example, "refused")
     assert outcome.fate == "refused", outcome.said
@@ -89,7 +89,7 @@ def test_a_broker_refuses_what_the_rule_says_it_refuses(ground: Ground, one: Rul
 
 
 @in_every_situation
-@pytest.mark.parametrize(("one", "example"), examples("silent"))
+@pytest.mark.parametrize(("one", "example"), examples("passing_examples"))
 def test_a_broker_starts_with_what_the_rule_is_silent_on(ground: Ground, one: Rule, example: Example) -> None:
     outcome = started(ground, example, "started")
     assert outcome.fate == "started", outcome.said

@@ -137,10 +137,18 @@ class Pair:
         alone = not hosts.is_alive(self.lab.fleet.broker(NODES["s" if who == "m" else "m"]))
         hosts.launch(broker)
         if who == "m":
-            until(lambda: hosts.listens(broker, broker.ports["replication"]), PATIENCE, lambda: hosts.failure(broker))
+            until(
+                lambda: hosts.listens(broker, broker.ports["replication"]),
+                PATIENCE,
+                lambda: hosts.failure_reason(broker),
+            )
         else:
             state = "active" if alone else "standby"
-            until(lambda: hosts.observe(broker).state == state, PATIENCE, lambda: f"{state}: {hosts.failure(broker)}")
+            until(
+                lambda: hosts.observe(broker).state == state,
+                PATIENCE,
+                lambda: f"{state}: {hosts.failure_reason(broker)}",
+            )
 
     def _lose(self, who: str) -> None:
         """The disk was replaced."""

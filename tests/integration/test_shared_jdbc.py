@@ -19,7 +19,7 @@ import pytest
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.database import Database, find_program
-from activemq_fleet.lab.drill import DrillOptions, drill
+from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.lab import Lab
 from tests.integration.conftest import LabOf
 from tests.integration.labs import write_inventory
@@ -131,7 +131,7 @@ def cut_off(database: Database) -> None:
 @pytest.mark.timeout(600 + 120 * KILLS)
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.7.0", "5.8.0", "5.11.4", "5.18.3")])
 def test_nothing_is_lost_when_the_active_node_dies(lab_on_database: Callable[[str], Lab], release: str) -> None:
-    result = drill(lab_on_database(release), DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300))
+    result = run_drill(lab_on_database(release), DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300))
 
     assert result.verdict == "clean", (result.reasons, result.faults, result.accounts)
     # A lease must end and is asked for as often; then the store and the connectors open.

@@ -18,7 +18,7 @@ import pytest
 from activemq_fleet.artifacts import _maven
 from activemq_fleet.artifacts._cache import ensure_cached, log_progress
 from activemq_fleet.lab import loopback_overlay
-from activemq_fleet.lab.drill import DrillOptions, drill
+from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.lab import Lab
 from tests.integration.conftest import LabOf
 from tests.integration.labs import write_inventory
@@ -145,7 +145,7 @@ def lab(
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("lab", RELEASES, indirect=True)
 def test_nothing_is_lost_when_the_active_node_dies(lab: Lab) -> None:
-    result = drill(lab, DrillOptions(faults=2, rate=RATE, seed=1, patience=300))
+    result = run_drill(lab, DrillOptions(faults=2, rate=RATE, seed=1, patience=300))
 
     print(result.totals, [fault.takeover for fault in result.faults])
     assert result.verdict == "clean", (result.reasons, result.faults, result.accounts)

@@ -1,4 +1,4 @@
-"""Hosts of a lab."""
+"""Brokers of a lab for unit tests."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.lab.hosts import Hosts
+from activemq_fleet.lab.hosts import LabBrokers
 from activemq_fleet.lab.loopback_overlay import apply_overlay, overlay
 from tests.unit.lab_fleets import fleet_of, surroundings, variables
 
 
-def make_lab_hosts(tmp_path: Path, *, whole: bool = False, **values: Any) -> Hosts:
+def make_lab_hosts(tmp_path: Path, *, whole: bool = False, **values: Any) -> LabBrokers:
     hosts = variables(**values)
     fleet = fleet_of(hosts)
     layout, state = surroundings(fleet, tmp_path / "lab", whole=whole)
-    return Hosts(layout, replace(state, hosts=apply_overlay(hosts, overlay(fleet, hosts, layout, state))))
+    return LabBrokers(layout, replace(state, hosts=apply_overlay(hosts, overlay(fleet, hosts, layout, state))))

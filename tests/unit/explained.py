@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from activemq_fleet.explain import Entry, Explanation, explanation_of, to_text
+from activemq_fleet.explain import Explanation, ExplanationEntry, explanation_of, to_text
 from activemq_fleet.topology import AGENTS, Fleet, build_fleet
 from tests.unit.fleets import fleet, hosts
 
@@ -27,11 +27,11 @@ def with_agents(count: int = 1, **variables: Any) -> Fleet:
     return build_fleet(hosts("orders-mq01", "orders-mq02", **variables) | agents, {AGENTS: list(agents)})
 
 
-def entries(story: Explanation, section: str, label: str) -> list[Entry]:
+def entries(story: Explanation, section: str, label: str) -> list[ExplanationEntry]:
     return [entry for entry in story.section(section).entries if entry.label == label]
 
 
-def entry(story: Explanation, section: str, label: str) -> Entry:
+def entry(story: Explanation, section: str, label: str) -> ExplanationEntry:
     (found,) = entries(story, section, label)
     return found
 

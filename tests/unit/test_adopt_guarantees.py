@@ -12,7 +12,7 @@ import pytest
 
 from activemq_fleet.adopt import adopt, read_sources
 from activemq_fleet.errors import InputError
-from activemq_fleet.findings import Finding, error
+from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.lint import fleet_findings
 from activemq_fleet.naming import Naming
 from activemq_fleet.render.activemq_xml import activemq_xml
@@ -148,7 +148,7 @@ def mark_findings(rule: str, *marks: str) -> Callable[[Fleet, Mapping[str, XmlDo
 
     def found(fleet: Fleet, documents: Mapping[str, XmlDocument]) -> Iterable[Finding]:
         return [
-            error(rule, host, "has the mark", "remove it")
+            error_finding(rule, host, "has the mark", "remove it")
             for host, source in documents.items()
             if all(mark.encode() in source.content for mark in marks)
         ]

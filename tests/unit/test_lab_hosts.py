@@ -10,7 +10,7 @@ import pytest
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import hosts as lab_hosts
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.hosts import Hosts
+from activemq_fleet.lab.hosts import LabBrokers
 from activemq_fleet.lab.preparation import install
 from activemq_fleet.lab.state import make_store
 from activemq_fleet.node.config.broker_configuration import DeployedConfiguration
@@ -26,7 +26,7 @@ NO_PROCESS = 1 << 22
 """A number that the kernel gives no process."""
 
 
-def command_of(hosts: Hosts, host: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def command_of(hosts: LabBrokers, host: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The command line with which a broker would be started."""
     seen: list[list[str]] = []
 
@@ -35,7 +35,7 @@ def command_of(hosts: Hosts, host: str, monkeypatch: pytest.MonkeyPatch) -> list
         return SimpleNamespace(pid=NO_PROCESS)
 
     monkeypatch.setattr(processes, "launch", launch)
-    monkeypatch.setattr(Hosts, "installed_version", lambda _self, _broker: "v1")
+    monkeypatch.setattr(LabBrokers, "installed_version", lambda _self, _broker: "v1")
     make_store(hosts.fleet.broker(host))
     hosts.launch(hosts.fleet.broker(host))
     return seen[0]
@@ -59,7 +59,7 @@ def test_a_broker_starts_with_the_variables_of_its_environment_file(
 ) -> None:
     hosts, seen = make_lab_hosts(tmp_path), list[dict[str, str]]()
     monkeypatch.setattr(processes, "launch", lambda _layout, _host, _command, variables, *_: seen.append(variables))
-    monkeypatch.setattr(Hosts, "installed_version", lambda _self, _broker: "v1")
+    monkeypatch.setattr(LabBrokers, "installed_version", lambda _self, _broker: "v1")
     broker = hosts.fleet.broker(A)
     make_store(broker)
     hosts.launch(broker)
@@ -102,7 +102,7 @@ def test_a_store_that_was_wiped_is_marked_again(tmp_path: Path, monkeypatch: pyt
     hosts = make_lab_hosts(tmp_path)
     hosts.wipe(hosts.fleet.brokers)
     monkeypatch.setattr(processes, "launch", lambda *_: None)
-    monkeypatch.setattr(Hosts, "installed_version", lambda _self, _broker: "v1")
+    monkeypatch.setattr(LabBrokers, "installed_version", lambda _self, _broker: "v1")
     hosts.launch(hosts.fleet.broker(A))
 
 

@@ -53,14 +53,14 @@ def test_a_directory_that_brokers_could_not_be_given_is_refused(tmp_path: Path, 
 
 
 def test_the_directory_is_private(tmp_path: Path) -> None:
-    LabLayout(tmp_path / "lab").make()
+    LabLayout(tmp_path / "lab").make_directory()
     assert stat.S_IMODE((tmp_path / "lab").stat().st_mode) == 0o700
 
 
 def test_a_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(LabError, match="--dir"):
-        LabLayout(tmp_path / "file" / "lab").make()
+        LabLayout(tmp_path / "file" / "lab").make_directory()
 
 
 def test_two_commands_do_not_work_on_one_lab_at_once(tmp_path: Path) -> None:

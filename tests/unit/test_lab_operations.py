@@ -18,7 +18,7 @@ A, B, NEW = "orders-mq01-a", "orders-mq01-b", "orders-mq02-a"
 def layout(tmp_path: Path) -> LabLayout:
     """A lab in which something was installed for two of three hosts."""
     for host in (A, B):
-        LabLayout(tmp_path).base(host).mkdir(parents=True)
+        LabLayout(tmp_path).base_directory(host).mkdir(parents=True)
     return LabLayout(tmp_path)
 
 
@@ -36,7 +36,7 @@ def test_begin_and_end_are_on_every_host_of_the_work_also_when_it_fails(layout: 
         (one,) = read(layout, host)
         assert one.operation == "lab stop"
         assert one.ended - one.began < timedelta(seconds=30)
-    assert not layout.base(NEW).exists()
+    assert not layout.base_directory(NEW).exists()
     assert said == []
 
 

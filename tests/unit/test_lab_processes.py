@@ -27,14 +27,14 @@ STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); 
 @pytest.fixture
 def layout(tmp_path: Path) -> Iterator[LabLayout]:
     made = LabLayout(tmp_path / "lab")
-    made.make()
+    made.make_directory()
     yield made
-    processes.end(processes.lab_processes(made), grace=0)
+    processes.terminate_processes(processes.lab_processes(made), grace=0)
 
 
 def launch(layout: LabLayout, script: str = SLEEP, host: str = "a", mark: str | None = None) -> ProcessRun:
     command = [sys.executable, "-c", script, mark or f"{MARK}{layout.directory}"]
-    return processes.launch(layout, host, command, {"ACTIVEMQ_BASE": "/b"}, layout.base(host), "v1")
+    return processes.launch(layout, host, command, {"ACTIVEMQ_BASE": "/b"}, layout.base_directory(host), "v1")
 
 
 def living(layout: LabLayout, run: ProcessRun) -> psutil.Process:
@@ -64,7 +64,7 @@ def test_a_broker_has_the_environment_and_the_umask_of_its_unit(layout: LabLayou
 
 def test_a_killed_process_is_gone_and_leaves_no_zombie(layout: LabLayout) -> None:
     run = launch(layout)
-    processes.end([living(layout, run)], grace=0)
+    processes.terminate_processes([living(layout, run)], grace=0)
     assert processes.find_process(layout, run) is None
     assert not psutil.pid_exists(run.pid)
 
@@ -83,7 +83,7 @@ ctypes.CDLL(None).pthread_exit(None)
 def test_a_process_ends_with_its_last_thread_and_so_do_its_ports(layout: LabLayout) -> None:
     process = living(layout, launch(layout, LINGERING))
     port = int(_wait_for_output(layout))
-    processes.end([process], grace=60)
+    processes.terminate_processes([process], grace=60)
     assert not is_port_taken(("127.0.0.1", port))
 
 
@@ -105,7 +105,7 @@ def test_children_of_a_broker_die_with_it(layout: LabLayout) -> None:
     process = living(layout, run)
     wait_until(process.children, "the process has a child", pause=0.02)
     children = process.children()
-    processes.end([process], grace=0)
+    processes.terminate_processes([process], grace=0)
     assert not psutil.wait_procs(children, timeout=60)[1]
 
 
@@ -119,7 +119,7 @@ def test_the_ports_of_a_killed_guards_broker_are_free_afterwards(layout: LabLayo
     )
     run = launch(layout, f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {broker!r}]); {SLEEP}")
     port = int(_wait_for_output(layout))
-    processes.end([living(layout, run)], grace=0)
+    processes.terminate_processes([living(layout, run)], grace=0)
     assert not is_port_taken(("127.0.0.1", port))
 
 
@@ -138,7 +138,7 @@ def test_a_process_without_the_labs_mark_is_not_ours(layout: LabLayout) -> None:
 def test_a_process_that_ignores_sigterm_is_killed(layout: LabLayout) -> None:
     run = launch(layout, STUBBORN)
     _wait_for_output(layout)
-    processes.end([living(layout, run)], grace=0.2)
+    processes.terminate_processes([living(layout, run)], grace=0.2)
     assert processes.find_process(layout, run) is None
 
 
@@ -165,7 +165,7 @@ def test_a_frozen_process_is_killed_without_waiting_for_the_grace_period(
         send(target, number)
 
     monkeypatch.setattr(processes, "send_signal", record)
-    processes.end([process], grace=3600)
+    processes.terminate_processes([process], grace=3600)
     assert signals[0] == (process.pid, signal.SIGKILL)
 
 
@@ -176,7 +176,7 @@ def test_strays_are_found_by_their_mark_alone(layout: LabLayout) -> None:
 
 
 def test_a_run_begins_where_the_log_ended(layout: LabLayout) -> None:
-    data = layout.base("a")
+    data = layout.base_directory("a")
     data.mkdir(parents=True)
     (data / "activemq.log").write_text("before\n")
     run = launch(layout)
@@ -185,7 +185,7 @@ def test_a_run_begins_where_the_log_ended(layout: LabLayout) -> None:
 
 def test_a_program_that_is_not_there_is_one_line(layout: LabLayout) -> None:
     with pytest.raises(LabError, match=r"a: the program /no/java cannot be started \(No such file"):
-        processes.launch(layout, "a", ["/no/java"], {}, layout.base("a"), "v1")
+        processes.launch(layout, "a", ["/no/java"], {}, layout.base_directory("a"), "v1")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", json.dumps({"host": "a"})])
@@ -205,6 +205,6 @@ def test_options_of_the_users_environment_do_not_reach_a_broker(
 
 
 def _wait_for_output(layout: LabLayout) -> str:
-    console = layout.base("a") / "console.log"
+    console = layout.base_directory("a") / "console.log"
     wait_until(lambda: console.read_text() != "", "the process has printed a line", pause=0.02)
     return console.read_text()

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
+from activemq_fleet.lab.hosts import BrokerSnapshot, LabBrokers
 from activemq_fleet.lab.startup import Startup, check_pair, check_start
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.node.log.broker_run import BrokerRun
@@ -71,7 +71,7 @@ class Stage:
 
 def start(stage: Stage, timeout: float = 5) -> list[str]:
     said: list[str] = []
-    Startup(cast("Hosts", stage), timeout, said.append, stage.is_loading).run(list(stage.fleet.pairs.values()))
+    Startup(cast("LabBrokers", stage), timeout, said.append, stage.is_loading).run(list(stage.fleet.pairs.values()))
     return said
 
 
@@ -148,7 +148,7 @@ def test_when_one_pair_fails_the_others_do_not_hold_it_up() -> None:
 
 def test_a_pure_master_started_alone_is_waited_for_until_it_listens() -> None:
     stage = Stage(fleet(release="5.5.1", ha="pure"))
-    Startup(cast("Hosts", stage), 5, lambda _line: None).start(stage.fleet.broker(A))
+    Startup(cast("LabBrokers", stage), 5, lambda _line: None).start(stage.fleet.broker(A))
     assert stage.events[-1] == f"{A} listens on 61618"
 
 
@@ -177,34 +177,34 @@ def refused(check: Callable[[], None]) -> str:
 )
 def test_a_pure_pair_with_different_stores_is_not_started(stage: Stage) -> None:
     (pair,) = stage.fleet.pairs.values()
-    assert "--fresh" in refused(lambda: check_pair(cast("Hosts", stage), pair))
+    assert "--fresh" in refused(lambda: check_pair(cast("LabBrokers", stage), pair))
 
 
 @pytest.mark.parametrize("stage", [pure(), pure(A, B)], ids=["both stopped together", "both run"])
 def test_a_pure_pair_with_equal_stores_is_started(stage: Stage) -> None:
     (pair,) = stage.fleet.pairs.values()
-    assert refused(lambda: check_pair(cast("Hosts", stage), pair)) == ""
+    assert refused(lambda: check_pair(cast("LabBrokers", stage), pair)) == ""
 
 
 def test_a_pure_slave_is_not_started_without_its_master() -> None:
     stage = pure()
-    assert "start the master first" in refused(lambda: check_start(cast("Hosts", stage), stage.fleet.broker(B)))
+    assert "start the master first" in refused(lambda: check_start(cast("LabBrokers", stage), stage.fleet.broker(B)))
 
 
 def test_a_pure_master_is_not_started_beside_its_slave() -> None:
     stage = pure(B)
-    assert "stop the slave first" in refused(lambda: check_start(cast("Hosts", stage), stage.fleet.broker(A)))
+    assert "stop the slave first" in refused(lambda: check_start(cast("LabBrokers", stage), stage.fleet.broker(A)))
 
 
 def test_a_pure_node_is_started_where_its_peer_is_as_it_must_be() -> None:
     alone, master = pure(), pure(A)
-    assert refused(lambda: check_start(cast("Hosts", alone), alone.fleet.broker(A))) == ""
-    assert refused(lambda: check_start(cast("Hosts", master), master.fleet.broker(B))) == ""
+    assert refused(lambda: check_start(cast("LabBrokers", alone), alone.fleet.broker(A))) == ""
+    assert refused(lambda: check_start(cast("LabBrokers", master), master.fleet.broker(B))) == ""
 
 
 def test_nodes_that_share_a_store_start_as_they_like(tmp_path: Path) -> None:
     stage = Stage(fleet())
     stage.alive.add(A)
     (pair,) = stage.fleet.pairs.values()
-    assert refused(lambda: check_pair(cast("Hosts", stage), pair)) == ""
-    assert refused(lambda: check_start(cast("Hosts", stage), stage.fleet.broker(B))) == ""
+    assert refused(lambda: check_pair(cast("LabBrokers", stage), pair)) == ""
+    assert refused(lambda: check_start(cast("LabBrokers", stage), stage.fleet.broker(B))) == ""

@@ -117,7 +117,7 @@ def test_a_lab_of_before_inventories_were_kept_is_read(layout: LabLayout) -> Non
     known = json.loads(layout.state.read_text())
     del known["sources"]
     layout.state.write_text(json.dumps(known))
-    assert Lab(layout, sources=["/x"]).other_sources() == ()
+    assert Lab(layout, sources=["/x"]).original_sources_if_different() == ()
 
 
 def test_a_full_disk_is_named(small_disk: Path) -> None:
@@ -282,7 +282,7 @@ def test_down_ends_stray_processes_of_a_lab_whose_state_cannot_be_read(
     (tmp_path / "lab").mkdir()
     (tmp_path / "lab/lab.json").write_text("no JSON")
     monkeypatch.setattr(processes, "lab_processes", lambda _layout: ["a process"])
-    monkeypatch.setattr(processes, "end", lambda strays, grace: ended.extend(strays))
+    monkeypatch.setattr(processes, "terminate_processes", lambda strays, grace: ended.extend(strays))
     with pytest.raises(LabError, match="cannot be read"):
         lab.down()
     assert ended == ["a process"]

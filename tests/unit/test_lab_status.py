@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
+from activemq_fleet.lab.hosts import BrokerSnapshot, LabBrokers
 from activemq_fleet.lab.loopback_overlay import assign_addresses
 from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of, status_of
 from activemq_fleet.node.log.broker_run import BrokerRun
@@ -19,9 +19,9 @@ HOSTS = (HUB, "hub-mq01-b.example.com", SHOP, "shop-mq01-b.example.com")
 LINKS = [{"from": "shop", "to": "hub", "duplex": True}]
 
 
-def hosts_of(fleet: Fleet) -> Hosts:
+def hosts_of(fleet: Fleet) -> LabBrokers:
     addresses = assign_addresses(fleet, BLOCK)
-    return cast("Hosts", SimpleNamespace(fleet=fleet, address=addresses.__getitem__))
+    return cast("LabBrokers", SimpleNamespace(fleet=fleet, address=addresses.__getitem__))
 
 
 def bridged(**values: Any) -> Fleet:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.hosts import Hosts
+from activemq_fleet.lab.hosts import LabBrokers
 from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.lab.preparation import install
 from activemq_fleet.lab.whole_fleet import stop_outdated_brokers
@@ -22,22 +22,22 @@ A, B = PAIR
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
-    processes.end(processes.lab_processes(make_lab_hosts(tmp_path).layout), grace=0)
+    processes.terminate_processes(processes.lab_processes(make_lab_hosts(tmp_path).layout), grace=0)
 
 
-def install_all(hosts: Hosts) -> dict[str, str]:
+def install_all(hosts: LabBrokers) -> dict[str, str]:
     return {broker.host: install(broker, hosts.lab.software[broker.release.text]) for broker in hosts.fleet.brokers}
 
 
-def launch_all(hosts: Hosts) -> None:
+def launch_all(hosts: LabBrokers) -> None:
     """Install the brokers' files, and start a process in the place of each broker."""
     for host, version in install_all(hosts).items():
         command = [sys.executable, "-c", "import time; time.sleep(600)", f"{MARK}{hosts.layout.directory}"]
         release = hosts.fleet.broker(host).release.text
-        processes.launch(hosts.layout, host, command, {}, hosts.layout.base(host), version, release)
+        processes.launch(hosts.layout, host, command, {}, hosts.layout.base_directory(host), version, release)
 
 
-def restart_lines(hosts: Hosts) -> list[str]:
+def restart_lines(hosts: LabBrokers) -> list[str]:
     lines: list[str] = []
     stop_outdated_brokers(hosts, install_all(hosts), None, (), lines.append)
     return lines

@@ -57,11 +57,11 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
     if report is not None:
         check_writable(Path(report))
     require_packages("the agent of the drill", "activemq_agent", "structlog", "prometheus_client")
-    from activemq_fleet.lab.drill import DrillOptions, drill
+    from activemq_fleet.lab.drill import DrillOptions, run_drill
     from activemq_fleet.reports.drill_page import drill_report
 
     with interruptible():
-        result = drill(lab, DrillOptions(**options), echo_to_stderr)
+        result = run_drill(lab, DrillOptions(**options), echo_to_stderr)
     if report is not None:
         write_file(Path(report), drill_report(result).encode())
     echo(json.dumps(result.to_dict(), indent=2) if form == "json" else as_text(result))

@@ -115,7 +115,7 @@ def down_command(lab: Lab) -> None:
 def status_command(lab: Lab, form: str) -> None:
     """Show preferred role, state, address, process and bridges of every broker."""
     status = lab.status()
-    others = ", ".join(lab.other_sources())
+    others = ", ".join(lab.original_sources_if_different())
     if others:
         warn(
             f"the directory {lab.directory} contains the lab of the inventory {others}: set -i to that inventory, or "
@@ -164,7 +164,7 @@ def freeze_command(host: str, lab: Lab, steal_lock: bool, thaw_after: float) -> 
 
     with interruptible():
         freeze_result = freeze(lab, host, steal_lock=steal_lock, thaw_after=thaw_after, progress=echo_to_stderr)
-    for sentence in freeze_result.sentences():
+    for sentence in freeze_result.effect_sentences():
         echo(sentence)
     return 1 if steal_lock and freeze_result.serves else 0
 

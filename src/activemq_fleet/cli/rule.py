@@ -73,10 +73,10 @@ def _to_dict(rule: DescribedRule) -> dict[str, Any]:
 
     described = {name: getattr(rule, name) for name in ("id", "severity", "title", "why", "fix")}
     if isinstance(rule, Rule):
-        described |= {name: getattr(rule, name) for name in ("cannot_see", "source", "scope")}
+        described |= {"cannot_see": rule.limitations, "source": rule.source, "scope": rule.scope}
         described["releases"] = rule.releases_in_words
-        described["fires"] = [{"release": shown.release, "text": shown.text} for shown in rule.fires]
-        described["silent"] = [{"release": shown.release, "text": shown.text} for shown in rule.silent]
+        described["fires"] = [{"release": shown.release, "text": shown.text} for shown in rule.failing_examples]
+        described["silent"] = [{"release": shown.release, "text": shown.text} for shown in rule.passing_examples]
     return described
 
 
@@ -118,10 +118,10 @@ def _explanation_lines(rule: DescribedRule) -> Iterator[str]:
         "Checks": SCOPES[rule.scope],
         "Why": rule.why,
         "Fix": rule.fix,
-        "Cannot see": rule.cannot_see,
+        "Cannot see": rule.limitations,
         "Source": rule.source,
     })  # fmt: skip
-    for kind, examples in (("Fires", rule.fires[:1]), ("Silent", rule.silent[:1])):
+    for kind, examples in (("Fires", rule.failing_examples[:1]), ("Silent", rule.passing_examples[:1])):
         for example in examples:
             where = "" if example.file == "activemq.xml" else f", in {example.file}"
             yield ""

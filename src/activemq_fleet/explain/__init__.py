@@ -6,8 +6,8 @@ value that a variable decides names the variable.
 
 from __future__ import annotations
 
-from activemq_fleet.explain.explanation import Entry, Explanation
+from activemq_fleet.explain.explanation import Explanation, ExplanationEntry
 from activemq_fleet.explain.host_pages import explain_host, explanation_of
 from activemq_fleet.explain.plain_text import to_text
 
-__all__ = ["Entry", "Explanation", "explain_host", "explanation_of", "to_text"]
+__all__ = ["Explanation", "ExplanationEntry", "explain_host", "explanation_of", "to_text"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import format_list
-from activemq_fleet.explain.explanation import Entry, Section, variable_entry
+from activemq_fleet.explain.explanation import ExplanationEntry, Section, variable_entry
 from activemq_fleet.node.config.probe_account import PROBE_USER
 from activemq_fleet.settings.broker import PREFIX
 from activemq_fleet.topology import Account, Agent, Broker, Fleet, Pair, Permission
@@ -24,7 +24,7 @@ def accounts_section(fleet: Fleet, broker: Broker) -> Section:
     return Section("accounts", "Accounts and permissions", (*_login_entries(broker), *rights))
 
 
-def _login_entries(broker: Broker) -> list[Entry]:
+def _login_entries(broker: Broker) -> list[ExplanationEntry]:
     """Return the entries that explain how clients log in: without an account, by a plugin, or by which accounts."""
     settings = broker.settings
     if settings.authentication == "none":
@@ -33,10 +33,10 @@ def _login_entries(broker: Broker) -> list[Entry]:
     if settings.authentication == "custom":
         text = "a plugin of activemq_xml_fragments decides which clients can log in"
         return [variable_entry(settings, "authentication", "login", text), *accounts]
-    return accounts or [Entry("none", "no client can log in")]
+    return accounts or [ExplanationEntry("none", "no client can log in")]
 
 
-def _account_entry(account: Account, broker: Broker) -> Entry:
+def _account_entry(account: Account, broker: Broker) -> ExplanationEntry:
     groups = ", ".join(account.groups)
     why = ""
     is_derived = account.name == PROBE_USER and broker.settings.probe_password is None
@@ -47,7 +47,7 @@ def _account_entry(account: Account, broker: Broker) -> Entry:
     elif account.name == PROBE_USER:
         why = "probes log in with it"
         why += "; its password is derived from activemq_network_password" if is_derived else ""
-    return Entry(
+    return ExplanationEntry(
         account.name,
         f"in {groups}" if groups else "in no group",
         why=why,
@@ -57,11 +57,11 @@ def _account_entry(account: Account, broker: Broker) -> Entry:
     )
 
 
-def _permission_entry(permission: Permission) -> Entry:
+def _permission_entry(permission: Permission) -> ExplanationEntry:
     rights = (("read", permission.read), ("write", permission.write), ("admin", permission.admin))
     granted = "; ".join(f"{right} {', '.join(groups)}" for right, groups in rights if groups)
     data = {right: list(groups) for right, groups in rights}
-    return Entry(
+    return ExplanationEntry(
         f"{permission.kind} {permission.destination}", granted or "no group", variable=PREFIX + "acl", data=data
     )
 
@@ -69,7 +69,9 @@ def _permission_entry(permission: Permission) -> Entry:
 def clients_section(fleet: Fleet, broker: Broker) -> Section:
     """Return the section that explains which addresses clients of the broker's pair have to dial."""
     unit = _pair_of_broker(fleet, broker)
-    jndi = Entry("jndi", f"clients/{broker.group}/jndi.properties lists every broker of the group", why="render")
+    jndi = ExplanationEntry(
+        "jndi", f"clients/{broker.group}/jndi.properties lists every broker of the group", why="render"
+    )
     return Section(
         "clients",
         f"Client addresses of {unit.name}",
@@ -85,22 +87,22 @@ def _pair_of_broker(fleet: Fleet, broker: Broker) -> Pair:
     return fleet.pairs[broker.pair]
 
 
-def _java_clients_entry(unit: Pair) -> Entry:
+def _java_clients_entry(unit: Pair) -> ExplanationEntry:
     dialled = [uris.dial((b.address, b.openwire.port), b.openwire.scheme) for b in unit.in_order if b.openwire]
     uri = uris.failover_among(dialled) if dialled else None
-    return Entry("Java", uri or "nothing: no node has an OpenWire connector", data={"failover": uri})
+    return ExplanationEntry("Java", uri or "nothing: no node has an OpenWire connector", data={"failover": uri})
 
 
-def _mqtt_clients_entry(unit: Pair) -> Entry:
-    urls, release = mb_urls(unit), unit.preferred_master.release
+def _mqtt_clients_entry(unit: Pair) -> ExplanationEntry:
+    urls, release = agent_broker_urls(unit), unit.preferred_master.release
     if urls:
         why = "agents, preferred master first"
     else:
         why = "no mqtt connector" if release.supports_agents else f"release {release.text} has no usable MQTT"
-    return Entry("mb.urls", urls or "none", why=why, data={"mb_urls": urls or None})
+    return ExplanationEntry("mb.urls", urls or "none", why=why, data={"mb_urls": urls or None})
 
 
-def mb_urls(unit: Pair) -> str:
+def agent_broker_urls(unit: Pair) -> str:
     """Return a pair's MQTT addresses in the format of ``mb.urls`` in agent.conf; "" if it serves no agent."""
     listening = [(b.address, c) for b in unit.in_order if b.release.supports_agents and (c := b.connector("mqtt"))]
     return format_list(
@@ -122,9 +124,11 @@ def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> Section | None
         variable = f"{PREFIX}agent_pair" if agent.settings.agent_pair else ""
         why = "" if variable else "chosen by a stable hash of its name"
         text = f"home pair {agent.pair}"
-        entries.append(Entry(agent.host, text, why=why, variable=variable, origin="inventory" if variable else None))
+        entries.append(
+            ExplanationEntry(agent.host, text, why=why, variable=variable, origin="inventory" if variable else None)
+        )
     if len(agents) > MOST_AGENTS:
-        entries.append(Entry("agents", f"and {len(agents) - MOST_AGENTS} more, {len(agents)} in all"))
+        entries.append(ExplanationEntry("agents", f"and {len(agents) - MOST_AGENTS} more, {len(agents)} in all"))
     if broker.settings.vip:
         why = "address of a load balancer for this group"
         entries.append(variable_entry(broker.settings, "vip", "virtual address", broker.settings.vip, why=why))
@@ -132,5 +136,5 @@ def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> Section | None
         text = "load balancer: it forwards to preferred masters only" if broker.profile.replicates else "load balancer"
         if broker.is_replication_slave:
             text = "load balancer: it does not forward to this node, because a pure slave accepts no clients"
-        entries.append(Entry(balancer.host, text))
+        entries.append(ExplanationEntry(balancer.host, text))
     return Section("pointing", "Agents and load balancers", tuple(entries)) if entries else None

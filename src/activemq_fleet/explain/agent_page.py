@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from activemq_fleet.explain.accounts import mb_urls
-from activemq_fleet.explain.explanation import Entry, Section, pair_count, variable_entry
+from activemq_fleet.explain.accounts import agent_broker_urls
+from activemq_fleet.explain.explanation import ExplanationEntry, Section, pair_count, variable_entry
 from activemq_fleet.explain.ports_and_files import file_entry
-from activemq_fleet.explain.takeover import takeover_time
+from activemq_fleet.explain.takeover import takeover_time_text
 from activemq_fleet.render import render_agent
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.schema import XmlDocument
@@ -48,7 +48,7 @@ def _home_pair_section(fleet: Fleet, agent: Agent, pair: Pair) -> Section:
         why = f"a stable hash of this host's name among the {pairs} pairs of {agent.group}"
     home = variable_entry(settings, "agent_pair", "home pair", agent.pair, why=why, data={"pair": agent.pair})
     nodes = [
-        Entry(
+        ExplanationEntry(
             b.identity.host,
             f"preferred {b.role}" if b.profile.has_peer else "a single broker",
             why=f"ActiveMQ {b.release.text}",
@@ -62,9 +62,9 @@ def _home_pair_section(fleet: Fleet, agent: Agent, pair: Pair) -> Section:
 
 
 def _configuration_section(agent: Agent, pair: Pair) -> Section:
-    settings, urls = agent.settings, mb_urls(pair)
+    settings, urls = agent.settings, agent_broker_urls(pair)
     shown = [
-        Entry("mb.urls", urls, why="preferred master first", data={"mb_urls": urls, "tls": agent.tls}),
+        ExplanationEntry("mb.urls", urls, why="preferred master first", data={"mb_urls": urls, "tls": agent.tls}),
         variable_entry(settings, "agent_username", "account", settings.agent_username or "none"),
         variable_entry(settings, "agent_client_id", "client id", settings.agent_client_id or agent.host),
         variable_entry(settings, "agent_topics", "topics", ", ".join(settings.agent_topics) or "none"),
@@ -81,10 +81,12 @@ def _broker_death_section(pair: Pair) -> Section:
     fate = "if the broker was active, the agent finds its session and its messages on the other node"
     if len(brokers) == 1 or not master.profile.has_peer:
         fate = "the agent waits until the broker is back"
-    entries = [Entry(broker.identity.host, fate) for broker in brokers]
-    entries.append(Entry("within", takeover_time(master, XmlDocument(activemq_xml(master)))))
+    entries = [ExplanationEntry(broker.identity.host, fate) for broker in brokers]
+    entries.append(ExplanationEntry("within", takeover_time_text(master, XmlDocument(activemq_xml(master)))))
     entries.append(
-        Entry("both", "outgoing messages wait on this host until a node is back; the agent tries no other pair")
+        ExplanationEntry(
+            "both", "outgoing messages wait on this host until a node is back; the agent tries no other pair"
+        )
     )
     return Section("dies", "Failure of a broker of the home pair", tuple(entries))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.explain.explanation import Entry, Section, variable_entry
+from activemq_fleet.explain.explanation import ExplanationEntry, Section, variable_entry
 from activemq_fleet.topology import Balancer, Broker, Fleet, VirtualAddress
 
 
@@ -10,7 +10,7 @@ def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[Section]:
     """Return the sections that explain a load balancer: virtual addresses, and the brokers that take clients."""
     settings = balancer.settings
     entries = [
-        Entry(
+        ExplanationEntry(
             group.name,
             ", ".join(b.identity.host for b in group.brokers if b.openwire) or "none",
             why=_backends_reason(group.brokers),
@@ -24,9 +24,9 @@ def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[Section]:
     return [Section("balances", "Targets", (*address_entries, interface, *entries))]
 
 
-def _address_entry(address: VirtualAddress) -> Entry:
+def _address_entry(address: VirtualAddress) -> ExplanationEntry:
     ports = ", ".join(f"{front.connector} {front.port}" for front in address.fronts)
-    return Entry(
+    return ExplanationEntry(
         "virtual address",
         f"{address.address} of group {address.group}: {ports}",
         why=f"priority {address.priority} among the balancers, virtual router {address.router_id}",

@@ -13,7 +13,7 @@ Origin = Literal["inventory", "default"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ExplanationEntry:
     """A statement about a host in its explanation, with the reason and the variable that decides the value.
 
     ``why`` is its reason in a few words; ``details`` are further lines, such as a URI. ``variable`` is the variable
@@ -46,7 +46,7 @@ class Section:
 
     name: str
     title: str
-    entries: tuple[Entry, ...]
+    entries: tuple[ExplanationEntry, ...]
     intro: str = ""
     stacked: bool = False
 
@@ -81,10 +81,10 @@ class Explanation:
         return {"host": self.host, "kinds": self.kinds, "title": self.title, "sections": sections}
 
 
-def variable_entry(settings: Settings, name: str, label: str, text: str, **more: Any) -> Entry:
+def variable_entry(settings: Settings, name: str, label: str, text: str, **more: Any) -> ExplanationEntry:
     """Return a statement about a value that variable ``activemq_NAME`` decides, with the variable's origin."""
     origin: Origin = "inventory" if name in settings.model_fields_set else "default"
-    return Entry(label, text, variable=PREFIX + name, origin=origin, **more)
+    return ExplanationEntry(label, text, variable=PREFIX + name, origin=origin, **more)
 
 
 def is_only_unit(fleet: Fleet, broker: Broker) -> bool:

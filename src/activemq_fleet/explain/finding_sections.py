@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-from activemq_fleet.explain.explanation import Entry, Section
+from activemq_fleet.explain.explanation import ExplanationEntry, Section
 from activemq_fleet.findings import SEVERITIES, Finding
 from activemq_fleet.topology import Broker, Fleet
 
@@ -30,13 +30,13 @@ def findings_section(fleet: Fleet, host: str, broker: Broker | None) -> Section:
         if rule not in used and any(fnmatch.fnmatchcase(host, pattern) for pattern in waiver["hosts"]):
             until = f", until {waiver['until']}" if waiver.get("until") else ""
             text = f"findings would be waived{until}: {waiver['reason']}"
-            entries.append(Entry(f"waiver {rule}", text, variable="activemq_waivers", origin="inventory"))
+            entries.append(ExplanationEntry(f"waiver {rule}", text, variable="activemq_waivers", origin="inventory"))
     if not entries:
-        entries = [Entry("none", "no findings and no waivers for this host")]
+        entries = [ExplanationEntry("none", "no findings and no waivers for this host")]
     return Section("findings", "Findings and waivers", tuple(entries))
 
 
-def _finding_entry(same: Sequence[Finding], host: str) -> Entry:
+def _finding_entry(same: Sequence[Finding], host: str) -> ExplanationEntry:
     """Return the entry of a finding, which names the hosts that have it unless that is ``host`` alone."""
     finding = same[0]
     kind = finding.severity if finding.waived is None else "waived"
@@ -44,7 +44,7 @@ def _finding_entry(same: Sequence[Finding], host: str) -> Entry:
     whose = "" if hosts == [host] else f"{' and '.join(hosts)}: "
     where = f"{finding.file}:{finding.line}: " if finding.file and finding.line else ""
     details = (f"fix: {finding.fix}",) if finding.waived is None else (f"waived: {finding.waived}",)
-    return Entry(
+    return ExplanationEntry(
         f"{kind} {finding.rule}",
         f"{whose}{where}{finding.message}",
         why=finding.why,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from activemq_fleet.addresses import join
 from activemq_fleet.errors import shorten_list
-from activemq_fleet.explain.explanation import Entry, Origin, Section, is_only_unit, unit_noun
+from activemq_fleet.explain.explanation import ExplanationEntry, Origin, Section, is_only_unit, unit_noun
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.node.printable import counted
 from activemq_fleet.routes import Routes
@@ -36,7 +36,7 @@ def outgoing_links_section(fleet: Fleet, broker: Broker, document: XmlDocument, 
         planned = {link.name for link in broker.links}
         written = [connector for connector in document.network_connectors if connector.name not in planned]
         links += [_outgoing_connector_entry(connector, peers.get(connector.name, ())) for connector in written]
-    entries = links or [Entry("none", _no_links_reason(fleet, broker))]
+    entries = links or [ExplanationEntry("none", _no_links_reason(fleet, broker))]
     intro = ""
     if broker.links and broker.profile.shares_store and broker.peer:
         which = "links to other pairs," if broker.settings.pair_links == "static" else "links"
@@ -54,11 +54,11 @@ def _connectors_in_xml(broker: Broker, routes: Routes | None) -> Iterator[tuple[
             yield connector, peers
 
 
-def _outgoing_connector_entry(connector: NetworkConnector, peers: Sequence[Broker]) -> Entry:
+def _outgoing_connector_entry(connector: NetworkConnector, peers: Sequence[Broker]) -> ExplanationEntry:
     hosts = [peer.identity.host for peer in peers]
     way = "duplex, in both directions" if connector.duplex else "one way, from this broker"
     target = f"to {shorten_list(hosts, most=_MOST_LISTED)}: " if hosts else ""
-    return Entry(
+    return ExplanationEntry(
         connector.name or "without a name",
         f"{target}{way}",
         details=(connector.uri,),
@@ -75,10 +75,10 @@ def _no_links_reason(fleet: Fleet, broker: Broker) -> str:
     return f"activemq_topology is {broker.settings.topology}, and activemq_links has no link from here"
 
 
-def _outgoing_link_entry(fleet: Fleet, broker: Broker, link: Link) -> Entry:
+def _outgoing_link_entry(fleet: Fleet, broker: Broker, link: Link) -> ExplanationEntry:
     variable, origin = _deciding_variable(fleet, broker, link)
     way = "duplex, in both directions" if link.duplex else "one way, from this broker"
-    return Entry(
+    return ExplanationEntry(
         link.name,
         f"to {_target_text(fleet, link)}, {link.kind}: {way}",
         why=_idle_reason(broker, link) or _KINDS[link.kind],
@@ -182,16 +182,16 @@ def incoming_links_section(fleet: Fleet, broker: Broker, routes: Routes | None =
     if multicast_peers and broker.openwire:
         listed = shorten_list([b.identity.host for b in multicast_peers], most=_MOST_LISTED)
         text = f"each broker of the group that discovers it: {listed}"
-        entries.append(Entry("multicast", text, data={"from": [b.host for b in multicast_peers]}))
+        entries.append(ExplanationEntry("multicast", text, data={"from": [b.host for b in multicast_peers]}))
     if entries:
         return Section("links-in", "Incoming links", tuple(entries), stacked=True)
     why = "no other broker can open a link to it" if broker.openwire is None else ""
-    return Section("links-in", "Incoming links", (Entry("none", "none", why=why),))
+    return Section("links-in", "Incoming links", (ExplanationEntry("none", "none", why=why),))
 
 
-def _incoming_connector_entry(opener: Broker, connector: NetworkConnector) -> Entry:
+def _incoming_connector_entry(opener: Broker, connector: NetworkConnector) -> ExplanationEntry:
     way = "messages flow in both directions" if connector.duplex else "messages flow to this broker"
-    return Entry(
+    return ExplanationEntry(
         connector.name or "without a name",
         f"opened by {opener.identity.host}: {way}",
         details=(f"at {connector.uri}",),
@@ -201,11 +201,13 @@ def _incoming_connector_entry(opener: Broker, connector: NetworkConnector) -> En
     )
 
 
-def _incoming_link_entry(unit: str, name: str, dialled: list[tuple[Broker, Link]]) -> Entry:
+def _incoming_link_entry(unit: str, name: str, dialled: list[tuple[Broker, Link]]) -> ExplanationEntry:
     link = next((link for _, link in dialled if link.duplex), dialled[0][1])
     hosts = [broker.identity.host for broker, _ in dialled]
     who = f"opened by {hosts[0]}" if len(hosts) == 1 else f"opened by the active node of {' and '.join(hosts)}"
     way = "messages flow in both directions" if link.duplex else "messages flow to this broker"
     at = ", ".join(join(*address) for address in link.addresses)
     data = {"from": unit, "kind": link.kind, "duplex": link.duplex, "dialled_by": [b.host for b, _ in dialled]}
-    return Entry(name, f"{who}, {link.kind}: {way}", details=(f"at {at}", *_carried_destination_texts(link)), data=data)
+    return ExplanationEntry(
+        name, f"{who}, {link.kind}: {way}", details=(f"at {at}", *_carried_destination_texts(link)), data=data
+    )

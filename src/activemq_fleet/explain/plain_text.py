@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator
 
-from activemq_fleet.explain.explanation import Entry, Explanation, Section
+from activemq_fleet.explain.explanation import Explanation, ExplanationEntry, Section
 from activemq_fleet.node.printable import printable
 
 MOST_LABEL = 30
@@ -36,7 +36,7 @@ def _section_lines(section: Section, width: int, emphasis: Emphasis) -> Iterator
         yield from _entry_lines(entry, width, column, emphasis)
 
 
-def _entry_lines(entry: Entry, width: int, column: int, emphasis: Emphasis) -> Iterator[str]:
+def _entry_lines(entry: ExplanationEntry, width: int, column: int, emphasis: Emphasis) -> Iterator[str]:
     text = f"{entry.text} ({entry.why})" if entry.why else entry.text
     variable = _variable_word(entry)
     lines = _wrap(f"{text} {variable}" if variable else text, width, column)
@@ -55,7 +55,7 @@ def _entry_lines(entry: Entry, width: int, column: int, emphasis: Emphasis) -> I
         yield from _wrap(detail, width, column)
 
 
-def _variable_word(entry: Entry) -> str:
+def _variable_word(entry: ExplanationEntry) -> str:
     """Return an entry's variable as an unbreakable word: ``[activemq_ha]`` or ``[activemq_ha:\u00a0default]``."""
     if not entry.variable:
         return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.explain.explanation import Entry, Section, variable_entry
+from activemq_fleet.explain.explanation import ExplanationEntry, Section, variable_entry
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_of
 from activemq_fleet.render import mode_of, render
 from activemq_fleet.render.service import environment_path, paths, unit_path, watchdog_path
@@ -32,7 +32,9 @@ def ports_section(fleet: Fleet, broker: Broker) -> Section:
     if not broker.connectors:
         why = "a pure slave serves no clients, even after promotion: it sends its messages to the other masters"
         entries.append(
-            Entry("none", "no connector", why=why if broker.profile.replicates else "activemq_connectors is empty")
+            ExplanationEntry(
+                "none", "no connector", why=why if broker.profile.replicates else "activemq_connectors is empty"
+            )
         )
     if "console" in broker.ports:
         entries.append(_console_entry(broker))
@@ -56,7 +58,7 @@ def _listening_note(broker: Broker) -> str:
     return ""
 
 
-def _connector_entry(broker: Broker, connector: Connector) -> Entry:
+def _connector_entry(broker: Broker, connector: Connector) -> ExplanationEntry:
     settings = broker.settings
     reasons = [_connector_use(connector) + _port_offset_text(settings, connector.port)]
     if connector.tls and settings.tls:
@@ -91,7 +93,7 @@ def _port_offset_text(settings: Settings, port: int) -> str:
     return f", {port - settings.port_offset} + {settings.port_offset}" if settings.port_offset else ""
 
 
-def _console_entry(broker: Broker) -> Entry:
+def _console_entry(broker: Broker) -> ExplanationEntry:
     settings, port = broker.settings, broker.ports["console"]
     why = f"web console on {settings.console_bind}{_port_offset_text(settings, port)}"
     data = {"port": port, "scheme": "http", "tls": False, "offset": settings.port_offset, "bind": settings.console_bind}
@@ -116,7 +118,7 @@ def files_section(fleet: Fleet, broker: Broker) -> Section:
             settings, "instance", "instance", settings.instance, why="name of the service unit and the directories"
         ),
         variable_entry(settings, "home", "the release", where.home, why=_INSTALLED[settings.install]),
-        Entry("logs", where.data),
+        ExplanationEntry("logs", where.data),
     ]
     for path in render(broker):
         variable = f"{PREFIX}extra_files[{extra_files[path]}]" if path in extra_files else ""
@@ -133,8 +135,10 @@ _INSTALLED = {
 }
 
 
-def file_entry(path: str, below: str, use: str, variable: str = "") -> Entry:
+def file_entry(path: str, below: str, use: str, variable: str = "") -> ExplanationEntry:
     """Return the statement on one deployed file: path, mode and use; ``below`` is the directory on the host."""
     mode = f"{mode_of(path):04o}"
     data = {"path": path, "mode": mode, "on_host": f"{below}/{path}"}
-    return Entry(path, f"{mode} {use}", variable=variable, origin="inventory" if variable else None, data=data)
+    return ExplanationEntry(
+        path, f"{mode} {use}", variable=variable, origin="inventory" if variable else None, data=data
+    )

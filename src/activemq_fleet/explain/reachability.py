@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from activemq_fleet.errors import shorten_list
-from activemq_fleet.explain.explanation import Entry, Section, unit_noun
+from activemq_fleet.explain.explanation import ExplanationEntry, Section, unit_noun
 from activemq_fleet.routes import Answer, Routes
 from activemq_fleet.topology import Broker, Fleet
 
@@ -40,7 +40,7 @@ def _unit_nouns(fleet: Fleet) -> str:
     return " or ".join(nouns)
 
 
-def _group_entries(group: str, answers: dict[str, Answer], *, is_own_group: bool) -> Iterator[Entry]:
+def _group_entries(group: str, answers: dict[str, Answer], *, is_own_group: bool) -> Iterator[ExplanationEntry]:
     """Yield an entry for each outcome in a group; the reason shown is that of the first pair with that outcome."""
     by_outcome: dict[str, list[str]] = defaultdict(list)
     for unit, answer in answers.items():
@@ -53,15 +53,17 @@ def _group_entries(group: str, answers: dict[str, Answer], *, is_own_group: bool
         why = "" if outcome == "reaches" else answers[units[0]].why
         severity = None if outcome == "reaches" else "warning"
         data = {"group": group, "outcome": outcome, "units": units}
-        yield Entry(group, f"{outcome} {named}", why=why, severity=severity, data=data)
+        yield ExplanationEntry(group, f"{outcome} {named}", why=why, severity=severity, data=data)
 
 
-def _cut_route_entries(fleet: Fleet, broker: Broker, routes: Routes) -> Iterator[Entry]:
+def _cut_route_entries(fleet: Fleet, broker: Broker, routes: Routes) -> Iterator[ExplanationEntry]:
     stranded = routes.stranded_by(broker.host)
     others = _unit_nouns(fleet).replace("pair", "pairs").replace("broker", "brokers")
     if stranded:
         shown = shorten_list([f"{source} to {target}" for source, target in stranded], most=_MOST_NAMED)
         data = {"stranded": [list(pair) for pair in stranded]}
-        yield Entry("its failure cuts", shown, why=f"routes between other {others}", severity="warning", data=data)
+        yield ExplanationEntry(
+            "its failure cuts", shown, why=f"routes between other {others}", severity="warning", data=data
+        )
     else:
-        yield Entry("its failure cuts", f"no route between other {others}", data={"stranded": []})
+        yield ExplanationEntry("its failure cuts", f"no route between other {others}", data={"stranded": []})

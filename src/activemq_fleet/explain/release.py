@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.explain.explanation import Entry, Section, variable_entry
+from activemq_fleet.explain.explanation import ExplanationEntry, Section, variable_entry
 from activemq_fleet.topology import Broker, Fleet
 
 
@@ -26,7 +26,8 @@ def release_section(fleet: Fleet, broker: Broker) -> Section:
         _security_answer(broker),
     ]
     entries = (
-        Entry("has" if good else "lacks", text, data={"has": good, "what": name}) for name, good, text in answers
+        ExplanationEntry("has" if good else "lacks", text, data={"has": good, "what": name})
+        for name, good, text in answers
     )
     return Section("release", "Release", (release_entry, *entries))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from activemq_fleet.explain.explanation import (
-    Entry,
+    ExplanationEntry,
     Section,
     is_only_unit,
     pair_count,
@@ -34,13 +34,13 @@ def role_section(fleet: Fleet, broker: Broker) -> Section:
     )
 
 
-def _name_entry(fleet: Fleet, broker: Broker) -> Entry:
+def _name_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
     identity = broker.identity
     domain = f", domain {identity.domain}" if identity.domain else ", no domain"
     stated = [variable for variable in identity.origins.values() if variable.startswith(PREFIX)]
     read = f"as read by {fleet.naming_pattern}" + (f", and by {', '.join(stated)}" if stated else "")
     number = f", number {identity.number}" if identity.number else ""
-    return Entry(
+    return ExplanationEntry(
         "name",
         f"{identity.host} is group {identity.group}{number}, node {identity.node}{domain}",
         details=(read,),
@@ -50,9 +50,9 @@ def _name_entry(fleet: Fleet, broker: Broker) -> Entry:
     )
 
 
-def _role_entry(broker: Broker) -> Entry:
+def _role_entry(broker: Broker) -> ExplanationEntry:
     if not broker.profile.has_peer:
-        return Entry("preferred role", "none", why="a single broker has no other node", data={"role": None})
+        return ExplanationEntry("preferred role", "none", why="a single broker has no other node", data={"role": None})
     node, letter = broker.identity.node, broker.settings.master_node
     if broker.settings.naming_parity and broker.identity.origins["node"] == "parity":
         why = f"its number is {node}: activemq_naming_parity is {broker.settings.naming_parity}"
@@ -71,26 +71,26 @@ def _role_entry(broker: Broker) -> Entry:
     )
 
 
-def _pair_entry(fleet: Fleet, broker: Broker) -> Entry:
+def _pair_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
     data = {"pair": broker.pair, "peer": broker.peer}
     if not broker.profile.has_peer:
         others = [b.identity.host for b in fleet.pairs[broker.pair].brokers if b is not broker]
         meant = f"this broker and {', '.join(others)}" if others else "this broker"
-        return Entry("pair", "none", why=f"in activemq_links, {broker.pair} means {meant}", data=data)
+        return ExplanationEntry("pair", "none", why=f"in activemq_links, {broker.pair} means {meant}", data=data)
     if broker.peer is None:
-        return Entry("pair", f"{broker.pair}, whose other node is not in the inventory", data=data)
+        return ExplanationEntry("pair", f"{broker.pair}, whose other node is not in the inventory", data=data)
     role = "slave" if broker.role == "master" else "master"
-    return Entry("pair", f"{broker.pair}, with {broker.peer} (preferred {role})", data=data)
+    return ExplanationEntry("pair", f"{broker.pair}, with {broker.peer} (preferred {role})", data=data)
 
 
-def _group_entry(fleet: Fleet, broker: Broker) -> Entry:
+def _group_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
     units = " and ".join(count_units(other for other in fleet.brokers if other.group == broker.group))
     data = {"group": broker.group, "pairs": pair_count(fleet, broker.group), "topology": broker.settings.topology}
     if any(link.kind == "multicast" for link in broker.links):
         shape = "linked by multicast discovery"
         return variable_entry(broker.settings, "discovery", "group", f"{broker.group}, {units} {shape}", data=data)
     if is_only_unit(fleet, broker):
-        return Entry("group", f"{broker.group}, with no other {unit_noun(broker)}", data=data)
+        return ExplanationEntry("group", f"{broker.group}, with no other {unit_noun(broker)}", data=data)
     if broker.settings.topology != "none":
         shape = f"linked as a {broker.settings.topology}"
     elif variables := _variables_with_links(fleet, broker.group):
@@ -110,7 +110,7 @@ def _variables_with_links(fleet: Fleet, group: str) -> list[str]:
     return [name for name, defines_link in defined.items() if defines_link]
 
 
-def _broker_name_entry(broker: Broker) -> Entry:
+def _broker_name_entry(broker: Broker) -> ExplanationEntry:
     if broker.settings.broker_name:
         why = ""
     elif broker.profile.shares_store:
@@ -120,5 +120,5 @@ def _broker_name_entry(broker: Broker) -> Entry:
     return variable_entry(broker.settings, "broker_name", "brokerName", broker.broker_name, why=why)
 
 
-def _address_entry(broker: Broker) -> Entry:
+def _address_entry(broker: Broker) -> ExplanationEntry:
     return variable_entry(broker.settings, "address", "address", broker.address, why="for peers and clients")

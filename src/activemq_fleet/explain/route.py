@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from activemq_fleet.errors import InputError, shorten_list
-from activemq_fleet.explain.explanation import Entry, Explanation, Section
+from activemq_fleet.explain.explanation import Explanation, ExplanationEntry, Section
 from activemq_fleet.explain.host_pages import inventory_name_of
 from activemq_fleet.explain.link_sections import ttl_in_words
 from activemq_fleet.routes import Answer, Routes
@@ -60,21 +60,25 @@ def _broker_host_of(fleet: Fleet, name: str) -> str:
     return pair.preferred_master.host
 
 
-def _outcome_entry(label: str, answer: Answer) -> Entry:
-    return Entry(label, answer.outcome, why=answer.why, data={"outcome": answer.outcome, "arrives": answer.arrives})
+def _outcome_entry(label: str, answer: Answer) -> ExplanationEntry:
+    return ExplanationEntry(
+        label, answer.outcome, why=answer.why, data={"outcome": answer.outcome, "arrives": answer.arrives}
+    )
 
 
-def _hop_entries(fleet: Fleet, answer: Answer) -> Iterator[Entry]:
+def _hop_entries(fleet: Fleet, answer: Answer) -> Iterator[ExplanationEntry]:
     for number, hop in enumerate(answer.path, 1):
         links = fleet.broker(hop.host).links
         details = tuple(f"{link.kind}, {ttl_in_words(link)}" for link in links if link.name == hop.link)
         why = f"{'back over the duplex link' if hop.back else 'over link'} {hop.link}, opened by {hop.host}"
-        yield Entry(f"bridge {number}", f"{hop.source} to {hop.target}", why=why, details=details, data=asdict(hop))
+        yield ExplanationEntry(
+            f"bridge {number}", f"{hop.source} to {hop.target}", why=why, details=details, data=asdict(hop)
+        )
 
 
 def _failure_entries(
     fleet: Fleet, routes: Routes, sender: str, receiver: str, destination: str | None, healthy_answer: Answer
-) -> Iterator[Entry]:
+) -> Iterator[ExplanationEntry]:
     """Yield an entry for each outcome other than arrival, with the brokers whose failure causes it.
 
     ``healthy_answer`` is the answer while all brokers run; failures that change nothing about it share one entry.
@@ -92,16 +96,22 @@ def _failure_entries(
     if unchanged:
         which = f"any one of {len(unchanged)}" + (" others" if hosts_by_outcome else " brokers")
         data = {"down": unchanged, "outcome": healthy_answer.outcome}
-        yield Entry(which, "changes nothing", why=f"{healthy_answer.outcome}, as when all brokers are up", data=data)
+        yield ExplanationEntry(
+            which, "changes nothing", why=f"{healthy_answer.outcome}, as when all brokers are up", data=data
+        )
     elif not hosts_by_outcome:
-        yield Entry("any one", "reaches", why=f"it arrives if any one of the {len(fleet.brokers)} brokers is down")
+        yield ExplanationEntry(
+            "any one", "reaches", why=f"it arrives if any one of the {len(fleet.brokers)} brokers is down"
+        )
 
 
-def _failure_entry(outcome: str, why: str, hosts: Sequence[str]) -> Entry:
+def _failure_entry(outcome: str, why: str, hosts: Sequence[str]) -> ExplanationEntry:
     """Return the entry on what happens when any one of the given brokers is down."""
     names = [host.partition(".")[0] for host in hosts]
     data = {"down": list(hosts), "outcome": outcome}
     if len(hosts) == 1:
-        return Entry(names[0], outcome, why=why, severity="warning", data=data)
+        return ExplanationEntry(names[0], outcome, why=why, severity="warning", data=data)
     details = (shorten_list(names, most=_MOST_NAMED),)
-    return Entry(f"any one of {len(hosts)}", outcome, why=why, details=details, severity="warning", data=data)
+    return ExplanationEntry(
+        f"any one of {len(hosts)}", outcome, why=why, details=details, severity="warning", data=data
+    )

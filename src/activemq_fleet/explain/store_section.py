@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from activemq_fleet import uris
-from activemq_fleet.explain.explanation import Entry, Section, variable_entry
+from activemq_fleet.explain.explanation import ExplanationEntry, Section, variable_entry
 from activemq_fleet.render.service import STORE_MARKER
 from activemq_fleet.schema import CORE, XmlDocument
 from activemq_fleet.topology import Broker
@@ -47,7 +47,7 @@ _FENCES = {
 }
 
 
-def _store_entries(broker: Broker, document: XmlDocument) -> Iterable[Entry]:
+def _store_entries(broker: Broker, document: XmlDocument) -> Iterable[ExplanationEntry]:
     if broker.profile.has_database_lease:
         return _shared_jdbc_entries(broker, lock_settings_of(document))
     if broker.profile.shares_store_directory:
@@ -59,17 +59,17 @@ def _store_entries(broker: Broker, document: XmlDocument) -> Iterable[Entry]:
     )
 
 
-def _directory_entry(broker: Broker, why: str, *details: str) -> Entry:
+def _directory_entry(broker: Broker, why: str, *details: str) -> ExplanationEntry:
     data = {"directory": broker.store_directory}
     return variable_entry(
         broker.settings, "store_directory", "directory", broker.store_directory, why=why, details=details, data=data
     )
 
 
-def _shared_file_entries(broker: Broker, locking: Mapping[str, int | str]) -> Iterator[Entry]:
+def _shared_file_entries(broker: Broker, locking: Mapping[str, int | str]) -> Iterator[ExplanationEntry]:
     yield _directory_entry(broker, "kahaDB, the same directory for both nodes")
     marker = f"{STORE_MARKER} in it must contain {broker.pair}, else the service unit does not start the broker"
-    yield Entry("marker", marker, why="without the mount each node would create a separate store")
+    yield ExplanationEntry("marker", marker, why="without the mount each node would create a separate store")
     if broker.has_guard:
         yield variable_entry(broker.settings, "fence", "fence", _FENCES[broker.settings.fence])
     acquire = locking.get("acquire")
@@ -84,10 +84,12 @@ def _shared_file_entries(broker: Broker, locking: Mapping[str, int | str]) -> It
             broker.settings, "lock_keepalive_interval", "keep-alive", text, data={"keepalive_ms": keepalive}
         )
     else:
-        yield Entry("keep-alive", f"none: release {broker.release.text} has no <locker>", data={"keepalive_ms": None})
+        yield ExplanationEntry(
+            "keep-alive", f"none: release {broker.release.text} has no <locker>", data={"keepalive_ms": None}
+        )
 
 
-def _shared_jdbc_entries(broker: Broker, locking: Mapping[str, int | str]) -> Iterator[Entry]:
+def _shared_jdbc_entries(broker: Broker, locking: Mapping[str, int | str]) -> Iterator[ExplanationEntry]:
     jdbc = broker.settings.jdbc
     if jdbc:
         # Never the URL itself: some drivers take the password there.
@@ -111,18 +113,22 @@ def _shared_jdbc_entries(broker: Broker, locking: Mapping[str, int | str]) -> It
     )
 
 
-def _pure_entries(broker: Broker) -> Iterator[Entry]:
+def _pure_entries(broker: Broker) -> Iterator[ExplanationEntry]:
     yield _directory_entry(broker, "kahaDB, used by this node only; the other node has a copy")
     if broker.role == "slave" and broker.peer_address:
         dialled = uris.replication(broker.peer_address)
-        yield Entry("copies from", dialled, why="not failover:, because a slave with a failover: URI never takes over")
+        yield ExplanationEntry(
+            "copies from", dialled, why="not failover:, because a slave with a failover: URI never takes over"
+        )
     elif broker.role == "master" and broker.peer:
         text = f"{broker.peer} attaches to port {broker.ports.get('replication')}; until then this node waits"
-        yield Entry("copied by", text, why="waitForSlave")
-    yield Entry("lock", "none: each node has a store, so both nodes can become active in a network partition")
+        yield ExplanationEntry("copied by", text, why="waitForSlave")
+    yield ExplanationEntry(
+        "lock", "none: each node has a store, so both nodes can become active in a network partition"
+    )
 
 
-def _limit_entries(broker: Broker, document: XmlDocument) -> Iterator[Entry]:
+def _limit_entries(broker: Broker, document: XmlDocument) -> Iterator[ExplanationEntry]:
     root, settings = document.tree, broker.settings
     memory = root.find(".//c:memoryUsage/c:memoryUsage", _CORE)
     if settings.usage:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.errors import shorten_list
 from activemq_fleet.explain.accounts import MOST_AGENTS, agents_of_pair
-from activemq_fleet.explain.explanation import Entry, Section, variable_entry
+from activemq_fleet.explain.explanation import ExplanationEntry, Section, variable_entry
 from activemq_fleet.explain.store_section import lock_settings_of
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet
@@ -25,7 +25,7 @@ _MEASURED_PURE = "after kill -9 of the master, on 5.5.1: 0.02 s in a single pair
 _NO_NODE = "no node"
 
 
-def takeover_time(broker: Broker, document: XmlDocument) -> str:
+def takeover_time_text(broker: Broker, document: XmlDocument) -> str:
     """Return as text how soon after a broker's death its peer serves clients."""
     if not broker.profile.has_peer:
         return "never: it is a single broker"
@@ -47,7 +47,7 @@ def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> Sec
     elif broker.peer is None:
         entries = _no_peer_entries(broker, "the other node of its pair is not in the inventory")
     else:
-        within = takeover_time(broker, document)
+        within = takeover_time_text(broker, document)
         entries = (
             _pure_entries(fleet, broker, within)
             if broker.profile.replicates
@@ -56,49 +56,51 @@ def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> Sec
     return Section("dies", "Failure and takeover", (*entries, *_agent_entries(fleet, broker)))
 
 
-def _no_peer_entries(broker: Broker, why: str) -> Iterator[Entry]:
-    yield Entry("takes over", _NO_NODE, why=why, data={"by": None, "seconds": None})
-    yield Entry("its messages", "wait on its disk until it returns")
-    yield Entry("its clients", "wait for it: their list has no other address")
+def _no_peer_entries(broker: Broker, why: str) -> Iterator[ExplanationEntry]:
+    yield ExplanationEntry("takes over", _NO_NODE, why=why, data={"by": None, "seconds": None})
+    yield ExplanationEntry("its messages", "wait on its disk until it returns")
+    yield ExplanationEntry("its clients", "wait for it: their list has no other address")
     if broker.networked:
-        yield Entry("its links", "are retried until it returns")
+        yield ExplanationEntry("its links", "are retried until it returns")
 
 
-def _shared_store_entries(broker: Broker, document: XmlDocument, within: str) -> Iterator[Entry]:
+def _shared_store_entries(broker: Broker, document: XmlDocument, within: str) -> Iterator[ExplanationEntry]:
     lease = broker.profile.has_database_lease
     what = "lease" if lease else "lock"
     acquire = int(lock_settings_of(document).get("acquire", 0))
     seconds = (2 if lease else 1) * acquire / 1000 + _OPENING
-    yield Entry(
+    yield ExplanationEntry(
         "takes over", f"{broker.peer}", why=f"the node that holds the {what} is active", data={"by": broker.peer}
     )
     yield variable_entry(broker.settings, "lock_acquire_interval", "within", within, data={"seconds": seconds})
     if not lease:
-        yield Entry("measured", _MEASURED_SHARED)
-    yield Entry("while standby", "no client is affected; until it returns, the other node has no standby")
-    yield Entry("its messages", "no acknowledged message is lost: the other node opens the same store")
-    yield Entry(
+        yield ExplanationEntry("measured", _MEASURED_SHARED)
+    yield ExplanationEntry("while standby", "no client is affected; until it returns, the other node has no standby")
+    yield ExplanationEntry("its messages", "no acknowledged message is lost: the other node opens the same store")
+    yield ExplanationEntry(
         "its clients", "connect to the other node if their list has both; unacknowledged messages are sent again"
     )
     yield from _bridge_entries(broker)
     yield _frozen_node_entry(broker, what)
     where = "database" if lease else "file system"
-    yield Entry("the whole host", f"the {where} must first release the {what}, after its configured timeout")
-    yield Entry("both nodes", "the messages wait in the store until one node returns")
-    yield Entry("recovery", f"it returns as standby, and {broker.peer} stays active")
+    yield ExplanationEntry("the whole host", f"the {where} must first release the {what}, after its configured timeout")
+    yield ExplanationEntry("both nodes", "the messages wait in the store until one node returns")
+    yield ExplanationEntry("recovery", f"it returns as standby, and {broker.peer} stays active")
 
 
-def _bridge_entries(broker: Broker) -> Iterator[Entry]:
+def _bridge_entries(broker: Broker) -> Iterator[ExplanationEntry]:
     if not broker.networked:
         return
     release = broker.release
-    yield Entry("bridges", "are opened again to and from the other node; measured: 0.2 to 4.0 s after it is active")
+    yield ExplanationEntry(
+        "bridges", "are opened again to and from the other node; measured: 0.2 to 4.0 s after it is active"
+    )
     if release.forgets_early_bridge_failures:
         text = "a bridge can stay down (1 of 83 takeovers on 5.5.1): restart the broker that opens it"
-        yield Entry("bridges", text, why=f"release {release.text}")
+        yield ExplanationEntry("bridges", text, why=f"release {release.text}")
 
 
-def _frozen_node_entry(broker: Broker, what: str) -> Entry:
+def _frozen_node_entry(broker: Broker, what: str) -> ExplanationEntry:
     meaning = {
         "off": "and no watchdog runs",
         "warn": "and the watchdog only warns",
@@ -108,7 +110,7 @@ def _frozen_node_entry(broker: Broker, what: str) -> Entry:
     return variable_entry(broker.settings, "watchdog", "when it hangs", text)
 
 
-def _pure_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[Entry]:
+def _pure_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[ExplanationEntry]:
     if broker.role == "master":
         yield from _pure_master_entries(fleet, broker, within)
     else:
@@ -117,10 +119,10 @@ def _pure_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[Entry]:
         "by hand, because the broker is never restarted automatically: check both nodes, stop both, copy the store "
         "from the node that ran last, start the master, wait for its connectors, start the slave"
     )
-    yield Entry("recovery", steps, why="a slave with an old store would become a second, older master")
+    yield ExplanationEntry("recovery", steps, why="a slave with an old store would become a second, older master")
 
 
-def _pure_master_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[Entry]:
+def _pure_master_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[ExplanationEntry]:
     others = [
         b.identity.host
         for group in fleet.groups
@@ -128,28 +130,36 @@ def _pure_master_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[
         for b in group.brokers
         if b.role == "master" and b.pair != broker.pair
     ]
-    yield Entry(
+    yield ExplanationEntry(
         "takes over", f"{broker.peer}", why="a slave is promoted after its master fails", data={"by": broker.peer}
     )
-    yield Entry("within", within)
-    yield Entry("measured", _MEASURED_PURE)
+    yield ExplanationEntry("within", within)
+    yield ExplanationEntry("measured", _MEASURED_PURE)
     if others:
         listed = ", ".join(others[:MOST_AGENTS])
-        yield Entry("its messages", f"queues drain from the slave to {listed} if consumers exist there")
-        yield Entry("its messages", "those of durable topic subscriptions stay on the slave until the recovery")
+        yield ExplanationEntry("its messages", f"queues drain from the slave to {listed} if consumers exist there")
+        yield ExplanationEntry(
+            "its messages", "those of durable topic subscriptions stay on the slave until the recovery"
+        )
     else:
-        yield Entry("its messages", "stay on the slave until the recovery", why="there is no other master to drain to")
-    yield Entry("its clients", "connect to another master if their list has one: a promoted slave opens no port")
-    yield Entry("network partition", "both nodes become active, each with its own messages: this is not safe")
+        yield ExplanationEntry(
+            "its messages", "stay on the slave until the recovery", why="there is no other master to drain to"
+        )
+    yield ExplanationEntry(
+        "its clients", "connect to another master if their list has one: a promoted slave opens no port"
+    )
+    yield ExplanationEntry(
+        "network partition", "both nodes become active, each with its own messages: this is not safe"
+    )
 
 
-def _pure_slave_entries(broker: Broker) -> Iterator[Entry]:
+def _pure_slave_entries(broker: Broker) -> Iterator[ExplanationEntry]:
     text = f"{broker.peer} continues without it, and no client is affected"
-    yield Entry("takes over", "not required", why=text, data={"by": broker.peer})
-    yield Entry("its messages", "new messages of the master have no copy until the recovery")
+    yield ExplanationEntry("takes over", "not required", why=text, data={"by": broker.peer})
+    yield ExplanationEntry("its messages", "new messages of the master have no copy until the recovery")
 
 
-def _agent_entries(fleet: Fleet, broker: Broker) -> Iterator[Entry]:
+def _agent_entries(fleet: Fleet, broker: Broker) -> Iterator[ExplanationEntry]:
     agents = [agent.host for agent in agents_of_pair(fleet, broker)]
     if not agents:
         return
@@ -158,4 +168,4 @@ def _agent_entries(fleet: Fleet, broker: Broker) -> Iterator[Entry]:
         waits = "wait until it returns: they have no other pair"
     else:
         waits = "find their sessions on the other node"
-    yield Entry("its agents", f"{listed} {waits}", data={"agents": agents})
+    yield ExplanationEntry("its agents", f"{listed} {waits}", data={"agents": agents})

@@ -61,7 +61,7 @@ class Database:
             if not (self._data / "PG_VERSION").exists():
                 self._make()
             self._launch()
-        if not poll(self.answers, _READY):
+        if not poll(self.accepts_connections, _READY):
             raise LabError(
                 f"the PostgreSQL server of the lab does not answer after {_READY:g} s: read its log "
                 f"{self.directory}/console.log, which ends with: {self._last_line()}"
@@ -75,13 +75,13 @@ class Database:
             processes.send_signal(process, signal.SIGINT)
             with suppress(psutil.TimeoutExpired):
                 process.wait(_STOP)
-            processes.end([process], grace=0)
+            processes.terminate_processes([process], grace=0)
 
     def kill(self) -> None:
         """Kill the database server and its sessions, as a power cut would; it recovers at its next start."""
         if process := self.process():
             children = process.children(recursive=True)
-            processes.end([process, *children], grace=0)
+            processes.terminate_processes([process, *children], grace=0)
 
     def remove(self) -> None:
         """Delete the database server's files with all databases; the server must not run."""
@@ -91,7 +91,7 @@ class Database:
         """Return the database server's process; None while it does not run."""
         return processes.running_process(self._layout, _NAME)
 
-    def answers(self) -> bool:
+    def accepts_connections(self) -> bool:
         """Return whether the database server accepts connections."""
         return self._psql("SELECT 1", check=False).returncode == 0
 

@@ -48,7 +48,7 @@ class DrillOptions:
     resync: Callable[[str], None] | None = None
 
 
-def drill(lab: Lab, options: DrillOptions, progress: Progress | None = None) -> DrillResult:
+def run_drill(lab: Lab, options: DrillOptions, progress: Progress | None = None) -> DrillResult:
     """Run a drill on the lab's fleet and return its result; a lab that was not running is started for it, and stopped.
 
     Afterwards no broker is frozen and no agent of the drill runs, even after an error. Raises FleetError for a fleet

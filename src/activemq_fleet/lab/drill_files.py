@@ -39,7 +39,7 @@ def read_journal(directory: Path, owner: str) -> Journal:
     return Journal.of(owner, (line for path in files for line in parsed_lines(memoryview(path.read_bytes()))))
 
 
-def account_for_pair(
+def pair_outcomes(
     directory: Path, pair: str, protocol: str, faults: Sequence[Fault], *, skew: float = 0.0
 ) -> tuple[DeliveryAccount, list[Fault]]:
     """Return the outcomes of a pair's events, and the pair's faults completed with what the journals show of each.

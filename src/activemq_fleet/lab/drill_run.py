@@ -25,7 +25,7 @@ from activemq_fleet.drills.judging import ATTEMPTS, judge_drill, lowest_rate, vo
 from activemq_fleet.drills.model import Conditions, DrillResult, Fault, FaultKind, ObservedState, StateSpan
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
-from activemq_fleet.lab.drill_files import account_for_pair, describe_machine, state_changes, state_spans, with_scrapes
+from activemq_fleet.lab.drill_files import describe_machine, pair_outcomes, state_changes, state_spans, with_scrapes
 from activemq_fleet.lab.drill_reach import refuse_unreachable
 from activemq_fleet.lab.load_process import specs_to_json
 from activemq_fleet.lab.load_spec import LoadSpec, load_spec, speaks_mqtt
@@ -218,7 +218,7 @@ class DrillRun:
         for pair in plan.pairs:
             pair_faults = [fault for fault in self.faults if fault.pair == pair]
             protocol = "MQTT" if speaks_mqtt(fleet.pairs[pair]) else "STOMP"
-            account, measured = account_for_pair(self.directory, pair, protocol, pair_faults, skew=skew)
+            account, measured = pair_outcomes(self.directory, pair, protocol, pair_faults, skew=skew)
             accounts.append(account)
             faults += measured
         drill = self._read("drill.json")

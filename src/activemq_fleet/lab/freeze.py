@@ -24,7 +24,7 @@ _LOOKS_AT_LOCK = 20.0  # a broker without a guard checks every 2 s, and closes i
 
 
 @dataclass(frozen=True, slots=True)
-class Freeze:
+class FreezeResult:
     """The outcome of freezing an active broker and thawing it after its peer took over; times are in seconds.
 
     ``served_after``: from the release of the lock until ``successor`` served; None if no lock was released, or the
@@ -40,7 +40,7 @@ class Freeze:
     serves: bool
     two_masters: str = ""
 
-    def sentences(self) -> tuple[str, ...]:
+    def effect_sentences(self) -> tuple[str, ...]:
         """Return sentences for the operator about the effects of the freeze and the thaw of the broker."""
         taken = (
             f"no node took over while {self.host} was frozen"
@@ -63,7 +63,7 @@ class Freeze:
 
 def freeze(
     lab: Lab, host: str, *, steal_lock: bool, thaw_after: float, progress: Callable[[str], None] = lambda _line: None
-) -> Freeze:
+) -> FreezeResult:
     """Freeze an active broker and its guard, thaw them ``thaw_after`` s after the takeover, return the outcome.
 
     Without ``steal_lock`` the frozen broker keeps its lock, and the other node does not take over. Raises LabError for
@@ -107,7 +107,7 @@ def freeze(
     ended = steal_lock and poll(is_gone, _LOOKS_AT_LOCK, _POLL)
     ended_after = time.monotonic() - thawed if ended else None
     serves = not ended and lab.state(broker.host) == "active"
-    return Freeze(broker.host, peer, served_after, ended_after, serves, both)
+    return FreezeResult(broker.host, peer, served_after, ended_after, serves, both)
 
 
 def lock_path(broker: Broker) -> str:

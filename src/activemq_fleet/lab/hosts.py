@@ -53,7 +53,7 @@ class BrokerSnapshot:
     """The broker's own process, which a guard may have started."""
 
 
-class Hosts:
+class LabBrokers:
     """The brokers of a lab, with their processes, logs and files. May be used from several threads."""
 
     def __init__(self, layout: LabLayout, state: LabState) -> None:
@@ -130,7 +130,7 @@ class Hosts:
             paths = []  # It has just ended.
         return StoreAccess(generation_written(paths, shared), generation_in_force(shared))
 
-    def broker_run(self, broker: Broker) -> BrokerRun:
+    def state_from_log(self, broker: Broker) -> BrokerRun:
         """Return the state that the log of a broker's current or last run shows."""
         with self._locks[broker.host]:
             run = self.last_run(broker)
@@ -224,7 +224,7 @@ class Hosts:
             quiet = subprocess.DEVNULL
             subprocess.run([*_GUARD, *keep_index, str(run.pid)], stdin=quiet, stdout=quiet, stderr=quiet, check=False)
 
-    def failure(self, broker: Broker) -> str:
+    def failure_reason(self, broker: Broker) -> str:
         """Return why a broker failed, as the end of a sentence: the last error in its log, and the path of the log."""
         run = self.last_run(broker)
         reason = explain_failed_run(self.data_directory(broker), run) if run else ""

@@ -15,7 +15,7 @@ from activemq_fleet.lab import loopback_overlay, processes
 from activemq_fleet.lab.database import Database
 from activemq_fleet.lab.layout import LabLayout, layout_for, resolve_sources
 from activemq_fleet.lab.loopback_overlay import Substitution
-from activemq_fleet.lab.monitoring import Monitoring, find_programs
+from activemq_fleet.lab.monitoring import Monitoring, check_programs_installed
 from activemq_fleet.lab.operations import record_operation
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.port_reservation import PortReservations
@@ -158,7 +158,7 @@ class Lab(ReadOnlyLab):
         for links that are not up, with the reasons from the brokers' logs.
         """
         if prometheus:
-            find_programs()
+            check_programs_installed()
         with self._layout.locked():
             self._prepare(metrics=prometheus)
             hosts = self._hosts
@@ -193,7 +193,7 @@ class Lab(ReadOnlyLab):
         with self._layout.locked():
             return self._down()
 
-    def other_sources(self) -> tuple[str, ...]:
+    def original_sources_if_different(self) -> tuple[str, ...]:
         """Return the inventories from which the lab was made if they differ from those it was opened with, else ()."""
         state = load(self._layout)
         made = tuple(state.sources) if state else ()
@@ -237,7 +237,7 @@ class Lab(ReadOnlyLab):
             peer = self.fleet.broker(broker.peer) if broker.peer else None
             hands_over = peer is not None and self._hosts.is_alive(peer)
             grace = 0 if broker.profile.needs_resync else service.STOP_TIMEOUT
-            processes.end([self._hosts.living_process(broker)], grace=grace)
+            processes.terminate_processes([self._hosts.living_process(broker)], grace=grace)
             if peer is not None and hands_over:
                 poll(lambda: self._hosts.observe(peer).state == "active", _HANDOVER)
 
@@ -248,7 +248,7 @@ class Lab(ReadOnlyLab):
         """
         process = self._living_process(host)
         at = time.time()
-        processes.end([process], grace=0)
+        processes.terminate_processes([process], grace=0)
         return at
 
     def crash(self, host: str) -> float:
@@ -337,7 +337,7 @@ class Lab(ReadOnlyLab):
         finally:
             # What is left was started by a command that was killed before it could write it down, or did not stop.
             strays = processes.lab_processes(self._layout)
-            processes.end(strays, grace=0)
+            processes.terminate_processes(strays, grace=0)
         return count + len(strays)
 
     def _down(self) -> int:

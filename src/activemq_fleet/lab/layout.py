@@ -42,15 +42,15 @@ class LabLayout:
         self.clients = directory / "clients"
         self.runs = directory / "run"
 
-    def base(self, host: str) -> Path:
+    def base_directory(self, host: str) -> Path:
         """Return the base directory (``activemq_base``) of a host."""
         return self.hosts / host
 
     def operations_file(self, host: str) -> Path:
         """Return the path of the file that records the lab's operations on a host's broker, as JSON lines."""
-        return self.base(host) / "operations.jsonl"
+        return self.base_directory(host) / "operations.jsonl"
 
-    def make(self) -> None:
+    def make_directory(self) -> None:
         """Make the lab's directory, private to its owner. Raises LabError if it cannot be made or made private."""
         try:
             self.directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ class LabLayout:
 
         Raises LabError at once when another command holds the lock.
         """
-        self.make()
+        self.make_directory()
         descriptor = os.open(self.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         try:
             try:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
+from activemq_fleet.lab.hosts import BrokerSnapshot, LabBrokers
 from activemq_fleet.lab.log_tail import records_of
 from activemq_fleet.lab.status import bridges_of
 from activemq_fleet.network.connectors import NetworkConnector
@@ -40,7 +40,7 @@ class MissingLink:
 class Links:
     """The expected links of a lab's fleet, compared with the bridges that the brokers' logs show as established."""
 
-    def __init__(self, hosts: Hosts) -> None:
+    def __init__(self, hosts: LabBrokers) -> None:
         self._hosts = hosts
         self._network = planned_network(hosts.fleet)
         self._refused = {(link.host, link.connector.name) for link in self._network.refused if link.refusal.is_certain}

@@ -52,7 +52,7 @@ def specs_from_json(text: str) -> list[LoadSpec]:
     return TypeAdapter(list[LoadSpec]).validate_json(text)
 
 
-def run(directory: Path, longest: float, parent: int | None = None) -> None:
+def run_load_generators(directory: Path, longest: float, parent: int | None = None) -> None:
     """Run the load generators of a drill's directory until a file ``stop`` appears there, or for ``longest`` seconds.
 
     The run ends as well when the process ``parent`` is gone. Files report the progress: ``ready`` once all generators
@@ -128,7 +128,7 @@ def main(arguments: Sequence[str]) -> int:
     directory = Path(arguments[0])
     longest, parent = [*arguments[1:3], "", ""][:2]
     try:
-        run(directory, float(longest or 3600), int(parent) if parent else None)
+        run_load_generators(directory, float(longest or 3600), int(parent) if parent else None)
     except (AgentError, LabError) as error:
         print(f"load: error: {error}", file=sys.stderr)
         return 1

@@ -68,7 +68,7 @@ class Monitoring:
         """Write the monitoring files of the fleet, start the programs that do not run, and return once all three
         answer.
         """
-        find_programs()
+        check_programs_installed()
         self.write_files()
         for name in PROGRAMS:
             if self._process(name) is None:
@@ -84,7 +84,7 @@ class Monitoring:
     def stop(self) -> None:
         """Stop Prometheus, Alertmanager and node exporter, where they run; their data are kept."""
         running = [process for name in PROGRAMS if (process := self._process(name))]
-        processes.end(running, grace=_STOP)
+        processes.terminate_processes(running, grace=_STOP)
 
     def running_pids(self) -> list[int]:
         """Return the pids of the monitoring processes that run."""
@@ -181,7 +181,7 @@ class Monitoring:
             return None
 
 
-def find_programs() -> None:
+def check_programs_installed() -> None:
     """Raise LabError, which names the package, unless Prometheus, Alertmanager and node exporter are installed."""
     missing = [program for program, _ in PROGRAMS.values() if shutil.which(program) is None]
     if missing:

@@ -30,11 +30,11 @@ def record_operation(
 
     def record(kind: str) -> None:
         try:
-            for host in filter(lambda host: layout.base(host).is_dir(), hosts):
+            for host in filter(lambda host: layout.base_directory(host).is_dir(), hosts):
                 content = {"kind": kind, "operation": operation, "run": run, "by": by}
-                operation_record.append_record(content, str(layout.base(host)))
+                operation_record.append_record(content, str(layout.base_directory(host)))
                 if labels and host in labels:
-                    operation_record.write_metrics(kind, operation, labels[host], str(layout.base(host)))
+                    operation_record.write_metrics(kind, operation, labels[host], str(layout.base_directory(host)))
         except (NodeError, OSError) as error:
             progress(
                 f"the operation {operation} was not recorded ({error}), so activemq-fleet audit will report its "

@@ -59,7 +59,7 @@ def prepare(
     executable = artifacts.java(max([_JAVA, *(broker.release.java_minimum for broker in fleet.brokers)]))
     brokers = {broker.release.text: broker for broker in fleet.brokers}
     software = {text: _software(broker, layout, progress) for text, broker in sorted(brokers.items())}
-    layout.make()
+    layout.make_directory()
     block = claims.reserve_block(layout.directory, before.block if before else None)
     seed = before.seed if before else secrets.token_hex(16)
     addresses = over.assign_addresses(fleet, block, before.addresses if before else None)

@@ -212,7 +212,7 @@ def set_frozen(process: psutil.Process, frozen: bool) -> None:
     poll(lambda: not _lives(process) or is_frozen(process) == frozen, 5, _POLL)
 
 
-def end(processes: Iterable[psutil.Process], *, grace: float) -> None:
+def terminate_processes(processes: Iterable[psutil.Process], *, grace: float) -> None:
     """End processes and their children: SIGTERM, and SIGKILL for those left after ``grace`` seconds (0 kills at once).
 
     A frozen process does not react to SIGTERM and is killed at once. Returns when all are gone: the broker of a guard
@@ -258,7 +258,7 @@ def kill_together(processes: Iterable[psutil.Process]) -> None:
     living = list(processes)
     for process in living:
         send_signal(process, signal.SIGSTOP)
-    end(living, grace=0)
+    terminate_processes(living, grace=0)
 
 
 def _living_after(processes: Sequence[psutil.Process], seconds: float) -> list[psutil.Process]:

@@ -12,7 +12,7 @@ from activemq_fleet import uris
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import loopback_overlay
-from activemq_fleet.lab.hosts import Hosts
+from activemq_fleet.lab.hosts import LabBrokers
 from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.readiness import credentials_of
@@ -61,8 +61,8 @@ class ReadOnlyLab:
         return loopback_overlay.fleet_for_clients(self.fleet, self._hosts.lab.addresses)
 
     @cached_property
-    def _hosts(self) -> Hosts:
-        return Hosts(self._layout, load_existing(self._layout))
+    def _hosts(self) -> LabBrokers:
+        return LabBrokers(self._layout, load_existing(self._layout))
 
     def status(self) -> tuple[HostStatus, ...]:
         """Return the current status of every broker, in the order of the inventory."""
@@ -97,18 +97,18 @@ class ReadOnlyLab:
         snapshot = self._hosts.observe(broker)
         return bridges_of(self._hosts, broker, snapshot.broker_run) if snapshot.process else ()
 
-    def half_links(self, host: str) -> tuple[str, ...]:
+    def one_way_duplex_links(self, host: str) -> tuple[str, ...]:
         """Return the names of duplex links to a host that carry messages one way until the dialling broker restarts.
 
-        This occurred on 5.5.1 only; ``BrokerRun.half_links`` describes the cause.
+        This occurred on 5.5.1 only; ``BrokerRun.one_way_duplex_links`` describes the cause.
         """
-        return self._hosts.broker_run(self.fleet.broker(host)).half_links
+        return self._hosts.state_from_log(self.fleet.broker(host)).one_way_duplex_links
 
     def started_at(self, host: str) -> float | None:
         """Return the time at which the broker started according to its log, in epoch seconds; None if it is not
         started.
         """
-        story = self._hosts.broker_run(self.fleet.broker(host))
+        story = self._hosts.state_from_log(self.fleet.broker(host))
         return story.since.timestamp() if story.phase == "started" and story.since else None
 
     def log(self, host: str) -> Path:
@@ -135,7 +135,7 @@ class ReadOnlyLab:
             broker = self.fleet.broker(host)
             raise LabError(
                 f"{broker.host} is {self.state(host)} after {timeout:g} s, but should be {state}. Correct the last "
-                f"error of the broker: {self._hosts.failure(broker)}"
+                f"error of the broker: {self._hosts.failure_reason(broker)}"
             )
 
     def wait_bridge(self, host: str, to: str, timeout: float = LAB_READY) -> RunningBridge:

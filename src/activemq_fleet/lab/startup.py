@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.hosts import Hosts
+from activemq_fleet.lab.hosts import LabBrokers
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.node.probe.settling import ReadinessDetector, is_loading
 from activemq_fleet.node.process.proc import Process
@@ -43,7 +43,7 @@ class Startup:
 
     def __init__(
         self,
-        hosts: Hosts,
+        hosts: LabBrokers,
         timeout: float,
         progress: Progress,
         loading: Callable[[Process], bool | None] = is_loading,
@@ -158,7 +158,7 @@ class Startup:
 
     def _ended(self, broker: Broker, problem: str) -> LabError:
         return LabError(
-            f"{problem}: {self._hosts.failure(broker)}. Correct the cause in the inventory, and run the command again"
+            f"{problem}: {self._hosts.failure_reason(broker)}. Correct the cause in the inventory, and run the command again"
         )
 
     def _until(self, broker: Broker, condition: Callable[[], bool], complaint: str, pause: float = _POLL) -> None:
@@ -173,18 +173,18 @@ class Startup:
                 why = f"{detail.reason}; " if detail.reason else ""
                 raise LabError(
                     f"{complaint} after {self._timeout:g} s. {broker.host} is {detail.state}: {why}"
-                    f"{self._hosts.failure(broker)}. Correct the cause, or allow more time"
+                    f"{self._hosts.failure_reason(broker)}. Correct the cause, or allow more time"
                 )
 
 
-def check_pair(hosts: Hosts, pair: Pair) -> None:
+def check_pair(hosts: LabBrokers, pair: Pair) -> None:
     """Raise LabError for a pure pair whose stores may differ, because one node ran alone or took over."""
     if not pair.profile.replicates:
         return
     alive = [broker for broker in pair.in_order if hosts.is_alive(broker)]
     if len(alive) == len(pair.brokers):
         return
-    stories = [hosts.broker_run(broker) for broker in pair.in_order]
+    stories = [hosts.state_from_log(broker) for broker in pair.in_order]
     if alive or any(story.promoted or story.lost_slave for story in stories):
         raise LabError(
             f"pair {pair.name} cannot be started, because the stores of its nodes may differ after a failover. Run the "
@@ -193,7 +193,7 @@ def check_pair(hosts: Hosts, pair: Pair) -> None:
         )
 
 
-def check_start(hosts: Hosts, broker: Broker) -> None:
+def check_start(hosts: LabBrokers, broker: Broker) -> None:
     """Raise LabError for starting a pure master while its slave runs, or a slave without its master."""
     if not broker.profile.replicates or broker.peer is None:
         return

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from activemq_fleet.addresses import Address
-from activemq_fleet.lab.hosts import BrokerSnapshot, Hosts
+from activemq_fleet.lab.hosts import BrokerSnapshot, LabBrokers
 from activemq_fleet.naming import Role
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.node.log.bridge_breaks import repeatedly_broken_bridges
@@ -73,7 +73,7 @@ class HostStatus:
         return columns
 
 
-def status_of(hosts: Hosts, broker: Broker, snapshot: BrokerSnapshot) -> HostStatus:
+def status_of(hosts: LabBrokers, broker: Broker, snapshot: BrokerSnapshot) -> HostStatus:
     """Return the status of a broker, made from a snapshot."""
     alive = snapshot.process is not None
     return HostStatus(
@@ -90,7 +90,7 @@ def status_of(hosts: Hosts, broker: Broker, snapshot: BrokerSnapshot) -> HostSta
     )
 
 
-def _breaking(hosts: Hosts, broker: Broker, snapshot: BrokerSnapshot) -> tuple[str, ...]:
+def _breaking(hosts: LabBrokers, broker: Broker, snapshot: BrokerSnapshot) -> tuple[str, ...]:
     """Return the names of the brokers to which a running broker's bridges break repeatedly, by its log."""
     if snapshot.run is None or not (broker.links or broker.settings.xml_fragments):
         return ()
@@ -98,7 +98,7 @@ def _breaking(hosts: Hosts, broker: Broker, snapshot: BrokerSnapshot) -> tuple[s
     return tuple(str(bridge["peer"]) for bridge in repeatedly_broken_bridges(records, time.time()))
 
 
-def bridges_of(hosts: Hosts, broker: Broker, broker_run: BrokerRun) -> tuple[RunningBridge, ...]:
+def bridges_of(hosts: LabBrokers, broker: Broker, broker_run: BrokerRun) -> tuple[RunningBridge, ...]:
     """Return the bridges established in a broker's run, with the inventory's names for the brokers
     at their far ends.
     """
@@ -114,7 +114,7 @@ def bridges_of(hosts: Hosts, broker: Broker, broker_run: BrokerRun) -> tuple[Run
     return tuple(bridges)
 
 
-def _dialled(hosts: Hosts, bridge: BridgeUp) -> Broker | None:
+def _dialled(hosts: LabBrokers, bridge: BridgeUp) -> Broker | None:
     """Return the broker that listens where a bridge leads to; None where no broker of the fleet does."""
     for broker in hosts.fleet.brokers:
         names = (broker.address, broker.host, broker.identity.host, hosts.address(broker.host))
@@ -131,7 +131,7 @@ def _link(broker: Broker, bridge: BridgeUp) -> str:
     return link_names[0] if link_names else ""
 
 
-def _responding(hosts: Hosts, broker: Broker, bridge: BridgeUp) -> str:
+def _responding(hosts: LabBrokers, broker: Broker, bridge: BridgeUp) -> str:
     """Return the name of the peer's duplex link that leads to a broker; empty where none does."""
     for peer in hosts.fleet.brokers:
         if peer.broker_name == bridge.peer:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from activemq_fleet.errors import LinksDownError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.database import Database
-from activemq_fleet.lab.hosts import Hosts
+from activemq_fleet.lab.hosts import LabBrokers
 from activemq_fleet.lab.layout import LabLayout, write_file
 from activemq_fleet.lab.links import Links
 from activemq_fleet.lab.startup import Progress, Startup, check_pair
@@ -21,7 +21,7 @@ _NAMED_FILES = 4  # in the line of a restart
 _DOWN_GRACE = 10.0  # shorter than a service unit's, because a user waits for it at a terminal
 
 
-def start_fleet(hosts: Hosts, database: Database | None, timeout: float, progress: Progress) -> None:
+def start_fleet(hosts: LabBrokers, database: Database | None, timeout: float, progress: Progress) -> None:
     """Start the database and all brokers that do not run; return once all brokers are ready and all links are up.
 
     ``timeout`` in seconds is for each broker, and for all links together. Raises LabError, LinksDownError.
@@ -43,7 +43,7 @@ def start_fleet(hosts: Hosts, database: Database | None, timeout: float, progres
     startup.check_alive(hosts.fleet.brokers)
 
 
-def _remove_fence(hosts: Hosts, pair: Pair) -> None:
+def _remove_fence(hosts: LabBrokers, pair: Pair) -> None:
     """Make generations the store itself again, for a pair that has no guards any more and does not run."""
     broker = pair.brokers[0]
     is_fenced = broker.shared_directory and broker.settings.fence != "guard"
@@ -52,7 +52,7 @@ def _remove_fence(hosts: Hosts, pair: Pair) -> None:
 
 
 def stop_outdated_brokers(
-    hosts: Hosts, versions: Mapping[str, str], database: Database | None, kept: Iterable[int], progress: Progress
+    hosts: LabBrokers, versions: Mapping[str, str], database: Database | None, kept: Iterable[int], progress: Progress
 ) -> None:
     """Stop brokers whose configuration is not the installed one, the peers of pure ones, and processes of unknown
     brokers.
@@ -78,10 +78,12 @@ def stop_outdated_brokers(
     pids_to_keep.update(kept)
     if database and (server := database.process()):
         pids_to_keep.add(server.pid)
-    processes.end([p for p in processes.lab_processes(hosts.layout) if p.pid not in pids_to_keep], grace=_DOWN_GRACE)
+    processes.terminate_processes(
+        [p for p in processes.lab_processes(hosts.layout) if p.pid not in pids_to_keep], grace=_DOWN_GRACE
+    )
 
 
-def _describe_change(hosts: Hosts, broker: Broker, version: str) -> str:
+def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
     """Return what differs between a broker's last run and its installed version, as the end of a sentence."""
     run = hosts.last_run(broker)
     if run is None or run.version == version:
@@ -99,11 +101,11 @@ def _describe_change(hosts: Hosts, broker: Broker, version: str) -> str:
     return f"its configuration has changed ({', '.join(changed[:_NAMED_FILES])}{more})"
 
 
-def end_brokers(hosts: Hosts, brokers: Iterable[Broker]) -> int:
+def end_brokers(hosts: LabBrokers, brokers: Iterable[Broker]) -> int:
     """Stop the running brokers, and kill both nodes of a pure pair at the same time; return the number of brokers."""
     living = [(b.profile.needs_resync, process) for b in brokers if (process := hosts.process(b)) is not None]
     processes.kill_together(process for at_once, process in living if at_once)
-    processes.end((process for at_once, process in living if not at_once), grace=_DOWN_GRACE)
+    processes.terminate_processes((process for at_once, process in living if not at_once), grace=_DOWN_GRACE)
     return len(living)
 
 

@@ -11,7 +11,7 @@ _DEFAULT_TOPICS = "VirtualTopic.>"
 
 
 @rule("C017", "warning", each="kahaDB", needs="@enableJournalDiskSyncs @journalDiskSyncStrategy")
-def journal_not_on_disk(store: Element) -> Iterator[Problem]:
+def acknowledged_before_disk_sync(store: Element) -> Iterator[Problem]:
     """A kahaDB acknowledges messages before they are on disk.
 
     Why: a producer's message is acknowledged while it is only in the host's memory. If the host fails, the message is

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document, Element, Problem, also_in_lines
+from activemq_fleet.lint.document import Document, Element, Problem, other_lines_suffix
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.node.protocols import protocol_of
 from activemq_fleet.releases import Release
@@ -27,7 +27,7 @@ _BOUNDS = (
 
 
 @rule("C006", "warning", each="broker")
-def memory_promised_twice(broker: Element) -> Iterator[Problem]:
+def memory_limits_exceed_their_total(broker: Element) -> Iterator[Problem]:
     """The memory limits of destinations exceed the broker's memoryUsage, or memoryUsage exceeds the heap.
 
     Why: all destinations share memoryUsage. A destination with a higher limit never reaches it: other destinations
@@ -131,7 +131,7 @@ def _file_length(store: Element | None) -> int | None:
 
 
 @rule("C008", "warning", each="broker", needs="@sendFailIfNoSpace @sendFailIfNoSpaceAfterTimeout")
-def refuses_instead_of_waiting(broker: Element) -> Iterator[Problem]:
+def send_fails_instead_of_waiting_for_space(broker: Element) -> Iterator[Problem]:
     """A broker sets sendFailIfNoSpace although MQTT clients publish to it or bridges connect to it.
 
     Why: if the store is full, the broker rejects messages instead of blocking producers. An MQTT client still
@@ -180,7 +180,7 @@ def refuses_instead_of_waiting(broker: Element) -> Iterator[Problem]:
 
 
 @rule("C012", "info", each="broker", releases="5.15.0")
-def limit_that_stays_low(broker: Element) -> Iterator[Problem]:
+def store_limit_never_raised_again(broker: Element) -> Iterator[Problem]:
     """A store limit that was lowered at a start on a full disk is not raised again.
 
     Why: at its start a broker lowers its store limit to the free space of the disk. It raises only a limit in percent
@@ -348,7 +348,7 @@ def nothing_slows_producers(policies: Element) -> Iterator[Problem]:
             "producerFlowControl is false without a memory limit: only a full disk slows the producers of "
             f"{destination}"
         )
-        text += also_in_lines(unbounded[1:], "producerFlowControl")
+        text += other_lines_suffix(unbounded[1:], "producerFlowControl")
         yield unbounded[0].problem(text, "producerFlowControl")
 
 
@@ -390,4 +390,4 @@ def dead_letters_for_ever(broker: Element) -> Iterator[Problem]:
     if unlimited:
         reason = "its expiration is not above 0" if unlimited[0].has("expiration") else "it has no expiration"
         message = f"<{unlimited[0].name}> keeps dead letters permanently: {reason}"
-        yield unlimited[0].problem(message + also_in_lines(unlimited[1:]))
+        yield unlimited[0].problem(message + other_lines_suffix(unlimited[1:]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Element, Problem, also_in_lines
+from activemq_fleet.lint.document import Element, Problem, other_lines_suffix
 from activemq_fleet.lint.engine import rule
 
 # The cursors that keep all pending messages in memory, each with the kind of destinations that it is for.
@@ -108,7 +108,7 @@ def data_below_the_working_directory(broker: Element) -> Iterator[Problem]:
             f'{attribute}="{node.get(attribute)}" is relative to the directory in which the broker is started: '
             "a start in another directory creates an empty store"
         )
-        yield node.problem(text + also_in_lines(other for other, _ in others), attribute)
+        yield node.problem(text + other_lines_suffix(other for other, _ in others), attribute)
 
 
 def _is_relative(directory: str) -> bool:
@@ -146,7 +146,7 @@ def messages_pile_up_in_the_heap(policies: Element) -> Iterator[Problem]:
             f"the policy of {kind} {entry.get(kind)} keeps all pending messages in the heap without flow control: "
             "a slow consumer can exhaust the heap"
         )
-        text += also_in_lines((other for other, _ in others), "producerFlowControl")
+        text += other_lines_suffix((other for other, _ in others), "producerFlowControl")
         yield entry.problem(text, "producerFlowControl")
 
 

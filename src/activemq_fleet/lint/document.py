@@ -234,7 +234,7 @@ class Problem:
 _MOST_LINES = 10
 
 
-def also_in_lines(elements: Iterable[Element], attribute: str = "") -> str:
+def other_lines_suffix(elements: Iterable[Element], attribute: str = "") -> str:
     """Return the end of a message that lists the lines of further elements with the same problem; "" without any."""
     lines = sorted({element.position(attribute)[0] for element in elements})
     if not lines:

@@ -127,7 +127,7 @@ class Rule:
         return self._parts.get("Fix", "")
 
     @property
-    def cannot_see(self) -> str:
+    def limitations(self) -> str:
         """The part of the lint rule's docstring on facts that the rule cannot know; "" without such a part."""
         return self._parts.get("Cannot see", "")
 
@@ -149,12 +149,12 @@ class Rule:
         return ", ".join(f"{floor} to before {end}" for floor, end in zip(floors, ends, strict=True))
 
     @property
-    def fires(self) -> tuple[Example, ...]:
+    def failing_examples(self) -> tuple[Example, ...]:
         """The examples in the lint rule's docstring for which it reports a problem."""
         return tuple(self._examples("Fires"))
 
     @property
-    def silent(self) -> tuple[Example, ...]:
+    def passing_examples(self) -> tuple[Example, ...]:
         """The examples in the lint rule's docstring for which it reports nothing."""
         return tuple(self._examples("Silent"))
 

@@ -240,7 +240,7 @@ def _refusal_of(view: FleetView, host: str, port: int, tls: bool) -> tuple[str, 
 
 
 @rule("C021", "warning", scope="fleet")
-def agent_without_authority(view: FleetView) -> Iterator[Problem]:
+def agent_tls_without_ca(view: FleetView) -> Iterator[Problem]:
     """An agent uses TLS without activemq_agent_tls_ca.
 
     Why: the agent then trusts only the public authorities of its system, and disconnects from every broker whose
@@ -280,7 +280,7 @@ def agent_without_authority(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("C022", "info", scope="fleet")
-def java_clients_need_stores(view: FleetView) -> Iterator[Problem]:
+def java_clients_need_trust_stores(view: FleetView) -> Iterator[Problem]:
     """Java clients need a trust store, or also a client certificate, to connect to a broker.
 
     Why: jndi.properties contains ssl:// URIs but cannot contain stores. Java trusts only public authorities and

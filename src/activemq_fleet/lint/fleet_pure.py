@@ -133,7 +133,7 @@ def nodes_of_a_pure_pair_differ(view: FleetView) -> Iterator[Problem]:
           activemq_xml_fragments: [{parent: broker/plugins, xml: <statisticsBrokerPlugin/>}]
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
-    changed = {broker.pair for broker in view.changed_by_hand if broker.profile.replicates}
+    changed = {broker.pair for broker in view.brokers_with_user_xml if broker.profile.replicates}
     for name in sorted(changed):
         master, *slaves = view.fleet.pairs[name].in_order
         for slave in slaves:
@@ -313,7 +313,7 @@ def link_to_a_slave(view: FleetView) -> Iterator[Problem]:
 def _attachments(view: FleetView) -> list[_Attachment]:
     """Return every slave of the fleet with the broker that it dials as its master."""
     attachments: list[_Attachment] = []
-    changed = {broker.host for broker in view.changed_by_hand}
+    changed = {broker.host for broker in view.brokers_with_user_xml}
     for broker in view.brokers:
         if not broker.release.has_pure_master_slave:
             continue

@@ -78,7 +78,7 @@ def one_lease_holder_on_two_nodes(view: FleetView) -> Iterator[Problem]:
                           username: amq, password: hidden}
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
-    changed = {broker.host for broker in view.changed_by_hand}
+    changed = {broker.host for broker in view.brokers_with_user_xml}
     for node, peer in _node_pairs(view):
         if not changed & {node.host, peer.host}:
             continue
@@ -134,7 +134,7 @@ def two_stores_in_a_pair(view: FleetView) -> Iterator[Problem]:
         all: {activemq_store_directory: /srv/activemq/orders}
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
-    changed = {broker.host for broker in view.changed_by_hand if broker.settings.xml_fragments}
+    changed = {broker.host for broker in view.brokers_with_user_xml if broker.settings.xml_fragments}
     for node, peer in _node_pairs(view):
         if node.shared_directory is None or peer.shared_directory is None:
             continue

@@ -57,14 +57,14 @@ class FleetView:
             return None
 
     @cached_property
-    def changed_by_hand(self) -> tuple[Broker, ...]:
+    def brokers_with_user_xml(self) -> tuple[Broker, ...]:
         """The brokers whose activemq.xml holds XML fragments or broker attributes that the user wrote."""
         return tuple(filter(_is_changed_by_hand, self.brokers))
 
     def user_documents_with_text(self, *texts: str) -> Iterator[tuple[Broker, Document]]:
         """Yield (broker, activemq.xml) of brokers whose file has user-written XML and contains any of ``texts``."""
         encoded = [text.encode() for text in texts]
-        for broker in self.changed_by_hand:
+        for broker in self.brokers_with_user_xml:
             source = self.documents.get(broker.host)
             if source and any(text in source.content for text in encoded) and (document := self.document(broker)):
                 yield broker, document

@@ -53,7 +53,7 @@ def java_too_old(host: HostView) -> Iterator[Problem]:
 
 
 @rule("V025", "error", scope="host")
-def metrics_exporter_ends_the_broker(host: HostView) -> Iterator[Problem]:
+def metrics_exporter_cannot_start(host: HostView) -> Iterator[Problem]:
     """The metrics exporter cannot start: its port is in use, its keystore is missing, or Java is older than 8.
 
     Why: the exporter is an agent in the broker's JVM, which stops before the broker starts.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.addresses import is_loopback
 from activemq_fleet.lint.bridges_options import text_from_option
-from activemq_fleet.lint.document import Document, Element, Problem, also_in_lines
+from activemq_fleet.lint.document import Document, Element, Problem, other_lines_suffix
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.network_demand import AUTHENTICATION
 from activemq_fleet.network.uri import Uri, has_placeholder
@@ -57,7 +57,7 @@ def multicast_without_its_own_group(document: Document) -> Iterator[Problem]:
             'this multicast: URI uses the group "default": the broker discovers every broker of the local network '
             "whose URI sets no group"
         )
-        message += also_in_lines(other for other, *_ in others)
+        message += other_lines_suffix(other for other, *_ in others)
         part = text_from_option(node, attribute, uri, "group") if "group" in uri.options else uri.text
         yield node.problem(message, attribute, part)
 

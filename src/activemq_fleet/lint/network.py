@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.addresses import is_loopback
 from activemq_fleet.lint.clients import listener_uri
-from activemq_fleet.lint.document import PLACEHOLDER, Document, Element, Problem, also_in_lines
+from activemq_fleet.lint.document import PLACEHOLDER, Document, Element, Problem, other_lines_suffix
 from activemq_fleet.lint.engine import rule
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9._:\-]")
@@ -146,7 +146,7 @@ def remote_consumers_as_good_as_local(broker: Element) -> Iterator[Problem]:
     if links:
         yield links[0].problem(
             f"the link does not set decreaseNetworkConsumerPriority: ActiveMQ {broker.document.release.text} forwards "
-            "messages although local consumers exist" + also_in_lines(links[1:])
+            "messages although local consumers exist" + other_lines_suffix(links[1:])
         )
 
 

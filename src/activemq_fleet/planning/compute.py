@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from activemq_fleet import __version__
 from activemq_fleet.errors import FleetError, InputError
-from activemq_fleet.findings import Finding, error
+from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.naming import Naming
 from activemq_fleet.planning.components import Division, FleetOutsideComponent
 from activemq_fleet.planning.host_facts import parsed_variables
@@ -225,7 +225,7 @@ def _too_large_finding(host: str, groups: Sequence[str], brokers: int, largest: 
     more = f" and {len(groups) - _MOST_NAMED} more" if len(groups) > _MOST_NAMED else ""
     names = ", ".join(groups[:_MOST_NAMED])
     network = f"group {names} has" if len(groups) == 1 else f"groups {names}{more} are one network of"
-    return error(
+    return error_finding(
         "T028",
         host,
         f"{network} {brokers} brokers, but plan computes at most {largest} together. "

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from activemq_fleet.findings import Finding, error
+from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.similar_names import similar_name
 from activemq_fleet.topology.model.broker import Broker
@@ -45,13 +45,13 @@ def place_agent(
     """Return (agent of a host, findings T010 and T015): the agent has its home pair; None when no pair can serve it."""
     problem = _group_problem(settings, groups, every)
     if problem:
-        return None, [error("T010", host, *problem)]
+        return None, [error_finding("T010", host, *problem)]
     group = groups[settings.agent_group or next(iter(groups))]
     names = {pair.name: pair for pair in group.pairs}
     if settings.agent_pair and settings.agent_pair not in names:
         near = similar_name(settings.agent_pair, names)
         return None, [
-            error(
+            error_finding(
                 "T010",
                 host,
                 f"activemq_agent_pair is {settings.agent_pair!r}, but the group {group.name} has no pair of this name",
@@ -88,7 +88,7 @@ def _connect_agent(host: str, settings: Settings, pair: Pair) -> tuple[Agent | N
     findings = []
     if settings.agent_username is None or settings.agent_password is None:
         findings.append(
-            error(
+            error_finding(
                 "T015",
                 host,
                 "the host has an agent, but activemq_agent_username or activemq_agent_password is not set",
@@ -120,7 +120,7 @@ def _no_mqtt_finding(host: str, broker: Broker) -> Finding:
     else:
         reason = f"activemq_connectors of {broker.host} has no MQTT connector"
         fix = "add a connector with the scheme mqtt+nio to the pair"
-    return error(
+    return error_finding(
         "T010",
         host,
         f"the agent cannot connect to its home pair {broker.pair}, because {reason}",

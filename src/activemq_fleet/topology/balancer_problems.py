@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from activemq_fleet.findings import Finding, error
+from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.settings.encrypted import may_equal
 from activemq_fleet.topology.model.balancer import Balancer, VirtualAddress, VirtualPort
 from activemq_fleet.topology.model.broker import Broker
@@ -42,7 +42,7 @@ def _idle_balancer_findings(balancers: Sequence[Balancer], every: KnownGroups) -
         if balancer.addresses:
             continue
         is_set_elsewhere = any(other.settings.vip for other in balancers)
-        yield error(
+        yield error_finding(
             "T020",
             balancer.host,
             "the host is in activemq_loadbalancers, but activemq_vip is "
@@ -60,7 +60,7 @@ def _differing_vip_findings(groups: Sequence[Group]) -> Iterator[Finding]:
             expected = getattr(first.settings, variable)
             for other in others:
                 if getattr(other.settings, variable) != expected:
-                    yield error(
+                    yield error_finding(
                         "T009",
                         other.host,
                         f"activemq_{variable} differs from the value of {first.host} in group {group.name}",
@@ -85,7 +85,7 @@ def _login_findings(balancers: Sequence[Balancer]) -> Iterator[Finding]:
             yield _unverified_certificate_finding(balancer)
         other = known.setdefault(name, balancer)
         if not may_equal(other.settings.vip_password, balancer.settings.vip_password):
-            yield error(
+            yield error_finding(
                 "T009",
                 balancer.host,
                 f"activemq_vip_password differs from the value of the host {other.host}, but activemq_vip_username is "
@@ -137,7 +137,7 @@ def _duplicate_address_findings(
     for address in addresses:
         host = by_name[address.group].brokers[0].host
         if address.address in owners:
-            yield error(
+            yield error_finding(
                 "T022",
                 host,
                 f"activemq_vip of group {address.group} is {address.address}, which is {owners[address.address][0]}",
@@ -146,7 +146,7 @@ def _duplicate_address_findings(
         owners.setdefault(address.address, (f"the virtual address of group {address.group}", "activemq_vip"))
         other = routers.setdefault(address.router_id, address)
         if other is not address and other.address != address.address:
-            yield error(
+            yield error_finding(
                 "T023",
                 host,
                 f"activemq_vip_router_id of group {address.group} is {address.router_id}, "
@@ -162,7 +162,7 @@ def _duplicate_port_findings(address: VirtualAddress, group: Group) -> Iterator[
     for front in address.fronts:
         other = owners.setdefault(front.port, front)
         if other is not front:
-            yield error(
+            yield error_finding(
                 "T006",
                 group.brokers[0].host,
                 f"the connectors {front.connector} and {other.connector} would both listen on port {front.port} of the "
@@ -188,7 +188,7 @@ def _vrrp_multicast_findings(balancer: Balancer, balancers: Sequence[Balancer]) 
 
 def _host_conflict_findings(balancer: Balancer, address: VirtualAddress, group: Group) -> Iterator[Finding]:
     if address.interface is None:
-        yield error(
+        yield error_finding(
             "T021",
             balancer.host,
             f"activemq_vip of group {group.name} is {address.address}, but activemq_vip_interface is not set",
@@ -205,7 +205,7 @@ def _host_conflict_findings(balancer: Balancer, address: VirtualAddress, group: 
             if any(c.name in balanced and c.asks_for_certificate(b.release) for c in b.connectors)
         ]
         if asking:
-            yield error(
+            yield error_finding(
                 "T027",
                 balancer.host,
                 f"activemq_vip_certificate is not set, but the broker {asking[0]} requires certificates of clients",
@@ -220,7 +220,7 @@ def _shared_port_findings(broker: Broker, address: VirtualAddress) -> Iterator[F
     """T026: a host with HAProxy and a broker that listens on all addresses, at the same port."""
     shared = sorted({front.port for front in address.fronts} & set(broker.ports.values()))
     if broker.settings.bind in _EVERYWHERE and shared:
-        yield error(
+        yield error_finding(
             "T026",
             broker.host,
             f"the host is also a load balancer, but its broker listens on port {shared[0]} of all addresses, "

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import Address, HostNameError, check_host
-from activemq_fleet.findings import Finding, error
+from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.naming import Identity
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_of
 from activemq_fleet.releases import Release
@@ -260,7 +260,7 @@ def store_directory(member: Member) -> str:
 def _check_name(member: Member) -> Iterator[Finding]:
     label = member.identity.host
     if not label.isascii() or not label.replace("-", "").replace("_", "").isalnum():
-        yield error(
+        yield error_finding(
             "T013",
             member.host,
             f"the first label {label!r} of the host name contains a character that the name of a broker cannot have",
@@ -271,7 +271,7 @@ def _check_name(member: Member) -> Iterator[Finding]:
             check_host(member.host)
         except HostNameError as reason:
             fix = "set activemq_address to a name or IP address that clients can connect to, or rename the host"
-            yield error("T013", member.host, f"clients cannot connect to the broker: {reason.problem}", fix)
+            yield error_finding("T013", member.host, f"clients cannot connect to the broker: {reason.problem}", fix)
 
 
 def _check_profile(member: Member) -> Iterator[Finding]:
@@ -279,7 +279,7 @@ def _check_profile(member: Member) -> Iterator[Finding]:
     needed = settings.profile.release_requirement
     if needed and not needed.is_met_by(release):
         message = needed.message.format(release=release.text)
-        yield error(needed.rule, member.host, message, needed.fix, needed.why)
+        yield error_finding(needed.rule, member.host, message, needed.fix, needed.why)
     if settings.profile.replicates and settings.tls:
         yield _unsupported_finding(
             member,
@@ -369,4 +369,4 @@ def _check_elements(member: Member) -> Iterator[Finding]:
 
 def _unsupported_finding(member: Member, message: str, fix: str, why: str = "") -> Finding:
     """Return the finding that the broker's release or profile cannot do what a variable requires."""
-    return error("T011", member.host, message, fix, why)
+    return error_finding("T011", member.host, message, fix, why)

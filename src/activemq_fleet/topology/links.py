@@ -16,7 +16,7 @@ from typing import TypedDict
 
 from activemq_fleet import uris
 from activemq_fleet.addresses import Address, parse_url
-from activemq_fleet.findings import Finding, error
+from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.settings.network import LinkSettings, SplitTtl
 from activemq_fleet.similar_names import similar_name
 from activemq_fleet.topology.model.broker import Broker, Link, LinkKind, dialling_order
@@ -155,7 +155,7 @@ def _configured_links(brokers: Sequence[Broker], rest: WholeInventory | None) ->
 
 def _known_end_finding(host: str, position: int, name: str) -> Finding:
     message = f"activemq_links[{position}] has addresses, but its `to` is {name!r}, a group or pair of the inventory"
-    return error(
+    return error_finding(
         "T007",
         host,
         message,
@@ -172,7 +172,9 @@ def unknown_end(host: str, variable: str, name: str, known: Sequence[str]) -> Fi
         return _several_ends_finding(host, variable, name)
     near = similar_name(name, known)
     fix = f"did you mean {near}?" if near else f"set it to one of the groups and pairs {', '.join(known[:MOST_LISTED])}"
-    return error("T007", host, f"{variable} is {name!r}, but the inventory has no group or pair of this name", fix)
+    return error_finding(
+        "T007", host, f"{variable} is {name!r}, but the inventory has no group or pair of this name", fix
+    )
 
 
 def _several_ends_finding(host: str, variable: str, name: str) -> Finding:
@@ -184,8 +186,8 @@ def _several_ends_finding(host: str, variable: str, name: str) -> Finding:
         twice = next(part for part in different if names.count(part) > 1)
         message = f"{variable} is {name!r}, which lists {twice} twice, but must be the name of one group or pair"
     if len(different) < 2:
-        return error("T007", host, message, f"write only {''.join(different) or 'the name'}")
-    return error("T007", host, message, f"write one entry of activemq_links for each of {', '.join(different)}")
+        return error_finding("T007", host, message, f"write only {''.join(different) or 'the name'}")
+    return error_finding("T007", host, message, f"write one entry of activemq_links for each of {', '.join(different)}")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from activemq_fleet.findings import Finding, error
+from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.naming import PREFIX, UnclearNameError
 from activemq_fleet.topology.model.broker import Broker
 
@@ -22,7 +22,7 @@ def unmatched_name_findings(
         else:
             text = "the host is in activemq_brokers, but its name does not match activemq_naming_pattern"
             fix = "rename the host to GROUP-mqNUMBER-NODE, such as orders-mq01-a, or remove it from activemq_brokers"
-        yield error(
+        yield error_finding(
             "T001",
             name,
             text,
@@ -76,7 +76,7 @@ def shared_machine_findings(brokers: Iterable[Broker], machines: Mapping[str, tu
             continue
         owner = owners.setdefault((*machine, broker.settings.base, broker.settings.instance), broker)
         if owner is not broker and owner.address != broker.address:  # T006 and T009 report equal addresses
-            yield error(
+            yield error_finding(
                 "T009",
                 broker.host,
                 f"ansible_host is {machine[0]}, as on the host {owner.host}, and both brokers have the same "
@@ -105,7 +105,7 @@ def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
                 else "rename one of the hosts, remove it from the inventory, or change activemq_naming_pattern"
             )
             message = f"the host is node {node} of pair {pair}{origin}, but the host {hosts[0]} is the same node"
-            yield error("T003", host, message, fix)
+            yield error_finding("T003", host, message, fix)
 
 
 def half_pairs_of_surplus_nodes(brokers: Sequence[Broker]) -> set[str]:
@@ -151,7 +151,7 @@ def name_clash_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
     hosts = {(broker.group, broker.identity.host): broker.host for broker in brokers}
     for pair, broker in {broker.pair: broker for broker in brokers if broker.profile.has_peer}.items():
         if other := hosts.get((broker.group, pair)):
-            yield error(
+            yield error_finding(
                 "T003",
                 broker.host,
                 f"the host is in pair {pair}, but the host {other} has the same name as this pair",

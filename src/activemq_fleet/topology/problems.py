@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from activemq_fleet.findings import Finding, error
+from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.naming import PREFIX
 from activemq_fleet.node.config.probe_account import PROBE_USER
 from activemq_fleet.settings.encrypted import may_equal
@@ -208,7 +208,7 @@ def findings_within_pairs(units: Mapping[str, Sequence[Broker]], unpaired: Seque
             continue
         for other in brokers[1:]:
             if other.release.line != first.release.line:
-                yield error(
+                yield error_finding(
                     "T004",
                     other.host,
                     f"activemq_release is {other.release.text}, but the other node {first.host} of the pair has "
@@ -230,7 +230,7 @@ def _uneven_pair_findings(pair: str, brokers: Sequence[Broker], unpaired: Sequen
         third = brokers[2]
         listed = ", ".join(f"{broker.identity.node} ({broker.host})" for broker in brokers)
         stated = _states(third, "pair")
-        yield error(
+        yield error_finding(
             "T002",
             third.host,
             f"pair {pair}{' (set by activemq_pair)' if stated else ''} has {len(nodes)} nodes: {listed}",
@@ -240,7 +240,7 @@ def _uneven_pair_findings(pair: str, brokers: Sequence[Broker], unpaired: Sequen
             "activemq_naming_pattern",
         )
     elif len(nodes) == 2 and not any(broker.role == "master" for broker in brokers):
-        yield error(
+        yield error_finding(
             "T002",
             brokers[0].host,
             f"pair {pair} has no preferred master: its nodes are {' and '.join(nodes)}, "
@@ -254,18 +254,18 @@ def _single_node_finding(pair: str, broker: Broker, unpaired: Sequence[str]) -> 
     alone = f"pair {pair} has only one node"
     remedy = "or set activemq_ha: none if the broker has no peer"
     if _states(broker, "pair"):
-        return error(
+        return error_finding(
             "T002",
             broker.host,
             f"{alone}: no other host has activemq_pair {pair}",
             f"set activemq_pair to {pair} on the other node, add the node, {remedy}",
         )
     if not identity.other_name:
-        return error(
+        return error_finding(
             "T002", broker.host, f"{alone}: its other node is not in the inventory", f"add the other node, {remedy}"
         )
     hint = _similar_host_hint(identity.other_name, [name for name in unpaired if name != broker.host])
-    return error(
+    return error_finding(
         "T002",
         broker.host,
         f"{alone}: node {identity.other_node} is not in the inventory",
@@ -296,7 +296,7 @@ def _misspelt_pair(pair: str, halves: Mapping[str, Broker]) -> str | None:
 
 def _divided_pair_finding(pair: str, broker: Broker, peer: Broker) -> Finding:
     """T002: two hosts whose pairs have similar names and only one node each."""
-    return error(
+    return error_finding(
         "T002",
         broker.host,
         f"activemq_pair is {pair}, but {peer.pair} on {peer.host}, and each of the two pairs has only one node",
@@ -355,7 +355,7 @@ def _port_finding(broker: Broker, host: str, name: str, other: str, port: int) -
             f"one of the two listeners: {_port_variable(name)}, or {_port_variable(other)}"
         )
     message = f"{name} and {whose} both listen on port {port} of {broker.address}"
-    return error("T006", broker.host, message, fix)
+    return error_finding("T006", broker.host, message, fix)
 
 
 def _port_variable(name: str) -> str:
@@ -366,7 +366,7 @@ def _port_variable(name: str) -> str:
 def _address_finding(broker: Broker, host: str, shared: Sequence[tuple[str, str, int]]) -> Finding:
     """T006: a broker with the address of another host, and several of its ports."""
     ports = ", ".join(f"{port} ({name})" for name, _, port in shared)
-    return error(
+    return error_finding(
         "T006",
         broker.host,
         f"activemq_address is {broker.address}, the address of the broker on {host}, and both brokers listen on the "
@@ -384,7 +384,7 @@ def instance_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
         key = (broker.address.lower(), broker.settings.base, broker.settings.instance)
         owner = owners.setdefault(key, broker)
         if owner is not broker:
-            yield error(
+            yield error_finding(
                 "T009",
                 broker.host,
                 f"activemq_instance is {broker.settings.instance!r}, as on the host {owner.host} with the same "
@@ -420,7 +420,7 @@ def _has_pair_links(brokers: Sequence[Broker]) -> bool:
 def _undialled_link_findings(name: str, target: Unit) -> Iterator[Finding]:
     if not target.addresses:
         broker = target.brokers[0]
-        yield error(
+        yield error_finding(
             "T014",
             broker.host,
             f"the link {name} cannot connect to the broker, because activemq_connectors has no OpenWire connector",
@@ -441,7 +441,7 @@ def _credential_findings(broker: Broker) -> Iterator[Finding]:
         if value is None
     ]
     if missing:
-        yield error(
+        yield error_finding(
             "T008",
             broker.host,
             f"the broker has links, but {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set",
@@ -472,13 +472,13 @@ def duplicate_name_findings(broker: Broker) -> Iterator[Finding]:
 def _duplicate_name_finding(host: str, named: str, target: str, owner: str, target_of_owner: str) -> Finding:
     """T012: a connector or link with the name of another part of the broker; ``target`` is "" for a connector."""
     if target and target == target_of_owner:
-        return error(
+        return error_finding(
             "T012",
             host,
             f"the {named} exists twice, and both lead to {target}",
             "remove the entry of activemq_links that repeats another entry or a link of activemq_topology",
         )
-    return error(
+    return error_finding(
         "T012",
         host,
         f"the {named} has the same name as {owner}",
@@ -494,7 +494,7 @@ def _unequal_setting_findings(
         expected = question(first)
         for other in brokers[1:]:
             if not may_equal(question(other), expected):
-                yield error(
+                yield error_finding(
                     "T009",
                     other.host,
                     f"{variable} differs from the value of {first.host} in {where}",
@@ -512,7 +512,7 @@ def agent_password_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
             continue
         other = known.setdefault((agent.group, name), agent)
         if not may_equal(other.settings.agent_password, agent.settings.agent_password):
-            yield error(
+            yield error_finding(
                 "T009",
                 agent.host,
                 f"activemq_agent_password differs from the value of the host {other.host}, "
@@ -596,7 +596,7 @@ def account_password_findings(
         if account is None or account.variable == variable:
             continue
         if not may_equal(account.password, password):
-            yield error(
+            yield error_finding(
                 "T009",
                 host,
                 f"{variable} differs from {account.variable} of {broker.pair}, but both are the password of {name}",

@@ -26,7 +26,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, result: DrillResult) -> list[Any]:
         asked.append(options)
         return result
 
-    monkeypatch.setattr(lab_drill, "drill", drill)
+    monkeypatch.setattr(lab_drill, "run_drill", drill)
     return asked
 
 
@@ -93,7 +93,7 @@ def test_what_cannot_be_drilled_is_one_line(
     def refuse(*_: object) -> DrillResult:
         raise LabError("no pair can be drilled")
 
-    monkeypatch.setattr(lab_drill, "drill", refuse)
+    monkeypatch.setattr(lab_drill, "run_drill", refuse)
 
     assert main(["lab", "drill", "-i", "hosts.yml"]) == 1
     assert capsys.readouterr().err.strip().endswith("no pair can be drilled")

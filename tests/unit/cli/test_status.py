@@ -105,15 +105,15 @@ def test_status_of_unreachable_hosts_names_the_running_lab(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(playbook, "run_playbook", refuse)
     layout = layout_for([str(inventory)])
-    layout.make()
+    layout.make_directory()
     command = [sys.executable, "-c", "import time; time.sleep(60)", f"{MARK}{layout.directory}"]
-    processes.launch(layout, "a-mq01-a", command, {}, layout.base("a-mq01-a"), "v1")
+    processes.launch(layout, "a-mq01-a", command, {}, layout.base_directory("a-mq01-a"), "v1")
     if not runs:
-        processes.end(processes.lab_processes(layout), grace=0)
+        processes.terminate_processes(processes.lab_processes(layout), grace=0)
     try:
         assert main(["status", "-i", str(inventory)]) == 1
     finally:
-        processes.end(processes.lab_processes(layout), grace=0)
+        processes.terminate_processes(processes.lab_processes(layout), grace=0)
     hint = f"a lab of this inventory runs on this machine: `activemq-fleet lab status -i {inventory}` shows the state"
     assert (hint in capsys.readouterr().err) == runs
 

@@ -41,12 +41,12 @@ def found(example: Example) -> set[str]:
     return {finding.rule for finding in file_findings(data, release, other_files=other_files)}
 
 
-@pytest.mark.parametrize(("one", "example"), cases("fires"))
+@pytest.mark.parametrize(("one", "example"), cases("failing_examples"))
 def test_the_example_that_fires_does(one: Rule, example: Example) -> None:
     assert one.id in found(example)
 
 
-@pytest.mark.parametrize(("one", "example"), cases("silent"))
+@pytest.mark.parametrize(("one", "example"), cases("passing_examples"))
 def test_the_example_that_is_silent_is(one: Rule, example: Example) -> None:
     assert one.id not in found(example)
 
@@ -68,7 +68,7 @@ def test_rule_reports_nothing_without_text_it_needs(rule: Rule, example_document
 @pytest.fixture(scope="module")
 def example_documents() -> list[Document]:
     """The documents of all examples of file rules that are XML."""
-    examples = [example for rule in FILE_RULES for example in (*rule.fires, *rule.silent)]
+    examples = [example for rule in FILE_RULES for example in (*rule.failing_examples, *rule.passing_examples)]
     documents = []
     for example in examples:
         release = Release.of(example.release)
@@ -92,5 +92,5 @@ def test_every_rule_says_what_why_how_to_mend_and_shows_it(one: Rule) -> None:
     assert one.why
     assert one.fix
     assert one.source
-    assert one.fires
-    assert one.silent
+    assert one.failing_examples
+    assert one.passing_examples

@@ -31,12 +31,12 @@ def found(example: Example) -> set[str]:
     return {finding.rule for finding in host_findings(subject, facts, peer)}
 
 
-@pytest.mark.parametrize(("one", "example"), cases("fires"))
+@pytest.mark.parametrize(("one", "example"), cases("failing_examples"))
 def test_the_example_that_fires_does(one: Rule, example: Example) -> None:
     assert one.id in found(example)
 
 
-@pytest.mark.parametrize(("one", "example"), cases("silent"))
+@pytest.mark.parametrize(("one", "example"), cases("passing_examples"))
 def test_the_example_that_is_silent_is(one: Rule, example: Example) -> None:
     assert one.id not in found(example)
 

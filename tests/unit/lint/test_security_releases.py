@@ -29,8 +29,8 @@ def of_fleet(rule: str, **variables: Any) -> list[Finding]:
 
 @pytest.mark.parametrize("one", rules("release"), ids=lambda one: one.id)
 def test_a_release_of_the_examples_fires_or_is_silent(one: Rule) -> None:
-    assert all(found(example.release, one.id) for example in one.fires)
-    assert not any(found(example.release, one.id) for example in one.silent)
+    assert all(found(example.release, one.id) for example in one.failing_examples)
+    assert not any(found(example.release, one.id) for example in one.passing_examples)
 
 
 @pytest.mark.parametrize(

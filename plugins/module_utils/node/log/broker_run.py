@@ -84,7 +84,7 @@ class BrokerRun:
         self._responders: dict[str, bool] = {}
 
     @property
-    def half_links(self) -> tuple[str, ...]:
+    def one_way_duplex_links(self) -> tuple[str, ...]:
         """The names of other brokers' duplex links to this broker that were established without the other broker's id
         and forward nothing in the reverse direction.
 
