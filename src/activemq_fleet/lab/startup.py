@@ -158,7 +158,8 @@ class Startup:
 
     def _ended(self, broker: Broker, problem: str) -> LabError:
         return LabError(
-            f"{problem}: {self._hosts.failure_reason(broker)}. Correct the cause in the inventory, and run the command again"
+            f"{problem}: {self._hosts.failure_reason(broker)}. "
+            "Correct the cause in the inventory, and run the command again"
         )
 
     def _until(self, broker: Broker, condition: Callable[[], bool], complaint: str, pause: float = _POLL) -> None:
