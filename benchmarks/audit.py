@@ -27,7 +27,7 @@ _LABELS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class EngineFigures:
     """Of one engine: seconds of the work, seconds before it (Spark's session), CPU seconds, peak MiB, hashes."""
 
     engine: str
@@ -40,7 +40,7 @@ class Figures:
     full: str
 
 
-def measure(work: Path, megabytes: int, engines: Sequence[str] = ENGINES) -> list[Figures]:
+def measure(work: Path, megabytes: int, engines: Sequence[str] = ENGINES) -> list[EngineFigures]:
     """Each engine once, over logs of so many megabytes. Raises BenchmarkError where results differ."""
     logs = generate(work / f"logs-{megabytes}", megabytes)
     found = [_measured(engine, logs, work / f"out-{engine}") for engine in engines]
@@ -52,14 +52,14 @@ def measure(work: Path, megabytes: int, engines: Sequence[str] = ENGINES) -> lis
     return found
 
 
-def _measured(engine: str, logs: Path, out: Path) -> Figures:
+def _measured(engine: str, logs: Path, out: Path) -> EngineFigures:
     report = out.with_suffix(".json")
     run([sys.executable, "-m", "benchmarks.audit_engines", engine, logs, out, report])
     told = json.loads(report.read_text())
-    return Figures(engine, **told)
+    return EngineFigures(engine, **told)
 
 
-def table(found: Sequence[Figures], megabytes: int) -> str:
+def table(found: Sequence[EngineFigures], megabytes: int) -> str:
     """Markdown."""
     lines = [
         f"{megabytes} MB of logs, {found[0].rows:,} events, 100 hosts.\n",

@@ -151,7 +151,7 @@ def _template(document: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class CoreFigures:
     """Medians: CPU seconds by stage, and peak MiB of the whole process."""
 
     seconds: dict[str, float]
@@ -162,7 +162,7 @@ class Figures:
         return sum(self.seconds.values())
 
 
-def measure(work: Path) -> dict[int, tuple[Figures, Figures]]:
+def measure(work: Path) -> dict[int, tuple[CoreFigures, CoreFigures]]:
     """(core, plain template) by number of brokers, each run a process of its own."""
     found = {}
     for brokers, runs in SIZES.items():
@@ -182,15 +182,16 @@ def check_file(work: Path) -> Run:
     return median(lambda: run([program("activemq-fleet"), "check", "--file", path, "--release", RELEASE]), runs=5)
 
 
-def _median(what: str, brokers: int, runs: int, work: Path) -> Figures:
+def _median(what: str, brokers: int, runs: int, work: Path) -> CoreFigures:
     told, each, peaks = work / f"{what}-{brokers}.json", [], []
     for _ in range(runs):
         peaks.append(run([sys.executable, "-m", "benchmarks.core", what, str(brokers), told]).peak)
         each.append(json.loads(told.read_text()))
-    return Figures({name: statistics.median(one[name] for one in each) for name in each[0]}, statistics.median(peaks))
+    medians = {name: statistics.median(seconds[name] for seconds in each) for name in each[0]}
+    return CoreFigures(medians, statistics.median(peaks))
 
 
-def table(found: dict[int, tuple[Figures, Figures]], check: Run) -> str:
+def table(found: dict[int, tuple[CoreFigures, CoreFigures]], check: Run) -> str:
     """The figures in Markdown."""
     names = [*next(iter(found.values()))[0].seconds]
     lines = [

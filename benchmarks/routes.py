@@ -21,7 +21,7 @@ VARIABLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class RouteFigures:
     """One fleet: seconds of the processor for all routes and findings."""
 
     name: str
@@ -30,7 +30,7 @@ class Figures:
     findings: int
 
 
-def measure() -> list[Figures]:
+def measure() -> list[RouteFigures]:
     """One group of 250 pairs in each topology, and of 100 single brokers; then many groups of four pairs."""
     found = []
     for topology in ("mesh", "hub", "ring", "chain"):
@@ -40,11 +40,11 @@ def measure() -> list[Figures]:
     return [*found, *(_figures("groups of four pairs, mesh", _groups(groups)) for groups in (125, 1250))]
 
 
-def _figures(name: str, fleet: Fleet) -> Figures:
+def _figures(name: str, fleet: Fleet) -> RouteFigures:
     print_progress(f"routes: {name}")
     began = time.process_time()
     findings = route_findings(routes_of(fleet))
-    return Figures(name, len(fleet.brokers), time.process_time() - began, len(findings))
+    return RouteFigures(name, len(fleet.brokers), time.process_time() - began, len(findings))
 
 
 def _group(pairs: int, nodes: str, **variables: Any) -> Fleet:
@@ -57,7 +57,7 @@ def _groups(groups: int) -> Fleet:
     return build_fleet({name: dict(VARIABLES) for name in names}, {})
 
 
-def table(found: list[Figures]) -> str:
+def table(found: list[RouteFigures]) -> str:
     """The figures in Markdown."""
     lines = ["| fleet | brokers | routes and findings | per broker | findings |", "|---|---|---|---|---|"]
     lines += [

@@ -28,7 +28,7 @@ FORKS = "10"
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class SiteFigures:
     """Whole runs: the slower of two of ``site``, one that changes nothing, and the references."""
 
     hosts: int
@@ -39,7 +39,7 @@ class Figures:
     mitogen: Run | None
 
 
-def measure(work: Path) -> Figures:
+def measure(work: Path) -> SiteFigures:
     """Run all plays into directories of their own and compare what they wrote."""
     inventory = plain(work / "inventory-site", HOSTS, pairs=1)
     ours, later, theirs, mitogens = (work / name for name in ("site", "site-later", "template", "mitogen"))
@@ -62,7 +62,7 @@ def measure(work: Path) -> Figures:
         environment = {"ANSIBLE_STRATEGY": "mitogen_linear", "ANSIBLE_STRATEGY_PLUGINS": strategies}
         mitogen = _play(str(play), inventory, f"out={mitogens}", environment)
         _compare(brokers, ours, mitogens)
-    return Figures(len(brokers), files, slower, again, template, mitogen)
+    return SiteFigures(len(brokers), files, slower, again, template, mitogen)
 
 
 def _variables(base: Path) -> str:
@@ -154,7 +154,7 @@ def _mitogen() -> str | None:
     return str(Path(found.submodule_search_locations[0]) / "plugins" / "strategy")
 
 
-def table(found: Figures) -> str:
+def table(found: SiteFigures) -> str:
     """The figures in Markdown, each as ms per host and against ``site``."""
 
     def row(name: str, figures: Run) -> str:
