@@ -143,7 +143,7 @@ def _with_short_forms(model: type[BaseModel], definitions: Mapping[str, Schema])
         return {"anyOf": [schema, {name: kind[name] for name in ("enum", "type") if name in kind}]}
     if issubclass(model, xml_beans.NamedDestination | usage._Usage):
         return {"anyOf": [schema, {"type": "string"}]}
-    if issubclass(model, xml_beans.Switched) or model.__name__ in ("SchedulerSettings", "Redelivery"):
+    if issubclass(model, xml_beans.SwitchableBean) or model.__name__ in ("SchedulerSettings", "Redelivery"):
         return {"anyOf": [schema, {"type": "boolean"}]}
     return schema
 

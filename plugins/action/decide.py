@@ -33,7 +33,7 @@ class ActionModule(FleetAction):
         operations, name = library("operations"), arguments.pop("operation")
         try:
             progress = operations.RunProgress.of(arguments.pop("progress"))
-            request = operations.Request(
+            request = operations.OperationRequest(
                 **arguments,
                 progress=progress,
                 fleet=read_compiled_fleet(),

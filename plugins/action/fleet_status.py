@@ -45,7 +45,12 @@ class ActionModule(FleetAction):
             if arguments["step"] == "begin":
                 asked = selection.hosts_to_ask(fleet, chosen)
                 kept = {name: arguments[name] for name in ("target", "evidence_to", "to")}
-                return {"changed": False, "questions": selection.questions(fleet, asked), "time": time.time(), **kept}
+                return {
+                    "changed": False,
+                    "questions": selection.host_status_parameters(fleet, asked),
+                    "time": time.time(),
+                    **kept,
+                }
             status = api("fleet_status")(fleet, evidence, chosen=chosen, seconds=arguments["seconds"])
             return {"changed": False, **_outcome(status, arguments["to"])}
         except api("FleetError") as error:

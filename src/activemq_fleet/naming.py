@@ -264,7 +264,7 @@ def without_node_mark(host: str) -> str | None:
     return f"{text}{dot}{domain}" if count else None
 
 
-def surely_of_a_pair(host: str) -> bool:
+def is_certainly_pair_node(host: str) -> bool:
     """Return whether a host name with a node mark also has a number or role, so that it is surely a node of a pair."""
     label = host.partition(".")[0]
     return any(character.isdigit() for character in label) or len(_FOREIGN_MARK.findall(label)[0]) > 1

@@ -24,12 +24,12 @@ _STARTUP_PAUSE = 500
 BRIDGE_KINDS = ("masterslave", "failover", "static")
 
 
-def listen(scheme: str, bind: str, port: int, options: Mapping[str, str] | None = None) -> str:
+def listener_uri(scheme: str, bind: str, port: int, options: Mapping[str, str] | None = None) -> str:
     """Return the URI that a transportConnector listens on: ``nio://0.0.0.0:61616?maximumConnections=1000``."""
     return f"{scheme}://{join(bind, port)}{_query(options or {})}"
 
 
-def dial(address: Address, scheme: str = "tcp") -> str:
+def dialled_uri(address: Address, scheme: str = "tcp") -> str:
     """Return the URI that a client or a bridge dials: ``tcp://host:61616``, or ``ssl://`` for a TLS listener."""
     return f"{'ssl' if is_encrypted(scheme) else 'tcp'}://{join(*address)}"
 
@@ -39,7 +39,7 @@ def is_openwire(scheme: str) -> bool:
     return protocol_of(scheme) == "openwire"
 
 
-def bridge(
+def bridge_uri(
     addresses: Sequence[Address],
     release: Release,
     kind: str | None = None,
@@ -64,7 +64,7 @@ def bridge(
         raise InputError(f"{kind!r} is not a kind of URI for a network connector: use {', '.join(BRIDGE_KINDS)}")
     if kind == "masterslave" and not release.has_masterslave_discovery:
         raise InputError(f"ActiveMQ {release.text} does not support masterslave: URIs (5.6 and later do): use failover")
-    peers = ",".join(dial(address, scheme) for address in addresses)
+    peers = ",".join(dialled_uri(address, scheme) for address in addresses)
     tail = _query(dict(options))
     if kind == "static" or len(addresses) == 1:
         return f"static:({peers}){tail}"
@@ -76,7 +76,7 @@ def bridge(
     return f"static:(failover:({peers}){_query(nested)}){tail}"
 
 
-def multicast(endpoint: str, group: str, interface: str | None = None) -> str:
+def multicast_uri(endpoint: str, group: str, interface: str | None = None) -> str:
     """Return a URI for multicast discovery, such as ``multicast://224.1.2.3:6255?group=orders``.
 
     With an interface both ``networkInterface`` and ``joinNetworkInterface`` are set: on a machine
@@ -88,7 +88,7 @@ def multicast(endpoint: str, group: str, interface: str | None = None) -> str:
     return f"multicast://{endpoint}{_query(options)}"
 
 
-def replication(address: Address) -> str:
+def replication_uri(address: Address) -> str:
     """Return the URI ``nio://host:port`` with which a pure slave dials its master.
 
     Never ``failover:``: with it the slave attaches and never takes over (measured on 5.5.1 and 5.7.0).
@@ -96,16 +96,18 @@ def replication(address: Address) -> str:
     return f"nio://{join(*address)}"
 
 
-def failover(addresses: Iterable[Address], options: Mapping[str, object] | None = None, *, scheme: str = "tcp") -> str:
+def failover_uri(
+    addresses: Iterable[Address], options: Mapping[str, object] | None = None, *, scheme: str = "tcp"
+) -> str:
     """Return a Java client's URI for brokers: ``failover:(tcp://a:61616,tcp://b:61616)?initialReconnectDelay=100``.
 
     By default ``initialReconnectDelay`` is 100 and ``maxReconnectDelay`` 2000 ms; ``options`` of the failover transport
     replace both.
     """
-    return failover_among([dial(address, scheme) for address in addresses], options)
+    return failover_uri_of([dialled_uri(address, scheme) for address in addresses], options)
 
 
-def failover_among(dialled: Sequence[str], options: Mapping[str, object] | None = None) -> str:
+def failover_uri_of(dialled: Sequence[str], options: Mapping[str, object] | None = None) -> str:
     """Return the failover: URI of several brokers, given the URI that is dialled for each (tcp:// or ssl://)."""
     if not dialled:
         raise InputError("a failover: URI has no address: give the address of at least one broker")

@@ -8,7 +8,7 @@ from activemq_fleet.artifacts import _maven, java
 from activemq_fleet.artifacts._cache import ensure_cached, log_progress
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.loopback_overlay import MARK
-from activemq_fleet.render.engine import xml
+from activemq_fleet.render.engine import escape_xml
 from activemq_fleet.schema import BEANS
 from tests.integration.planted import Ground, until
 from tests.integration.traffic import is_open
@@ -72,7 +72,7 @@ class Database:
 
     def bean(self, name: str, address: tuple[str, int] | None = None) -> str:
         """A ``<bean>`` of this name: the data source of a broker's store, reached at an address of a relay."""
-        url = xml(url_at(address or self.address))
+        url = escape_xml(url_at(address or self.address))
         return (
             f'<bean xmlns="{BEANS}" id="{name}" class="org.h2.jdbcx.JdbcDataSource">'
             f'<property name="URL" value="{url}"/><property name="user" value="sa"/>'

@@ -26,7 +26,7 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials, StompConnection
 from activemq_fleet.render.activemq_xml import activemq_xml
-from activemq_fleet.routes import Answer, Routes, route_findings, routes_of
+from activemq_fleet.routes import ReachAnswer, Routes, route_findings, routes_of
 from activemq_fleet.schema import XmlDocument
 from tests.situations import further
 from tests.stomp_clients import stomp_send
@@ -129,12 +129,12 @@ def _queue(tag: str, pair: Pair) -> str:
     return f"{tag}.{pair[0]}.to.{pair[1]}"
 
 
-def _exchange(lab: Lab, tag: str, at: dict[str, str], asked: dict[Pair, Answer]) -> dict[Pair, int]:
+def _exchange(lab: Lab, tag: str, at: dict[str, str], asked: dict[Pair, ReachAnswer]) -> dict[Pair, int]:
     """How many messages arrived for each ordered pair of units; ``at`` is the active host of each.
 
     Ends when all that is to arrive has, and then nothing has come for a while.
     """
-    expected = {(_queue(tag, pair), str(n)) for pair, a in asked.items() if a.arrives for n in range(MESSAGES)}
+    expected = {(_queue(tag, pair), str(n)) for pair, a in asked.items() if a.always_arrives for n in range(MESSAGES)}
     with ExitStack() as stack:
         consumers = []
         for unit, host in at.items():
@@ -195,7 +195,7 @@ def _agree(routes: Routes, lab: Lab, tag: str, down: str | None) -> list[str]:
     ]
 
 
-def _fits(answer: Answer, arrived: int) -> bool:
+def _fits(answer: ReachAnswer, arrived: int) -> bool:
     """Of what may strand, some may arrive."""
     return {"reaches": arrived == MESSAGES, "does not reach": arrived == 0, "may strand": True}[answer.outcome]
 
@@ -210,7 +210,7 @@ def test_what_routes_say_arrives_and_nothing_else(release: str, seed: int, tmp_p
     with Lab.open([source], tmp_path / "lab") as lab:
         lab.up()
         routes = routes_of(lab.fleet)
-        victim = list(routes.network.units.values())[chosen].first.host
+        victim = list(routes.network.units.values())[chosen].preferred_broker.host
 
         wrong = _agree(routes, lab, "well", None)
         lab.kill(victim)

@@ -24,7 +24,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from activemq_fleet.spark.audit_job import audit
-from activemq_fleet.spark.drift_job import drift
+from activemq_fleet.spark.drift_job import report_drift
 from activemq_fleet.spark.pack import pack_environment
 from activemq_fleet.spark.plan_inputs import read_hosts
 from activemq_fleet.spark.plan_job import PlanOptions, plan
@@ -102,7 +102,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 def expected(spark: SparkSession, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The rows that this machine alone comes to."""
     out = tmp_path_factory.mktemp("local") / "out"
-    drift(spark, str(fleet.planned), str(fleet.found), str(out))
+    report_drift(spark, str(fleet.planned), str(fleet.found), str(out))
     return rows_hash(out, "drift")
 
 

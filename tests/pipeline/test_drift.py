@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from activemq_fleet.drift.host_drift import DriftResult
 from activemq_fleet.errors import InputError
 from activemq_fleet.spark.datasets import SCHEMAS, Output, read
-from activemq_fleet.spark.drift_job import drift
+from activemq_fleet.spark.drift_job import report_drift
 from tests.pipeline.collected import FILES, Fleet
 from tests.pipeline.job_counts import counted_jobs
 
@@ -49,7 +49,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 
 @pytest.fixture(scope="module")
 def result(spark: SparkSession, fleet: Fleet) -> DriftResult:
-    return drift(spark, str(fleet.planned), str(fleet.found), str(fleet.planned.parent / "out"))
+    return report_drift(spark, str(fleet.planned), str(fleet.found), str(fleet.planned.parent / "out"))
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_the_output_of_plan_is_compared_as_that_of_render(spark: SparkSession, t
         rows = [(host or None, *rest) for host, *rest in files]
         output.write("files", spark.createDataFrame(rows, SCHEMAS["files"]))
         output.commit()
-    result = drift(spark, str(tmp_path / "plan"), str(tmp_path / "found"), str(tmp_path / "out"))
+    result = report_drift(spark, str(tmp_path / "plan"), str(tmp_path / "found"), str(tmp_path / "out"))
     assert not result.differs
     assert result.same_hosts == 1
 
@@ -126,7 +126,7 @@ def test_an_empty_directory_is_told(spark: SparkSession, tmp_path: Path, planned
     Fleet(tmp_path / "planned", tmp_path / "found").host("one")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=line):
-        drift(spark, str(tmp_path / planned), str(tmp_path / found), str(tmp_path / "out"))
+        report_drift(spark, str(tmp_path / planned), str(tmp_path / found), str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
@@ -138,13 +138,13 @@ def test_a_planted_link_to_a_file_elsewhere_is_refused_and_not_compared(
     (tmp_path / "secret").write_text("root alone\n")
     (tmp_path / side / "planted.xml").symlink_to(tmp_path / "secret")
     with pytest.raises(InputError, match=r"planted\.xml leads out of the input directory"):
-        drift(spark, str(tmp_path / "planned"), str(tmp_path / "found"), str(tmp_path / "out"))
+        report_drift(spark, str(tmp_path / "planned"), str(tmp_path / "found"), str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
 def test_a_drift_is_few_jobs_of_spark(spark: SparkSession, fleet: Fleet, tmp_path: Path) -> None:
     with counted_jobs(spark) as jobs:
-        drift(spark, str(fleet.planned), str(fleet.found), str(tmp_path / "out"))
+        report_drift(spark, str(fleet.planned), str(fleet.found), str(tmp_path / "out"))
 
     # The records of all files by host, and the comparison, which writes the dataset.
     assert len(jobs) == 2

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from activemq_fleet.settings import usage
 from activemq_fleet.settings.elements import ElementSettings
-from activemq_fleet.settings.xml_beans import NamedDestination, Switched, TypedBean, XmlBean
+from activemq_fleet.settings.xml_beans import NamedDestination, SwitchableBean, TypedBean, XmlBean
 
 NONSENSE = st.sampled_from(
     [None, -7, "", "x y", "${a}", "]]>", {"type": "no"}, [1], "#{1}", 1.5, True, "70 %", "9" * 40]
@@ -74,7 +74,7 @@ def bean_of(model: type[XmlBean]) -> st.SearchStrategy[Any]:
     )
     if issubclass(model, TypedBean):
         found = st.one_of(found, members["type"])
-    if issubclass(model, Switched):
+    if issubclass(model, SwitchableBean):
         found = st.one_of(found, st.booleans())
     if issubclass(model, NamedDestination):
         found = st.one_of(found, NAMES, st.builds("{}://{}".format, st.sampled_from(["queue", "topic"]), NAMES))

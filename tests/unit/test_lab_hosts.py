@@ -15,7 +15,7 @@ from activemq_fleet.lab.preparation import install
 from activemq_fleet.lab.state import make_store
 from activemq_fleet.node.config.broker_configuration import DeployedConfiguration
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer
-from activemq_fleet.render.service import environment_path, files, kahadb_directory, unit_path
+from activemq_fleet.render.service import environment_path, kahadb_directory, unit_and_environment_files, unit_path
 from tests.support.lab_hosts import make_lab_hosts
 from tests.unit.lab_fleets import PAIR
 
@@ -63,7 +63,7 @@ def test_a_broker_starts_with_the_variables_of_its_environment_file(
     broker = hosts.fleet.broker(A)
     make_store(broker)
     hosts.launch(broker)
-    written = files(broker)[environment_path(broker)].decode()
+    written = unit_and_environment_files(broker)[environment_path(broker)].decode()
     assert seen[0]["ACTIVEMQ_DATA"]
     assert all(f"{name}=" in written and value.split()[0] in written for name, value in seen[0].items())
 
@@ -77,7 +77,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_command_line_is_that_of_the_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str) -> None:
     hosts = make_lab_hosts(tmp_path, release=release, whole=True)
     broker = hosts.fleet.broker(A)
-    unit = files(broker)[unit_path(broker)].decode()
+    unit = unit_and_environment_files(broker)[unit_path(broker)].decode()
     (line,) = (line for line in unit.splitlines() if line.startswith("ExecStart="))
     _java, _options, *arguments = shlex.split(line.partition("=")[2])
     assert command_of(hosts, A, monkeypatch)[-len(arguments) :] == arguments

@@ -9,7 +9,7 @@ import pytest
 
 from activemq_fleet.deployment import CompiledFleet
 from activemq_fleet.errors import InputError
-from activemq_fleet.operations import Request, decide
+from activemq_fleet.operations import OperationRequest, decide
 from activemq_fleet.operations.drill_steps import (
     DrillStep,
     is_drill_allowed,
@@ -157,7 +157,7 @@ def test_it_is_done_when_no_fault_is_left_and_every_pair_is_whole() -> None:
 def test_drill_stops_when_two_nodes_can_write_to_one_store(generation: int) -> None:
     access = {"guard": 7, "generation_in_force": 2}
     states = {"o1-a": ("active", 2), "o1-b": ("standby", generation)}
-    request = Request(
+    request = OperationRequest(
         fleet=CompiledFleet(brokers={host: facts_of_broker(host, pair="o1") for host in states}),
         evidence={host: {"state": state, "generation": number, **access} for host, (state, number) in states.items()},
         options={"due": "o1", "faulted": (), "settle": 120},

@@ -11,7 +11,7 @@ import pytest
 from activemq_fleet.deployment import CompiledFleet
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.state.evidence import BrokerEvidence
-from activemq_fleet.operations import Request, decide
+from activemq_fleet.operations import OperationRequest, decide
 from activemq_fleet.operations.requests import RunProgress, outcome_table
 from tests.support.facts_of_brokers import facts_of_broker
 
@@ -54,7 +54,7 @@ def restart(progress: RunProgress, states: dict[str, dict[str, Any]], **options:
         for host, state in states.items()
     }
     now = time.time()
-    request = Request(
+    request = OperationRequest(
         fleet=CompiledFleet(brokers=brokers),
         evidence=evidence,
         target={"hosts": [A, B], "chosen": [A, B], "since_epoch": now},

@@ -8,7 +8,7 @@ import pytest
 
 from activemq_fleet.deployment import CompiledFleet
 from activemq_fleet.errors import InputError
-from activemq_fleet.operations import Request, decide
+from activemq_fleet.operations import OperationRequest, decide
 from activemq_fleet.operations.target import Target, TargetHost, read_run_start, resolve_target
 from tests.support.facts_of_brokers import facts_of_broker
 
@@ -113,7 +113,7 @@ def test_the_nodes_that_only_a_resync_brings_back_are_named_for_the_playbooks() 
         for place in PLACES
     }
     options = {"reach": HOSTS}
-    assert decide("target", Request(fleet=CompiledFleet(brokers=brokers), options=options))["target"][
+    assert decide("target", OperationRequest(fleet=CompiledFleet(brokers=brokers), options=options))["target"][
         "needs_resync"
     ] == [
         "stock-mq01-a.example.com",

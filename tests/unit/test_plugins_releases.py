@@ -16,7 +16,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives im
 
 from activemq_fleet.deployment import CompiledFleet, broker_facts
 from activemq_fleet.node.state.evidence import MachineFacts
-from activemq_fleet.operations import RefusalError, Request
+from activemq_fleet.operations import OperationRequest, RefusalError
 from activemq_fleet.operations.preflight import refuse_other_releases
 from tests.unit.fleets import fleet
 from tests.unit.release_jars import jar, lay_out, pack
@@ -44,7 +44,7 @@ def ask(
     settings = {"release": "5.18.6", "archive": archive, **more}
     brokers = {broker.host: broker_facts(broker) for broker in fleet("orders-mq01", **settings).brokers}
     looks = dict.fromkeys([A, B], look or NOTHING)
-    request = Request(
+    request = OperationRequest(
         fleet=CompiledFleet(brokers=brokers),
         evidence={host: MachineFacts.of(look) for host, look in looks.items()},
         options={"upgrades": upgrades},

@@ -13,7 +13,7 @@ from activemq_fleet.node.config.broker_configuration import (
     read_deployed,
 )
 from activemq_fleet.node.config.versions import Layout
-from activemq_fleet.operations import RefusalError, Request, decide
+from activemq_fleet.operations import OperationRequest, RefusalError, decide
 from activemq_fleet.operations.requests import HostProgress, RunProgress
 from activemq_fleet.render import render
 from tests.unit.fleets import fleet
@@ -57,7 +57,7 @@ def ask(
     waited: float = 0,
     **more: Any,
 ) -> Any:
-    request = Request(
+    request = OperationRequest(
         fleet=CompiledFleet(brokers=brokers(**{"release": "6.3.1", **more})),
         evidence=looks,
         target={"since_epoch": time.time(), "chosen": [A, B]},

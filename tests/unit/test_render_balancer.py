@@ -13,7 +13,7 @@ import pytest
 
 from activemq_fleet.deployment import balancer_facts, files_of
 from activemq_fleet.render import mode_of, render_balancer, render_fleet
-from activemq_fleet.render.engine import haproxy
+from activemq_fleet.render.engine import haproxy_word
 from activemq_fleet.topology import BALANCERS, Fleet, build_fleet
 from tests.golden_files import Golden
 from tests.unit.fleets import hosts
@@ -155,7 +155,7 @@ def test_tls_goes_through_and_the_look_speaks_it() -> None:
     [("plain.name:1", "plain.name:1"), ("a b#c", "a\\ b\\#c"), ("back\\slash", "back\\\\slash"), ("'\"", "\\'\\\"")],
 )
 def test_a_word_of_haproxy_stays_one_word(word: str, escaped: str) -> None:
-    assert haproxy(word) == escaped
+    assert haproxy_word(word) == escaped
 
 
 def test_a_playbook_knows_where_the_files_go_and_no_secret() -> None:

@@ -29,7 +29,7 @@ def broker(release: str = "5.18.3", **variables: Any) -> Broker:
 
 
 def files(release: str = "5.18.3", *, reveal: bool = False, **variables: Any) -> dict[str, bytes]:
-    return console.files(broker(release, **variables), Secrets(HOST, reveal))
+    return console.console_files(broker(release, **variables), Secrets(HOST, reveal))
 
 
 def beans(document: bytes, kind: str) -> list[etree._Element]:

@@ -12,7 +12,7 @@ from lxml import etree
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import mode_of, render, render_hosts
 from activemq_fleet.render.activemq_xml import activemq_xml, memory_limit
-from activemq_fleet.render.engine import properties, properties_key, xml
+from activemq_fleet.render.engine import escape_properties_value, escape_xml, properties_key
 from activemq_fleet.render.rendered_header import RenderedHeader, read_rendered_header
 from activemq_fleet.topology import build_fleet
 from tests.unit.fleets import fleet, hosts
@@ -243,7 +243,7 @@ XML_TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", 
 
 @given(XML_TEXT)
 def test_xml_escaping_reads_back(text: str) -> None:
-    assert etree.fromstring(f'<a b="{xml(text)}"/>').get("b") == text
+    assert etree.fromstring(f'<a b="{escape_xml(text)}"/>').get("b") == text
 
 
 def read_properties(text: str) -> dict[str, str]:
@@ -272,7 +272,7 @@ def read_properties(text: str) -> dict[str, str]:
 
 @given(st.text(min_size=1), st.text())
 def test_a_property_reads_back(key: str, value: str) -> None:
-    line = f"{properties_key(key)}={properties(value)}"
+    line = f"{properties_key(key)}={escape_properties_value(value)}"
 
     assert line.isascii()
     assert "\n" not in line

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from activemq_fleet.network.connectors import UNLIMITED
-from activemq_fleet.routes.choices import choice_outcome
+from activemq_fleet.routes.choices import outcome_of_bridge_choices
 from activemq_fleet.routes.shape import BridgeGraph, Edge
 
 Path = tuple[int, ...]
@@ -94,7 +94,7 @@ def test_what_arrives_and_what_strands_is_what_the_simulation_says(shape: Bridge
             if True in every:
                 usual = set(ends(held, source, consumer, usual=True))
                 expected = "arrives" if every == {True} else "strands" if False in usual else "full"
-                assert choice_outcome(shape, source, consumer) == expected
+                assert outcome_of_bridge_choices(shape, source, consumer) == expected
 
 
 @settings(deadline=None, max_examples=200)
@@ -144,9 +144,9 @@ def test_no_broker_of_a_chain_has_a_choice() -> None:
 
 
 def test_a_ttl_longer_than_half_a_ring_opens_the_long_way_round_to_the_near_peer() -> None:
-    assert choice_outcome(circle(4, 2), 0, 1) == "arrives"
-    assert choice_outcome(circle(5, 3), 0, 2) == "arrives"
-    assert choice_outcome(circle(6, 4), 0, 2) == "arrives"
+    assert outcome_of_bridge_choices(circle(4, 2), 0, 1) == "arrives"
+    assert outcome_of_bridge_choices(circle(5, 3), 0, 2) == "arrives"
+    assert outcome_of_bridge_choices(circle(6, 4), 0, 2) == "arrives"
 
 
 def mesh(size: int, ttl: int, *, near: bool = True) -> BridgeGraph:
@@ -155,22 +155,22 @@ def mesh(size: int, ttl: int, *, near: bool = True) -> BridgeGraph:
 
 
 def test_a_long_way_that_the_ttl_cuts_is_taken_only_when_the_near_bridge_is_full() -> None:
-    assert choice_outcome(mesh(4, 3), 0, 3) == "arrives"
-    assert choice_outcome(mesh(5, 3), 0, 3) == "full"
+    assert outcome_of_bridge_choices(mesh(4, 3), 0, 3) == "arrives"
+    assert outcome_of_bridge_choices(mesh(5, 3), 0, 3) == "full"
 
 
 def test_without_priorities_messages_are_dealt_out_to_the_long_ways_too() -> None:
-    assert choice_outcome(mesh(5, 3, near=False), 0, 3) == "strands"
+    assert outcome_of_bridge_choices(mesh(5, 3, near=False), 0, 3) == "strands"
 
 
 def test_a_message_that_may_go_back_uses_up_its_ttl_on_a_ring() -> None:
-    assert choice_outcome(circle(4, 3), 0, 1) == "arrives"
-    assert choice_outcome(circle(4, 3, replays=0b1111), 0, 1) == "full"
+    assert outcome_of_bridge_choices(circle(4, 3), 0, 1) == "arrives"
+    assert outcome_of_bridge_choices(circle(4, 3, replays=0b1111), 0, 1) == "full"
 
 
 def test_demand_that_was_merged_is_uncertain_where_two_ways_lead() -> None:
-    assert choice_outcome(circle(4, 3), 0, 2) == "arrives"
-    assert choice_outcome(circle(4, 3, merges=0b1111), 0, 2) != "arrives"
+    assert outcome_of_bridge_choices(circle(4, 3), 0, 2) == "arrives"
+    assert outcome_of_bridge_choices(circle(4, 3, merges=0b1111), 0, 2) != "arrives"
 
 
 def test_a_bridge_with_a_static_destination_needs_no_demand() -> None:
@@ -191,4 +191,4 @@ def test_a_mesh_of_many_brokers_is_solved_at_once() -> None:
     shape = mesh(60, 3)
 
     assert all(spread.arrives.bit_count() == 59 for spread in shape.message_reach)
-    assert choice_outcome(shape, 0, 1) == "full"
+    assert outcome_of_bridge_choices(shape, 0, 1) == "full"

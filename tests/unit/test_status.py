@@ -16,7 +16,7 @@ from activemq_fleet.findings import SEVERITIES
 from activemq_fleet.reports.status_page import status_page
 from activemq_fleet.status import FleetStatus, fleet_status, nagios_line, read_states
 from activemq_fleet.status.findings import BY_IMPORTANCE
-from activemq_fleet.status.selection import hosts_to_ask, questions, select_hosts
+from activemq_fleet.status.selection import host_status_parameters, hosts_to_ask, select_hosts
 from activemq_fleet.status.text import headline, table_lines
 from activemq_fleet.topology import Fleet
 from tests.support.broker_evidence import NOW, A, B, broker_evidence, usage_evidence
@@ -278,7 +278,9 @@ def test_who_is_asked_for_a_host_is_its_pair_and_whom_it_dials() -> None:
     assert hosts_to_ask(BRIDGED, (SHOP_A,)) == (A, B, SHOP_A, SHOP_B)
     assert hosts_to_ask(BRIDGED, (A,)) == (A, B)
     assert select_hosts(BRIDGED, "orders") == select_hosts(BRIDGED, "orders-mq01") == (A, B)
-    assert questions(ONE, (A,)) == {A: {"broker": {"base": "/var/lib/activemq/activemq", "unit": "activemq.service"}}}
+    assert host_status_parameters(ONE, (A,)) == {
+        A: {"broker": {"base": "/var/lib/activemq/activemq", "unit": "activemq.service"}}
+    }
     with pytest.raises(InputError, match="no host, pair or group nobody"):
         select_hosts(BRIDGED, "nobody")
 

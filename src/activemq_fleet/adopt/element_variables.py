@@ -24,7 +24,7 @@ from activemq_fleet.settings.kahadb import DestinationStore, StoreTuning, Transa
 from activemq_fleet.settings.plugins import PluginSettings, RedeliveryPolicy
 from activemq_fleet.settings.usage import UsageSettings
 from activemq_fleet.settings.virtual_destinations import DEFAULT_VIRTUAL_TOPICS, VirtualDestination
-from activemq_fleet.settings.xml_beans import Matched, NamedDestination, TypedBean, XmlBean
+from activemq_fleet.settings.xml_beans import DestinationBean, NamedDestination, TypedBean, XmlBean
 from activemq_fleet.spring_values import boolean_of
 from activemq_fleet.topology import Broker, Fleet
 
@@ -267,7 +267,7 @@ def _first_keys(node: ComparedElement, model: type[XmlBean]) -> dict[str, Any] |
     if issubclass(model, TypedBean):
         kinds = {element: kind for kind, element in model.ELEMENTS.items()}
         return {"type": kinds[node.name]} if node.name in kinds else None
-    if issubclass(model, Matched | DestinationStore):
+    if issubclass(model, DestinationBean | DestinationStore):
         named = [name for name in _KINDS if name in node.attributes]
         if issubclass(model, DestinationStore) and not named:
             return {}

@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 
 from lxml import etree
 
-from activemq_fleet.render.engine import attribute
+from activemq_fleet.render.engine import escape_xml_attribute
 from activemq_fleet.schema import BEANS, CORE
 
 _WIDTH = 105
@@ -323,7 +323,7 @@ def to_xml(node: ComparedElement, *, indent: int | None = 0) -> str:
 def _xml_lines(node: ComparedElement, around: str, indent: int | None) -> Iterator[str]:
     namespace = node.tag.removeprefix("{").rpartition("}")[0]
     space = "  " * (indent or 0)
-    start = f"<{node.name}" + (f' xmlns="{attribute(namespace)}"' if namespace != around else "")
+    start = f"<{node.name}" + (f' xmlns="{escape_xml_attribute(namespace)}"' if namespace != around else "")
     attributes = [_attribute(name, value) for name, value in node.attributes.items()]
     whole = len(space) + len(start) + sum(map(len, attributes))
     below = "\n" + " " * (len(space) + len(node.name) + 1) if indent is not None and whole > _WIDTH else ""
@@ -351,5 +351,5 @@ def _attribute(name: str, value: str) -> str:
     namespace = name.removeprefix("{").rpartition("}")[0] if name.startswith("{") else ""
     prefixed = _prefixed(name)
     prefix = prefixed.partition(":")[0]
-    declared = f' xmlns:{prefix}="{attribute(namespace)}"' if namespace and prefix != "xml" else ""
-    return f'{declared} {prefixed}="{attribute(value)}"'
+    declared = f' xmlns:{prefix}="{escape_xml_attribute(namespace)}"' if namespace and prefix != "xml" else ""
+    return f'{declared} {prefixed}="{escape_xml_attribute(value)}"'

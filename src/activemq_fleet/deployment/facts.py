@@ -244,7 +244,7 @@ def _watch_url(broker: Broker) -> str | None:
     connectors = sorted(broker.connectors, key=lambda connector: not supports_round_trip(connector.scheme))
     if not connectors:
         return None
-    return uris.listen(connectors[0].scheme, broker.address, connectors[0].port)
+    return uris.listener_uri(connectors[0].scheme, broker.address, connectors[0].port)
 
 
 def _listener_facts(broker: Broker) -> Iterator[ListenerFacts]:

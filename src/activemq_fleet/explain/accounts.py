@@ -88,8 +88,8 @@ def _pair_of_broker(fleet: Fleet, broker: Broker) -> Pair:
 
 
 def _java_clients_entry(unit: Pair) -> ExplanationEntry:
-    dialled = [uris.dial((b.address, b.openwire.port), b.openwire.scheme) for b in unit.in_order if b.openwire]
-    uri = uris.failover_among(dialled) if dialled else None
+    dialled = [uris.dialled_uri((b.address, b.openwire.port), b.openwire.scheme) for b in unit.in_order if b.openwire]
+    uri = uris.failover_uri_of(dialled) if dialled else None
     return ExplanationEntry("Java", uri or "nothing: no node has an OpenWire connector", data={"failover": uri})
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.errors import shorten_list
 from activemq_fleet.explain.explanation import ExplanationEntry, Section, unit_noun
-from activemq_fleet.routes import Answer, Routes
+from activemq_fleet.routes import ReachAnswer, Routes
 from activemq_fleet.topology import Broker, Fleet
 
 _MOST_NAMED = 6
@@ -18,7 +18,7 @@ def reachability_section(fleet: Fleet, broker: Broker, routes: Routes) -> Sectio
     places = {other.unit: other.group for other in fleet.brokers if other.unit != broker.unit}
     if not places:
         return None
-    answers: dict[str, dict[str, Answer]] = defaultdict(dict)
+    answers: dict[str, dict[str, ReachAnswer]] = defaultdict(dict)
     for unit, group in places.items():
         answers[group][unit] = routes.reaches(broker.host, unit)
     entries = [
@@ -40,7 +40,7 @@ def _unit_nouns(fleet: Fleet) -> str:
     return " or ".join(nouns)
 
 
-def _group_entries(group: str, answers: dict[str, Answer], *, is_own_group: bool) -> Iterator[ExplanationEntry]:
+def _group_entries(group: str, answers: dict[str, ReachAnswer], *, is_own_group: bool) -> Iterator[ExplanationEntry]:
     """Yield an entry for each outcome in a group; the reason shown is that of the first pair with that outcome."""
     by_outcome: dict[str, list[str]] = defaultdict(list)
     for unit, answer in answers.items():

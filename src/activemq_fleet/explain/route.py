@@ -10,7 +10,7 @@ from activemq_fleet.errors import InputError, shorten_list
 from activemq_fleet.explain.explanation import Explanation, ExplanationEntry, Section
 from activemq_fleet.explain.host_pages import inventory_name_of
 from activemq_fleet.explain.link_sections import ttl_in_words
-from activemq_fleet.routes import Answer, Routes
+from activemq_fleet.routes import ReachAnswer, Routes
 from activemq_fleet.topology import Fleet
 
 _MOST_NAMED = 20
@@ -60,13 +60,13 @@ def _broker_host_of(fleet: Fleet, name: str) -> str:
     return pair.preferred_master.host
 
 
-def _outcome_entry(label: str, answer: Answer) -> ExplanationEntry:
+def _outcome_entry(label: str, answer: ReachAnswer) -> ExplanationEntry:
     return ExplanationEntry(
-        label, answer.outcome, why=answer.why, data={"outcome": answer.outcome, "arrives": answer.arrives}
+        label, answer.outcome, why=answer.why, data={"outcome": answer.outcome, "arrives": answer.always_arrives}
     )
 
 
-def _hop_entries(fleet: Fleet, answer: Answer) -> Iterator[ExplanationEntry]:
+def _hop_entries(fleet: Fleet, answer: ReachAnswer) -> Iterator[ExplanationEntry]:
     for number, hop in enumerate(answer.path, 1):
         links = fleet.broker(hop.host).links
         details = tuple(f"{link.kind}, {ttl_in_words(link)}" for link in links if link.name == hop.link)
@@ -77,7 +77,7 @@ def _hop_entries(fleet: Fleet, answer: Answer) -> Iterator[ExplanationEntry]:
 
 
 def _failure_entries(
-    fleet: Fleet, routes: Routes, sender: str, receiver: str, destination: str | None, healthy_answer: Answer
+    fleet: Fleet, routes: Routes, sender: str, receiver: str, destination: str | None, healthy_answer: ReachAnswer
 ) -> Iterator[ExplanationEntry]:
     """Yield an entry for each outcome other than arrival, with the brokers whose failure causes it.
 
@@ -87,9 +87,9 @@ def _failure_entries(
     unchanged: list[str] = []
     for broker in fleet.brokers:
         answer = routes.reaches(sender, receiver, down=broker.host, destination=destination)
-        if not answer.arrives and (answer.outcome, answer.why) == (healthy_answer.outcome, healthy_answer.why):
+        if not answer.always_arrives and (answer.outcome, answer.why) == (healthy_answer.outcome, healthy_answer.why):
             unchanged.append(broker.host)
-        elif not answer.arrives:
+        elif not answer.always_arrives:
             hosts_by_outcome[answer.outcome, answer.why].append(broker.host)
     for (outcome, why), hosts in hosts_by_outcome.items():
         yield _failure_entry(outcome, why, hosts)

@@ -172,7 +172,7 @@ class ReadOnlyLab:
         The scheme is ``ssl`` for a listener with TLS. ``name`` and ``protocol`` are those of ``addresses``.
         """
         return tuple(
-            uris.dial((self._hosts.address(broker.host), connector.port), connector.scheme)
+            uris.dialled_uri((self._hosts.address(broker.host), connector.port), connector.scheme)
             for broker, connector in self._connectors(name, protocol)
         )
 

@@ -8,7 +8,7 @@ from activemq_fleet.findings import Severity
 from activemq_fleet.lint.bridges_options import text_from_option
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.naming import surely_of_a_pair, without_node_mark
+from activemq_fleet.naming import is_certainly_pair_node, without_node_mark
 from activemq_fleet.network.uri import Uri, has_placeholder
 from activemq_fleet.node.printable import counted
 
@@ -216,7 +216,7 @@ def static_for_both_nodes_of_a_pair(link: Element) -> Iterator[Problem]:
                 fix = "write masterslave: instead of static:"
             else:
                 fix = f"write {_FAILOVER_BEFORE_5_6}"
-            severity: Severity | None = None if is_planned or surely_of_a_pair(first.host) else "info"
+            severity: Severity | None = None if is_planned or is_certainly_pair_node(first.host) else "info"
             yield link.problem(message, "uri", static_uri.text, fix=fix, severity=severity)
 
 

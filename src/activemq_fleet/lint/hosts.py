@@ -28,7 +28,7 @@ class HostView:
         return self.facts.store_filesystem if self.broker.profile.shares_store_directory else None
 
     @property
-    def store(self) -> str:
+    def store_description(self) -> str:
         """The text by which messages name the broker's store: its directory, or "the store" where it has none."""
         return self.broker.directory or "the store"
 

@@ -244,7 +244,7 @@ def serves_without_its_database(document: Document) -> Iterator[Problem]:
 
 
 @rule("L031", "warning", releases="5.6.0", needs=_DATABASES)
-def passes_over_a_full_database(document: Document) -> Iterator[Problem]:
+def mqtt_acknowledges_rejected_messages(document: Document) -> Iterator[Problem]:
     """MQTT clients get acknowledgements for messages that a full database rejected.
 
     Why: the handler ignores exceptions whose message contains "space", unless ignoreNoSpaceErrors is false, and the

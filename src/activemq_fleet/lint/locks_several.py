@@ -11,7 +11,7 @@ from activemq_fleet.lint.locks_signs import sharing_of
 
 @rule("L035", "error", each="mKahaDB", releases="5.13.0 !5.18.5 6.0.0 !6.1.3")
 def store_that_is_opened_twice(several: Element) -> Iterator[Problem]:
-    """An mKahaDB has stores by pattern and perDestination: the broker starts only once.
+    """An mKahaDB has stores by pattern and perDestination: only the broker's first start succeeds.
 
     Why: at its start the broker takes each directory queue#… and topic#…, also those of patterns, for the store of
         one destination, and opens it twice: InstanceAlreadyExistsException. A standby stops when it takes over.

@@ -26,7 +26,7 @@ _EMBEDDED_URL = re.compile(r"jdbc:(derby:(?!//)|h2:(?!tcp:|ssl:)|hsqldb:(?!hsqls
 
 
 @dataclass(frozen=True, slots=True)
-class Sharing:
+class SharingReason:
     """The reason why a store is considered shared by brokers; ``certain`` is False if only a directory name suggests
     it.
     """
@@ -53,14 +53,14 @@ def locker_of(store: Element) -> Element | None:
     return next((locker for holder in holders for locker in holder.children()), None)
 
 
-def sharing_of(store: Element) -> Sharing | None:
+def sharing_of(store: Element) -> SharingReason | None:
     """Return the reason why a store is considered shared with another broker; None without any sign."""
     profile = store.document.profile
     if profile:
-        return Sharing(f"activemq_ha is {profile.name}") if profile.shares_store else None
+        return SharingReason(f"activemq_ha is {profile.name}") if profile.shares_store else None
     locker = locker_of(store)
     if locker is not None:
-        return Sharing(f"regarded as shared because it has a <{locker.name}>")
+        return SharingReason(f"regarded as shared because it has a <{locker.name}>")
     if store.name == "jdbcPersistenceAdapter":
         lock_attributes = [name for name in ("lockKeepAlivePeriod", "lockAcquireSleepInterval") if store.has(name)]
         return _sharing_by_attribute(lock_attributes[0]) if lock_attributes and not is_embedded(store) else None
@@ -70,17 +70,17 @@ def sharing_of(store: Element) -> Sharing | None:
     return _sharing_by_attribute(waiting[0]) if waiting else sharing_by_directory(store.get("directory"))
 
 
-def _sharing_by_attribute(name: str) -> Sharing:
-    return Sharing(f"regarded as shared because it sets {name}")
+def _sharing_by_attribute(name: str) -> SharingReason:
+    return SharingReason(f"regarded as shared because it sets {name}")
 
 
-def sharing_by_directory(directory: str) -> Sharing | None:
+def sharing_by_directory(directory: str) -> SharingReason | None:
     """Return why a directory is considered shared, by the words in its path; None without such a word."""
     words = set(_WORD.findall(_DATA_OF_PROGRAMS.sub("", directory.lower())))
     if words & _SHARE or directory.startswith(("//", "\\\\")):
-        return Sharing(f"{directory} appears to be a share", certain="${" not in directory)
+        return SharingReason(f"{directory} appears to be a share", certain="${" not in directory)
     if words & _MAY_BE_SHARE and directory.startswith("/"):
-        return Sharing(f"{directory} may be a share", certain=False)
+        return SharingReason(f"{directory} may be a share", certain=False)
     return None
 
 

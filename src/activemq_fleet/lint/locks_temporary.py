@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locks_signs import FILE_STORES, Sharing, sharing_by_directory, sharing_of, stores
+from activemq_fleet.lint.locks_signs import FILE_STORES, SharingReason, sharing_by_directory, sharing_of, stores
 
 _DIRECTORIES = ("tmpDataDirectory", "dataDirectory", "dataDirectoryFile")
 _OF_THE_MACHINE = ("/var/", "/opt/", "/home/", "/usr/", "/tmp/", "/run/", "/root/")  # noqa: S108 -- nothing is written there
@@ -116,20 +116,20 @@ def _places_of_defined_store(broker: Element) -> Iterator[_Place]:
                 yield _Place(setting, "value", setting.get("value"), is_defined_store=True)
 
 
-def _sign_of_share(place: _Place, store: Element) -> Sharing | None:
+def _sign_of_share(place: _Place, store: Element) -> SharingReason | None:
     """Return why the directory of a broker's temporary storage is one that both nodes use; None without a sign."""
     directory = normalized_directory(place.directory)
     if store.name in FILE_STORES and store.has("directory"):
         shared = normalized_directory(store.get("directory"))
         if _is_below(directory, shared) or _is_below(shared, directory):
-            return Sharing(f"the shared store is {shared}", certain="${" not in directory)
+            return SharingReason(f"the shared store is {shared}", certain="${" not in directory)
         above = posixpath.dirname(shared)
         if above.count("/") > 1 and _is_below(directory, above):
-            return Sharing(f"the shared store is {shared}", certain=False)
+            return SharingReason(f"the shared store is {shared}", certain=False)
     sign = sharing_by_directory(place.directory)
     is_fleet = store.document.broker is not None
     if sign is None and is_fleet and directory.startswith("/") and not directory.startswith(_OF_THE_MACHINE):
-        return Sharing("it may be on the share", certain=False)
+        return SharingReason("it may be on the share", certain=False)
     return sign
 
 

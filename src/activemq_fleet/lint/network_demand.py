@@ -190,7 +190,7 @@ def _groups_of(broker: Element, users: set[str]) -> set[str]:
 
 
 @rule("N029", "warning", needs="staticallyIncludedDestinations")
-def exclusion_of_what_is_listed(document: Document) -> Iterator[Problem]:
+def excluded_destination_also_included(document: Document) -> Iterator[Problem]:
     """excludedDestinations match destinations that staticallyIncludedDestinations lists.
 
     Why: excludedDestinations does not restrict static includes. Before 5.14 excluded messages are forwarded. From
@@ -315,7 +315,7 @@ def link_without_account(broker: Element) -> Iterator[Problem]:
 
 
 @rule("N039", "error")
-def vm_of_another_name(document: Document) -> Iterator[Problem]:
+def vm_uri_of_unknown_broker(document: Document) -> Iterator[Problem]:
     """A vm:// URI names a broker that the file does not define.
 
     Why: if no such broker exists, vm:// starts an empty broker with that name and default settings. The client works,

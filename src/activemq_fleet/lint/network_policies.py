@@ -207,7 +207,7 @@ def filter_without_its_wrapper(document: Document) -> Iterator[Problem]:
 
 
 @rule("N025", "warning")
-def selectors_beyond_the_bridge(document: Document) -> Iterator[Problem]:
+def bridge_ignores_selectors(document: Document) -> Iterator[Problem]:
     """Consumers use selectors, and a bridge or replay policy ignores them.
 
     Why: with conduitSubscriptions all consumers of a queue behind a bridge count as one consumer without a selector:
@@ -263,7 +263,7 @@ def selectors_beyond_the_bridge(document: Document) -> Iterator[Problem]:
 
 
 @rule("N034", "error", releases="5.6.0", needs="@auditNetworkProducers")
-def audit_of_what_comes_back(document: Document) -> Iterator[Problem]:
+def network_audit_with_replay(document: Document) -> Iterator[Problem]:
     """A connector sets auditNetworkProducers although a policy sets replayWhenNoConsumers.
 
     Why: the audit identifies a message by its producer and number. It discards a message that is replayed to its

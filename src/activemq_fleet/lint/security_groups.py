@@ -85,7 +85,7 @@ def group_without_account(document: Document) -> Iterator[Problem]:
 
 
 @rule("S032", "error", needs="authorizationMap")
-def no_account_may_connect(document: Document) -> Iterator[Problem]:
+def account_without_advisory_rights(document: Document) -> Iterator[Problem]:
     """An account has no admin right on the advisory topics: the broker rejects its clients.
 
     Why: the broker sends an advisory for each client that connects, in the name of the client. If the client may not

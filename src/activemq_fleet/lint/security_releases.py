@@ -58,7 +58,7 @@ def open_to_remote_code(view: ReleaseView) -> Iterator[Problem]:
 
 
 @rule("S002", "warning", scope="release")
-def below_the_security_floor(view: ReleaseView) -> Iterator[Problem]:
+def release_with_known_vulnerabilities(view: ReleaseView) -> Iterator[Problem]:
     """The release is affected by published vulnerabilities that a newer release fixes.
 
     Why: attackers can read the description of each vulnerability and the change that fixes it.

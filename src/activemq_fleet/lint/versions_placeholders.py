@@ -49,7 +49,7 @@ _MARKS = re.compile(
 
 
 @rule("V022", "warning")
-def template(document: Document) -> Iterator[Problem]:
+def file_is_a_template(document: Document) -> Iterator[Problem]:
     """The file is a template, not a configuration: render it first.
 
     Why: the broker reads the rendered file. The placeholders of a template have no values, and its conditions may

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from activemq_fleet.logs.event_batches import begin_of
+from activemq_fleet.logs.event_batches import record_layout_of
 from activemq_fleet.logs.gzip_pieces import STEP, inflated_pieces
 
 Piece = tuple[memoryview, bool, str]
@@ -34,7 +34,7 @@ def unpacked_pieces(chunk: memoryview, *, compressed: bool) -> Iterator[Piece]:
 
 def offset_of_last_record(data: bytes | memoryview) -> int:
     """Return the offset at which the last record begins; 0 where there is at most one record."""
-    begins, _ = begin_of(data)
+    begins, _ = record_layout_of(data)
     end = len(data)
     for back in (1 << 14, 1 << 18, 1 << 22, end):
         at = max(0, end - back)

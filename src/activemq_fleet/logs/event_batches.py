@@ -61,7 +61,7 @@ _TIME, _MESSAGE, _LOGGER, _THREAD, _STACK = range(0, _PARTS, 2)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LogSource:
     """The broker that wrote a log: its ``release`` (None: any), and ``zone``, the time zone of its host."""
 
     release: str | None = None
@@ -75,7 +75,7 @@ class Scanner:
     records begin, or passes the rest of the record as ``after``.
     """
 
-    def __init__(self, source: Source, line: int = 1) -> None:
+    def __init__(self, source: LogSource, line: int = 1) -> None:
         self.line = line
         self._zone = source.zone
         self._clock = ZoneClock(source.zone)
@@ -87,7 +87,7 @@ class Scanner:
         ``after`` is the rest of the last event, from the next file; it is added to the event, and its lines are not
         counted.
         """
-        begins, console = begin_of(chunk)
+        begins, console = record_layout_of(chunk)
         for piece, last in _pieces(chunk, begins):
             yield self._batch(piece, console, after if last else b"")
 
@@ -109,7 +109,7 @@ class Scanner:
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
-def begin_of(chunk: bytes | memoryview) -> tuple[re.Pattern[bytes], bool]:
+def record_layout_of(chunk: bytes | memoryview) -> tuple[re.Pattern[bytes], bool]:
     """Return (regular expression of a record's beginning, whether the log has the layout of console output).
 
     The layout is that of the first record. It is the console's only where no line has a date: within a log file such
@@ -156,7 +156,7 @@ def bytes_before_first_record(chunk: bytes | memoryview) -> int:
     """Return the number of bytes before a chunk's first log record (all, without one); they
     continue an earlier file.
     """
-    first_record = begin_of(chunk)[0].search(chunk)
+    first_record = record_layout_of(chunk)[0].search(chunk)
     return len(chunk) if first_record is None else first_record.start()
 
 

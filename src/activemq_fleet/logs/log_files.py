@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from activemq_fleet.logs.chunks import Piece, unpacked_pieces
-from activemq_fleet.logs.event_batches import Scanner, Source
-from activemq_fleet.logs.rolled_files import BEGINNING, Place, beginning_of, places_of
+from activemq_fleet.logs.event_batches import LogSource, Scanner
+from activemq_fleet.logs.rolled_files import BEGINNING, LogFilePosition, beginning_of, places_of
 
 LINES = 1 << 40
 """More than a file has lines: ``sequence`` is the file's place among its host's times this, plus the line."""
@@ -25,9 +25,9 @@ class LogFile:
 
     host: str
     file: str
-    source: Source
+    source: LogSource
     compressed: bool = False
-    place: Place | None = None
+    place: LogFilePosition | None = None
 
 
 def events_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.RecordBatch]:
@@ -46,7 +46,7 @@ def events_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.R
 
 def events_of_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
     """Yield the events of a log file, given in pieces of whole records, with the columns of ``events_of_host``."""
-    place = log.place or Place()
+    place = log.place or LogFilePosition()
     scanner = Scanner(log.source)
     skip = place.skip
     for whole, last, problem in pieces:

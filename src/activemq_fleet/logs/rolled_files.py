@@ -13,7 +13,7 @@ import numpy as np
 
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.logs.chunks import unpacked_pieces
-from activemq_fleet.logs.event_batches import Source, bytes_before_first_record, first_time
+from activemq_fleet.logs.event_batches import LogSource, bytes_before_first_record, first_time
 from activemq_fleet.logs.zones import ZoneClock
 from activemq_fleet.releases import Release
 
@@ -25,7 +25,7 @@ the previous file.
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class LogBeginning:
     """The beginning of a log file: the bytes before its first record, and the date of the record (None without one)."""
 
     head: bytes
@@ -33,7 +33,7 @@ class Beginning:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LogFilePosition:
     """The position of a file among the log files of its host: ``order`` counts from 0, the oldest.
 
     ``skip``: bytes at its beginning that belong to the file before. ``after``: bytes of the next file that belong to
@@ -66,20 +66,20 @@ class RolledFile:
         return match is not None and match["suffix"] is None
 
 
-def beginning_of(part: memoryview, *, compressed: bool) -> Beginning:
+def beginning_of(part: memoryview, *, compressed: bool) -> LogBeginning:
     """Return the beginning of a log file (bytes before its first record, and that record's date),
     from its first bytes.
     """
     data = b"".join(bytes(piece) for piece, _, _ in unpacked_pieces(part, compressed=compressed))
-    return Beginning(data[: bytes_before_first_record(data)], first_time(data))
+    return LogBeginning(data[: bytes_before_first_record(data)], first_time(data))
 
 
-def places_of(beginnings: Mapping[str, Beginning], source: Source) -> dict[str, Place]:
+def places_of(beginnings: Mapping[str, LogBeginning], source: LogSource) -> dict[str, LogFilePosition]:
     """Return the position of each log file of a host by file name; ``source`` is the broker's release and time zone."""
     rolls = [RolledFile(file, _second(beginning.first, source.zone)) for file, beginning in beginnings.items()]
     counts_up = _counts_up(source.release)
     order = rolls_in_order(rolls, counts_up=counts_up)
-    places = {roll.file: Place(at) for at, roll in enumerate(order)}
+    places = {roll.file: LogFilePosition(at) for at, roll in enumerate(order)}
     for at, (before, roll) in enumerate(pairwise(order), 1):
         roll_beginning = beginnings[roll.file]
         # A file without any record shows nothing about where it continues.

@@ -14,7 +14,7 @@ from typing import Any
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.fence.store_access import StoreAccess, two_masters_message
 from activemq_fleet.node.timeouts import SETTLE
-from activemq_fleet.operations.requests import Decision, Request, Step, operation
+from activemq_fleet.operations.requests import Decision, OperationRequest, Step, operation
 from activemq_fleet.topology import Fleet, Pair
 
 ALLOWED = "activemq_drill_allowed"
@@ -153,7 +153,7 @@ def _heal(pair: str, nodes: Mapping[str, str], faulted: Collection[str]) -> Dril
 
 
 @operation("drill")
-def decide_drill(request: Request) -> Decision:
+def decide_drill(request: OperationRequest) -> Decision:
     """Return the next step of a drill. ``options``: the pair whose fault is ``due``, and the ``faulted`` hosts."""
     options, states = request.options, dict[str, dict[str, str]]()
     accesses = dict[str, dict[str, StoreAccess]]()
@@ -170,4 +170,6 @@ def decide_drill(request: Request) -> Decision:
                 "immediately, and keep a copy of the store"
             )
     waited, settle = request.progress.waited, float(options["settle"])
-    return request.step(next_drill_step(states, options["due"], options["faulted"], waited=waited, settle=settle))
+    return request.decision_with_notes(
+        next_drill_step(states, options["due"], options["faulted"], waited=waited, settle=settle)
+    )

@@ -17,7 +17,7 @@ from activemq_fleet.deployment import BrokerFacts, LinkFacts
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.printable import counted
-from activemq_fleet.operations.requests import Decision, Request, Step, from_mappings, operation
+from activemq_fleet.operations.requests import Decision, OperationRequest, Step, from_mappings, operation
 from activemq_fleet.profiles import PROFILES
 
 Phase = Literal["prepared", "linked", "draining", "drained", "retired"]
@@ -347,7 +347,7 @@ def _retired(masters: Sequence[MigrationEvidence]) -> MigrationStep:
 
 
 @operation("migration")
-def decide_migration(request: Request) -> Decision:
+def decide_migration_target(request: OperationRequest) -> Decision:
     """Return the target of a migration, its hosts completed with those of the new pairs that drain it.
 
     ``options["reach"]`` lists the hosts that the run may change (all, if it is missing). Raises InputError if no target
@@ -369,7 +369,7 @@ def decide_migration(request: Request) -> Decision:
 
 
 @operation("migrate")
-def decide_migrate(request: Request) -> Decision:
+def decide_migration_step(request: OperationRequest) -> Decision:
     """Return the next step of a migration.
 
     ``options["held"]`` maps hosts to the messages, subscriptions and clients that their brokers hold, as far as these
@@ -399,7 +399,7 @@ def decide_migrate(request: Request) -> Decision:
     ]
     pairs = sorted(request.target["pairs"])
     step = plan_migration(evidence, pairs, retire=options["retire"], waited=request.progress.waited)
-    return {"step": {**request.step(step)["step"], "counts": counts}}
+    return {"step": {**request.decision_with_notes(step)["step"], "counts": counts}}
 
 
 def _held(backlog: Mapping[str, Any] | None) -> StoreBacklog | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import ReleaseError, shorten_list
 from activemq_fleet.node.state.evidence import MachineFacts
-from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
+from activemq_fleet.operations.requests import Decision, OperationRequest, RefusalError, operation
 from activemq_fleet.releases import Release
 from activemq_fleet.validation import preflight_findings
 
@@ -21,7 +21,7 @@ _SHOWN_DIGITS = 12
 
 
 @operation("preflight", read=MachineFacts.of)
-def decide_preflight(request: Request) -> Decision:
+def check_machines(request: OperationRequest) -> Decision:
     """Return the findings of the host rules about the machines in ``evidence``.
 
     ``options``: ``upgrades``, whether the run may change release lines and replace directories from which brokers run.
@@ -44,7 +44,7 @@ def decide_preflight(request: Request) -> Decision:
     return {"findings": [finding.to_dict() for finding in findings]}
 
 
-def refuse_line_changes(request: Request) -> None:
+def refuse_line_changes(request: OperationRequest) -> None:
     """Raise RefusalError for brokers that run a release of another line than ``activemq_release``."""
     brokers = request.brokers
     # The administrator of the system's packages decides the release of a package.
@@ -230,7 +230,7 @@ def _holds(releases: tuple[str, ...]) -> str:
     return f"contains ActiveMQ {' and '.join(releases)}" if releases else "contains no ActiveMQ jars"
 
 
-def refuse_other_releases(request: Request) -> None:
+def refuse_other_releases(request: OperationRequest) -> None:
     """Raise RefusalError if a release directory or an archive does not hold the release that the inventory requires.
 
     ``options``: ``upgrades``, whether the run replaces directories from which brokers run.

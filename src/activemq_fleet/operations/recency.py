@@ -123,7 +123,7 @@ class NodeStore:
         return before[-1]
 
     @property
-    def last_service(self) -> LoggedRun | None:
+    def last_serving_run(self) -> LoggedRun | None:
         """The last broker run before the journal ends in which the node served clients or was attached to its peer."""
         last = self.last_writer_run
         if last is None:
@@ -132,11 +132,11 @@ class NodeStore:
         return next((run for run in reversed(runs) if run.served or run.established or run.attached), None)
 
     @property
-    def served(self) -> bool | None:
+    def has_served_without_master(self) -> bool | None:
         """True if the slave has served without its master since it was attached last; None if not proven."""
         if self.last_writer_run is None:
             return None
-        service = self.last_service
+        service = self.last_serving_run
         return service is not None and service.served
 
     def start_position(self, run: LoggedRun) -> int | None:
@@ -260,7 +260,7 @@ def _chosen(master: NodeStore, slave: NodeStore, chosen: str) -> StoreChoice:
 def _judge_empty(master: NodeStore, slave: NodeStore) -> StoreChoice:
     if slave.was_never_used:
         return StoreChoice(master.host, False, (f"the store of {slave.host} never held messages",))
-    if slave.served:
+    if slave.has_served_without_master:
         return StoreChoice(slave.host, False, (f"the store of {master.host} never held messages",))
     raise ResyncRefused(
         f"{master.host}: the store of this broker is empty, and no log shows that {slave.host} was active after "
@@ -274,7 +274,7 @@ def _judge_contents(master: NodeStore, slave: NodeStore) -> StoreChoice:
     only_slave, cleaned_master = _unknown(slave, master)
     done_master = _done(master, slave) + cleaned_master
     done_slave = _done(slave, master) + cleaned_slave
-    served = slave.served
+    served = slave.has_served_without_master
     m, s = master.host, slave.host
     if not only_slave and not (done_slave and (only_master or done_master)):
         if only_master or done_master:
@@ -333,7 +333,7 @@ def _unknown(store: NodeStore, other: NodeStore) -> tuple[list[int], int]:
 
 def _shared(store: NodeStore, other: NodeStore) -> tuple[int, int]:
     """Return the first and last index of the records that were in the other store too, whatever it holds now."""
-    service = store.last_service
+    service = store.last_serving_run
     start = store.start_position(service) if service else None
     if service is None or start is None or (store.role == "master" and service.attached != 1):
         return (0, 0)
@@ -354,7 +354,7 @@ def _done(store: NodeStore, other: NodeStore) -> int:
 
 def _is_in_flight(master: NodeStore, slave: NodeStore, only_slave: Collection[int]) -> bool:
     """Return whether what only an attached slave has can be what its master had not acknowledged yet."""
-    service = master.last_service
+    service = master.last_serving_run
     if service is None or not service.attached:
         return False
     places = slave.record_positions(only_slave)

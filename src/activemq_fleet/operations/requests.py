@@ -98,7 +98,7 @@ class RunProgress:
         """Return the hosts with the act in their record; None matches any act."""
         return {host for host, record in self.hosts.items() if (act in record.acted if act else record.acted)}
 
-    def after(self, step: Mapping[str, Any], evidence: Mapping[str, BrokerEvidence]) -> RunProgress:
+    def progress_after(self, step: Mapping[str, Any], evidence: Mapping[str, BrokerEvidence]) -> RunProgress:
         """Return the progress once ``step`` is done; a step that fails ends the run, and the progress is not used."""
         waits, counts = step["act"] == "wait", step.get("counts") or {}
         hosts = {}
@@ -113,7 +113,7 @@ class RunProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class OperationRequest:
     """The input of an operation's decision: the fleet, what its hosts returned, and what the run has done so far.
 
     ``fleet``: what the module ``compile`` computed. ``evidence``: by host the result of ``broker_info``,
@@ -138,8 +138,8 @@ class Request:
         """The facts of every broker, by inventory name."""
         return self.fleet.brokers
 
-    def step(self, step: Step) -> Decision:
-        """Return a step as the operation's decision, together with the step's notes for the operator."""
+    def decision_with_notes(self, step: Step) -> Decision:
+        """Show a step's notes to the operator, and return the step as the operation's decision."""
         for note in getattr(step, "notes", ()):
             self.warn(note)
         return {"step": step.to_dict()}
@@ -149,7 +149,7 @@ class Request:
 class _Operation:
     """A registered operation: its function, the reader of its evidence, and whether it ends with a table."""
 
-    decide: Callable[[Request], Decision]
+    decide: Callable[[OperationRequest], Decision]
     read: Callable[[Mapping[str, Any]], Any]
     has_table: bool
 
@@ -159,14 +159,14 @@ _OPERATIONS: dict[str, _Operation] = {}
 
 def operation(
     name: str, *, read: Callable[[Mapping[str, Any]], Any] = BrokerEvidence.of, has_table: bool = True
-) -> Callable[[Callable[[Request], Decision]], Callable[[Request], Decision]]:
+) -> Callable[[Callable[[OperationRequest], Decision]], Callable[[OperationRequest], Decision]]:
     """Return a decorator that registers the function which decides the operation ``name``.
 
     ``read`` types the result of the module that its evidence comes from. ``has_table``: the last decision of the
     operation carries a table of what was done.
     """
 
-    def register(function: Callable[[Request], Decision]) -> Callable[[Request], Decision]:
+    def register(function: Callable[[OperationRequest], Decision]) -> Callable[[OperationRequest], Decision]:
         _OPERATIONS[name] = _Operation(function, read, has_table)
         return function
 
@@ -192,7 +192,7 @@ def typed_evidence(
     return typed
 
 
-def decide(name: str, request: Request) -> Decision:
+def decide(name: str, request: OperationRequest) -> Decision:
     """Return the decision of operation ``name``: its next ``step``, and with the last step a ``table`` of what was
     done.
 
@@ -215,7 +215,7 @@ def decide(name: str, request: Request) -> Decision:
     decision = known.decide(request)
     if "step" not in decision:
         return decision
-    progress = request.progress.after(decision["step"], request.evidence)
+    progress = request.progress.progress_after(decision["step"], request.evidence)
     done = sorted(request.progress.acted_hosts())
     decision = {**decision, "progress": {**progress.as_dict(), "done": done}}
     if decision["step"]["act"] != "done" or "hosts" not in request.target or not known.has_table:
@@ -229,7 +229,7 @@ def decide(name: str, request: Request) -> Decision:
     return {**decision, "table": outcome_table(hosts, before, request.evidence, acted, gaps)}
 
 
-def _refuse_lost_hosts(request: Request) -> None:
+def _refuse_lost_hosts(request: OperationRequest) -> None:
     """Raise InputError for hosts of the target that are no longer ``alive`` in the play, where the options name those.
 
     A play that loses a host continues with the others, regardless of any_errors_fatal and max_fail_percentage (ansible

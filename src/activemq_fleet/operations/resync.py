@@ -18,7 +18,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.recency import NodeStore, ResyncRefused, StoreChoice, choose_store, differences
-from activemq_fleet.operations.requests import Decision, Request, Step, operation
+from activemq_fleet.operations.requests import Decision, OperationRequest, Step, operation
 
 _INACTIVE = ("", "inactive", "failed")
 _WAIT = 2
@@ -246,7 +246,7 @@ def _stop(master: PureNode, slave: PureNode, choice: StoreChoice) -> ResyncStep:
 
 
 @operation("resync")
-def decide_resync(request: Request) -> Decision:
+def decide_resync(request: OperationRequest) -> Decision:
     """Return the next step that makes the stores equal in each ``pure`` (replicating) pair of the target.
 
     ``options``: ``stores`` by host, ``chosen``, ``restart``, ``check``, ``looked_at``.
@@ -276,10 +276,10 @@ def decide_resync(request: Request) -> Decision:
     )
     if options["check"] and step.act != "done":
         return {"step": {"act": "done", "hosts": [], "say": f"nothing was changed; the next step would be: {step.say}"}}
-    return request.step(step)
+    return request.decision_with_notes(step)
 
 
-def _node(request: Request, host: str, peer: str) -> PureNode:
+def _node(request: OperationRequest, host: str, peer: str) -> PureNode:
     broker, stores = request.brokers[host], request.options["stores"]
     if broker.service != "systemd":
         raise InputError(

@@ -17,7 +17,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.node.printable import counted
 from activemq_fleet.node.timeouts import SETTLE
 from activemq_fleet.operations.health import Node, node_of, problems_of
-from activemq_fleet.operations.requests import Decision, RefusalError, Request, Step, operation
+from activemq_fleet.operations.requests import Decision, OperationRequest, RefusalError, Step, operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +121,13 @@ def next_restart(nodes: Sequence[Node], run: OperationRun) -> NextStep:
         left = [node for node in pair if node.host in run.chosen and node.host not in run.done]
         if not left:
             return None
-        node = first_to_touch(left)
+        node = first_node_to_restart_or_upgrade(left)
         if node.host in run.acted:
             raise run.refusal(
                 f"{node.host}: this run has already done the {run.act} of this broker, but it had no effect. Check "
                 f"{node.base}/data/activemq.log, and run the same command again"
             )
-        return next_touch(node, pair, run.act)
+        return step_for_node(node, pair, run.act)
 
     def done(pairs: Sequence[Sequence[Node]]) -> str:
         chosen = [node.host for pair in pairs for node in pair if node.host in run.chosen]
@@ -168,7 +168,7 @@ def nodes_by_pair(nodes: Sequence[Node]) -> dict[str, list[Node]]:
     return pairs
 
 
-def first_to_touch(nodes: Sequence[Node]) -> Node:
+def first_node_to_restart_or_upgrade(nodes: Sequence[Node]) -> Node:
     """Return the node of a pair to restart or upgrade first: a standby before the active node, then the slave."""
     return min(nodes, key=lambda node: (node.is_serving, node.role != "slave", node.host))
 
@@ -178,7 +178,7 @@ def active_hosts(pairs: Sequence[Sequence[Node]]) -> str:
     return ", ".join(node.host for pair in pairs for node in pair if node.is_serving)
 
 
-def next_touch(node: Node, pair: Sequence[Node], act: str) -> NextStep:
+def step_for_node(node: Node, pair: Sequence[Node], act: str) -> NextStep:
     """Return the step that performs ``act`` on a node of a pair, with a note on which node serves meanwhile."""
     peer = next((other for other in pair if other.host != node.host), None)
     if peer is None:
@@ -193,13 +193,13 @@ def next_touch(node: Node, pair: Sequence[Node], act: str) -> NextStep:
 
 
 @operation("restart")
-def decide_restart(request: Request) -> Decision:
+def decide_restart(request: OperationRequest) -> Decision:
     """Decide the next step of a rolling restart."""
-    return request.step(next_restart(*nodes_and_run(request, "restart")))
+    return request.decision_with_notes(next_restart(*nodes_and_run(request, "restart")))
 
 
 @operation("switchover")
-def decide_switchover(request: Request) -> Decision:
+def decide_switchover(request: OperationRequest) -> Decision:
     """Decide the next step of a switchover. Raises InputError if the target is a host, not a pair."""
     if request.target["kind"] == "host":
         # An operator who names a host may mean that this host becomes active, but the preferred master would.
@@ -208,10 +208,10 @@ def decide_switchover(request: Request) -> Decision:
             "activemq_target to the pair, and set the host that must become active with -e activemq_to=HOST"
         )
     nodes, run = nodes_and_run(request, "switch")
-    return request.step(next_switchover(nodes, request.target["to"], run))
+    return request.decision_with_notes(next_switchover(nodes, request.target["to"], run))
 
 
-def nodes_and_run(request: Request, act: str, **more: Any) -> tuple[list[Node], OperationRun]:
+def nodes_and_run(request: OperationRequest, act: str, **more: Any) -> tuple[list[Node], OperationRun]:
     """Return the nodes of the target as their evidence shows them, and the progress of the operation's run."""
     options, target = request.options, request.target
     nodes = [node_of(request.brokers[host], evidence) for host, evidence in request.evidence.items()]

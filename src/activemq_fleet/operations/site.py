@@ -17,15 +17,15 @@ from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.health import Node, node_of
 from activemq_fleet.operations.requests import (
     Decision,
+    OperationRequest,
     RefusalError,
-    Request,
     RunProgress,
     operation,
     outcome_table,
     release_and_state,
     typed_evidence,
 )
-from activemq_fleet.operations.rolling import NextStep, OperationRun, next_touch, nodes_by_pair
+from activemq_fleet.operations.rolling import NextStep, OperationRun, nodes_by_pair, step_for_node
 
 _READY = ("active", "standby")
 _RISING = ("standby", "starting")
@@ -147,7 +147,7 @@ def _wait(problem: str, node: Node, run: OperationRun) -> NextStep:
 
 def _step(act: str, node: Node, pair: Sequence[Node]) -> NextStep:
     if act == "restart":
-        return next_touch(node, pair, act)
+        return step_for_node(node, pair, act)
     peer = next((other.host for other in pair if other is not node), None)
     step = NextStep("start", f"start {node.host}", (node.host,), peer, node.state)
     if node.profile.replicates and node.role == "master":
@@ -156,7 +156,7 @@ def _step(act: str, node: Node, pair: Sequence[Node]) -> NextStep:
 
 
 @operation("roll")
-def decide_roll(request: Request) -> Decision:
+def decide_rollout(request: OperationRequest) -> Decision:
     """Decide which brokers the playbook site has to start or restart in the fleet, and name their pairs.
 
     ``configured``: of every broker whose files were installed. ``options``: the hosts of the play, ``all``, and those
@@ -199,7 +199,7 @@ def decide_roll(request: Request) -> Decision:
 
 
 @operation("site", has_table=False)
-def decide_site(request: Request) -> Decision:
+def decide_site(request: OperationRequest) -> Decision:
     """Return the next step of the playbook site (refuse, wait, restart a broker or finish) for the hosts of a request.
 
     ``options``: ``peers``, by host the result of ``broker_info`` on a peer that the run is not for, and ``settle``.
@@ -217,7 +217,7 @@ def decide_site(request: Request) -> Decision:
         waited=request.progress.waited,
         settle=float(options["settle"]),
     )
-    return request.step(next_site_step(nodes, run, unseen))
+    return request.decision_with_notes(next_site_step(nodes, run, unseen))
 
 
 def _evidence_if_any(returned: Mapping[str, Any]) -> BrokerEvidence | None:
@@ -225,7 +225,7 @@ def _evidence_if_any(returned: Mapping[str, Any]) -> BrokerEvidence | None:
 
 
 @operation("outcome", read=_evidence_if_any)
-def decide_outcome(request: Request) -> Decision:
+def decide_outcome(request: OperationRequest) -> Decision:
     """Return the table of what the playbook site did; ``evidence`` is the latest of each broker, None where none is.
 
     ``options``: by host ``decisions``, the last decision of its batch, and ``verified``, the comparison of the release.

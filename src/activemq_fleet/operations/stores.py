@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from activemq_fleet.node.state.evidence import StoreMarkerEvidence
-from activemq_fleet.operations.requests import Decision, RefusalError, Request, operation
+from activemq_fleet.operations.requests import Decision, OperationRequest, RefusalError, operation
 from activemq_fleet.render.service import STORE_MARKER
 
 
@@ -100,7 +100,7 @@ def _problem(pair: str, seen: Sequence[ObservedSharedStore], size: int) -> str |
 
 
 @operation("stores", read=StoreMarkerEvidence.of)
-def decide_stores(request: Request) -> Decision:
+def decide_store_markers(request: OperationRequest) -> Decision:
     """Decide which shared stores get a marker, and which host writes it. Raises RefusalError for an unusable store."""
     brokers = request.brokers
     stores = [

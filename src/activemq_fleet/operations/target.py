@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.operations.requests import Decision, Request, operation
+from activemq_fleet.operations.requests import Decision, OperationRequest, operation
 from activemq_fleet.similar_names import similar_name
 
 
@@ -169,7 +169,7 @@ def read_run_start(text: object, now: float) -> dict[str, Any]:
 
 
 @operation("target")
-def decide_target(request: Request) -> Decision:
+def decide_target(request: OperationRequest) -> Decision:
     """Decide the hosts and pairs that an operation acts on, and when its run began.
 
     ``options``: ``name``, ``to``, ``since`` and ``reach``, the hosts of the play.
@@ -183,7 +183,7 @@ def decide_target(request: Request) -> Decision:
 
 
 @operation("collect")
-def decide_collect(request: Request) -> Decision:
+def decide_log_collection(request: OperationRequest) -> Decision:
     """Return the hosts of brokers and agents from which to collect logs, and the current time.
 
     The time is UTC in the form 20240131T235959Z; it names the directory of the collection. ``options["name"]`` is the

@@ -16,12 +16,12 @@ from activemq_fleet.node.printable import counted
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.health import Node
 from activemq_fleet.operations.jumps import ReleaseChange, judge_downgrade, judge_release_change
-from activemq_fleet.operations.requests import Decision, Request, operation
+from activemq_fleet.operations.requests import Decision, OperationRequest, operation
 from activemq_fleet.operations.rolling import (
     NextStep,
     OperationRun,
     active_hosts,
-    first_to_touch,
+    first_node_to_restart_or_upgrade,
     next_rolling_step,
     nodes_and_run,
 )
@@ -127,7 +127,7 @@ def _step(
     left = [node for node in pair if node.release != node.wanted]
     if not left:
         return None
-    node = first_to_touch(left)
+    node = first_node_to_restart_or_upgrade(left)
     peer = next((other for other in pair if other.host != node.host), None)
     if node.is_serving and peer is not None:
         if switched.get(node.host, 0) >= _TRIES:
@@ -200,14 +200,14 @@ def _jump(pair: Sequence[Node], active: Node, stores: StoreChange) -> ReleaseCha
 
 
 @operation("jumps", has_table=False)
-def decide_jumps(request: Request) -> Decision:
+def decide_upgrade_changes(request: OperationRequest) -> Decision:
     """Return the changes that the upgrade brings to each pair, with a step that waits while a pair has a problem."""
     step, jumps = check_upgrade(*_upgrade_of(request))
-    return {**request.step(step), "jumps": {pair: jump.to_dict() for pair, jump in jumps.items()}}
+    return {**request.decision_with_notes(step), "jumps": {pair: jump.to_dict() for pair, jump in jumps.items()}}
 
 
 @operation("upgrade")
-def decide_upgrade(request: Request) -> Decision:
+def decide_upgrade(request: OperationRequest) -> Decision:
     """Decide the next step of an upgrade.
 
     ``put_back`` in the result is whether the host may be rolled back when the new release does not start.
@@ -216,7 +216,7 @@ def decide_upgrade(request: Request) -> Decision:
     switched = {host: record.acted.count("switch") for host, record in request.progress.hosts.items()}
     step = next_upgrade(nodes, stores, run, switched)
     may = step.act != "upgrade" or may_roll_back(step.hosts[0], nodes, stores)
-    return {"step": {**request.step(step)["step"], "put_back": may}}
+    return {"step": {**request.decision_with_notes(step)["step"], "put_back": may}}
 
 
 def _running_store(evidence: BrokerEvidence) -> Persistence:
@@ -225,7 +225,7 @@ def _running_store(evidence: BrokerEvidence) -> Persistence:
     return Persistence(**{"kind": None, **stated, "directory": evidence.store})
 
 
-def _upgrade_of(request: Request) -> tuple[list[Node], dict[str, StoreChange], OperationRun]:
+def _upgrade_of(request: OperationRequest) -> tuple[list[Node], dict[str, StoreChange], OperationRun]:
     nodes, run = nodes_and_run(request, "upgrade", done=set())
     stores = {
         host: StoreChange(

@@ -20,7 +20,7 @@ from activemq_fleet.planning.host_facts import HostFacts, ProblemKind
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
-from activemq_fleet.topology import MOST_LISTED, KnownGroups
+from activemq_fleet.topology import MOST_LISTED, GroupListing
 from activemq_fleet.topology.build import split_expired_waivers, waive
 from activemq_fleet.topology.links import connected_components, unknown_end
 from activemq_fleet.topology.roster import common_pattern, fleet_without_brokers_error
@@ -54,7 +54,7 @@ class Division:
     brokers: int
     pattern: str
     groups: tuple[str, ...]
-    known_groups: KnownGroups
+    known_groups: GroupListing
     releases: tuple[str, ...]
     waivers: tuple[WaiverSettings, ...]
     warnings: tuple[str, ...]
@@ -117,7 +117,7 @@ def divide_into_components(
         brokers=len(brokers),
         pattern=pattern,
         groups=groups,
-        known_groups=KnownGroups(groups[:MOST_LISTED] if asks_for_groups else (), len(groups)),
+        known_groups=GroupListing(groups[:MOST_LISTED] if asks_for_groups else (), len(groups)),
         releases=releases,
         waivers=tuple(waivers),
         warnings=(*_fleet_warnings(facts, releases), *expired, *lines),

@@ -22,7 +22,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.render import documents_of, render_clients, render_hosts
 from activemq_fleet.schema import Schema
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Broker, Fleet, WholeInventory, build_fleet
-from activemq_fleet.topology.brokers import Member, build_broker
+from activemq_fleet.topology.brokers import BrokerHost, build_broker
 from activemq_fleet.topology.build import waive
 from activemq_fleet.validation import check_rendered_fleet
 
@@ -213,7 +213,7 @@ def _list_brokers_only(
         identity = naming.identify(host.host)
         if identity is not None:
             groups.setdefault(identity.group)
-            broker, findings = build_broker(Member(identity, variables.settings, variables.release))
+            broker, findings = build_broker(BrokerHost(identity, variables.settings, variables.release))
             computed.add_brokers([broker])
             computed.add_findings(waive(findings, context.division.waivers))
     finding = _too_large_finding(hosts[0].host, list(groups), brokers, context.largest)

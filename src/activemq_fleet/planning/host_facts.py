@@ -17,7 +17,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.reading import read_settings
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
-from activemq_fleet.topology.brokers import Member, store_directory
+from activemq_fleet.topology.brokers import BrokerHost, store_directory
 from activemq_fleet.topology.model.broker import multicast_group
 from activemq_fleet.topology.roster import NAME, RELEASE_NOT_SET
 
@@ -161,7 +161,7 @@ def _facts_of_variables(identity: Identity | None, variables: _Variables) -> dic
         "address": address,
         "dialled": (*variables.dialled, *_dialled_by_settings(identity, settings)),
         "names": tuple({lower, short, address or short, _MULTICAST + multicast_group(identity.group, settings)}),
-        "store": _shared_store(Member(identity, settings, release)),
+        "store": _shared_store(BrokerHost(identity, settings, release)),
         "sets_store": settings.store_directory is not None or settings.profile.has_database_lease,
         "links": variables.links,
     }
@@ -216,7 +216,7 @@ def _dialled_by_settings(identity: Identity, settings: Settings) -> list[str]:
     return dialled
 
 
-def _shared_store(member: Member) -> str | None:
+def _shared_store(member: BrokerHost) -> str | None:
     """Return the store as JSON if other units can use it too; None for one on the machine's own disk."""
     if not member.settings.profile.shares_store:
         return None

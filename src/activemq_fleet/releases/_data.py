@@ -90,7 +90,7 @@ class ReleaseData:
             if hit.includes(release_version) and not fixed.includes(release_version)
         )
         answers["meets_security_floor"] = self.has["meets_security_floor"].includes(release_version)
-        floors = self.has["meets_security_floor"].texts()
+        floors = self.has["meets_security_floor"].first_versions()
         answers["security_floor"] = next(floor for floor in floors if floor.startswith(f"{version[0]}."))
         return answers | self._jar_set(version, text, answers)
 
@@ -123,7 +123,7 @@ def _spans(table: Mapping[str, str]) -> dict[str, VersionSpan]:
 
 def _advisory(fixed: str, since: str = "5.3.0", **about: str) -> tuple[Advisory, VersionSpan, VersionSpan]:
     span = VersionSpan.parse(fixed)
-    return Advisory(fixed_in=span.texts(), **about), VersionSpan.parse(since), span
+    return Advisory(fixed_in=span.first_versions(), **about), VersionSpan.parse(since), span
 
 
 def _read_toml(name: str) -> dict[str, Any]:

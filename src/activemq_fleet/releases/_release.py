@@ -246,9 +246,9 @@ def releases_with(element: str, key: str | None = None) -> str:
     """Return as text which releases have an element or attribute: ``5.6.0 and later``; empty where none has."""
     since = load_schema_spans()
     if key is None:
-        return since.elements[element].words() if element in since.elements else ""
+        return since.elements[element].in_words() if element in since.elements else ""
     name = next(iter(_spellings(element).get(key.replace("_", ""), ())), None)
-    return since.attributes[element][name].words() if name else ""
+    return since.attributes[element][name].in_words() if name else ""
 
 
 def known_lines() -> tuple[str, ...]:

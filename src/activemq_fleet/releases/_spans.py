@@ -41,13 +41,13 @@ class VersionSpan(NamedTuple):
         """Return whether a version is in the span, so that a release of this version has the feature."""
         return any(_is_at_floor(floors, version) and (end is None or version < end) for floors, end in self.periods)
 
-    def words(self) -> str:
+    def in_words(self) -> str:
         """Return the span in words: ``5.18.5, 6.2.0 and later``, ``5.6.0 to before 5.10.0``."""
         floors, end = self.periods[-1]
         first = ", ".join(".".join(map(str, floor)) for floor in floors)
         return f"{first} to before {'.'.join(map(str, end))}" if end else f"{first} and later"
 
-    def texts(self) -> tuple[str, ...]:
+    def first_versions(self) -> tuple[str, ...]:
         """Return the versions in which the span's feature appeared, one for each release line, as texts.
 
         For instance ``("5.18.4", "6.1.0")``: 5.18.4 and later of the 5.18 line have it, and so have 6.1.0 and later.

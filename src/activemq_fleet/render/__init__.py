@@ -12,7 +12,7 @@ from activemq_fleet.render import console, fence, jmx_access, jmx_exporter, serv
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.render.agent import CONFIGURATION, PASSWORD, agent_files, client_files
 from activemq_fleet.render.credentials import PATH as CREDENTIALS
-from activemq_fleet.render.credentials import credentials
+from activemq_fleet.render.credentials import credentials_file
 from activemq_fleet.render.haproxy import HAPROXY, balancer_files
 from activemq_fleet.render.index import fleet_json
 from activemq_fleet.render.secrets import Secrets
@@ -89,7 +89,7 @@ def _render_broker(broker: Broker, *, reveal: bool) -> tuple[dict[str, bytes], d
 
     Files without secrets are rendered once.
     """
-    plain = {ACTIVEMQ_XML: activemq_xml(broker), **service.files(broker)}
+    plain = {ACTIVEMQ_XML: activemq_xml(broker), **service.unit_and_environment_files(broker)}
     hidden = Secrets(broker.host)
     masked = _with_extra_files(broker, {**_files_with_secrets(broker, hidden), **plain})
     revealed: dict[str, bytes] = {}
@@ -103,10 +103,10 @@ def _render_broker(broker: Broker, *, reveal: bool) -> tuple[dict[str, bytes], d
 
 def _files_with_secrets(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
     return {
-        CREDENTIALS: credentials(broker, secrets),
-        **console.files(broker, secrets),
-        **fence.files(broker, secrets),
-        **jmx_access.files(broker, secrets),
+        CREDENTIALS: credentials_file(broker, secrets),
+        **console.console_files(broker, secrets),
+        **fence.fence_command_files(broker, secrets),
+        **jmx_access.jmx_files(broker, secrets),
     }
 
 

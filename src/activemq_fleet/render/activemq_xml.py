@@ -14,7 +14,7 @@ from activemq_fleet import uris
 from activemq_fleet.render import elements, service
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.fragments import merge_fragments
-from activemq_fleet.render.jmx_access import management
+from activemq_fleet.render.jmx_access import management_context
 from activemq_fleet.settings.xml_beans import XmlElement
 from activemq_fleet.topology import Broker, Link
 
@@ -75,9 +75,9 @@ def _template_variables(broker: Broker) -> dict[str, Any]:
         "asks_for_login": settings.authentication == "simple",
         "accounts": broker.accounts,
         "permissions": broker.permissions,
-        "runtime_configuration": runtime_configuration(broker),
+        "runtime_configuration": reloads_configuration(broker),
         "master_connector": _master_connector(broker),
-        "management": management(broker),
+        "management": management_context(broker),
         "shutdown_hooks": _shutdown_hooks(broker),
         "log_query_class": release.log_query_class if settings.log_query else None,
         "imports": settings.imports,
@@ -90,7 +90,7 @@ def _template_variables(broker: Broker) -> dict[str, Any]:
         "connectors": [
             (
                 connector,
-                uris.listen(connector.scheme, connector.bind or settings.bind, connector.port, connector.options),
+                uris.listener_uri(connector.scheme, connector.bind or settings.bind, connector.port, connector.options),
             )
             for connector in broker.connectors
         ],
@@ -103,7 +103,7 @@ def memory_limit(heap: str) -> str:
     return f"{max(1, int(int(heap[:-1]) * _UNITS[heap[-1].lower()] * _HEAP_SHARE))} mb"
 
 
-def runtime_configuration(broker: Broker) -> bool:
+def reloads_configuration(broker: Broker) -> bool:
     """Return whether the broker reloads activemq.xml when the file changes (runtimeConfigurationPlugin)."""
     return broker.settings.runtime_configuration and broker.release.has_runtime_configuration
 
@@ -137,7 +137,7 @@ def _attributes(broker: Broker, plugins: tuple[XmlElement, ...]) -> Attributes:
     if raises_store_limit_again(broker):
         attributes["schedulePeriodForDiskUsageCheck"] = _DISK_CHECK
         attributes["diskUsageCheckRegrowThreshold"] = _REGROW_THRESHOLD
-    if runtime_configuration(broker):
+    if reloads_configuration(broker):
         # Started by the command and not by Spring: a plugin that is there earlier cannot know its own file (measured).
         attributes["start"] = "false"
     if broker.profile.replicates and broker.role == "master":
@@ -263,4 +263,4 @@ def _master_connector(broker: Broker) -> Attributes | None:
         return None
     if not broker.release.has_pure_master_slave:
         return None  # T005 reports this; a finding about the element would only repeat it
-    return (("remoteURI", uris.replication(broker.peer_address)), *_network_user(broker))
+    return (("remoteURI", uris.replication_uri(broker.peer_address)), *_network_user(broker))

@@ -25,7 +25,7 @@ def agent_files(agent: Agent, secrets: Secrets) -> dict[str, bytes]:
     """
     return {
         CONFIGURATION: _configuration(agent),
-        PASSWORD: (secrets.show("activemq_agent_password", agent.settings.agent_password) + "\n").encode(),
+        PASSWORD: (secrets.secret_text("activemq_agent_password", agent.settings.agent_password) + "\n").encode(),
         "jndi.properties": jndi_properties(agent.group, agent),
         UNIT: _unit_file(agent),
     }
@@ -87,8 +87,8 @@ def _option_text(value: object) -> str:
 
 def jndi_properties(group: str, agent: Agent) -> bytes:
     """Return ``jndi.properties`` for Java clients on an agent's host, with the brokers of the agent's home pair."""
-    dialled = [uris.dial(url, scheme) for url, scheme in zip(agent.java_urls, agent.java_schemes, strict=True)]
-    return _jndi_file(group, uris.failover_among(dialled)) if dialled else b""
+    dialled = [uris.dialled_uri(url, scheme) for url, scheme in zip(agent.java_urls, agent.java_schemes, strict=True)]
+    return _jndi_file(group, uris.failover_uri_of(dialled)) if dialled else b""
 
 
 def client_files(group: Group) -> dict[str, bytes]:
@@ -96,10 +96,10 @@ def client_files(group: Group) -> dict[str, bytes]:
     be dialled, masters first.
     """
     brokers = sorted(group.brokers, key=lambda b: (b.role != "master", b.host))
-    dialled = [uris.dial((b.address, b.openwire.port), b.openwire.scheme) for b in brokers if b.openwire]
+    dialled = [uris.dialled_uri((b.address, b.openwire.port), b.openwire.scheme) for b in brokers if b.openwire]
     if not dialled:
         return {}
-    return {"jndi.properties": _jndi_file(group.name, uris.failover_among(dialled))}
+    return {"jndi.properties": _jndi_file(group.name, uris.failover_uri_of(dialled))}
 
 
 def _jndi_file(group: str, uri: str) -> bytes:

@@ -68,7 +68,7 @@ def _login_packet(balancer: Balancer, front: VirtualPort, secrets: Secrets) -> s
     packet = mqtt_connect if front.protocol == "mqtt" else _stomp_connect
     if settings.vip_username is None or not sends_password(balancer, front):
         return packet(_client_id(balancer, front), None, None).hex()
-    password = secrets.show("activemq_vip_password", settings.vip_password)
+    password = secrets.secret_text("activemq_vip_password", settings.vip_password)
     if not secrets.reveal:
         return password
     return packet(_client_id(balancer, front), settings.vip_username, password).hex()

@@ -75,7 +75,7 @@ class _Login(NamedTuple):
     role: str
 
 
-def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
+def console_files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
     """Return the configuration files of the web console by path; empty with ``activemq_console: false``.
 
     ``conf/jetty.xml`` to 6.2, ``conf/jetty-spring.xml``, ``conf/jetty-spring.properties`` and
@@ -182,7 +182,7 @@ def _logins(broker: Broker, secrets: Secrets, *, realm: bool) -> Iterator[_Login
     for account in broker.accounts:
         if account.name not in people:
             continue
-        password = secrets.show(account.variable, account.password)
+        password = secrets.secret_text(account.variable, account.password)
         if realm and isinstance(account.password, SecretStr):
             # Also required while secrets are hidden: a check must not pass what deploying then refuses.
             held = _realm_password(account.password.get_secret_value(), f"{broker.host}: {account.variable}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import SecretStr
 
 from activemq_fleet.render import console
-from activemq_fleet.render.engine import properties, properties_key
+from activemq_fleet.render.engine import escape_properties_value, properties_key
 from activemq_fleet.render.secrets import Secrets
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Broker
@@ -13,7 +13,7 @@ from activemq_fleet.topology import Broker
 PATH = "conf/credentials.properties"
 
 
-def credentials(broker: Broker, secrets: Secrets) -> bytes:
+def credentials_file(broker: Broker, secrets: Secrets) -> bytes:
     """Return the file credentials.properties of a broker: the passwords that activemq.xml refers to,
     and the console's login.
     """
@@ -32,15 +32,15 @@ def credentials(broker: Broker, secrets: Secrets) -> bytes:
         )
     lines = ["# Passwords of activemq.xml. Made by activemq.fleet: change them in the inventory."]
     lines += [
-        f"{properties_key(key)}={properties(secrets.show(variable, value))}"
+        f"{properties_key(key)}={escape_properties_value(secrets.secret_text(variable, value))}"
         for key, (variable, value) in entries.items()
     ]
     if settings.console:
         console_account = console.console_account(broker)
         username = password = ""
         if console_account:
-            username = properties(console_account.name)
-            password = properties(secrets.show(console_account.variable, console_account.password))
+            username = escape_properties_value(console_account.name)
+            password = escape_properties_value(secrets.secret_text(console_account.variable, console_account.password))
         lines.append(f"activemq.username={username}")
         lines.append(f"activemq.password={password}")
     return ("\n".join(lines) + "\n").encode()

@@ -40,8 +40,10 @@ def to_text(elements: Iterable[XmlElement], indent: str) -> str:
 
 def _lines_of(element: XmlElement, indent: str) -> Iterator[str]:
     if element.comment:
-        yield f"{indent}<!-- {engine.comment(element.comment)} -->\n"
-    tag = "".join([element.name, *(f' {name}="{engine.attribute(value)}"' for name, value in element.attributes)])
+        yield f"{indent}<!-- {engine.escape_xml_comment(element.comment)} -->\n"
+    tag = "".join(
+        [element.name, *(f' {name}="{engine.escape_xml_attribute(value)}"' for name, value in element.attributes)]
+    )
     if not element.children:
         yield f"{indent}<{tag}/>\n"
         return

@@ -32,7 +32,7 @@ _QUOTED_SPECIAL = re.compile(r'[\\"$`]')
 _HAPROXY_SPECIAL = re.compile(r"[\\ #\"'\t]")
 
 
-def xml(value: object) -> str:
+def escape_xml(value: object) -> str:
     """Return a value as text escaped for XML text and double-quoted attributes; line ends
     become character references.
     """
@@ -40,18 +40,18 @@ def xml(value: object) -> str:
     return escape(text, _XML_ATTRIBUTE) if _XML_SPECIAL.search(text) else text
 
 
-def attribute(value: object) -> str:
+def escape_xml_attribute(value: object) -> str:
     """Return a value as text escaped for a double-quoted XML attribute, where ``>`` needs no escape."""
-    return xml(value).replace("&gt;", ">")
+    return escape_xml(value).replace("&gt;", ">")
 
 
-def comment(value: object) -> str:
+def escape_xml_comment(value: object) -> str:
     """Return a text made safe for an XML comment: two hyphens in a row are separated by a space."""
     text = str(value)
     return re.sub("-(?=-)", "- ", text) if "--" in text else text
 
 
-def properties(value: object) -> str:
+def escape_properties_value(value: object) -> str:
     """Return a value escaped for a java.util.Properties file, which is read as ISO-8859-1.
 
     Source: the class documentation of java.util.Properties.load.
@@ -89,17 +89,17 @@ def quoted(value: object) -> str:
     return json.dumps(str(value), ensure_ascii=False)
 
 
-def shell(value: object) -> str:
+def shell_word(value: object) -> str:
     """Return a text quoted as one word for sh."""
     return shlex.quote(str(value))
 
 
-def systemd(value: object) -> str:
+def escape_systemd_value(value: object) -> str:
     """Return a value escaped for a systemd unit file: ``%`` starts a specifier, a backslash an escape."""
     return str(value).replace("\\", "\\\\").replace("%", "%%")
 
 
-def haproxy(value: object) -> str:
+def haproxy_word(value: object) -> str:
     """Return a text as one word of haproxy.cfg, with spaces and special characters escaped by backslashes."""
     text = str(value)
     return text if _PLAIN_WORD.fullmatch(text) else _HAPROXY_SPECIAL.sub(r"\\\g<0>", text)
@@ -121,15 +121,15 @@ def systemd_word(text: str) -> str:
 
 
 _ESCAPERS: dict[str, Callable[[object], str]] = {
-    "attribute": attribute,
-    "comment": comment,
-    "haproxy": haproxy,
-    "properties": properties,
+    "attribute": escape_xml_attribute,
+    "comment": escape_xml_comment,
+    "haproxy": haproxy_word,
+    "properties": escape_properties_value,
     "properties_key": properties_key,
     "quoted": quoted,
-    "shell": shell,
-    "systemd": systemd,
-    "xml": xml,
+    "shell": shell_word,
+    "systemd": escape_systemd_value,
+    "xml": escape_xml,
 }
 
 

@@ -12,7 +12,7 @@ from activemq_fleet.topology import Broker
 SECRETS = "conf/fence-secrets.env"
 
 
-def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
+def fence_command_files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
     """Return the files of ``activemq_fence_command`` by path: its call as JSON, and its secrets; empty for another
     fence.
 
@@ -33,7 +33,7 @@ def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
         },
     }
     lines = [
-        f"{name}={shlex.quote(secrets.show(f'activemq_fence_command.secrets.{name}', value))}\n"
+        f"{name}={shlex.quote(secrets.secret_text(f'activemq_fence_command.secrets.{name}', value))}\n"
         for name, value in command.secrets.items()
     ]
     return {service.FENCE_COMMAND: (json.dumps(call, indent=1) + "\n").encode(), SECRETS: "".join(lines).encode()}

@@ -23,7 +23,7 @@ _PASSWORD = re.compile(r"(?![#!=:])[!-\[\]-~]+")
 _NOTE = "# Made by activemq.fleet from activemq_jmx: change it in the inventory.\n"
 
 
-def management(broker: Broker) -> dict[str, Any]:
+def management_context(broker: Broker) -> dict[str, Any]:
     """Return the values of a broker's managementContext element: its attributes, and whether it requires a login or
     TLS.
     """
@@ -38,7 +38,7 @@ def management(broker: Broker) -> dict[str, Any]:
     return {"attributes": tuple(attributes.items()), "asks": bool(jmx.users), "tls": jmx.tls}
 
 
-def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
+def jmx_files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
     """Return the files jmx.password and jmx.access by path; empty where ``activemq_jmx`` has no users.
 
     Raises SettingsError for a password that the file cannot hold.
@@ -55,7 +55,7 @@ def files(broker: Broker, secrets: Secrets) -> dict[str, bytes]:
                 "another password"
             )
     shown = [
-        (user, secrets.show(f"activemq_jmx.users[{position}].password", user.password))
+        (user, secrets.secret_text(f"activemq_jmx.users[{position}].password", user.password))
         for position, user in enumerate(users)
     ]
     passwords = "".join(f"{properties_key(user.name)} {text}\n" for user, text in shown)

@@ -162,9 +162,11 @@ def metrics_files(broker: Broker, secrets: Secrets, others: Mapping[str, bytes])
     content = render_template(
         "broker/metrics.yml.j2",
         username=login,
-        password=secrets.show("activemq_metrics_password", settings.metrics_password) if login else None,
+        password=secrets.secret_text("activemq_metrics_password", settings.metrics_password) if login else None,
         tls=tls,
-        keystore_password=secrets.show("activemq_metrics_tls.keystore_password", tls.keystore_password) if tls else "",
+        keystore_password=secrets.secret_text("activemq_metrics_tls.keystore_password", tls.keystore_password)
+        if tls
+        else "",
         beans=_allowed_beans(broker),
         rules=(*_fact_rules(broker, fingerprint(others)), *_series_rules(broker)),
     )

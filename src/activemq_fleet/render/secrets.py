@@ -24,7 +24,7 @@ class Secrets:
     host: str
     reveal: bool = False
 
-    def show(self, variable: str, value: SecretStr | EncryptedValue | None) -> str:
+    def secret_text(self, variable: str, value: SecretStr | EncryptedValue | None) -> str:
         """Return the text of a secret in a file: its value if ``reveal`` is set, else ``@variable@``.
 
         Raises SettingsError when the value is to be deployed and cannot be opened or is absent.

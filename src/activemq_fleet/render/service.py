@@ -13,7 +13,7 @@ from typing import Any
 
 from activemq_fleet.addresses import join
 from activemq_fleet.node.protocols import protocol_of
-from activemq_fleet.render.engine import environment_value, render_template, systemd, systemd_word
+from activemq_fleet.render.engine import environment_value, escape_systemd_value, render_template, systemd_word
 from activemq_fleet.render.memory import WATCHDOG_MEMORY, broker_memory
 from activemq_fleet.topology import Broker
 
@@ -115,7 +115,7 @@ def watchdog_path(broker: Broker) -> str | None:
     return None if off else f"systemd/{broker.settings.instance}-watchdog.service"
 
 
-def files(broker: Broker) -> dict[str, bytes]:
+def unit_and_environment_files(broker: Broker) -> dict[str, bytes]:
     """Return the environment file, log configuration and systemd units of a broker, by relative
     path; none holds a secret.
     """
@@ -352,7 +352,7 @@ def _command(broker: Broker) -> str:
 
 def _description(what: str, broker: Broker) -> str:
     text = f"{what}, {broker.host}, node {broker.identity.node} of {broker.pair}"
-    return systemd(" ".join(text.split()))
+    return escape_systemd_value(" ".join(text.split()))
 
 
 def protect_home(used: tuple[str, ...]) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from activemq_fleet.render.activemq_xml import activemq_xml
-from activemq_fleet.routes.answers import Answer, Routes
+from activemq_fleet.routes.answers import ReachAnswer, Routes
 from activemq_fleet.routes.bridges import connectors_of_documents
 from activemq_fleet.routes.route_findings import route_findings
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet
 
-__all__ = ["Answer", "Routes", "find_routes", "route_findings", "routes_of"]
+__all__ = ["ReachAnswer", "Routes", "find_routes", "route_findings", "routes_of"]
 
 
 def routes_of(fleet: Fleet, documents: Mapping[str, XmlDocument] | None = None, *, as_planned: bool = False) -> Routes:

@@ -20,10 +20,10 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.routes import reasons
 from activemq_fleet.routes.bridges import Network, NetworkState, accepts_clients
-from activemq_fleet.routes.choices import choice_outcome
+from activemq_fleet.routes.choices import outcome_of_bridge_choices
 from activemq_fleet.routes.destinations import carries, has_static_subscription, read_destination
 from activemq_fleet.routes.shape import BridgeGraph, Edge, broker_numbers
-from activemq_fleet.topology import Broker, Fleet, Unit
+from activemq_fleet.topology import Broker, Fleet, LinkEnd
 
 Outcome = Literal["reaches", "may strand", "does not reach"]
 
@@ -42,7 +42,7 @@ class Hop:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReachAnswer:
     """The answer whether messages reach a consumer, the reason in a sentence, and the shortest route
     (empty without a route).
     """
@@ -52,7 +52,7 @@ class Answer:
     path: tuple[Hop, ...] = ()
 
     @property
-    def arrives(self) -> bool:
+    def always_arrives(self) -> bool:
         """Whether messages arrive whichever of the possible next brokers each broker on the route chooses."""
         return self.outcome == "reaches"
 
@@ -70,7 +70,9 @@ class Routes:
 
     # -- questions ---------------------------------------------------------------------------
 
-    def reaches(self, source: str, target: str, *, down: str | None = None, destination: str | None = None) -> Answer:
+    def reaches(
+        self, source: str, target: str, *, down: str | None = None, destination: str | None = None
+    ) -> ReachAnswer:
         """Return whether a message sent at ``source`` is delivered to a consumer at ``target``, and why.
 
         Each is an inventory name, the first label of one, or a pair; ``down`` is the one broker
@@ -82,24 +84,24 @@ class Routes:
         wanted = read_destination(destination) if destination else None
         if source_unit is target_unit:
             if accepts_clients(source_unit, dead):
-                return Answer(
+                return ReachAnswer(
                     "reaches",
                     f"producer and consumer are both connected to {source_unit.name}: no bridge is needed",
                 )
-            return Answer("does not reach", reasons.unreachable_unit_sentence(source_unit, dead))
+            return ReachAnswer("does not reach", reasons.unreachable_unit_sentence(source_unit, dead))
         if source_unit.active(dead) is None:
-            return Answer(
+            return ReachAnswer(
                 "does not reach", f"{source_unit.name} is down: its messages stay there until it is started again"
             )
         if not accepts_clients(target_unit, dead):
-            return Answer("does not reach", reasons.unreachable_unit_sentence(target_unit, dead))
+            return ReachAnswer("does not reach", reasons.unreachable_unit_sentence(target_unit, dead))
         if self._component[source_unit.name] is not self._component[target_unit.name]:
-            return Answer("does not reach", self._explain_missing_bridges(source_unit.name, target_unit.name))
+            return ReachAnswer("does not reach", self._explain_missing_bridges(source_unit.name, target_unit.name))
         return self._answer_over_bridges(source_unit, target_unit, dead, wanted)
 
     def _answer_over_bridges(
-        self, source_unit: Unit, target_unit: Unit, dead: str | None, wanted: str | None
-    ) -> Answer:
+        self, source_unit: LinkEnd, target_unit: LinkEnd, dead: str | None, wanted: str | None
+    ) -> ReachAnswer:
         """Return the answer for two units of one network, both of which have an active broker."""
         names = self._component[source_unit.name]
         state = self.bridges_while_down(names, None, wanted)
@@ -109,14 +111,16 @@ class Routes:
         if not state.shape.message_reach[source_number].arrives >> target_number & 1:
             whole = self.bridges_while_down(names, dead) if wanted else state
             missed = reasons.no_arrival_sentence(state, whole, source_number, target_number, wanted)
-            return Answer("does not reach", missed or self._explain_missing_bridges(source_unit.name, target_unit.name))
+            return ReachAnswer(
+                "does not reach", missed or self._explain_missing_bridges(source_unit.name, target_unit.name)
+            )
         way = [state.bridges[number] for number in state.shape.shortest_route(source_number, target_number)]
         hops = tuple(
             Hop(bridge.source, bridge.target, bridge.connector.name, bridge.host, bridge.back) for bridge in way
         )
-        choice = choice_outcome(state.shape, source_number, target_number)
+        choice = outcome_of_bridge_choices(state.shape, source_number, target_number)
         reason = reasons.route_sentence(source_unit, target_unit, way, choice, dead, wanted)
-        return Answer("may strand" if choice == "strands" else "reaches", reason, hops)
+        return ReachAnswer("may strand" if choice == "strands" else "reaches", reason, hops)
 
     def _leaves_the_only_route(self, dead: str, healthy_state: NetworkState, source: int, target: int) -> bool:
         """Return whether messages have only one route, and the broker ``dead`` is not on it."""
@@ -185,7 +189,7 @@ class Routes:
 
     # -- what the questions need -------------------------------------------------------------
 
-    def unit(self, name: str) -> Unit:
+    def unit(self, name: str) -> LinkEnd:
         """Return the pair (or single broker) of this name, or the pair of the broker of this name."""
         pair = self.fleet.pairs.get(name)
         if pair and len(pair.brokers) == 1:
@@ -217,7 +221,11 @@ class Routes:
     def changes_bridges(self, down: str, names: tuple[str, ...]) -> bool:
         """Return whether the death of the broker ``down`` changes a bridge among the pairs ``names``."""
         unit = self.network.units[self.fleet.broker(down).unit]
-        return unit.first.host == down and unit.name not in self.network.steady and self._component[unit.name] is names
+        return (
+            unit.preferred_broker.host == down
+            and unit.name not in self.network.steady
+            and self._component[unit.name] is names
+        )
 
     def _build_state(self, names: tuple[str, ...], down: str | None, destination: str | None) -> NetworkState:
         places = {name: number for number, name in enumerate(names)}
@@ -262,9 +270,9 @@ class Routes:
             yield from ((key[0], connectors[key]) for key, is_used in used.items() if not is_used)
 
 
-def _has_standby(unit: Unit) -> bool:
+def _has_standby(unit: LinkEnd) -> bool:
     """Return whether another node takes over a unit's bridges; without it the network is left as without the unit."""
-    return len(unit.brokers) > 1 and not unit.first.profile.replicates
+    return len(unit.brokers) > 1 and not unit.preferred_broker.profile.replicates
 
 
 def _announces_no_consumers(broker: Broker) -> bool:

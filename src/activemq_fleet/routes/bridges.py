@@ -19,7 +19,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.network.connectors import NetworkConnector, Way, multicast_of
 from activemq_fleet.routes.shape import BridgeGraph
 from activemq_fleet.schema import UnreadableError, XmlDocument
-from activemq_fleet.topology import Broker, Fleet, Link, Unit
+from activemq_fleet.topology import Broker, Fleet, Link, LinkEnd
 from activemq_fleet.topology.links import components_of, units_of
 
 _NAMELESS = "NC"
@@ -255,7 +255,7 @@ class Network:
         """Return all bridges that the pairs ``names`` open while the broker ``down`` is dead (None: none is)."""
         return [bridge for name in names for bridge in self._bridges_of(self.units[name], down)]
 
-    def _bridges_of(self, unit: Unit, down: str | None) -> Iterator[Bridge]:
+    def _bridges_of(self, unit: LinkEnd, down: str | None) -> Iterator[Bridge]:
         owner = unit.active(down)
         if owner is None:
             return
@@ -279,18 +279,18 @@ class Network:
     def links_within_pairs(self) -> list[tuple[str, NetworkConnector]]:
         """Return (host, connector) of each networkConnector that leads only to the broker's own peer."""
         return [
-            (unit.first.host, connector)
+            (unit.preferred_broker.host, connector)
             for unit in self.units.values()
-            for connector in self._within_pairs.get(unit.first.host, ())
+            for connector in self._within_pairs.get(unit.preferred_broker.host, ())
         ]
 
 
-def is_active_broker(unit: Unit, broker: Broker, down: str | None) -> bool:
+def is_active_broker(unit: LinkEnd, broker: Broker, down: str | None) -> bool:
     """Return whether ``broker`` is its pair's active broker, which accepts connections, while ``down`` is dead."""
     return broker.host != down and unit.active(down) is broker
 
 
-def accepts_clients(unit: Unit, down: str | None) -> bool:
+def accepts_clients(unit: LinkEnd, down: str | None) -> bool:
     """Return whether consumers and producers can connect to a pair while the broker ``down`` is dead."""
     active = unit.active(down)
     return active is not None and bool(active.connectors)

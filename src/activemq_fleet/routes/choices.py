@@ -32,7 +32,9 @@ class _State(NamedTuple):
     hops: int
 
 
-def choice_outcome(shape: BridgeGraph, source: int, target: int, *, patience: int = _MOST_STATES) -> ChoiceOutcome:
+def outcome_of_bridge_choices(
+    shape: BridgeGraph, source: int, target: int, *, patience: int = _MOST_STATES
+) -> ChoiceOutcome:
     """Return whether a message from ``source`` can get stuck on its way to ``target``, as brokers choose among bridges.
 
     ``patience``: how many states of a message to examine before the answer is ``unknown``.
@@ -40,7 +42,7 @@ def choice_outcome(shape: BridgeGraph, source: int, target: int, *, patience: in
     if not shape.message_reach[source].forked >> target & 1:
         return "arrives"
     walk = _Walk(shape, target, patience)
-    if walk.always_near(source):
+    if walk.always_one_bridge_away(source):
         return "arrives"
     # Where messageTTLs are ample, the nearest way each time comes closer to the consumer each time.
     usually = not (shape.has_ample_ttl and not shape.merges) and walk.may_stop(source, usual=True)
@@ -69,7 +71,7 @@ class _Walk:
             self._bridges[broker] = [(peer, ttl) for peer, ttl, mask in onward if mask >> self.target & 1]
         return self._bridges[broker]
 
-    def always_near(self, source: int) -> bool:
+    def always_one_bridge_away(self, source: int) -> bool:
         """Return whether every broker on any way from ``source`` has a direct bridge to the consumer's broker, within
         all TTLs.
         """

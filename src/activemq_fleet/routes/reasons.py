@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from activemq_fleet.node.printable import counted
 from activemq_fleet.routes.bridges import Bridge, NetworkState
 from activemq_fleet.routes.choices import ChoiceOutcome
-from activemq_fleet.topology import Unit
+from activemq_fleet.topology import LinkEnd
 
 
-def unreachable_unit_sentence(unit: Unit, down: str | None) -> str:
+def unreachable_unit_sentence(unit: LinkEnd, down: str | None) -> str:
     """Return a sentence with the reason why no client can connect to a pair while the broker ``down`` is dead."""
     active = unit.active(down)
     if active is None:
@@ -24,7 +24,12 @@ def no_bridges_sentence(source: str, target: str) -> str:
 
 
 def route_sentence(
-    source: Unit, target: Unit, way: Sequence[Bridge], choice: ChoiceOutcome, down: str | None, destination: str | None
+    source: LinkEnd,
+    target: LinkEnd,
+    way: Sequence[Bridge],
+    choice: ChoiceOutcome,
+    down: str | None,
+    destination: str | None,
 ) -> str:
     """Return a sentence that names the bridges on a message's route, and what may stop messages on it."""
     links = ", ".join(f"{b.connector.name}{' in its reverse direction' if b.back else ''}" for b in way)

@@ -14,9 +14,9 @@ from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.node.printable import counted
 from activemq_fleet.routes.answers import Routes
 from activemq_fleet.routes.bridges import NetworkState
-from activemq_fleet.routes.choices import choice_outcome
+from activemq_fleet.routes.choices import outcome_of_bridge_choices
 from activemq_fleet.routes.shape import BridgeGraph, broker_numbers
-from activemq_fleet.topology import Unit
+from activemq_fleet.topology import LinkEnd
 
 RULES = {
     "R001": "A message that is sent to one broker of a group never reaches a consumer on another broker, even if all "
@@ -53,11 +53,13 @@ def _finding(rule: str, host: str, message: str, fix: str, severity: Severity = 
     return Finding(rule=rule, severity=severity, host=host, message=message, fix=fix, why=RULES[rule])
 
 
-def _group_networked_units(routes: Routes, units: list[Unit]) -> dict[str, list[Unit]]:
+def _group_networked_units(routes: Routes, units: list[LinkEnd]) -> dict[str, list[LinkEnd]]:
     """Return the units by group, without groups that are not meant to be one network."""
-    units_by_group: dict[str, list[Unit]] = {}
+    units_by_group: dict[str, list[LinkEnd]] = {}
     for unit in units:
-        if unit.first.settings.topology != "none" or any(link.kind == "multicast" for link in unit.first.links):
+        if unit.preferred_broker.settings.topology != "none" or any(
+            link.kind == "multicast" for link in unit.preferred_broker.links
+        ):
             units_by_group.setdefault(unit.group, []).append(unit)
     return units_by_group
 
@@ -76,7 +78,7 @@ def _unreached_findings(routes: Routes, state: NetworkState) -> Iterator[Finding
             source, target = (state.names[number] for number in min(missed))
             yield _finding(
                 "R001",
-                routes.network.units[source].first.host,
+                routes.network.units[source].preferred_broker.host,
                 f"in group {group}, {len(missed)} of {len(units) * (len(units) - 1)} routes between brokers carry no "
                 f"messages, such as {source} to {target}: {routes.reaches(source, target).why}",
                 "remove activemq_network_ttl and the ttl of links, so that the default fits the longest route, or "
@@ -95,7 +97,7 @@ def _separate_network_findings(routes: Routes) -> Iterator[Finding]:
             first, second = (next(n for n in names if routes.network.units[n].group == group) for names in networks[:2])
             yield _finding(
                 "R001",
-                routes.network.units[first].first.host,
+                routes.network.units[first].preferred_broker.host,
                 f"group {group} consists of {len(networks)} separate networks: {first} and {second} exchange no "
                 "messages",
                 f"add a link between {first} and {second} to activemq_links, or set activemq_topology: none if the "
@@ -107,25 +109,26 @@ def _stranded_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]
     """R002, once for each broker whose death strands messages of others."""
     for name in state.names:
         unit = routes.network.units[name]
-        stranded = list(routes.stranded_pairs(unit.first.host))
+        stranded = list(routes.stranded_pairs(unit.preferred_broker.host))
         if stranded:
             _, source, target = min(stranded)
             yield _finding(
                 "R002",
-                unit.first.host,
-                f"if {unit.first.host} fails, messages cannot pass {counted(len(stranded), 'route')} between other "
-                f"brokers, such as the route from {state.names[source]} to consumers on {state.names[target]}",
+                unit.preferred_broker.host,
+                f"if {unit.preferred_broker.host} fails, messages cannot pass {counted(len(stranded), 'route')} "
+                f"between other brokers, such as the route from {state.names[source]} to consumers on "
+                f"{state.names[target]}",
                 _remedy(unit),
             )
 
 
-def _remedy(unit: Unit) -> str:
+def _remedy(unit: LinkEnd) -> str:
     if len(unit.brokers) == 1:
         return (
             "add a second node with activemq_ha: shared-file, or add links that bypass the broker, "
             "with activemq_topology: mesh or activemq_links"
         )
-    if unit.first.profile.replicates:
+    if unit.preferred_broker.profile.replicates:
         return "add links that bypass the broker: its slave takes over its messages, but not its bridges"
     return (
         "name both nodes in every link to this pair, as masterslave:(tcp://…,tcp://…), and set the same links on both"
@@ -162,7 +165,7 @@ def _dead_end_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]
         at_least = "at least " if examined_count == _MOST_PAIRS else ""
         yield _finding(
             "R004",
-            routes.network.units[source_name].first.host,
+            routes.network.units[source_name].preferred_broker.host,
             f"on {at_least}{counted(len(stranding), 'route')} between brokers, messages can end at a broker without a "
             f"consumer and stay there, such as messages sent to {source_name} for consumers on {target_name}",
             "set the TTL of all links of this network to the length of the longest route, or in a mesh "
@@ -179,5 +182,5 @@ def _stranding(shape: BridgeGraph) -> tuple[int, list[tuple[int, int]]]:
     )
     examined_pairs = list(islice(forked, _MOST_PAIRS))
     return len(examined_pairs), [
-        pair for pair in examined_pairs if choice_outcome(shape, *pair, patience=_PATIENCE) == "strands"
+        pair for pair in examined_pairs if outcome_of_bridge_choices(shape, *pair, patience=_PATIENCE) == "strands"
     ]

@@ -14,7 +14,7 @@ from lxml import etree
 from activemq_fleet.findings import TextEdit
 from activemq_fleet.releases import BEANS, CORE
 from activemq_fleet.schema._documents import ROOTS, SchemaProblem, local_name, path_of
-from activemq_fleet.schema._model import Model
+from activemq_fleet.schema._model import SchemaModel
 from activemq_fleet.schema._positions import Positions, text_of
 from activemq_fleet.schema._similar_names import meant_name
 from activemq_fleet.schema._spring import STUBS
@@ -67,7 +67,7 @@ class _Explanation:
 class Explainer:
     """An explainer that finds the reasons why XML documents are invalid against one release's schema."""
 
-    def __init__(self, compiled: etree.XMLSchema, model: Model) -> None:
+    def __init__(self, compiled: etree.XMLSchema, model: SchemaModel) -> None:
         self._compiled = compiled
         self._model = model
 

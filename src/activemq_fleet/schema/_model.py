@@ -13,7 +13,7 @@ from activemq_fleet.schema._similar_names import words_of
 _XS = "{http://www.w3.org/2001/XMLSchema}"
 
 
-class Model:
+class SchemaModel:
     """The elements that an ``activemq.xsd``, as XBean generates it, declares: global elements and properties."""
 
     def __init__(self, root: etree._Element) -> None:

@@ -19,7 +19,7 @@ from activemq_fleet.schema._documents import (
     namespace_of,
     xml_parser,
 )
-from activemq_fleet.schema._model import Model
+from activemq_fleet.schema._model import SchemaModel
 from activemq_fleet.schema._spring import STUBS
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Schema:
             raise SchemaUnavailable(
                 f"the file {source} is not an XML schema of ActiveMQ ({error}): use the activemq.xsd of a release"
             ) from None
-        self.model = Model(root)
+        self.model = SchemaModel(root)
 
     def is_valid(self, document: XmlDocument) -> bool:
         """Return whether the release would accept an XML document: ``<beans>`` with ``<broker>`` inside."""

@@ -41,7 +41,7 @@ def meant_name(name: str, known: Iterable[str], words: Set[str]) -> str:
     if equal:
         return equal[0] if len(equal) == 1 else ""
     most = 0 if len(name) < _SHORTEST else 1 if len(name) < _SHORT else 2
-    close = [other for other in names if mistakes_between(_letters(name), _letters(other), most) <= most]
+    close = [other for other in names if edit_distance(_letters(name), _letters(other), most) <= most]
     if len(close) != 1 or name in _OTHER_MEANING or was_element(name) or _has_other_word(name, close[0], words):
         return ""
     return close[0]
@@ -57,7 +57,7 @@ def _letters(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
-def mistakes_between(first: str, second: str, most: int) -> int:
+def edit_distance(first: str, second: str, most: int) -> int:
     """Return the number of letters that are missing, added, wrong or exchanged; above ``most`` at least most + 1."""
     if abs(len(first) - len(second)) > most:
         return most + 1

@@ -33,7 +33,7 @@ from activemq_fleet.settings.network import (
     ConnectorSettings,
     LinkAttributes,
     LinkSettings,
-    NetworkModel,
+    NetworkSettingsBase,
     Ttl,
     UriOptions,
 )
@@ -81,7 +81,7 @@ def _has_default_password(username: str | None, password: SecretStr | EncryptedV
     return isinstance(password, SecretStr) and is_default_credential(username or "", password.get_secret_value())
 
 
-class UserSettings(NetworkModel):
+class UserSettings(NetworkSettingsBase):
     """One entry of ``activemq_users``: a user name, its password and its user groups."""
 
     name: fields.Principal
@@ -97,7 +97,7 @@ class UserSettings(NetworkModel):
         return self
 
 
-class AclSettings(NetworkModel):
+class AclSettings(NetworkSettingsBase):
     """One entry of ``activemq_acl``; ``read``, ``write`` and ``admin`` are names of user groups."""
 
     destination: fields.Destination
@@ -107,7 +107,7 @@ class AclSettings(NetworkModel):
     admin: fields.Principals = ()
 
 
-class JdbcSettings(NetworkModel):
+class JdbcSettings(NetworkSettingsBase):
     """The value of ``activemq_jdbc``: the database that the nodes of a shared-jdbc pair share."""
 
     url: Annotated[
@@ -125,7 +125,7 @@ class JdbcSettings(NetworkModel):
     password: fields.Secret
 
 
-class FenceCommandSettings(NetworkModel):
+class FenceCommandSettings(NetworkSettingsBase):
     """The value of ``activemq_fence_command``: the program that makes sure that the other node's broker is dead.
 
     ``timeout`` is in seconds. ``secrets`` are written to a file whose path the program receives.
@@ -150,7 +150,7 @@ class FenceCommandSettings(NetworkModel):
         return self
 
 
-class TlsSettings(NetworkModel):
+class TlsSettings(NetworkSettingsBase):
     """The value of ``activemq_tls``: keystore and truststore as paths on the brokers' hosts, and their passwords."""
 
     keystore: fields.AbsolutePath
@@ -160,7 +160,7 @@ class TlsSettings(NetworkModel):
     client_auth: bool = False
 
 
-class FragmentSettings(NetworkModel):
+class FragmentSettings(NetworkSettingsBase):
     """One entry of ``activemq_xml_fragments``; ``parent`` is a path of elements below ``beans``."""
 
     parent: Annotated[
@@ -172,7 +172,7 @@ class FragmentSettings(NetworkModel):
     xml: str = Field(min_length=1)
 
 
-class FileSettings(NetworkModel):
+class FileSettings(NetworkSettingsBase):
     """One entry of ``activemq_extra_files``; ``path`` is relative to the broker's configuration tree."""
 
     path: Annotated[str, AfterValidator(fields.check_relative_path)]
@@ -187,7 +187,7 @@ NodeMark = Annotated[
 ]
 
 
-class WaiverSettings(NetworkModel):
+class WaiverSettings(NetworkSettingsBase):
     """One entry of ``activemq_waivers``; ``hosts`` are names or wildcards, ``until`` is the last day it holds."""
 
     rule: Annotated[str, fields.text_matching(r"[A-Z][0-9]{3}", "must be the name of a rule, such as T005")]
@@ -196,7 +196,7 @@ class WaiverSettings(NetworkModel):
     until: date | None = None
 
 
-class _Broker(NetworkModel):
+class _Broker(NetworkSettingsBase):
     """The variables of a broker's software, store and network."""
 
     release: fields.ReleaseText | None = None
@@ -269,7 +269,7 @@ class _Broker(NetworkModel):
         return PROFILES[self.ha]
 
 
-class _Host(NetworkModel):
+class _Host(NetworkSettingsBase):
     """The variables for where and how a broker is installed and run."""
 
     install: Literal["archive", "package", "jars", "none"] = "archive"

@@ -12,8 +12,8 @@ from pydantic import model_validator
 
 from activemq_fleet.settings.xml_beans import (
     Count,
+    DestinationBean,
     Factor,
-    Matched,
     Milliseconds,
     NamedDestination,
     NamePart,
@@ -179,7 +179,7 @@ class BridgeFilter(XmlBean):
     selector_aware: bool | None = None
 
 
-class DestinationPolicy(Matched):
+class DestinationPolicy(DestinationBean):
     """One entry of ``activemq_destination_policies``; of all entries that match a destination only the most specific
     applies.
     """

@@ -7,10 +7,10 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from activemq_fleet.settings import fields
-from activemq_fleet.settings.network import NetworkModel
+from activemq_fleet.settings.network import NetworkSettingsBase
 
 
-class JmxUserSettings(NetworkModel):
+class JmxUserSettings(NetworkSettingsBase):
     """One entry of ``activemq_jmx.users``: a user who may read MBeans, or also set attributes and call operations."""
 
     name: fields.Principal
@@ -18,7 +18,7 @@ class JmxUserSettings(NetworkModel):
     access: Literal["readonly", "readwrite"] = "readonly"
 
 
-class JmxSettings(NetworkModel):
+class JmxSettings(NetworkSettingsBase):
     """The value of ``activemq_jmx``; ports are without ``activemq_port_offset``.
 
     ``rmi_port`` is the second port that a JMX client dials, None for any. ``path`` is the last part of the address,

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from activemq_fleet.settings import fields
-from activemq_fleet.settings.network import NetworkModel
+from activemq_fleet.settings.network import NetworkSettingsBase
 
 EXPORTER = "jmx_prometheus_javaagent-0.20.0.jar"
 """The Prometheus JMX exporter that serves a broker's metrics: the newest whose jar (0.6 MB) is for Java 8 and later."""
@@ -15,7 +15,7 @@ EXPORTER_JAVA = 8
 """The oldest feature release of Java on which the exporter runs: class files of its jar are of version 52 at most."""
 
 
-class MetricsTls(NetworkModel):
+class MetricsTls(NetworkSettingsBase):
     """The value of ``activemq_metrics_tls``: a keystore on the broker's host, its password, and the key's alias.
 
     ``ca_file``: the PEM file of who signed it, where Prometheus runs; None for one that the system there trusts.
@@ -27,7 +27,7 @@ class MetricsTls(NetworkModel):
     ca_file: fields.AbsolutePath | None = None
 
 
-class MetricsSettings(NetworkModel):
+class MetricsSettings(NetworkSettingsBase):
     """The ``activemq_metrics*`` variables of a broker, validated; ``metrics_port`` is without the port offset."""
 
     metrics: bool = False

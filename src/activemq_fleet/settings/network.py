@@ -140,13 +140,13 @@ def default_connector_options(scheme: str, *, limits_client_frames: bool = True)
     return {**DEFAULT_OPTIONS, FRAME_SIZE: frame}
 
 
-class NetworkModel(BaseModel):
+class NetworkSettingsBase(BaseModel):
     """The base class of settings about the network of brokers: immutable, and unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, arbitrary_types_allowed=True)
 
 
-class SplitTtl(NetworkModel):
+class SplitTtl(NetworkSettingsBase):
     """Separate limits for the demand of consumers and for messages: the number of bridges that each may cross (from 5.9
     on, AMQ-4607).
 
@@ -176,7 +176,7 @@ def _ttl(value: Any) -> Any:
 Ttl = Annotated[int | SplitTtl, BeforeValidator(_ttl)]
 
 
-class ConnectorSettings(NetworkModel):
+class ConnectorSettings(NetworkSettingsBase):
     """One entry of ``activemq_connectors``; ``port`` is without ``activemq_port_offset``.
 
     ``bind`` is None for ``activemq_bind``. ``tls`` is False for a connector that stays as it is where ``activemq_tls``
@@ -194,7 +194,7 @@ class ConnectorSettings(NetworkModel):
     attributes: ConnectorAttributes = ()
 
 
-class LinkSettings(NetworkModel):
+class LinkSettings(NetworkSettingsBase):
     """One entry of ``activemq_links``; ``source`` (``from`` in YAML) and ``to`` are names of groups or pairs.
 
     With ``addresses`` the link leads to a broker, or the two nodes of a pair, outside of the inventory, which ``to``

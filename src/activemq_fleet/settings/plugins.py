@@ -10,13 +10,13 @@ from pydantic import Field, model_validator
 from activemq_fleet.settings import fields
 from activemq_fleet.settings.xml_beans import (
     Count,
+    DestinationBean,
     Factor,
-    Matched,
     Milliseconds,
     OffIsNone,
     OrUnlimited,
     RefusingBean,
-    Switched,
+    SwitchableBean,
     XmlBean,
 )
 
@@ -31,7 +31,7 @@ _REFUSED = {
 }
 
 
-class Statistics(Switched):
+class Statistics(SwitchableBean):
     """The statisticsBrokerPlugin, which answers messages to ``ActiveMQ.Statistics.…`` with figures of broker or
     destinations.
     """
@@ -39,7 +39,7 @@ class Statistics(Switched):
     ELEMENT: ClassVar[str] = "statisticsBrokerPlugin"
 
 
-class TimeStamping(Switched):
+class TimeStamping(SwitchableBean):
     """The timeStampingBrokerPlugin, which replaces the producer's time stamp by the broker's time; times in
     milliseconds.
     """
@@ -63,7 +63,7 @@ class _Redelivery(XmlBean):
     collision_avoidance_percent: Annotated[int, Field(ge=0, le=100)] | None = None
 
 
-class RedeliveryPolicy(Matched, _Redelivery):
+class RedeliveryPolicy(DestinationBean, _Redelivery):
     """A rule of the redeliveryPlugin: how often and after how many milliseconds messages of some destinations are sent
     again.
     """
@@ -103,7 +103,7 @@ class Redelivery(XmlBean):
         return self
 
 
-class DiscardingDlq(Switched):
+class DiscardingDlq(SwitchableBean):
     """The discardingDLQBrokerPlugin, which discards dead letters; ``drop_only`` holds regular expressions,
     space-separated.
     """
@@ -116,21 +116,21 @@ class DiscardingDlq(Switched):
     report_interval: Count | None = None
 
 
-class ConnectionDot(Switched):
+class ConnectionDot(SwitchableBean):
     """The connectionDotFilePlugin, which writes the broker's connections as a graph to a Graphviz file."""
 
     ELEMENT: ClassVar[str] = "connectionDotFilePlugin"
     file: _File = "${activemq.data}/connections.dot"
 
 
-class DestinationDot(Switched):
+class DestinationDot(SwitchableBean):
     """The destinationDotFilePlugin, which writes the broker's destinations as a graph to a Graphviz file."""
 
     ELEMENT: ClassVar[str] = "destinationDotFilePlugin"
     file: _File = "${activemq.data}/destinations.dot"
 
 
-class Logging(Switched):
+class Logging(SwitchableBean):
     """The loggingBrokerPlugin, which logs the actions of clients, such as connections, messages and transactions."""
 
     ELEMENT: ClassVar[str] = "loggingBrokerPlugin"
@@ -152,14 +152,14 @@ class ForcePersistency(XmlBean):
     persistence_flag: bool
 
 
-class TraceBrokerPath(Switched):
+class TraceBrokerPath(SwitchableBean):
     """The traceBrokerPathPlugin, which records in a message property the names of the brokers that a message passed."""
 
     ELEMENT: ClassVar[str] = "traceBrokerPathPlugin"
     stamp_property: fields.Name | None = None
 
 
-class SelectorCache(Switched):
+class SelectorCache(SwitchableBean):
     """The virtualSelectorCacheBrokerPlugin: keeps selectors of absent consumers of virtual topics, to store only what
     they select.
     """

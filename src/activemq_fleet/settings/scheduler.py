@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from activemq_fleet.settings import fields
-from activemq_fleet.settings.xml_beans import Switched
+from activemq_fleet.settings.xml_beans import SwitchableBean
 
 
-class SchedulerSettings(Switched):
+class SchedulerSettings(SwitchableBean):
     """The value of ``activemq_scheduler``. The broker keeps scheduled messages in ``directory``, by default below its
     data directory.
     """

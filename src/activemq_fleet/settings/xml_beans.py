@@ -154,7 +154,7 @@ def check_no_wildcard(text: str) -> str:
 OneDestination = Annotated[fields.DestinationPattern, AfterValidator(check_no_wildcard)]
 
 
-class Switched(XmlBean):
+class SwitchableBean(XmlBean):
     """A bean for which ``true`` may be written, meaning all its defaults."""
 
     @model_validator(mode="before")
@@ -166,7 +166,7 @@ class Switched(XmlBean):
 OffIsNone = BeforeValidator(lambda value: None if value is False else value)
 
 
-class Matched(XmlBean):
+class DestinationBean(XmlBean):
     """A bean for destinations that match ``destination`` (a name or wildcard) and ``kind``; temporary ones have no
     name.
     """

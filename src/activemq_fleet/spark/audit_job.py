@@ -29,7 +29,7 @@ from activemq_fleet.spark.event_cache import EventCache
 from activemq_fleet.spark.incidents import FoundIncidents, find_incidents
 from activemq_fleet.spark.inputs import Host, Inputs, input_summary, list_inputs, with_inventory_hosts
 from activemq_fleet.spark.log_events import ONE_PARTITION, scan_logs
-from activemq_fleet.spark.progress import phase
+from activemq_fleet.spark.progress import show_phase
 from activemq_fleet.spark.settings import is_local, temporary_settings
 from activemq_fleet.spark.task_results import Batches, DatasetRows
 
@@ -64,7 +64,7 @@ def audit(
     journals, and where ``out`` holds anything but an earlier audit.
     """
     with Output(spark, out, "audit") as output:
-        with phase("listing the files"):
+        with show_phase("listing the files"):
             inputs, absent = with_inventory_hosts(list_inputs(spark, logs, inventory_hosts), inventory_hosts)
         with temporary_settings(spark, shuffle_settings(spark, inputs)):
             summaries = read_logs(spark, output, inputs)
@@ -93,7 +93,7 @@ def read_logs(
     ``cache`` holds events of an earlier run, which are reused for hosts whose fingerprint in ``fingerprints`` (by host)
     is unchanged.
     """
-    with phase("reading logs"), temporary_settings(spark, _READING):
+    with show_phase("reading logs"), temporary_settings(spark, _READING):
         known = cache.known_hosts(fingerprints) if cache else {}
         files = [file for file in inputs.files_of_kind("log") if file.host not in known]
         run, task = partial(scan_logs, spark, inputs, files), partial(_events_and_summaries, by_host=cache is not None)
@@ -135,15 +135,15 @@ def write_audit(
     clocks of hosts. ``is_growing``: rows are final only where no later evidence is expected. ``scraped``: the
     availability that Prometheus recorded, if any. The caller sets ``shuffle_settings``.
     """
-    with phase("finding incidents"):
+    with show_phase("finding incidents"):
         journals = read_journals(spark, output, inputs)
         horizons = _build_horizons(inputs, logs, journals.last) if is_growing else None
         log_figures = find_incidents(output, inputs, logs, journals.connections, skew, horizons)
     moments = [at for incident in log_figures.incidents.shown_incidents for at in (incident.began, incident.ended)]
     times = time_range([sample for log in logs for sample in log.times], [*moments, journals.first, journals.last])
-    with phase("settling events"):
+    with show_phase("settling events"):
         events, missing = judge_deliveries(output, journals, times, horizons)
-    with phase("writing the report"):
+    with show_phase("writing the report"):
         names: dict[str, list[str]] = {}
         for file in inputs.files_of_kind("log"):
             names.setdefault(file.host, []).append(file.file)

@@ -27,9 +27,9 @@ from activemq_fleet.spark.task_results import (
     Batches,
     Task,
     WrittenPart,
-    as_columns,
-    as_objects,
     from_objects,
+    task_to_columns,
+    task_to_objects,
     write_empty_part,
     written_by_worker,
 )
@@ -130,12 +130,12 @@ class Output:
         directory = self._workers_directory()
         if directory is not None:
             task = written_by_worker(task, directory, schemas, {} if ordered else SORTED_BY)
-            frame = run(as_objects(task), OBJECTS_DDL)
+            frame = run(task_to_objects(task), OBJECTS_DDL)
         else:
             columns = "".join(f", `{name}` {SCHEMAS[name].simpleString()}" for name in datasets)
-            frame = run(as_columns(task, schemas), OBJECTS_DDL + columns)
+            frame = run(task_to_columns(task, schemas), OBJECTS_DDL + columns)
         if keep or directory is None:
-            self.keep(frame)
+            self.cache_until_closed(frame)
         chosen = frame.where("key IS NULL AND data IS NOT NULL") if keep or directory is None else frame
         objects = [keyed.value for keyed in from_objects(chosen.select(*OBJECTS.names).toArrow().to_batches())]
         parts = [part for part in objects if isinstance(part, WrittenPart)]
@@ -148,7 +148,7 @@ class Output:
         others = [other for other in objects if not isinstance(other, WrittenPart)]
         return others, frame.where("key IS NOT NULL").select(*OBJECTS.names)
 
-    def keep(self, frame: DataFrame) -> DataFrame:
+    def cache_until_closed(self, frame: DataFrame) -> DataFrame:
         """Cache a frame with Spark until the output is closed, and return it."""
         self._kept.append(frame.persist())
         return frame

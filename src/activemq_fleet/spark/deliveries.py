@@ -41,9 +41,9 @@ from activemq_fleet.spark.task_results import (
     Batches,
     DatasetRows,
     KeyedObject,
-    as_objects,
     from_objects,
     partitioned_by_key,
+    task_to_objects,
 )
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadJournals:
+class JournalContents:
     """The journals of a fleet: ``contents`` is a frame of path and content, ``files`` a summary of each file.
 
     ``connections`` are OBJECTS with lists of ConnectionRecord by pair. Both frames are None without journals.
@@ -74,24 +74,24 @@ class ReadJournals:
         return max((summary.last for summary in self.files if summary.last is not None), default=None)
 
 
-def read_journals(spark: SparkSession, output: Output, inputs: Inputs) -> ReadJournals:
+def read_journals(spark: SparkSession, output: Output, inputs: Inputs) -> JournalContents:
     """Return the contents and summaries of all journal files; a file above LARGEST_JOURNAL_FILE has only a summary."""
     journals = inputs.files_of_kind("journal")
     large = [too_large_file(file.host, file.file) for file in journals if file.size > LARGEST_JOURNAL_FILE]
     paths = [file.path for file in journals if file.size <= LARGEST_JOURNAL_FILE]
     if not paths:
-        return ReadJournals(files=large, host_of=journal_hosts(large, inputs.hosts, inputs.agent_hosts))
+        return JournalContents(files=large, host_of=journal_hosts(large, inputs.hosts, inputs.agent_hosts))
     pair_of = {name: host.pair or name for name, host in inputs.hosts.items()}
     contents = read_binary_files(spark, paths).select("path", "content")
     files, connections = output.write_results(
         contents.mapInArrow, partial(_summarize_journals, pair_of=pair_of), [], keep=True
     )
     files = [*large, *files]
-    return ReadJournals(contents, connections, files, journal_hosts(files, inputs.hosts, inputs.agent_hosts))
+    return JournalContents(contents, connections, files, journal_hosts(files, inputs.hosts, inputs.agent_hosts))
 
 
 def judge_deliveries(
-    output: Output, journals: ReadJournals, times: TimeRange, horizons: EvidenceEnds | None
+    output: Output, journals: JournalContents, times: TimeRange, horizons: EvidenceEnds | None
 ) -> tuple[EventFigures, list[JournalGap]]:
     """Write the datasets ``deliveries`` and ``messages``; return the figures of all events, and
     the gaps of the journals.
@@ -106,13 +106,13 @@ def judge_deliveries(
             output.write_no_rows(name)
         return events, gaps
     of_hosts = partial(_key_lines_by_agent, epochs=epochs, host_of=journals.host_of)
-    lines = partitioned_by_key(journals.contents.mapInArrow(as_objects(of_hosts), OBJECTS_DDL))
+    lines = partitioned_by_key(journals.contents.mapInArrow(task_to_objects(of_hosts), OBJECTS_DDL))
     findings, records = output.write_results(lines.mapInArrow, partial(_put_in_order, epochs=epochs), [], keep=True)
     gaps += [gap for gap in findings if isinstance(gap, JournalGap)]
     events.silences.add(*(silence for silence in findings if isinstance(silence, Silence)))
     missing = {count.agent: count.records for count in findings if isinstance(count, MissingRecords)}
     subscribers = subscribers_of(change for change in findings if isinstance(change, SubscriptionChange))
-    by_event = output.keep(partitioned_by_key(records))
+    by_event = output.cache_until_closed(partitioned_by_key(records))
     parts, _ = output.write_results(
         by_event.mapInArrow, partial(_compute_reach, subscribers=subscribers, missing=missing), []
     )

@@ -24,7 +24,7 @@ from activemq_fleet.spark.datasets import Output, read
 from activemq_fleet.spark.input_directory import refuse_outside_links
 from activemq_fleet.spark.manifests import json_text
 from activemq_fleet.spark.paths import escaped_uri_of, local_path, path_below, uri_of
-from activemq_fleet.spark.progress import phase
+from activemq_fleet.spark.progress import show_phase
 from activemq_fleet.spark.settings import temporary_settings
 from activemq_fleet.spark.task_results import (
     OBJECTS_DDL,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _SMALL_FILES = {"spark.sql.files.openCostInBytes": str(32 << 10), "spark.sql.files.maxPartitionBytes": str(32 << 20)}
 
 
-def drift(spark: SparkSession, planned: str, collected: str, out: str) -> DriftResult:
+def report_drift(spark: SparkSession, planned: str, collected: str, out: str) -> DriftResult:
     """Compare planned with collected files, write the dataset ``drift`` and drift.json to
     ``out``, and return the result.
 
@@ -52,9 +52,9 @@ def drift(spark: SparkSession, planned: str, collected: str, out: str) -> DriftR
     for a path that holds neither.
     """
     with Output(spark, out, kind="drift") as output, temporary_settings(spark, _SMALL_FILES):
-        with phase("listing what was planned and what was collected"):
+        with show_phase("listing what was planned and what was collected"):
             records = _read_planned_files(spark, planned).unionByName(_read_collected_files(spark, collected))
-        with phase("comparing planned with collected files"):
+        with show_phase("comparing planned with collected files"):
             hosts, _ = output.write_results(partitioned_by_key(records).mapInArrow, _compare_hosts, ["drift"])
         result = drift_result(hosts)
         output.write_text("drift.json", json_text(result.to_dict()))

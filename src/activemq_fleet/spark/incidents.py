@@ -37,9 +37,9 @@ from activemq_fleet.spark.task_results import (
     Batches,
     DatasetRows,
     KeyedObject,
-    as_objects,
     from_objects,
     partitioned_by_key,
+    task_to_objects,
 )
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def find_incidents(
             for name in names:
                 hosts_by_name.setdefault(name, set()).add(host)
     address = partial(_address_losses, hosts_by_name=hosts_by_name, fleet=fleet)
-    witnessed = findings.mapInArrow(as_objects(address), OBJECTS_DDL)
+    witnessed = findings.mapInArrow(task_to_objects(address), OBJECTS_DDL)
     if connections is not None:
         witnessed = witnessed.unionByName(connections)
     served: dict[str, dict[str, datetime]] = {}
@@ -180,7 +180,9 @@ def _evidence_frame(events: DataFrame, logs: Sequence[LogFileSummary], fleet: _F
     # Only the time of other records is passed on.
     chosen = sf.when(is_chosen, record).alias("record")
     timed = events.where("time IS NOT NULL").select("host", "time", chosen)
-    return timed.mapInArrow(as_objects(partial(_key_evidence_by_pair, file_order=file_order, fleet=fleet)), OBJECTS_DDL)
+    return timed.mapInArrow(
+        task_to_objects(partial(_key_evidence_by_pair, file_order=file_order, fleet=fleet)), OBJECTS_DDL
+    )
 
 
 def _key_evidence_by_pair(

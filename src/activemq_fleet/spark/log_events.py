@@ -13,9 +13,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from activemq_fleet.logs.chunks import pieces_of_lines
-from activemq_fleet.logs.event_batches import Source
+from activemq_fleet.logs.event_batches import LogSource
 from activemq_fleet.logs.log_files import LogFile, events_of_file, events_of_host
-from activemq_fleet.logs.rolled_files import BEGINNING, Beginning, Place, beginning_of, places_of
+from activemq_fleet.logs.rolled_files import BEGINNING, LogBeginning, LogFilePosition, beginning_of, places_of
 from activemq_fleet.spark.file_partitions import partition_files
 from activemq_fleet.spark.inputs import InputFile, Inputs, read_binary_files
 from activemq_fleet.spark.paths import escaped_uri_of
@@ -58,7 +58,7 @@ def scan_logs(
 
     def log_of(file: InputFile) -> LogFile:
         host = inputs.hosts[file.host]
-        source = Source(host.release, host.timezone or "UTC")
+        source = LogSource(host.release, host.timezone or "UTC")
         return LogFile(file.host, file.file, source, file.compressed, places.get(file.path))
 
     frames = [
@@ -133,29 +133,29 @@ def _select_event_columns(batches: Iterable[pa.RecordBatch]) -> Batches:
     return (batch.select(EVENTS_SCHEMA.names) for batch in batches)
 
 
-def _find_places(spark: SparkSession, inputs: Inputs, files: Collection[InputFile]) -> dict[str, Place]:
+def _find_places(spark: SparkSession, inputs: Inputs, files: Collection[InputFile]) -> dict[str, LogFilePosition]:
     """Return the places of files of hosts whose files several tasks read, by path. Reads the files' beginnings."""
     counts = Counter(file.host for file in files)
     several = [file for file in files if counts[file.host] > 1]
     beginnings = _read_beginnings(spark, several)
-    places = {file.path: Place() for file in files}
+    places = {file.path: LogFilePosition() for file in files}
     for name, host_files in groupby(sorted(several, key=lambda file: file.host), key=lambda file: file.host):
         host, paths = inputs.hosts[name], {file.file: file.path for file in host_files}
         host_places = places_of(
-            {file: beginnings[path] for file, path in paths.items()}, Source(host.release, host.timezone or "UTC")
+            {file: beginnings[path] for file, path in paths.items()}, LogSource(host.release, host.timezone or "UTC")
         )
         places |= {paths[file]: place for file, place in host_places.items()}
     return places
 
 
-def _read_beginnings(spark: SparkSession, files: Sequence[InputFile]) -> dict[str, Beginning]:
+def _read_beginnings(spark: SparkSession, files: Sequence[InputFile]) -> dict[str, LogBeginning]:
     """Return the first bytes and the first record of each log file, by path."""
     if not files:
         return {}
     read = read_binary_files(spark, [file.path for file in files])
     part = sf.substring("content", 1, BEGINNING).alias("part")
     rows = read.select("path", part).mapInArrow(_parse_beginnings, _BEGINNINGS).toArrow().to_pylist()
-    return {row["path"]: Beginning(row["head"], row["first"]) for row in rows}
+    return {row["path"]: LogBeginning(row["head"], row["first"]) for row in rows}
 
 
 def _parse_beginnings(batches: Batches) -> Batches:

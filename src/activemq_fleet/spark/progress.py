@@ -50,7 +50,7 @@ class Progress:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
+    def show_phase(self, name: str) -> Iterator[None]:
         """Show the phase ``name`` while the block runs, and write its seconds at the end unless the block failed."""
         began = self.clock()
         self._phase = printable(name), began
@@ -97,9 +97,9 @@ _current: Progress | None = None
 
 
 @contextmanager
-def phase(name: str) -> Iterator[None]:
+def show_phase(name: str) -> Iterator[None]:
     """Show the phase ``name`` while the block runs; do nothing outside of ``show_progress``."""
-    with _current.phase(name) if _current else nullcontext():
+    with _current.show_phase(name) if _current else nullcontext():
         yield
 
 

@@ -32,7 +32,7 @@ class ScratchDirectory:
             return ""
 
     @contextmanager
-    def output_to_log(self, *, enabled: bool) -> Iterator[None]:
+    def redirect_output_to_log(self, *, enabled: bool) -> Iterator[None]:
         """Redirect stdout and stderr (file descriptors 1 and 2) to Spark's log while the block runs,
         also for child processes.
 

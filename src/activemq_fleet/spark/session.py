@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from activemq_fleet.spark.options import SessionOptions
 from activemq_fleet.spark.prerequisites import check_archives, check_reachable, java_home
 from activemq_fleet.spark.problems import DEBUG_VARIABLE, SparkProblem, java_status, translate_spark_errors
-from activemq_fleet.spark.progress import phase, show_progress
+from activemq_fleet.spark.progress import show_phase, show_progress
 from activemq_fleet.spark.scratch import ScratchDirectory, scratch_directory
 from activemq_fleet.spark.settings import (
     archives_of,
@@ -32,7 +32,7 @@ from activemq_fleet.spark.workers import check_workers
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SessionOptions", "SparkProblem", "phase", "session"]
+__all__ = ["SessionOptions", "SparkProblem", "session", "show_phase"]
 
 _LOG_LEVEL = "spark.log.level"
 _SUBMITTED = "PYSPARK_GATEWAY_PORT" in os.environ  # started by spark-submit
@@ -101,7 +101,7 @@ def _launch_spark(name: str, options: SessionOptions, scratch: ScratchDirectory)
     builder = SparkSession.builder.appName(f"activemq-fleet {name}")
     for key, value in settings_of(options, master, scratch.path).items():
         builder = builder.config(key, value)
-    with scratch.output_to_log(enabled=not os.environ.get(DEBUG_VARIABLE)):
+    with scratch.redirect_output_to_log(enabled=not os.environ.get(DEBUG_VARIABLE)):
         spark = builder.getOrCreate()
     if not os.environ.get(DEBUG_VARIABLE):
         # Else both print stack traces if Java stops unexpectedly, next to the line that reports it.
@@ -118,7 +118,7 @@ def _check_workers_if_remote(spark: SparkSession, *, remote: bool) -> None:
     here = not remote and is_local(spark.conf.get("spark.master", None))
     if here and os.environ.get("PYSPARK_PYTHON") == sys.executable:
         return
-    with phase("checking the workers"):
+    with show_phase("checking the workers"):
         check_workers(spark)
 
 

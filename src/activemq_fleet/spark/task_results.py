@@ -66,7 +66,7 @@ class WrittenPart(NamedTuple):
     part: str
 
 
-def as_objects(task: Task) -> Callable[[Batches], Batches]:
+def task_to_objects(task: Task) -> Callable[[Batches], Batches]:
     """Return a function for ``mapInArrow`` that runs ``task`` and yields its results as
     batches of the schema OBJECTS.
     """
@@ -136,7 +136,7 @@ def written_by_worker(
     return write
 
 
-def as_columns(task: Task, schemas: Mapping[str, pa.Schema]) -> Callable[[Batches], Batches]:
+def task_to_columns(task: Task, schemas: Mapping[str, pa.Schema]) -> Callable[[Batches], Batches]:
     """Return a function for ``mapInArrow`` that runs ``task`` and yields objects, and
     dataset rows as struct columns.
     """

@@ -50,7 +50,7 @@ def hosts_to_ask(fleet: Fleet, chosen: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(asked))
 
 
-def questions(fleet: Fleet, hosts: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+def host_status_parameters(fleet: Fleet, hosts: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """Return, by host, the parameters for the module ``host_status``: what to gather of broker, agent and balancer."""
     by_host: dict[str, dict[str, Any]] = {host: {} for host in hosts}
     for broker in fleet.brokers:

@@ -13,7 +13,7 @@ from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.similar_names import similar_name
 from activemq_fleet.topology.model.broker import Broker
-from activemq_fleet.topology.model.fleet import Agent, Group, KnownGroups, Pair
+from activemq_fleet.topology.model.fleet import Agent, Group, GroupListing, Pair
 
 
 def home_pair(host: str, pairs: Sequence[str]) -> str:
@@ -25,7 +25,7 @@ def home_pair(host: str, pairs: Sequence[str]) -> str:
 
 
 def place_agents(
-    names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group], every: KnownGroups
+    names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group], every: GroupListing
 ) -> tuple[tuple[Agent, ...], list[Finding]]:
     """Return the agents with their home pairs, sorted by name, and the findings T010 and T015."""
     groups_by_name = {group.name: group for group in groups}
@@ -40,7 +40,7 @@ def place_agents(
 
 
 def place_agent(
-    host: str, settings: Settings, groups: Mapping[str, Group], every: KnownGroups
+    host: str, settings: Settings, groups: Mapping[str, Group], every: GroupListing
 ) -> tuple[Agent | None, list[Finding]]:
     """Return (agent of a host, findings T010 and T015): the agent has its home pair; None when no pair can serve it."""
     problem = _group_problem(settings, groups, every)
@@ -62,7 +62,7 @@ def place_agent(
     return _connect_agent(host, settings, pair)
 
 
-def _group_problem(settings: Settings, groups: Mapping[str, Group], every: KnownGroups) -> tuple[str, str] | None:
+def _group_problem(settings: Settings, groups: Mapping[str, Group], every: GroupListing) -> tuple[str, str] | None:
     if not every.number:
         return (
             "the host has an agent, but the inventory has no brokers that the agent can connect to",

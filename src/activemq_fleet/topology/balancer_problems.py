@@ -8,14 +8,14 @@ from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.settings.encrypted import may_equal
 from activemq_fleet.topology.model.balancer import Balancer, VirtualAddress, VirtualPort
 from activemq_fleet.topology.model.broker import Broker
-from activemq_fleet.topology.model.fleet import Group, KnownGroups
+from activemq_fleet.topology.model.fleet import Group, GroupListing
 
 # Only activemq_vip, its interface and its router id are read from the brokers' variables as well.
 _AT_BALANCERS = "in the balancers' variables (group activemq_loadbalancers)"
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 -- compared, nothing is bound
 
 
-def balancer_findings(balancers: Sequence[Balancer], groups: Sequence[Group], every: KnownGroups) -> Iterator[Finding]:
+def balancer_findings(balancers: Sequence[Balancer], groups: Sequence[Group], every: GroupListing) -> Iterator[Finding]:
     """Yield every finding about load balancers and about the virtual addresses of groups (T006, T009, T020 to T027).
 
     ``balancers`` are in the order of the inventory.
@@ -36,7 +36,7 @@ def balancer_findings(balancers: Sequence[Balancer], groups: Sequence[Group], ev
             yield from _host_conflict_findings(balancer, address, by_name[address.group])
 
 
-def _idle_balancer_findings(balancers: Sequence[Balancer], every: KnownGroups) -> Iterator[Finding]:
+def _idle_balancer_findings(balancers: Sequence[Balancer], every: GroupListing) -> Iterator[Finding]:
     """T020: a load balancer for which no group has a virtual address."""
     for balancer in balancers:
         if balancer.addresses:

@@ -19,7 +19,7 @@ from activemq_fleet.settings.broker import Settings
 from activemq_fleet.topology.balancer_problems import balancer_findings
 from activemq_fleet.topology.model.balancer import Backend, Balancer, Server, VirtualAddress, VirtualPort
 from activemq_fleet.topology.model.broker import Broker, Connector
-from activemq_fleet.topology.model.fleet import Group, KnownGroups
+from activemq_fleet.topology.model.fleet import Group, GroupListing
 
 _BALANCED = ("mqtt", "openwire", "stomp")  # the protocols that HAProxy can check
 _HIGHEST, _STEP = 200, 10
@@ -29,7 +29,7 @@ _OTHER = re.compile(r"[^A-Za-z0-9_.:-]")
 
 
 def place_balancers(
-    names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group], every: KnownGroups | None = None
+    names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group], every: GroupListing | None = None
 ) -> tuple[tuple[Balancer, ...], list[Finding]]:
     """Return the balancers by name, with the virtual addresses of all groups, and the findings (T006, T009, T020 to
     T027).
@@ -37,7 +37,7 @@ def place_balancers(
     ``names`` are in the order of the inventory: of two balancers that are up, the earlier one takes an address that
     none holds. A balancer that has lost an address does not reclaim it.
     """
-    every = every or KnownGroups.of([group.name for group in groups])
+    every = every or GroupListing.of([group.name for group in groups])
     vips = {group.name: _vip_of(group, every, [settings[name] for name in names]) for group in groups}
     served = [(group, vip) for group in groups if (vip := vips[group.name]) is not None]
     balancers = []
@@ -52,7 +52,7 @@ def place_balancers(
     )
 
 
-def _vip_of(group: Group, every: KnownGroups, balancers: Sequence[Settings]) -> str | None:
+def _vip_of(group: Group, every: GroupListing, balancers: Sequence[Settings]) -> str | None:
     """Return the virtual address of a group as its brokers set it; with a single group balancers may set it."""
     vip = next((broker.settings.vip for broker in group.brokers if broker.settings.vip), None)
     if vip is None and every.number == 1:

@@ -33,7 +33,7 @@ _ASKS_FOR_CERTIFICATE = "transport.needClientAuth"
 
 
 @dataclass(frozen=True)
-class Member:
+class BrokerHost:
     """A host that is a broker according to its name, with its identity (group, pair, node), settings and release."""
 
     identity: Identity
@@ -46,16 +46,16 @@ class Member:
         return self.identity.name
 
     @cached_property
-    def listening(self) -> Listening:
+    def listeners(self) -> BrokerListeners:
         """The connectors and ports on which the host's broker listens."""
         return _listen(self)
 
 
-def build_brokers(members: Sequence[Member]) -> tuple[list[Broker], list[Finding]]:
+def build_brokers(members: Sequence[BrokerHost]) -> tuple[list[Broker], list[Finding]]:
     """Return the brokers of all hosts, without links, accounts and permissions, and the findings that each host's
     settings alone show.
     """
-    nodes: dict[str, list[Member]] = defaultdict(list)
+    nodes: dict[str, list[BrokerHost]] = defaultdict(list)
     for member in members:
         nodes[member.identity.pair].append(member)
     brokers: list[Broker] = []
@@ -68,16 +68,16 @@ def build_brokers(members: Sequence[Member]) -> tuple[list[Broker], list[Finding
     return brokers, findings
 
 
-def build_broker(member: Member, peer: Member | None = None) -> tuple[Broker, list[Finding]]:
+def build_broker(member: BrokerHost, peer: BrokerHost | None = None) -> tuple[Broker, list[Finding]]:
     """Return the broker of a host, and the findings that this host's settings alone show (T005, T011, T013).
 
     ``peer`` is the other node of the pair. Links, accounts and permissions are added later.
     """
     identity, settings, release = member.identity, member.settings, member.release
-    listening = member.listening
+    listeners = member.listeners
     findings: list[Finding] = []
-    if not listening.sound:
-        findings += [*_check_profile(member), *_check_ports(member, listening)]
+    if not listeners.sound:
+        findings += [*_check_profile(member), *_check_ports(member, listeners)]
     findings += [*_check_ttl(member), *_check_elements(member)]
     broker = Broker(
         host=identity.name,
@@ -87,27 +87,27 @@ def build_broker(member: Member, peer: Member | None = None) -> tuple[Broker, li
         address=settings.address or identity.name,
         broker_name=settings.broker_name or (identity.pair if settings.profile.shares_store else identity.host),
         store_directory=store_directory(member),
-        ports=listening.ports,
-        connectors=listening.connectors,
+        ports=listeners.ports,
+        connectors=listeners.connectors,
         peer=peer.host if peer and settings.profile.has_peer else None,
         peer_address=_peer_address(member, peer) if peer else None,
     )
     return broker, [*findings, *_check_name(member)]
 
 
-def _peer_address(member: Member, peer: Member) -> Address | None:
+def _peer_address(member: BrokerHost, peer: BrokerHost) -> Address | None:
     profile = member.settings.profile
     if not profile.has_peer:
         return None
-    listening = peer.listening
-    port = listening.ports.get("replication") if profile.replicates else None
-    if port is None and listening.openwire:
-        port = listening.openwire.port
+    listeners = peer.listeners
+    port = listeners.ports.get("replication") if profile.replicates else None
+    if port is None and listeners.openwire:
+        port = listeners.openwire.port
     return (peer.settings.address or peer.host, port) if port else None
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class BrokerListeners:
     """The connectors and ports of one broker, computed from its settings and release alone.
 
     ``ports`` maps names of connectors, ``console``, ``metrics`` and ``replication`` to ports. ``unknown`` are
@@ -123,7 +123,7 @@ class Listening:
     sound: bool
 
 
-def _listen(member: Member) -> Listening:
+def _listen(member: BrokerHost) -> BrokerListeners:
     connectors, unknown = _connectors(member)
     ports = {connector.name: connector.port for connector in connectors}
     if member.settings.console:
@@ -135,10 +135,10 @@ def _listen(member: Member) -> Listening:
         ports["jmx"] = member.settings.jmx.port + member.settings.port_offset
     sound = not unknown and known and max(ports.values(), default=0) <= _MOST_PORT and not any(_check_profile(member))
     openwire = next((connector for connector in connectors if uris.is_openwire(connector.scheme)), None)
-    return Listening(connectors, ports, unknown, openwire, sound)
+    return BrokerListeners(connectors, ports, unknown, openwire, sound)
 
 
-def _connectors(member: Member) -> tuple[tuple[Connector, ...], tuple[tuple[int, ConnectorSettings], ...]]:
+def _connectors(member: BrokerHost) -> tuple[tuple[Connector, ...], tuple[tuple[int, ConnectorSettings], ...]]:
     """Return the connectors of a broker, and the configured ones of an unknown scheme, each with its position."""
     settings, release = member.settings, member.release
     replicates = settings.profile.replicates
@@ -177,7 +177,7 @@ def _connectors(member: Member) -> tuple[tuple[Connector, ...], tuple[tuple[int,
     return tuple(connectors), tuple(unknown)
 
 
-def _replication_connector(member: Member) -> Connector:
+def _replication_connector(member: BrokerHost) -> Connector:
     port = member.settings.replication_port + member.settings.port_offset
     return Connector("replication", "nio", port, _NO_OPTIONS)
 
@@ -186,7 +186,7 @@ def _default_connectors(release: Release) -> tuple[ConnectorSettings, ...]:
     return _DEFAULT_CONNECTORS if release.has_usable_mqtt else _DEFAULT_CONNECTORS[:2]
 
 
-def _connector_scheme(member: Member, connector: ConnectorSettings) -> str | None:
+def _connector_scheme(member: BrokerHost, connector: ConnectorSettings) -> str | None:
     release, tls, scheme = member.release, member.settings.tls, connector.scheme
     if scheme not in release.schemes or scheme == "vm":
         return None
@@ -199,8 +199,8 @@ def _connector_scheme(member: Member, connector: ConnectorSettings) -> str | Non
     return tls_scheme
 
 
-def _check_ports(member: Member, listening: Listening) -> Iterator[Finding]:
-    for unknown in listening.unknown:
+def _check_ports(member: BrokerHost, listeners: BrokerListeners) -> Iterator[Finding]:
+    for unknown in listeners.unknown:
         yield _unknown_scheme_finding(member, *unknown)
     for variable, element, name in _set_attributes(member):
         if not member.release.supports(element, name):
@@ -209,7 +209,7 @@ def _check_ports(member: Member, listening: Listening) -> Iterator[Finding]:
                 f"{variable} sets {name}, but release {member.release.text} has no such attribute",
                 f"remove {name} from {variable}",
             )
-    for name, port in listening.ports.items():
+    for name, port in listeners.ports.items():
         if port > _MOST_PORT:
             yield _unsupported_finding(
                 member,
@@ -218,7 +218,7 @@ def _check_ports(member: Member, listening: Listening) -> Iterator[Finding]:
             )
 
 
-def _set_attributes(member: Member) -> Iterator[tuple[str, str, str]]:
+def _set_attributes(member: BrokerHost) -> Iterator[tuple[str, str, str]]:
     """Yield (variable, element, attribute) of every attribute that the settings give to a connector or link."""
     settings = member.settings
     for position, connector in enumerate(settings.connectors or ()):
@@ -231,7 +231,7 @@ def _set_attributes(member: Member) -> Iterator[tuple[str, str, str]]:
             yield f"activemq_links[{position}].attributes", "networkConnector", name
 
 
-def _unknown_scheme_finding(member: Member, position: int, connector: ConnectorSettings) -> Finding:
+def _unknown_scheme_finding(member: BrokerHost, position: int, connector: ConnectorSettings) -> Finding:
     where = f"activemq_connectors[{position}].scheme" if member.settings.connectors is not None else "activemq_tls"
     release, needs_tls = member.release, member.settings.tls is not None and connector.tls
     known = sorted(name for name in release.schemes - {"vm"} if not needs_tls or release.tls_scheme(name))
@@ -245,7 +245,7 @@ def _unknown_scheme_finding(member: Member, position: int, connector: ConnectorS
     )
 
 
-def store_directory(member: Member) -> str:
+def store_directory(member: BrokerHost) -> str:
     """Return the path of a broker's store: ``activemq_store_directory`` where it is set, else a default
     from its profile and pair.
     """
@@ -257,7 +257,7 @@ def store_directory(member: Member) -> str:
     return f"{settings.base.rstrip('/')}/{settings.instance}/data/kahadb"
 
 
-def _check_name(member: Member) -> Iterator[Finding]:
+def _check_name(member: BrokerHost) -> Iterator[Finding]:
     label = member.identity.host
     if not label.isascii() or not label.replace("-", "").replace("_", "").isalnum():
         yield error_finding(
@@ -274,7 +274,7 @@ def _check_name(member: Member) -> Iterator[Finding]:
             yield error_finding("T013", member.host, f"clients cannot connect to the broker: {reason.problem}", fix)
 
 
-def _check_profile(member: Member) -> Iterator[Finding]:
+def _check_profile(member: BrokerHost) -> Iterator[Finding]:
     settings, release = member.settings, member.release
     needed = settings.profile.release_requirement
     if needed and not needed.is_met_by(release):
@@ -292,7 +292,7 @@ def _check_profile(member: Member) -> Iterator[Finding]:
     yield from _check_release(member)
 
 
-def _check_release(member: Member) -> Iterator[Finding]:
+def _check_release(member: BrokerHost) -> Iterator[Finding]:
     settings, release = member.settings, member.release
     if settings.runtime_configuration and not release.has_runtime_configuration:
         yield _unsupported_finding(
@@ -323,7 +323,7 @@ def _check_release(member: Member) -> Iterator[Finding]:
         )
 
 
-def _check_management(member: Member) -> Iterator[Finding]:
+def _check_management(member: BrokerHost) -> Iterator[Finding]:
     settings, release = member.settings, member.release
     if (
         settings.jmx
@@ -344,7 +344,7 @@ def _check_management(member: Member) -> Iterator[Finding]:
         )
 
 
-def _check_ttl(member: Member) -> Iterator[Finding]:
+def _check_ttl(member: BrokerHost) -> Iterator[Finding]:
     ttls = {f"activemq_links[{number}].ttl": link.ttl for number, link in enumerate(member.settings.links)}
     ttls["activemq_network_ttl"] = member.settings.network_ttl
     for name, ttl in ttls.items():
@@ -357,7 +357,7 @@ def _check_ttl(member: Member) -> Iterator[Finding]:
             )
 
 
-def _check_elements(member: Member) -> Iterator[Finding]:
+def _check_elements(member: BrokerHost) -> Iterator[Finding]:
     for key, name, releases in member.settings.missing_features(member.release):
         yield _unsupported_finding(
             member,
@@ -367,6 +367,6 @@ def _check_elements(member: Member) -> Iterator[Finding]:
         )
 
 
-def _unsupported_finding(member: Member, message: str, fix: str, why: str = "") -> Finding:
+def _unsupported_finding(member: BrokerHost, message: str, fix: str, why: str = "") -> Finding:
     """Return the finding that the broker's release or profile cannot do what a variable requires."""
     return error_finding("T011", member.host, message, fix, why)

@@ -19,7 +19,7 @@ from activemq_fleet.topology.agents import place_agents
 from activemq_fleet.topology.balancers import place_balancers
 from activemq_fleet.topology.brokers import build_brokers
 from activemq_fleet.topology.links import plan_network
-from activemq_fleet.topology.model.fleet import Fleet, KnownGroups, WholeInventory, groups_of
+from activemq_fleet.topology.model.fleet import Fleet, GroupListing, WholeInventory, groups_of
 from activemq_fleet.topology.problems import topology_findings
 from activemq_fleet.topology.roster import Variables, read_members, sort_hosts_by_role
 
@@ -59,7 +59,7 @@ def build_fleet(
     nodes, node_findings = build_brokers(members)
     network, link_findings = plan_network(nodes, rest)
     broker_groups = groups_of(nodes)
-    known = rest.groups if rest else KnownGroups.of([group.name for group in broker_groups])
+    known = rest.groups if rest else GroupListing.of([group.name for group in broker_groups])
     agents, agent_findings = place_agents(roster.agents, settings, broker_groups, known)
     balancers, balancer_findings = place_balancers(roster.balancers, settings, broker_groups, known)
     brokers = add_links_and_accounts(nodes, network, agents, balancers)

@@ -20,7 +20,7 @@ from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.settings.network import LinkSettings, SplitTtl
 from activemq_fleet.similar_names import similar_name
 from activemq_fleet.topology.model.broker import Broker, Link, LinkKind, dialling_order
-from activemq_fleet.topology.model.fleet import MOST_LISTED, Unit, WholeInventory
+from activemq_fleet.topology.model.fleet import MOST_LISTED, LinkEnd, WholeInventory
 
 MULTICAST_TTL = 3
 # A duplex link sends its far end the advisories to follow. To 5.5 the far end puts the prefix before
@@ -61,13 +61,13 @@ class PlannedLink:
         return self.entry is not None and bool(self.entry.addresses)
 
 
-def units_of(brokers: Iterable[Broker]) -> dict[str, Unit]:
+def units_of(brokers: Iterable[Broker]) -> dict[str, LinkEnd]:
     """Return the pairs, and the brokers without a peer, as ends of links: by name, sorted by group and number."""
     members: dict[str, list[Broker]] = defaultdict(list)
     for broker in brokers:
         members[broker.unit].append(broker)
     ordered = sorted(members.items(), key=lambda unit: (unit[1][0].group, _number_sort_key(unit[1][0]), unit[0]))
-    return {name: Unit(name, brokers[0].group, dialling_order(brokers)) for name, brokers in ordered}
+    return {name: LinkEnd(name, brokers[0].group, dialling_order(brokers)) for name, brokers in ordered}
 
 
 def _number_sort_key(broker: Broker) -> tuple[int, str]:
@@ -75,7 +75,7 @@ def _number_sort_key(broker: Broker) -> tuple[int, str]:
     return (int(number), number) if number.isascii() and number.isdigit() else (0, number)
 
 
-def plan_group_links(units: Sequence[Unit]) -> list[PlannedLink]:
+def plan_group_links(units: Sequence[LinkEnd]) -> list[PlannedLink]:
     """Return the planned links between the pairs of one group, by ``activemq_topology`` of the group's first broker.
 
     ``mesh``: a one-way link from each unit to each other. ``hub``: each other unit opens one duplex link to the
@@ -95,7 +95,7 @@ def plan_group_links(units: Sequence[Unit]) -> list[PlannedLink]:
     return [_planned_link_between(a, b, duplex=True) for a, b in neighbours]
 
 
-def plan_between(link: LinkSettings, sources: Sequence[Unit], targets: Sequence[Unit]) -> list[PlannedLink]:
+def plan_between(link: LinkSettings, sources: Sequence[LinkEnd], targets: Sequence[LinkEnd]) -> list[PlannedLink]:
     """Return the planned links of one entry of ``activemq_links``: one from each source (a pair or
     single broker) to each target.
     """
@@ -112,15 +112,15 @@ def plan_between(link: LinkSettings, sources: Sequence[Unit], targets: Sequence[
     return plans
 
 
-def _planned_link_between(a: Unit, b: Unit, *, duplex: bool, meshed: bool = False) -> PlannedLink:
+def _planned_link_between(a: LinkEnd, b: LinkEnd, *, duplex: bool, meshed: bool = False) -> PlannedLink:
     return PlannedLink(a.name, b.name, duplex, f"{a.name}-to-{b.name}", meshed=meshed)
 
 
 def plan_network(brokers: Sequence[Broker], rest: WholeInventory | None) -> tuple[PlannedNetwork, list[Finding]]:
     """Return the network of the links that ``activemq_topology`` and ``activemq_links`` plan, and the findings T007."""
     units = units_of(brokers)
-    by_group: dict[str, list[Unit]] = defaultdict(list)
-    by_pair: dict[str, list[Unit]] = defaultdict(list)
+    by_group: dict[str, list[LinkEnd]] = defaultdict(list)
+    by_pair: dict[str, list[LinkEnd]] = defaultdict(list)
     for unit in units.values():
         by_group[unit.group].append(unit)
         by_pair[unit.brokers[0].pair].append(unit)
@@ -200,19 +200,19 @@ class PlannedNetwork:
     are of a mesh.
     """
 
-    units: Mapping[str, Unit]
+    units: Mapping[str, LinkEnd]
     plans: Mapping[str, Sequence[PlannedLink]]
-    multicast_groups: Mapping[str, Sequence[Unit]]
-    components: Sequence[Sequence[Unit]]
+    multicast_groups: Mapping[str, Sequence[LinkEnd]]
+    components: Sequence[Sequence[LinkEnd]]
     longest: Mapping[str, int]
     pure_mesh: Mapping[str, bool]
 
     @classmethod
-    def of(cls, units: Mapping[str, Unit], plans: Sequence[PlannedLink]) -> PlannedNetwork:
+    def of(cls, units: Mapping[str, LinkEnd], plans: Sequence[PlannedLink]) -> PlannedNetwork:
         """Return the network that planned links make of pairs and single brokers, with its connected components
         and their longest paths.
         """
-        multicast: dict[str, list[Unit]] = defaultdict(list)
+        multicast: dict[str, list[LinkEnd]] = defaultdict(list)
         for unit in units.values():
             if unit.brokers[0].discovery == "multicast":
                 multicast[unit.group].append(unit)
@@ -332,7 +332,9 @@ def _pair_link(broker: Broker, peer: str, address: Address) -> Link:
         name=f"{broker.identity.host}-to-{peer}",
         kind="static",
         target=peer,
-        uri=uris.bridge([address], broker.release, "static", scheme=scheme, options=broker.settings.network_options),
+        uri=uris.bridge_uri(
+            [address], broker.release, "static", scheme=scheme, options=broker.settings.network_options
+        ),
         addresses=(address,),
         duplex=False,
         network_ttl=1,
@@ -340,7 +342,7 @@ def _pair_link(broker: Broker, peer: str, address: Address) -> Link:
     )
 
 
-def _link_to_unit(broker: Broker, plan: PlannedLink, target: Unit, network: PlannedNetwork) -> Link:
+def _link_to_unit(broker: Broker, plan: PlannedLink, target: LinkEnd, network: PlannedNetwork) -> Link:
     """Return the link of one broker to a pair or single broker of the inventory."""
     scheme = next(node.openwire.scheme for node in target.brokers if node.openwire)
     link = _planned_link(broker, plan, target.addresses, scheme, network)
@@ -365,7 +367,7 @@ def _planned_link(
         name=plan.name,
         kind=kind,
         target=plan.target,
-        uri=uris.bridge(addresses, broker.release, kind, scheme=scheme, options=options),
+        uri=uris.bridge_uri(addresses, broker.release, kind, scheme=scheme, options=options),
         addresses=addresses,
         duplex=plan.duplex and not broker.is_replication_slave,
         **_ttls(entry.ttl or settings.network_ttl or _default_ttl(broker, network)),
@@ -406,6 +408,6 @@ def _ttls(ttl: int | SplitTtl) -> _Ttls:
     return {"network_ttl": ttl, "consumer_ttl": None, "message_ttl": None}
 
 
-def _reads_filter_otherwise(broker: Broker, target: Unit) -> bool:
+def _reads_filter_otherwise(broker: Broker, target: LinkEnd) -> bool:
     old = any(node.release.prefixes_duplex_filter for node in target.brokers)
     return old and not broker.release.prefixes_duplex_filter

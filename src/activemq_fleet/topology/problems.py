@@ -17,7 +17,7 @@ from activemq_fleet.topology.links import PlannedNetwork
 from activemq_fleet.topology.metrics_problems import agent_metrics_findings, metrics_findings
 from activemq_fleet.topology.model.balancer import Balancer
 from activemq_fleet.topology.model.broker import Broker
-from activemq_fleet.topology.model.fleet import Agent, Unit
+from activemq_fleet.topology.model.fleet import Agent, LinkEnd
 
 _Question = Callable[[Broker], Any]
 _MOST_NAMED = 4
@@ -417,7 +417,7 @@ def _has_pair_links(brokers: Sequence[Broker]) -> bool:
     return any(broker.settings.pair_links == "static" and broker.peer_address for broker in brokers)
 
 
-def _undialled_link_findings(name: str, target: Unit) -> Iterator[Finding]:
+def _undialled_link_findings(name: str, target: LinkEnd) -> Iterator[Finding]:
     if not target.addresses:
         broker = target.brokers[0]
         yield error_finding(

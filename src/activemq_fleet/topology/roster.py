@@ -14,7 +14,7 @@ from activemq_fleet.naming import DEFAULT_PATTERN, PATTERN_VARIABLE, Identity, N
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
 from activemq_fleet.settings.reading import check_known_variables, read_settings
-from activemq_fleet.topology.brokers import Member
+from activemq_fleet.topology.brokers import BrokerHost
 from activemq_fleet.topology.name_problems import (
     misspelt_name_findings,
     unmatched_name_findings,
@@ -125,7 +125,7 @@ def fleet_without_brokers_error(hosts: int, pattern: str) -> InputError:
     )
 
 
-def read_members(hosts: Variables, roster: Roster) -> tuple[dict[str, Settings], list[Member]]:
+def read_members(hosts: Variables, roster: Roster) -> tuple[dict[str, Settings], list[BrokerHost]]:
     """Return the settings of each broker, agent and load balancer, and the brokers' hosts with settings and release.
 
     Raises SettingsError with the problems of all hosts; hosts share a line for each problem. Raises ReleaseError where
@@ -147,7 +147,7 @@ def read_members(hosts: Variables, roster: Roster) -> tuple[dict[str, Settings],
     for name, settings_error in errors.items():
         for problem in settings_error.problems:
             hosts_by_problem[problem.removeprefix(f"{name}: ")].append(name)
-    members: list[Member] = []
+    members: list[BrokerHost] = []
     without_release: list[str] = []
     hosts_by_release_error: dict[str, list[str]] = defaultdict(list)
     for name, identity in roster.identities.items():
@@ -158,7 +158,7 @@ def read_members(hosts: Variables, roster: Roster) -> tuple[dict[str, Settings],
             without_release.append(name)
             continue
         try:
-            members.append(Member(identity, settings[name], Release.of(release)))
+            members.append(BrokerHost(identity, settings[name], Release.of(release)))
         except ReleaseError as error:
             hosts_by_release_error[str(error)].append(name)
     if without_release:

@@ -109,7 +109,7 @@ def test_a_way_over_a_link_that_cannot_come_up_does_not_reach() -> None:
     assert "link north-mq01-to-south-mq01 cannot connect: openwire of south-mq01-a.example.com" in answer.why
     assert "does not reach" in explain_route(fleet, routes, "north-mq01-a", "south-mq01-a").title
     assert "north-mq01-to-south-mq01" not in routes.reaches("south-mq01", "north-mq01").why
-    assert routes_of(two_groups({"tls": ASKING}, {"tls": STORES})).reaches("north-mq01", "south-mq01").arrives
+    assert routes_of(two_groups({"tls": ASKING}, {"tls": STORES})).reaches("north-mq01", "south-mq01").always_arrives
 
 
 def test_what_follows_from_a_link_that_cannot_come_up_is_not_told_as_well() -> None:

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from activemq_fleet.logs.chunks import offset_of_last_record, pieces_of_lines, unpacked_pieces
-from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source, bytes_before_first_record
+from activemq_fleet.logs.event_batches import SCHEMA, LogSource, Scanner, bytes_before_first_record
 from activemq_fleet.logs.log_files import CUT_OFF, LogFile, events_of_file, events_of_host
 from activemq_fleet.logs.rolled_files import (
-    Beginning,
-    Place,
+    LogBeginning,
+    LogFilePosition,
     RolledFile,
     beginning_of,
     is_direct_successor,
@@ -32,7 +32,7 @@ SAID = ("time", "raw_time", "level", "kind", "message", "stack", "logger", "thre
 
 
 def rows(data: bytes, line: int = 1, after: bytes = b"") -> list[Row]:
-    found: list[Row] = pa.Table.from_batches(Scanner(Source(), line).scan(data, after), schema=SCHEMA).to_pylist()
+    found: list[Row] = pa.Table.from_batches(Scanner(LogSource(), line).scan(data, after), schema=SCHEMA).to_pylist()
     return found
 
 
@@ -40,10 +40,11 @@ def said(found: list[Row]) -> list[tuple[object, ...]]:
     return [tuple(row[name] for name in SAID) for row in found]
 
 
-def host_rows(contents: dict[str, bytes], place: Place | None = None) -> list[Row]:
+def host_rows(contents: dict[str, bytes], place: LogFilePosition | None = None) -> list[Row]:
     """The events of a host's files, in the order in which they were written."""
     files = [
-        (LogFile("h", name, Source(), name.endswith(".gz"), place), memoryview(data)) for name, data in contents.items()
+        (LogFile("h", name, LogSource(), name.endswith(".gz"), place), memoryview(data))
+        for name, data in contents.items()
     ]
     found = [row for batch in events_of_host(files) for row in batch.to_pylist()]
     return sorted(found, key=lambda row: int(row["sequence"]))
@@ -66,10 +67,10 @@ def test_a_log_cut_anywhere_into_files_has_the_same_events() -> None:
         pieces = cut_up(random)
         names = [f"activemq.log.{number}" for number in range(len(pieces) - 1, 0, -1)] + ["activemq.log"]
         beginnings = {
-            name: Beginning(piece[: bytes_before_first_record(piece)], f"2026-03-{day:02} 10:00:00,000")
+            name: LogBeginning(piece[: bytes_before_first_record(piece)], f"2026-03-{day:02} 10:00:00,000")
             for day, (name, piece) in enumerate(zip(names, pieces, strict=True), 1)
         }
-        places = places_of(beginnings, Source())
+        places = places_of(beginnings, LogSource())
         found = []
         for name, piece in zip(names, pieces, strict=True):
             found += rows(piece[places[name].skip :], 1, places[name].after)
@@ -95,29 +96,35 @@ def test_bytes_before_the_first_record_of_all_are_a_record_that_could_not_be_rea
 
 
 def test_a_file_whose_place_is_known_is_read_without_the_others_of_its_host() -> None:
-    found = host_rows({"activemq.log.1": LINE + b"\n"}, Place(7, after=b"\tat x\n"))
+    found = host_rows({"activemq.log.1": LINE + b"\n"}, LogFilePosition(7, after=b"\tat x\n"))
     assert [(row["stack"], row["sequence"] >> 40) for row in found] == [("\tat x", 7)]
 
 
 def test_a_record_is_looked_for_further_on_where_the_beginning_has_none() -> None:
     head = b"\tat x\n" * (1 << 14)
-    assert beginning_of(memoryview(head + LINE), compressed=False) == Beginning(head, LINE[:23].decode())
+    assert beginning_of(memoryview(head + LINE), compressed=False) == LogBeginning(head, LINE[:23].decode())
     assert beginning_of(memoryview(head), compressed=False).first is None
 
 
 @pytest.mark.parametrize(("older", "joins"), [("activemq.log.1", True), ("activemq.log.2", False)])
 def test_what_a_missing_file_held_is_not_given_to_the_one_before(older: str, joins: bool) -> None:
     places = places_of(
-        {older: Beginning(b"", "2026-03-01 10:00:00"), "activemq.log": Beginning(b"\tat x\n", "2026-03-02 10:00:00")},
-        Source(),
+        {
+            older: LogBeginning(b"", "2026-03-01 10:00:00"),
+            "activemq.log": LogBeginning(b"\tat x\n", "2026-03-02 10:00:00"),
+        },
+        LogSource(),
     )
     assert (places[older].after, places["activemq.log"].skip) == ((b"\tat x\n", 6) if joins else (b"", 0))
 
 
 def test_a_file_without_a_record_is_no_end_of_another() -> None:
     places = places_of(
-        {"activemq.log.1": Beginning(b"", "2026-03-01 10:00:00"), "activemq.log": Beginning(b"no log at all\n", None)},
-        Source(),
+        {
+            "activemq.log.1": LogBeginning(b"", "2026-03-01 10:00:00"),
+            "activemq.log": LogBeginning(b"no log at all\n", None),
+        },
+        LogSource(),
     )
     assert {place.after for place in places.values()} == {b""}
 
@@ -137,7 +144,7 @@ def from_lines(data: bytes, size: int, known: int | None) -> list[Row]:
     lines = data.removesuffix(b"\n").split(b"\n")
     pieces = pieces_of_lines(batches(lines, size), known)
     return [
-        row for batch in events_of_file(LogFile("h", "activemq.log", Source()), pieces) for row in batch.to_pylist()
+        row for batch in events_of_file(LogFile("h", "activemq.log", LogSource()), pieces) for row in batch.to_pylist()
     ]
 
 

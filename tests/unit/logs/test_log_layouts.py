@@ -15,7 +15,7 @@ import pytest
 from activemq_fleet.audit.gaps import log_gaps
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.result import Gap
-from activemq_fleet.logs.event_batches import SCHEMA, Scanner, Source
+from activemq_fleet.logs.event_batches import SCHEMA, LogSource, Scanner
 from activemq_fleet.logs.log_files import LogFile, events_of_host
 from activemq_fleet.logs.rolled_files import beginning_of
 from activemq_fleet.node.log.broker_log import phase_after, unread_log_reason
@@ -38,7 +38,7 @@ Caused by: java.net.BindException: Address already in use
 
 
 def scan(log: bytes, zone: str = "UTC") -> list[Row]:
-    rows: list[Row] = pa.Table.from_batches(list(Scanner(Source(zone=zone)).scan(log)), schema=SCHEMA).to_pylist()
+    rows: list[Row] = pa.Table.from_batches(list(Scanner(LogSource(zone=zone)).scan(log)), schema=SCHEMA).to_pylist()
     return rows
 
 
@@ -179,7 +179,7 @@ def test_first_time_of_a_rolled_file_is_in_the_default_form(layout: str) -> None
 
 
 def gaps_of(log: bytes) -> list[Gap]:
-    file = LogFile("mq01", "activemq.log", Source())
+    file = LogFile("mq01", "activemq.log", LogSource())
     summaries: dict[str, LogFileSummary] = {}
     for batch in events_of_host([(file, memoryview(log))]):
         summaries.setdefault("mq01", LogFileSummary.of(batch)).add(batch)

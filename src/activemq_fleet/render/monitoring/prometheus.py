@@ -63,7 +63,7 @@ def prometheus_files(
             [(surroundings.node, {})] if surroundings.node else map(_host_target, brokers)
         ),
         "rules/activemq.yml": rules_file(brokers[0].settings.metrics_runbook, surroundings.pace),
-        "rules/activemq-planned.yml": planned_file(brokers, fingerprints, surroundings),
+        "rules/activemq-planned.yml": planned_configuration_rules(brokers, fingerprints, surroundings),
         **{f"dashboards/{name}.json": content for name, content in dashboards().items()},
     }
     for name, access in jobs.items():
@@ -102,7 +102,9 @@ def _runbook_annotation(alert: Alert, runbook: str | None) -> tuple[str, str]:
     return ("runbook_url" if "://" in reference else "runbook"), reference
 
 
-def planned_file(brokers: Iterable[Broker], fingerprints: Mapping[str, str], surroundings: PrometheusSettings) -> bytes:
+def planned_configuration_rules(
+    brokers: Iterable[Broker], fingerprints: Mapping[str, str], surroundings: PrometheusSettings
+) -> bytes:
     """Return the file of Prometheus rules that record each broker's planned configuration, for the alert on drift."""
     planned = [{**broker.labels, "fingerprint": fingerprints[broker.host]} for broker in brokers]
     return render_template("prometheus/planned.yml.j2", planned=planned, interval=surroundings.interval)

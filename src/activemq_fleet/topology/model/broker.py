@@ -139,7 +139,7 @@ def multicast_group(group: str, settings: Settings) -> str:
 
 def multicast_uri_of(group: str, settings: Settings) -> str:
     """Return the URI of multicast discovery for a group's brokers."""
-    return uris.multicast(settings.multicast, multicast_group(group, settings), settings.multicast_interface)
+    return uris.multicast_uri(settings.multicast, multicast_group(group, settings), settings.multicast_interface)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

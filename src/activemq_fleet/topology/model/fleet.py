@@ -49,7 +49,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Unit:
+class LinkEnd:
     """A pair, or a broker without a peer, as one end of links in the network of brokers.
 
     ``brokers`` are in the order of dialling, preferred master first.
@@ -65,7 +65,7 @@ class Unit:
         return tuple((b.address, b.openwire.port) for b in self.brokers if b.openwire)
 
     @property
-    def first(self) -> Broker:
+    def preferred_broker(self) -> Broker:
         """The broker that is active while all brokers of the pair are up: the preferred master."""
         return self.brokers[0]
 
@@ -128,14 +128,14 @@ class Agent:
     """The scheme of each of ``java_urls``; OpenWire may listen with TLS where MQTT does not, and vice versa."""
 
 
-class KnownGroups(NamedTuple):
+class GroupListing(NamedTuple):
     """The names of the first groups of an inventory, for lists in findings, and the number of all groups."""
 
     first: tuple[str, ...]
     number: int
 
     @classmethod
-    def of(cls, names: Sequence[str]) -> KnownGroups:
+    def of(cls, names: Sequence[str]) -> GroupListing:
         """Return the shortened list of groups, given the names of all groups in order."""
         return cls(tuple(names[:MOST_LISTED]), len(names))
 
@@ -157,7 +157,7 @@ class WholeInventory:
     store of ``lint.fleet_stores``, for stores that are used more than once.
     """
 
-    groups: KnownGroups
+    groups: GroupListing
     links: tuple[tuple[LinkSettings, str, int], ...] = ()
     waivers: tuple[WaiverSettings, ...] = ()
     stores: Mapping[tuple[str, ...], str] = field(default_factory=dict)
