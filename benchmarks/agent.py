@@ -29,7 +29,7 @@ from tests.mqtt_clients import MqttSubscriber
 
 WINDOWS = (20, 200)
 WANTED = {20: 0.5, 200: 0.75}
-"""What the agent's rate must be of plain paho's, by window."""
+"""The required ratio of the agent's rate to the rate of plain paho, by window."""
 EVENTS = int(os.environ.get("BENCH_EVENTS", "4000"))
 ROUNDS = 4
 SIZE = 256
@@ -39,10 +39,10 @@ TIMEOUT = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Events per second at one window: medians, and of each round the ratio of its two neighbours.
+    """Events per second with a publisher window: the medians of both clients, and the median ratio of the rounds.
 
     ``stored``: the topic has a durable subscriber, so that the broker writes every event to its disk, as it does
-    for agents; without one it acknowledges and drops it.
+    for agents. Without a durable subscriber, the broker acknowledges the event and drops it.
     """
 
     stored: bool
@@ -57,7 +57,7 @@ class Pace:
 
 
 def fsync_rate(directory: Path, seconds: float = 1.0) -> float:
-    """How often per second this disk takes 4 KiB and an fdatasync."""
+    """Return how many times per second the disk completes a write of 4 KiB with an fdatasync."""
     path = directory / "fsync"
     block, count = os.urandom(4096), 0
     with path.open("wb", buffering=0) as file:
@@ -72,12 +72,12 @@ def fsync_rate(directory: Path, seconds: float = 1.0) -> float:
 
 
 def payloads() -> list[bytes]:
-    """Events as agents publish them: JSON objects of 256 bytes."""
+    """Return events as agents publish them: JSON objects of 256 bytes."""
     return [json.dumps({"number": n, "pad": "x" * SIZE}).encode()[: SIZE - 2] + b'"}' for n in range(EVENTS)]
 
 
 def paho_rate(address: Address, who: Credentials | None, window: int) -> float:
-    """Plain paho with QoS 1: ``window`` publishes wait for their PUBACK, nothing is stored."""
+    """Return the rate of plain paho with QoS 1, ``window`` unacknowledged messages and no outbox."""
     from paho.mqtt.client import Client, MQTTv311
     from paho.mqtt.enums import CallbackAPIVersion
 
@@ -114,7 +114,7 @@ def paho_rate(address: Address, who: Credentials | None, window: int) -> float:
 
 
 def agent_rate(address: Address, who: Credentials | None, window: int, directory: Path) -> float:
-    """From the first event's acceptance until all are acknowledged and out of an outbox with synchronous FULL."""
+    """Return the rate of the agent, from the first accepted event until its durable outbox is empty."""
     shutil.rmtree(directory, ignore_errors=True)
     config = Config(
         urls=(Endpoint(*address),),
@@ -131,7 +131,7 @@ def agent_rate(address: Address, who: Credentials | None, window: int, directory
         loop.start()
         try:
             _await(lambda: publisher.link.broker is not None)
-            store.accept(TOPIC, b"{}")  # the prefix is proved before, as it is in an agent that runs
+            store.accept(TOPIC, b"{}")  # the first event verifies the prefix, as in a running agent
             _await(lambda: store.counts().outbox_rows == 0)
             events = payloads()
             began = time.perf_counter()
@@ -144,7 +144,7 @@ def agent_rate(address: Address, who: Credentials | None, window: int, directory
 
 
 def _accept(store: Store, events: list[bytes]) -> None:
-    """As many callers do it at once: some wait for their id while others ask."""
+    """Accept events as concurrent callers do: some wait for their event ID while others submit events."""
     waiting: list[Future[str]] = []
     for event in events:
         waiting.append(store.accept_later(TOPIC, event))
@@ -164,7 +164,7 @@ def _await(holds: Callable[[], bool]) -> None:
 
 
 def measure(work: Path) -> tuple[list[Pace], float]:
-    """Both at each window, in turns, on one broker of 5.18.3; and the disk's rate of fdatasync."""
+    """Measure paho and the agent alternately with each window on a 5.18.3 broker, and the disk's fdatasync rate."""
     inventory = work / "agent-inventory" / "hosts.yml"
     inventory.parent.mkdir(parents=True, exist_ok=True)
     who = {"activemq_network_username": "network", "activemq_network_password": "s3cret-network"}
@@ -180,25 +180,25 @@ def measure(work: Path) -> tuple[list[Pace], float]:
         for stored in (False, True):
             if stored:
                 with MqttSubscriber([address], ["bench/#"], credentials, client_id="bench-durable"):
-                    pass  # its session stays
+                    pass  # the broker keeps its session
             paces += [_pace(address, credentials, window, stored, work / "agent-state") for window in WINDOWS]
         return paces, fsync_rate(work)
 
 
 def _pace(address: Address, who: Credentials | None, window: int, stored: bool, state: Path) -> Pace:
-    """The first round, in which broker and disk warm up, does not count."""
+    """Measure all rounds with a window. The first round warms up the broker and the disk, and is discarded."""
     plain, durable = [], []
     for number in range(ROUNDS + 1):
         plain.append(paho_rate(address, who, window))
         durable.append(agent_rate(address, who, window, state))
         what = f"{'stored' if stored else 'not stored'}, window {window}, round {number}"
         print_progress(f"{what}: paho {plain[-1]:,.0f}/s, agent {durable[-1]:,.0f}/s")
-    ratios = [ours / theirs for ours, theirs in zip(durable[1:], plain[1:], strict=True)]
+    ratios = [agent_speed / paho_speed for agent_speed, paho_speed in zip(durable[1:], plain[1:], strict=True)]
     return Pace(stored, window, statistics.median(plain[1:]), statistics.median(durable[1:]), statistics.median(ratios))
 
 
 def table(paces: list[Pace], fsyncs: float) -> str:
-    """Markdown."""
+    """Return the figures as a Markdown table."""
     lines = [
         f"QoS 1, {SIZE} bytes, {EVENTS} events, broker 5.18.3 on loopback; the disk takes {fsyncs:,.0f} fdatasync/s.\n",
         "| broker stores them | window | plain paho, events/s | agent with its outbox, events/s | ratio | wanted |",

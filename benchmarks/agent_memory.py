@@ -1,4 +1,4 @@
-"""Memory of one agent that publishes a steady rate, and stores and handles all of it as a subscriber, too."""
+"""Measure the memory of an agent that publishes events at a steady rate and subscribes to all of them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ RATE = 1000
 """Events per second."""
 SECONDS = int(os.environ.get("BENCH_MEMORY_SECONDS", "60"))
 BATCH = 20
-"""Events handed over at once."""
+"""Events in each call of ``publish_all``."""
 SIZE = 256
 WINDOW = 200
-"""Events on the wire at once: with the default, broker and disk would set the rate."""
+"""Unacknowledged events: with the default window, the broker and the disk would limit the rate."""
 WANTED = 60.0
-"""MB of 1,000,000 bytes that the agent's process may have had at most."""
+"""The limit for the peak memory of the agent's process, in MB of 1,000,000 bytes."""
 SETTLES = 2.0
 """Seconds after the last event in which outbox and inbox must be empty: more is a backlog."""
 TIMEOUT = 120.0
@@ -38,7 +38,7 @@ TOPIC, FILTER = "bench/status/Event", "bench/#"
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Of one run: events per second, MB (the process's peaks, VmHWM), cores' share, events, seconds."""
+    """Figures of a run: events per second, peak memory of the process (VmHWM) in MB, and the share of a core."""
 
     rate: float
     started: float
@@ -46,9 +46,9 @@ class Memory:
     cpu: float
     outbox: int
     inbox: int
-    """The most events that waited at once in each."""
+    """The largest number of events in the outbox and in the inbox."""
     settled: float
-    """Seconds from the last event's acceptance until both were empty."""
+    """Seconds from the acceptance of the last event until outbox and inbox were empty."""
 
     @property
     def is_held(self) -> bool:
@@ -56,7 +56,7 @@ class Memory:
 
 
 def peak_of(pid: int) -> float:
-    """VmHWM of a process, in MB."""
+    """Return the peak memory (VmHWM) of a process in MB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024 / 1e6
@@ -64,7 +64,7 @@ def peak_of(pid: int) -> float:
 
 
 def measure(work: Path) -> Memory:
-    """One agent as a process of its own, on one broker of 5.18.3 that writes what it stores."""
+    """Measure an agent in a separate process, with a 5.18.3 broker that stores the events on disk."""
     with tempfile.TemporaryDirectory(prefix="bench-agent-") as sockets:
         inventory = _inventory(work / "memory-inventory", Path(sockets) / "agent.sock")
         with Lab.open([inventory], work / "memory-lab") as lab:
@@ -91,7 +91,7 @@ def _inventory(directory: Path, socket: Path) -> Path:
 
 @contextlib.contextmanager
 def _agent(lab: Lab) -> Iterator[tuple[subprocess.Popen[bytes], Client]]:
-    """``activemq-agent run`` on the lab's files, connected and subscribed; gone at the end."""
+    """Run ``activemq-agent run`` with the lab's files until the context ends; the agent is connected and subscribed."""
     directory = lab.directory / "clients" / AGENT
     settings = next(agent for agent in lab.client_fleet.agents if agent.host == AGENT).settings
     Path(settings.agent_state).mkdir(parents=True, exist_ok=True)
@@ -128,52 +128,55 @@ def _load(process: subprocess.Popen[bytes], client: Client) -> Memory:
     events: list[tuple[str, bytes | str]] = [(TOPIC, json.dumps({"pad": "x" * SIZE})[: SIZE - 2] + '"}')] * BATCH
     handled, cpu, most = client.status()["handlers"]["without_handler"], _cpu(process.pid), (0, 0)
     count = RATE * SECONDS
-    began = looked = time.monotonic()
+    began = sampled = time.monotonic()
     for number in range(0, count, BATCH):
         time.sleep(max(0.0, began + number / RATE - time.monotonic()))
         client.publish_all(events)
-        if time.monotonic() - looked >= 1:
-            looked = time.monotonic()
+        if time.monotonic() - sampled >= 1:
+            sampled = time.monotonic()
             waits = _waiting(client.status())
             most = (max(most[0], waits[0]), max(most[1], waits[1]))
     accepted = time.monotonic()
     took = max(accepted - began, count / RATE)
     while (status := client.status())["handlers"]["without_handler"] - handled < count or any(_waiting(status)):
         if time.monotonic() - accepted > TIMEOUT:
-            raise BenchmarkError(f"events still wait {TIMEOUT:g} s after the last one: {_waiting(status)}")
+            raise BenchmarkError(
+                f"the agent has a backlog {TIMEOUT:g} s after the last event: {_waiting(status)} in outbox and inbox"
+            )
         time.sleep(0.05)
     settled = time.monotonic() - accepted
     cpu = (_cpu(process.pid) - cpu) / (time.monotonic() - began)
-    found = Memory(count / took, started, peak_of(process.pid), cpu, *most, settled)
+    memory = Memory(count / took, started, peak_of(process.pid), cpu, *most, settled)
     print_progress(
-        f"agent: {found.rate:,.0f}/s, {found.started:.1f} MB before, {found.peak:.1f} MB at most, {found.cpu:.0%} CPU"
+        f"agent: {memory.rate:,.0f}/s, {memory.started:.1f} MB before, {memory.peak:.1f} MB at most, "
+        f"{memory.cpu:.0%} CPU"
     )
-    return found
+    return memory
 
 
 def _waiting(status: dict[str, Any]) -> tuple[int, int]:
-    """Events in outbox and inbox."""
+    """Return the numbers of events in the outbox and in the inbox."""
     return int(status["store"]["outbox_rows"]), int(status["store"]["inbox_rows"])
 
 
 def _cpu(pid: int) -> float:
-    """Seconds on the processors so far."""
+    """Return the CPU seconds of a process since its start."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def table(found: Memory) -> str:
-    """Markdown."""
-    verdict = "" if found.peak < WANTED else ", missed"
-    rate = f"{found.rate:,.0f}{'' if found.is_held else ', not held'}"
+def table(memory: Memory) -> str:
+    """Return the figures as a Markdown table."""
+    verdict = "" if memory.peak < WANTED else ", missed"
+    rate = f"{memory.rate:,.0f}{'' if memory.is_held else ', not held'}"
     return "\n".join(
         [
             f"One agent that publishes {RATE:,} events of {SIZE} bytes per second for {SECONDS} s and is subscribed to",
             "them: each is in its outbox and in its inbox; no handler. Broker 5.18.3 on loopback.\n",
             "| events/s held | most in outbox, inbox | empty after | CPU | VmHWM before | VmHWM | wanted |",
             "|---|---|---|---|---|---|---|",
-            f"| {rate} | {found.outbox}, {found.inbox} | {found.settled:.2f} s | "
-            f"{found.cpu:.0%} | {found.started:.1f} MB | {found.peak:.1f} MB | < {WANTED:g} MB{verdict} |",
+            f"| {rate} | {memory.outbox}, {memory.inbox} | {memory.settled:.2f} s | "
+            f"{memory.cpu:.0%} | {memory.started:.1f} MB | {memory.peak:.1f} MB | < {WANTED:g} MB{verdict} |",
             "",
         ]
     )

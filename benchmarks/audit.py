@@ -1,9 +1,9 @@
-"""Measure broker logs to the dataset ``events``: Spark, two plain processes, DuckDB and Polars.
+"""Measure the conversion of broker logs to the dataset ``events``: Spark, two plain processes, DuckDB and Polars.
 
-Every engine runs as a process of its own over the same files, and writes Parquet (zstd). Spark and the plain
-processes call the same scanner and write the same columns; DuckDB and Polars do what a query of theirs can:
-records with time, level, message, logger, thread and stack, without kinds, fields and line numbers. What
-both have is hashed; the hashes must be the same.
+Every engine runs in a separate process, reads the same files, and writes Parquet (zstd). Spark and the plain
+processes call the same scanner and write the same columns; DuckDB and Polars write what a query can
+extract: records with time, level, message, logger, thread and stack, without kinds, fields and line numbers.
+The benchmark hashes the columns that all engines write; the hashes must be equal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class EngineFigures:
-    """Of one engine: seconds of the work, seconds before it (Spark's session), CPU seconds, peak MiB, hashes."""
+    """Figures of an engine: seconds of the work and of its start (Spark's session), CPU seconds, peak MiB, hashes."""
 
     engine: str
     seconds: float
@@ -41,45 +41,43 @@ class EngineFigures:
 
 
 def measure(work: Path, megabytes: int, engines: Sequence[str] = ENGINES) -> list[EngineFigures]:
-    """Each engine once, over logs of so many megabytes. Raises BenchmarkError where results differ."""
+    """Run each engine once on logs of a size. Raise BenchmarkError if their results differ."""
     logs = generate(work / f"logs-{megabytes}", megabytes)
-    found = [_measured(engine, logs, work / f"out-{engine}") for engine in engines]
+    figures = [_measured(engine, logs, work / f"out-{engine}") for engine in engines]
     for name in ("rows", "shared"):
-        if len({getattr(one, name) for one in found}) > 1:
-            raise BenchmarkError(f"{name} differ: {[(one.engine, getattr(one, name)) for one in found]}")
-    if len({one.full for one in found if one.full}) > 1:
-        raise BenchmarkError(f"all columns differ: {[(one.engine, one.full) for one in found]}")
-    return found
+        if len({getattr(figure, name) for figure in figures}) > 1:
+            raise BenchmarkError(f"{name} differ: {[(figure.engine, getattr(figure, name)) for figure in figures]}")
+    if len({figure.full for figure in figures if figure.full}) > 1:
+        raise BenchmarkError(f"all columns differ: {[(figure.engine, figure.full) for figure in figures]}")
+    return figures
 
 
 def _measured(engine: str, logs: Path, out: Path) -> EngineFigures:
     report = out.with_suffix(".json")
     run([sys.executable, "-m", "benchmarks.audit_engines", engine, logs, out, report])
-    told = json.loads(report.read_text())
-    return EngineFigures(engine, **told)
+    return EngineFigures(engine, **json.loads(report.read_text()))
 
 
-def table(found: Sequence[EngineFigures], megabytes: int) -> str:
-    """Markdown."""
+def table(figures: Sequence[EngineFigures], megabytes: int) -> str:
+    """Return the figures as a Markdown table."""
     lines = [
-        f"{megabytes} MB of logs, {found[0].rows:,} events, 100 hosts.\n",
+        f"{megabytes} MB of logs, {figures[0].rows:,} events, 100 hosts.\n",
         "| engine | s | MB/s | CPU s | session start, s | peak MiB | speed, two processes = 1 | by CPU |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    base = next((one for one in found if one.engine == "processes"), found[0])
+    base = next((figure for figure in figures if figure.engine == "processes"), figures[0])
     lines += [
-        f"| {_LABELS[one.engine]} | {one.seconds:.1f} | {megabytes / one.seconds:.0f} | {one.cpu:.1f} | "
-        f"{one.before:.1f} | {one.peak:.0f} | {base.seconds / one.seconds:.2f} | {base.cpu / one.cpu:.2f} |"
-        for one in found
+        f"| {_LABELS[figure.engine]} | {figure.seconds:.1f} | {megabytes / figure.seconds:.0f} | {figure.cpu:.1f} | "
+        f"{figure.before:.1f} | {figure.peak:.0f} | {base.seconds / figure.seconds:.2f} | {base.cpu / figure.cpu:.2f} |"
+        for figure in figures
     ]
-    return "\n".join(lines) + f"\n\nHash of what all have `{found[0].shared}`.\n"
+    return "\n".join(lines) + f"\n\nHash of the shared columns: `{figures[0].shared}`.\n"
 
 
 def page(work: Path) -> str:
-    """1 GB by every engine, and 4 GB by Spark: how time and memory grow."""
+    """Measure every engine with 1 GB and Spark with 4 GB, and return how time and memory grow."""
     small, large = measure(work, 1024), measure(work, 4096, ["spark"])
-    one, four = small[0], large[0]
-    longer, larger = four.seconds / one.seconds, four.peak / one.peak
+    longer, larger = large[0].seconds / small[0].seconds, large[0].peak / small[0].peak
     grown = f"4 GB take {longer:.1f} times as long as 1 GB, and {larger:.2f} times the memory."
     return f"{table(small, 1024)}\n{table(large, 4096)}\n{grown}\n"
 

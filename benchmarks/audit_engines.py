@@ -1,4 +1,4 @@
-"""One engine of ``benchmarks.audit``: python -m benchmarks.audit_engines ENGINE LOGS OUT REPORT."""
+"""Run an engine of ``benchmarks.audit``: python -m benchmarks.audit_engines ENGINE LOGS OUT REPORT."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _SHARED = ("raw_time", "level", "message", "logger", "thread", "stack")
 
 
 def main(engine: str, logs: Path, out: Path, report: Path) -> None:
-    """Run it, hash what it wrote, and print the duration."""
+    """Run an engine, hash its output, and write its figures to the report."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     with ResourceWatch() as watch:
         ENGINES[engine](logs, out, watch)
-        told = watch.told()
-    told |= _hashes(out, full=engine in ("spark", "processes"))
-    report.write_text(json.dumps(told))
+        figures = watch.usage()
+    figures |= _hashes(out, full=engine in ("spark", "processes"))
+    report.write_text(json.dumps(figures))
 
 
 # -- the engines -------------------------------------------------------------------------------
 
 
 def spark(logs: Path, out: Path, watch: ResourceWatch) -> None:
-    """The stage of ``audit``: looking at the files, parsing, writing the dataset."""
+    """Run the log stage of ``audit``: list the files, parse them, and write the dataset."""
     from activemq_fleet.spark.audit_job import read_logs
     from activemq_fleet.spark.datasets import Output
     from activemq_fleet.spark.inputs import list_inputs
@@ -50,7 +50,7 @@ def spark(logs: Path, out: Path, watch: ResourceWatch) -> None:
 
 
 def processes(logs: Path, out: Path, watch: ResourceWatch) -> None:
-    """Files in two halves, one Parquet file per host."""
+    """Parse the logs in two processes, and write a Parquet file for each host."""
     watch.ready()
     hosts = sorted(path.parent for path in logs.glob("*/host.json"))
     with ProcessPoolExecutor(2) as pool:
@@ -80,7 +80,7 @@ def _plain(host: Path, out: Path) -> None:
 
 
 def polars(logs: Path, out: Path, watch: ResourceWatch) -> None:
-    """Each file split at the dates, each record by one expression."""
+    """Split each file at the dates and each record with a regular expression, with Polars."""
     import polars as pl
 
     watch.ready()
@@ -92,14 +92,14 @@ def polars(logs: Path, out: Path, watch: ResourceWatch) -> None:
             .slice(1)
             .select((pl.lit("20") + pl.col("text")).alias("text"))
         )
-        groups = records.select(pl.col("text").str.extract_groups(_RECORD).struct.rename_fields(names).alias("one"))
-        table = groups.unnest("one").with_columns(host=pl.lit(path.parent.name), file=pl.lit(path.name))
+        groups = records.select(pl.col("text").str.extract_groups(_RECORD).struct.rename_fields(names).alias("record"))
+        table = groups.unnest("record").with_columns(host=pl.lit(path.parent.name), file=pl.lit(path.name))
         table.write_parquet(out / f"{path.parent.name}-{path.name}.parquet", compression="zstd")
     watch.finished()
 
 
 def with_duckdb(logs: Path, out: Path, watch: ResourceWatch) -> None:
-    """The same as one query."""
+    """Split files and records in a single DuckDB query."""
     watch.ready()
     connection = duckdb.connect(config={"threads": 2})
     groups = ", ".join(f"'{name}'" for name in _SHARED)
@@ -109,9 +109,9 @@ def with_duckdb(logs: Path, out: Path, watch: ResourceWatch) -> None:
                 SELECT split_part(filename, '/', -2) AS host, split_part(filename, '/', -1) AS file,
                     '20' || unnest(string_split(chr(10) || rtrim(content, chr(10)), chr(10) || '20')[2:]) AS text
                 FROM read_text('{logs}/{HOST_LOGS}')
-            ), read AS (SELECT host, file, regexp_extract(text, ?, [{groups}]) AS one FROM records)
-            SELECT host, file, one.* FROM read
-        ) TO '{out}/events.parquet' (COMPRESSION zstd)""",  # noqa: S608 -- our own paths
+            ), read AS (SELECT host, file, regexp_extract(text, ?, [{groups}]) AS record FROM records)
+            SELECT host, file, record.* FROM read
+        ) TO '{out}/events.parquet' (COMPRESSION zstd)""",  # noqa: S608 -- paths of the benchmark
         [_RECORD],
     )
     watch.finished()
@@ -120,23 +120,23 @@ def with_duckdb(logs: Path, out: Path, watch: ResourceWatch) -> None:
 ENGINES = {"spark": spark, "processes": processes, "polars": polars, "duckdb": with_duckdb}
 
 
-# -- what came of it ---------------------------------------------------------------------------
+# -- results and resources ---------------------------------------------------------------------
 
 
 def _hashes(out: Path, *, full: bool) -> dict[str, Any]:
-    """Rows, and sums of the hashes of rows: of what all engines have, and of all columns."""
+    """Return the number of rows, the hash of the columns that all engines write, and the hash of all columns."""
     text = ", ".join(f"coalesce({name}, '')" for name in _SHARED)
     rest = "line, end_line, epoch_us(time), kind, release, parsed, coalesce(fields::VARCHAR, '')"
     everything = f"sum(hash(host, file, {text}, {rest}))" if full else "NULL"
-    found = duckdb.connect().execute(
+    result = duckdb.connect().execute(
         f"SELECT count(*), sum(hash(host, file, {text})), {everything} FROM read_parquet('{out}/**/*.parquet')"  # noqa: S608
     )
-    rows, shared, whole = found.fetchall()[0]
+    rows, shared, whole = result.fetchall()[0]
     return {"rows": rows, "shared": f"{int(shared):x}"[-16:], "full": f"{int(whole):x}"[-16:] if full else ""}
 
 
 class ResourceWatch:
-    """Time and processor's time since ``ready``, and the most memory at a time, of this process and its children."""
+    """Measure elapsed and CPU time since ``ready`` and the peak memory of this process and its children."""
 
     def __init__(self) -> None:
         self._me = psutil.Process()
@@ -156,17 +156,17 @@ class ResourceWatch:
         self._thread.join()
 
     def ready(self) -> None:
-        """From here on it counts."""
-        self._look()
+        """Start the measured period."""
+        self._sample()
         self._before, self._ready = sum(self._cpu.values()), time.perf_counter()
 
     def finished(self) -> None:
-        """Up to here."""
+        """End the measured period."""
         self._finished = time.perf_counter()
-        self._look()
+        self._sample()
 
-    def told(self) -> dict[str, Any]:
-        """Seconds of the work and before it, seconds of the processors, peak MiB."""
+    def usage(self) -> dict[str, Any]:
+        """Return the seconds of the work and of its start, the CPU seconds, and the peak MiB."""
         return {
             "seconds": self._finished - self._ready,
             "before": self._ready - self._began,
@@ -174,8 +174,8 @@ class ResourceWatch:
             "peak": self._peak,
         }
 
-    def _look(self) -> None:
-        """Add up what the processes use now; one that has ended counts as it was last seen."""
+    def _sample(self) -> None:
+        """Add up the resources of all processes; a terminated process counts with its last sample."""
         memory = 0
         for process in (self._me, *self._me.children(recursive=True)):
             try:
@@ -188,7 +188,7 @@ class ResourceWatch:
 
     def _watch(self) -> None:
         while not self._done.wait(0.2):
-            self._look()
+            self._sample()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""Memory of an audit by how much one agent has sent: journals of one publisher and one subscriber, on Spark.
+"""Measure the memory of an audit on Spark by the number of events of an agent.
 
-Each event has the records that agents write: accepted, sent and acknowledged, received and handled. Files are as large
-as an agent's, packed.
+The input is the event journals of a publisher and a subscriber.
+
+Each event has the records that agents write: accepted, sent and acknowledged, received and handled. The files
+are compressed and as large as those of an agent.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _BROKER = "orders-mq01-a.example.com:1883"
 
 @dataclass(frozen=True, slots=True)
 class AuditFigures:
-    """Of one audit: events, seconds, seconds of the processors, peak MiB of all processes together, and verdicts."""
+    """Figures of an audit: events, seconds, CPU seconds, peak MiB of all processes together, and verdicts."""
 
     events: int
     seconds: float
@@ -41,27 +43,27 @@ class AuditFigures:
 
 
 def measure(work: Path, sizes: Sequence[int] = EVENTS) -> list[AuditFigures]:
-    """The audit at each size, in a process of its own. Raises BenchmarkError where events are not delivered."""
+    """Measure an audit of each size in a separate process. Raise BenchmarkError if events are not delivered."""
     return [_measured(work, events) for events in sizes]
 
 
 def _measured(work: Path, events: int) -> AuditFigures:
-    logs, out, told = work / "journals", work / "audited", work / "journals.json"
+    logs, out, report = work / "journals", work / "audited", work / "journals.json"
     print_progress(f"journals of {events:,} events")
     shutil.rmtree(logs, ignore_errors=True)
     write_agent_journals(logs, events)
     print_progress(f"audit of {events:,} events")
-    run([sys.executable, "-m", "benchmarks.journals", "audit", logs, out, told])
-    found = AuditFigures(events, **json.loads(told.read_text()))
-    if found.verdicts.get("delivered") != events:
-        raise BenchmarkError(f"of {events} events {found.verdicts} were found")
+    run([sys.executable, "-m", "benchmarks.journals", "audit", logs, out, report])
+    figures = AuditFigures(events, **json.loads(report.read_text()))
+    if figures.verdicts.get("delivered") != events:
+        raise BenchmarkError(f"the audit of {events} delivered events has the verdicts {figures.verdicts}")
     shutil.rmtree(logs)
     shutil.rmtree(out)
-    return found
+    return figures
 
 
 def write_agent_journals(directory: Path, events: int) -> None:
-    """Write the journals of both agents as ``collect`` lays them down."""
+    """Write the journals of both agents in the directory structure of ``collect``."""
     for host, records in (("publisher", _published(events)), ("subscriber", _handled(events))):
         place = directory / f"{host}.example.com"
         (place / "agent").mkdir(parents=True)
@@ -103,8 +105,8 @@ def _time(seconds: float) -> str:
     return (_BEGAN + timedelta(seconds=seconds)).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def audit(logs: Path, out: Path, told: Path) -> None:
-    """One audit, timed."""
+def audit(logs: Path, out: Path, report: Path) -> None:
+    """Run an audit, and write its figures to the report."""
     from activemq_fleet.spark import audit_job
     from activemq_fleet.spark.session import SessionOptions, session
 
@@ -113,20 +115,21 @@ def audit(logs: Path, out: Path, told: Path) -> None:
             watch.ready()
             audit_job.audit(spark, str(logs), str(out))
             watch.finished()
-        figures = watch.told()
+        figures = watch.usage()
     counts = json.loads((out / "audit.json").read_text())["counts"]
     del figures["before"]
-    told.write_text(json.dumps({**figures, "verdicts": counts["messages"]}))
+    report.write_text(json.dumps({**figures, "verdicts": counts["messages"]}))
 
 
-def table(found: Sequence[AuditFigures]) -> str:
-    """The figures in Markdown, the last row's memory beside the first's."""
-    lines = ["| events of one agent | s | events/s | CPU s | peak MiB |", "|---|---|---|---|---|"]
+def table(figures: Sequence[AuditFigures]) -> str:
+    """Return the figures as a Markdown table, and the memory of the last row relative to the first row."""
+    lines = ["| events of an agent | s | events/s | CPU s | peak MiB |", "|---|---|---|---|---|"]
     lines += [
-        f"| {one.events:,} | {one.seconds:.0f} | {one.events / one.seconds:,.0f} | {one.cpu:.0f} | {one.peak:,.0f} |"
-        for one in found
+        f"| {audited.events:,} | {audited.seconds:.0f} | {audited.events / audited.seconds:,.0f} "
+        f"| {audited.cpu:.0f} | {audited.peak:,.0f} |"
+        for audited in figures
     ]
-    return "\n".join(lines) + f"\n\n{found[-1].peak / found[0].peak:.2f} times the memory.\n"
+    return "\n".join(lines) + f"\n\n{figures[-1].peak / figures[0].peak:.2f} times the memory.\n"
 
 
 if __name__ == "__main__":
