@@ -21,7 +21,9 @@ from activemq_fleet.routes.shape import BridgeGraph
 _MOST_STATES = 20_000
 
 ChoiceOutcome = Literal["arrives", "full", "strands", "unknown"]
-"""``full``: strands only when a nearer bridge is full. ``unknown``: too many ways to follow."""
+"""``arrives``: always. ``strands``: the message can get stuck. ``full``: it gets stuck only if a nearer bridge is full.
+``unknown``: there are too many ways to examine.
+"""
 
 
 class _State(NamedTuple):
@@ -35,9 +37,9 @@ class _State(NamedTuple):
 def outcome_of_bridge_choices(
     shape: BridgeGraph, source: int, target: int, *, patience: int = _MOST_STATES
 ) -> ChoiceOutcome:
-    """Return whether a message from ``source`` can get stuck on its way to ``target``, as brokers choose among bridges.
+    """Return what can happen to a message on its way from ``source`` to ``target``, as brokers choose among bridges.
 
-    ``patience``: how many states of a message to examine before the answer is ``unknown``.
+    ``patience``: how many states of a message to examine before the outcome is ``unknown``.
     """
     if not shape.message_reach[source].forked >> target & 1:
         return "arrives"

@@ -37,9 +37,9 @@ class Report:
     warnings: tuple[str, ...] = ()
     files: bool = False
     repairs: Mapping[Path, FileRepair] = field(default_factory=dict)
-    """By file what ``--fix`` makes of it; a finding has edits only if its repair is among them."""
+    """By file the repair that ``--fix`` makes; a finding has edits only if its repair is among them."""
     positions: Mapping[str, Mapping[str, Position]] = field(default_factory=dict)
-    """By host where the inventory defines each of its variables, and by the name "" where it lists the host."""
+    """By host the position in the inventory of each of its variables, by name; the host's position has the name ""."""
 
     @classmethod
     def of(cls, fleet: Fleet) -> Report:

@@ -66,7 +66,7 @@ class LinkEnd:
 
     @property
     def preferred_broker(self) -> Broker:
-        """The broker that is active while all brokers of the pair are up: the preferred master."""
+        """The broker that is active while all brokers are up: the preferred master of a pair, or the single broker."""
         return self.brokers[0]
 
     def active(self, down: str | None) -> Broker | None:
