@@ -67,7 +67,8 @@ def wildcard_inside_an_element(document: Document) -> Iterator[Problem]:
 def _remedy_of(path: str, element: str) -> str:
     """Return what to write instead of a name element that contains a wildcard."""
     prefix = path.removesuffix(">")
-    if path.endswith(element) and element.endswith(">") and not any(wildcard in prefix for wildcard in _WILDCARDS):
+    is_last = path.endswith(element) and element.endswith(">")
+    if is_last and not any(wildcard in element[:-1] for wildcard in _WILDCARDS):
         return f"write {prefix}.> for {prefix} and all destinations below it"
     stem = element.rstrip(_WILDCARDS).rstrip("_-")
     example = f"such as {stem}.*" if stem.isalnum() else "such as orders.*"

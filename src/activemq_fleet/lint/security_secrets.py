@@ -174,7 +174,8 @@ def _remedy_of(name: str, owner: Element) -> str:
     elif owner.name.endswith("etworkConnector"):
         label = "network"
     else:
-        label = owner.get("username") or owner.get("id") or owner.name
+        bean = owner.parent if owner.name in _NAMED_VALUES and owner.parent is not None else owner
+        label = bean.get("username") or bean.get("id") or bean.name
     return (
         f"write a placeholder such as ${{{label}.password}} and define the value in a properties file that only the "
         "broker can read (mode 0640), loaded by a PropertyPlaceholderConfigurer"

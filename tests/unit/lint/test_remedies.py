@@ -68,6 +68,7 @@ def test_remedy_of_missing_advisories_is_about_the_broker_or_its_rights() -> Non
         ("N015", '<broker brokerName=" "/>', "5.18.3", "write a name of"),
         ("N060", POLICY.format("tmp_*"), "5.18.3", "put the variable part of the destinations' names into a separate"),
         ("N060", POLICY.format("a.b&gt;"), "5.18.3", "write a.b.> for a.b and all destinations below it"),
+        ("N060", POLICY.format("x.*.a&gt;"), "5.18.3", "write x.*.a.> for x.*.a and all destinations below it"),
         ("N061", LISTENER.format("wireFormat.maxFrameSize=1 MB"), "5.18.3", "write the number of bytes"),
         ("N061", LISTENER.format("maximumConnections=many"), "5.18.3", "write a whole number, such as maximumConn"),
         ("N061", LISTENER.format("transport.soTimeout=1s"), "5.18.3", "write the number of milliseconds"),
