@@ -125,7 +125,7 @@ def report_on_files(
                 )
     proven = {replace(finding, waived=None) for repair in repairs.values() for finding in repair.repaired}
     marked = tuple(f if f.waived is None and f in proven else replace(f, edits=()) for f in suppressed)
-    return Report(tuple(map(str, named)), marked, warnings=tuple(warnings), files=True, repairs=repairs)
+    return Report(tuple(map(str, named)), marked, warnings=tuple(warnings), is_about_files=True, repairs=repairs)
 
 
 def show_repairs(report: Report) -> int:

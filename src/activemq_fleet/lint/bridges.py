@@ -323,7 +323,7 @@ def connectors_without_names(broker: Element) -> Iterator[Problem]:
           </networkConnectors>
         </broker>
     """
-    nameless = [link for link in broker.all("networkConnector") if link.get("name", "NC") == "NC"]
+    nameless = [link for link in broker.descendants("networkConnector") if link.get("name", "NC") == "NC"]
     jmx = broker.flag("useJmx", default=True)
     if jmx:
         for link in nameless[1:]:

@@ -69,7 +69,7 @@ def default_virtual_topics_gone(interceptors: Element) -> Iterator[Problem]:
     broker = interceptors.parent
     if broker is not None and broker.get("useVirtualTopics", "true").strip().lower() == "false":
         return
-    if not any(topic.get("name") in (_DEFAULT_TOPICS, ">") for topic in interceptors.all("virtualTopic")):
+    if not any(topic.get("name") in (_DEFAULT_TOPICS, ">") for topic in interceptors.descendants("virtualTopic")):
         message = (
             f"these destinationInterceptors replace the default virtual topic {_DEFAULT_TOPICS}: messages to such "
             "topics no longer reach the queues of their consumers"
@@ -94,8 +94,8 @@ def redelivery_beside_timestamps(plugins: Element) -> Iterator[Problem]:
 
         <plugins><redeliveryPlugin fallbackToDeadLetter="true"/></plugins>
     """
-    if any(plugins.all("redeliveryPlugin")):
-        for plugin in plugins.all("timeStampingBrokerPlugin"):
+    if any(plugins.descendants("redeliveryPlugin")):
+        for plugin in plugins.descendants("timeStampingBrokerPlugin"):
             yield plugin.problem(
                 "redeliveryPlugin cannot redeliver messages while the broker also has timeStampingBrokerPlugin"
             )

@@ -57,7 +57,7 @@ def memory_limits_exceed_their_total(broker: Element) -> Iterator[Problem]:
     if whole is None or not (memory := whole.size("limit")):
         return
     above = False
-    for entry in broker.all("policyEntry"):
+    for entry in broker.descendants("policyEntry"):
         limit = entry.size("memoryLimit")
         if limit is not None and limit > memory:
             above = True
@@ -104,7 +104,7 @@ def limit_below_one_file(broker: Element) -> Iterator[Problem]:
 
         <storeUsage limit="20 gb"/>
     """
-    store = next((node for holder in broker.all("persistenceAdapter") for node in holder.children()), None)
+    store = next((node for holder in broker.descendants("persistenceAdapter") for node in holder.children()), None)
     kaha = store is None or store.name == "kahaDB"
     if broker.flag("persistent", True) is not False and kaha:
         yield from _small_limit_problems(_limit_element(broker, "storeUsage"), _file_length(store), "the store")
@@ -159,10 +159,10 @@ def send_fails_instead_of_waiting_for_space(broker: Element) -> Iterator[Problem
           </transportConnectors>
         </broker>
     """
-    schemes = {protocol_of(connector.uri().scheme) for connector in broker.all("transportConnector")}
+    schemes = {protocol_of(connector.uri().scheme) for connector in broker.descendants("transportConnector")}
     loses = _ACKNOWLEDGED_ALL_THE_SAME in schemes
-    links = broker.all("networkConnector")
-    for usage in [*broker.all("systemUsage"), *broker.all("policyEntry")]:
+    links = broker.descendants("networkConnector")
+    for usage in [*broker.descendants("systemUsage"), *broker.descendants("policyEntry")]:
         for attribute in ("sendFailIfNoSpace", "sendFailIfNoSpaceAfterTimeout"):
             if not (usage.flag(attribute, False) or (usage.number(attribute) or 0) > 0):
                 continue
@@ -214,7 +214,7 @@ def store_limit_never_raised_again(broker: Element) -> Iterator[Problem]:
 
 def _limit_element(broker: Element, name: str) -> Element | None:
     """Return the usage element called ``name`` that has a limit, or 100 % of a total; None without one."""
-    return next((node for node in broker.all(name) if node.has("limit") or is_whole_of_total(node)), None)
+    return next((node for node in broker.descendants(name) if node.has("limit") or is_whole_of_total(node)), None)
 
 
 def is_whole_of_total(usage: Element) -> bool:
@@ -225,7 +225,7 @@ def is_whole_of_total(usage: Element) -> bool:
 def _limits_of_destinations(broker: Element) -> dict[tuple[str, str], int]:
     """Return the memory limit in bytes by (kind, name) of each destination that a policy entry names in full."""
     limits: dict[tuple[str, str], int] = {}
-    for entry in broker.all("policyEntry"):
+    for entry in broker.descendants("policyEntry"):
         limit = entry.size("memoryLimit")
         for kind in ("queue", "topic"):
             name = entry.known_value(kind)
@@ -258,7 +258,7 @@ def inactive_destinations_never_removed(broker: Element) -> Iterator[Problem]:
     period = broker.get("schedulePeriodForDestinationPurge", "0")
     if period.strip() != "0":
         return
-    for entry in broker.all("policyEntry"):
+    for entry in broker.descendants("policyEntry"):
         if entry.flag("gcInactiveDestinations", False):
             message = "gcInactiveDestinations has no effect: <broker> has no schedulePeriodForDestinationPurge"
             yield entry.problem(message, "gcInactiveDestinations")
@@ -290,7 +290,7 @@ def memory_out_of_proportion(document: Document) -> Iterator[Problem]:
     if document.broker is not None:  # C006 knows the heap of a fleet's broker
         return
     heap = _shipped_heap(document.release)
-    for usage in document.all("memoryUsage"):
+    for usage in document.elements_named("memoryUsage"):
         limit = usage.size("limit")
         if limit is None:
             continue
@@ -338,7 +338,7 @@ def nothing_slows_producers(policies: Element) -> Iterator[Problem]:
         return
     unbounded = [
         entry
-        for entry in policies.all("policyEntry")
+        for entry in policies.descendants("policyEntry")
         if entry.flag("producerFlowControl", True) is False
         and not (entry.is_positive("memoryLimit") or entry.children(*_BOUNDS))
     ]
@@ -383,9 +383,9 @@ def dead_letters_for_ever(broker: Element) -> Iterator[Problem]:
     """
     if broker.document.broker is not None:  # the fleet's own policy is decided by its settings
         return
-    if any(plugin.flag("dropAll", True) is not False for plugin in broker.all("discardingDLQBrokerPlugin")):
+    if any(plugin.flag("dropAll", True) is not False for plugin in broker.descendants("discardingDLQBrokerPlugin")):
         return  # C041: no dead letter is kept
-    strategies = broker.all("individualDeadLetterStrategy", "sharedDeadLetterStrategy")
+    strategies = broker.descendants("individualDeadLetterStrategy", "sharedDeadLetterStrategy")
     unlimited = [strategy for strategy in strategies if not strategy.is_positive("expiration")]
     if unlimited:
         reason = "its expiration is not above 0" if unlimited[0].has("expiration") else "it has no expiration"

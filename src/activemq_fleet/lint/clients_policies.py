@@ -32,7 +32,7 @@ def two_policies_of_one_destination(policies: Element) -> Iterator[Problem]:
         <policyEntry topic="orders.>" memoryLimit="64 mb"/>
     """
     first: dict[tuple[str, str], Element] = {}
-    for entry in policies.all("policyEntry"):
+    for entry in policies.descendants("policyEntry"):
         for kind in _KINDS:
             name = entry.known_value(kind)
             if not name:
@@ -139,7 +139,9 @@ def messages_pile_up_in_the_heap(policies: Element) -> Iterator[Problem]:
           <pendingQueuePolicy><fileQueueCursor/></pendingQueuePolicy>
         </policyEntry>
     """
-    unbounded = [(entry, kind) for entry in policies.all("policyEntry") for kind in _kinds_kept_in_memory(entry)]
+    unbounded = [
+        (entry, kind) for entry in policies.descendants("policyEntry") for kind in _kinds_kept_in_memory(entry)
+    ]
     if unbounded:
         (entry, kind), *others = unbounded
         text = (
@@ -156,5 +158,5 @@ def _kinds_kept_in_memory(entry: Element) -> Iterator[str]:
         return
     for cursor, kind in _IN_MEMORY.items():
         bounded = cursor == "vmCursor" and entry.child("pendingMessageLimitStrategy") is not None
-        if entry.has(kind) and entry.all(cursor) and not bounded:
+        if entry.has(kind) and entry.descendants(cursor) and not bounded:
             yield kind

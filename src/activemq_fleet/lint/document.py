@@ -152,13 +152,13 @@ class Element:
     def _children(self) -> list[Element]:
         return self.document.children_by_index[self._index]
 
-    def all(self, *names: str) -> list[Element]:
+    def descendants(self, *names: str) -> list[Element]:
         """Return the element's descendants with one of the names; without names, all descendants."""
         if not names:
             return self.document.nodes[self._index + 1 : self._last + 1]
         elements: list[Element] = []
         for name in names:
-            named = self.document.all(name)
+            named = self.document.elements_named(name)
             begin = bisect_left(named, self._index + 1, key=_INDEX)
             elements += named[begin : bisect_left(named, self._last + 1, begin, key=_INDEX)]
         return elements if len(names) == 1 else sorted(elements, key=_INDEX)
@@ -386,29 +386,33 @@ class Document:
         """Return whether the value of any attribute in the file contains one of the texts."""
         return any(text in self._values for text in texts)
 
-    def all(self, *names: str) -> list[Element]:
+    def elements_named(self, *names: str) -> list[Element]:
         """Return all XML elements of the file with one of the names, grouped by name, in the order of the file."""
         return [node for name in names for node in self._by_name.get(name, ())]
 
     @property
     def brokers(self) -> list[Element]:
         """The broker elements of the file."""
-        return self.all("broker")
+        return self.elements_named("broker")
 
     @property
     def links(self) -> list[Element]:
         """The networkConnector elements of the file."""
-        return self.all("networkConnector")
+        return self.elements_named("networkConnector")
 
     @property
     def connectors(self) -> list[Element]:
         """The transportConnector elements of the file."""
-        return self.all("transportConnector")
+        return self.elements_named("transportConnector")
 
     @property
     def stores(self) -> list[Element]:
         """The message store elements of the file: the children of persistenceAdapter and persistenceFactory."""
-        return [node for holder in self.all("persistenceAdapter", "persistenceFactory") for node in holder.children()]
+        return [
+            node
+            for holder in self.elements_named("persistenceAdapter", "persistenceFactory")
+            for node in holder.children()
+        ]
 
     @property
     def discovery_uris(self) -> list[tuple[Element, str]]:

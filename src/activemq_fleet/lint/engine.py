@@ -191,7 +191,7 @@ def rule(
 
         @wraps(check)
         def check_elements(document: Document) -> Iterator[Problem]:
-            return chain.from_iterable(map(check, document.all(*elements)))
+            return chain.from_iterable(map(check, document.elements_named(*elements)))
 
         if name in _RULES:
             msg = f"two rules are called {name}"

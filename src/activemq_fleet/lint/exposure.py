@@ -21,7 +21,7 @@ def exposure_of(document: Document) -> Exposure:
     of the web console. ``no port``: none. ``no broker``: the file defines no broker.
     """
     brokers = document.brokers
-    if any(bean.get("class").endswith(_BROKER_CLASSES) for bean in document.all("bean")):
+    if any(bean.get("class").endswith(_BROKER_CLASSES) for bean in document.elements_named("bean")):
         return "openwire"
     if not brokers:
         return "no broker"
@@ -37,7 +37,7 @@ def _has_openwire(broker: Element) -> bool:
     """Return whether a broker listens for OpenWire; True where a placeholder or another file decides it."""
     if broker.has("transportConnectorURIs") or broker.has("transportConnectors"):
         return True
-    uris = [listener_uri(connector) for connector in broker.all("transportConnector")]
+    uris = [listener_uri(connector) for connector in broker.descendants("transportConnector")]
     foreign = any(node.name in ("bean", "ref") for holder in broker.children("transportConnectors")
                   for node in holder.children())  # fmt: skip
     return foreign or any(not uri.scheme or is_openwire(uri.scheme) for uri in uris)

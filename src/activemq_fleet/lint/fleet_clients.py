@@ -167,7 +167,7 @@ def audit_forgets_too_early(view: FleetView) -> Iterator[Problem]:
           orders-mq02-b.example.com:
     """
     for broker, document in view.user_documents_with_text(*_REMEMBERED, "maxAuditDepth"):
-        for node in document.all("kahaDB", "policyEntry"):
+        for node in document.elements_named("kahaDB", "policyEntry"):
             for attribute in _REMEMBERED:
                 remembered = node.number(attribute)
                 if remembered is not None and remembered < (producers := _producers(view, broker)):

@@ -19,7 +19,7 @@ def imports_of(document: Document) -> list[tuple[Element, str]]:
     """
     directory = posixpath.dirname(document.file)
     imports = []
-    for node in document.all("import"):
+    for node in document.elements_named("import"):
         resource = node.get("resource").strip()
         if resource:
             path = below_directory(resource)

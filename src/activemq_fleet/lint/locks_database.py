@@ -280,7 +280,7 @@ def mqtt_acknowledges_rejected_messages(document: Document) -> Iterator[Problem]
     """
     for store, _ in database_stores(document):
         broker = store.ancestor("broker")
-        connectors = document.all("transportConnector")
+        connectors = document.elements_named("transportConnector")
         if broker is None or not any(protocol_of(listener_uri(connector).scheme) == "mqtt" for connector in connectors):
             continue
         handler = exception_handler_of(broker)

@@ -35,7 +35,7 @@ def store_that_is_opened_twice(several: Element) -> Iterator[Problem]:
           </filteredPersistenceAdapters>
         </mKahaDB>
     """
-    stores = several.all("filteredKahaDB")
+    stores = several.descendants("filteredKahaDB")
     if any(store.has("queue") or store.has("topic") for store in stores):
         for store in stores:
             if store.flag("perDestination", False):

@@ -124,7 +124,7 @@ def is_embedded(store: Element) -> bool:
 def data_source(store: Element) -> Element | None:
     """Return the Spring bean that a store's ``dataSource`` names, or None where the same file does not hold it."""
     wanted = store.get("dataSource").removeprefix("#")
-    beans = store.document.all("bean")
+    beans = store.document.elements_named("bean")
     return next((bean for bean in beans if wanted and wanted in (bean.get("id"), bean.get("name"))), None)
 
 

@@ -122,9 +122,9 @@ def store_emptied_at_start(document: Document) -> Iterator[Problem]:
 
 def _begins_empty(broker: Element) -> bool:
     """Return whether a broker has nothing to lose at its start: a pure slave must begin empty, memory always does."""
-    slave = broker.has("masterConnectorURI") or bool(broker.all("masterConnector"))
+    slave = broker.has("masterConnectorURI") or bool(broker.descendants("masterConnector"))
     pure = broker.document.release.has_pure_master_slave
-    return (slave and pure) or bool(broker.all("memoryPersistenceAdapter"))
+    return (slave and pure) or bool(broker.descendants("memoryPersistenceAdapter"))
 
 
 @rule("L021", "warning", releases="5.9.0", needs="@restartAllowed @systemExitOnShutdown")
@@ -223,7 +223,7 @@ def console_closed_on_a_slave(document: Document) -> Iterator[Problem]:
     for broker, _, _ in shared_store(document):
         if broker.flag("startAsync", False) is not False:
             return
-        for node in document.all("import"):
+        for node in document.elements_named("import"):
             if "jetty" in node.get("resource") and node.position() > broker.position():
                 yield node.problem(
                     "a slave opens this web console only when it becomes master: HTTP health checks of a slave fail",
@@ -287,8 +287,8 @@ def console_of_a_slave_shows_an_error(document: Document) -> Iterator[Problem]:
 
 def _has_console(document: Document) -> bool:
     """Return whether the file brings a web console: it imports Jetty's file, or has Jetty's beans."""
-    classes = (bean.get("class") for bean in document.all("bean"))
-    imports = (node.get("resource") for node in document.all("import"))
+    classes = (bean.get("class") for bean in document.elements_named("bean"))
+    imports = (node.get("resource") for node in document.elements_named("import"))
     return any("jetty" in resource for resource in imports) or any(".jetty." in name for name in classes)
 
 

@@ -94,7 +94,7 @@ def _place_of_temporary_storage(broker: Element) -> _Place | None:
     """Return what decides the directory of the temporary storage; None where it is the default or not known."""
     if broker.has("tempDataStore") or broker.child("tempDataStore"):
         return next(_places_of_defined_store(broker), None)
-    if any(usage.has("store") or usage.child("store") for usage in broker.all("tempUsage")):
+    if any(usage.has("store") or usage.child("store") for usage in broker.descendants("tempUsage")):
         return None  # then nothing deletes the directory at the start
     for name in _DIRECTORIES:
         if broker.has(name):

@@ -89,7 +89,7 @@ def multicast_link_of_a_broker_not_announced(document: Document) -> Iterator[Pro
         <transportConnector name="found-at" uri="tcp://0.0.0.0:61626"
             discoveryUri="multicast://224.1.2.3:6255?group=orders"/>
     """
-    if not document.connectors or document.all("masterConnector"):
+    if not document.connectors or document.elements_named("masterConnector"):
         return
     uses = [
         (node, attribute, uri) for node, attribute, uri in _multicast_uris(document) if not has_placeholder(uri.text)
@@ -172,7 +172,7 @@ def multicast_without_authentication(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="found" uri="multicast://224.1.2.3:6255?group=orders"/>
     """
-    if document.all(*AUTHENTICATION) or _has_other_plugins(document):
+    if document.elements_named(*AUTHENTICATION) or _has_other_plugins(document):
         return
     for node, attribute, uri in _multicast_uris(document):
         yield node.problem(
@@ -185,5 +185,5 @@ def multicast_without_authentication(document: Document) -> Iterator[Problem]:
 
 def _has_other_plugins(document: Document) -> bool:
     """Return whether the broker has plugins unknown to the rules, which may require a login."""
-    children = (child for holder in document.all("plugins") for child in holder.children("bean", "ref"))
+    children = (child for holder in document.elements_named("plugins") for child in holder.children("bean", "ref"))
     return any(children) or any(broker.has("plugins") for broker in document.brokers)

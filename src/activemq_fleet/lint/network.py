@@ -18,8 +18,8 @@ _CHANGES_WITH_THE_HOST = re.compile(r"host|\bip\b|inetaddress|address", re.IGNOR
 
 def is_networked(broker: Element) -> bool:
     """Return whether a broker is part of a network: it has links, is announced by multicast, or is a pure slave."""
-    announced = any(connector.has("discoveryUri") for connector in broker.all("transportConnector"))
-    return announced or bool(broker.all("networkConnector", "masterConnector"))
+    announced = any(connector.has("discoveryUri") for connector in broker.descendants("transportConnector"))
+    return announced or bool(broker.descendants("networkConnector", "masterConnector"))
 
 
 @rule("N014", "warning", each="broker")
@@ -142,7 +142,7 @@ def remote_consumers_as_good_as_local(broker: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616)"/>
     """
-    links = [link for link in broker.all("networkConnector") if not link.has("decreaseNetworkConsumerPriority")]
+    links = [link for link in broker.descendants("networkConnector") if not link.has("decreaseNetworkConsumerPriority")]
     if links:
         yield links[0].problem(
             f"the link does not set decreaseNetworkConsumerPriority: ActiveMQ {broker.document.release.text} forwards "
@@ -289,7 +289,7 @@ def links_start_one_after_the_other(broker: Element) -> Iterator[Problem]:
     """
     if broker.flag("networkConnectorStartAsync", default=False) is not False:
         return
-    uris = [link.uri() for link in broker.all("networkConnector")]
+    uris = [link.uri() for link in broker.descendants("networkConnector")]
     dialled = [part for uri in uris if uri.scheme in ("static", "simple") for part in uri.parts if part.host]
     if len(dialled) > 1:
         message = (
@@ -330,11 +330,11 @@ def linked_broker_listens_on_loopback_only(broker: Element) -> Iterator[Problem]
           </transportConnectors>
         </broker>
     """
-    connectors = [listener_uri(connector) for connector in broker.all("transportConnector")]
+    connectors = [listener_uri(connector) for connector in broker.descendants("transportConnector")]
     hosts = [uri.host for uri in connectors if uri.scheme and uri.scheme != "vm"]
     if not hosts or not all(is_loopback(host) for host in hosts):
         return
-    for link in broker.all("networkConnector"):
+    for link in broker.descendants("networkConnector"):
         dialled = [part.host for part in link.uri().transports if link.known_value("uri") and part.host and part.port]
         away = next((host for host in dialled if not is_loopback(host)), "")
         if away and not link.flag("duplex", False):

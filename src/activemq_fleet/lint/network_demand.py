@@ -147,8 +147,8 @@ def demand_that_never_arrives(broker: Element) -> Iterator[Problem]:
           <authorizationEntry topic="ActiveMQ.Advisory.>" read="apps" write="apps" admin="apps"/>
         </authorizationEntries></authorizationMap></map></authorizationPlugin>
     """
-    links = [link for link in broker.all("networkConnector") if not link.flag("staticBridge", default=False)]
-    announced = any(connector.has("discoveryUri") for connector in broker.all("transportConnector"))
+    links = [link for link in broker.descendants("networkConnector") if not link.flag("staticBridge", default=False)]
+    announced = any(connector.has("discoveryUri") for connector in broker.descendants("transportConnector"))
     if broker.flag("advisorySupport", default=True) is False and (links or announced):
         duplex = any(link.flag("duplex", default=False) for link in links)
         message = "advisorySupport is false: bridges of other brokers do not detect the consumers of this broker"
@@ -160,7 +160,7 @@ def demand_that_never_arrives(broker: Element) -> Iterator[Problem]:
 
 def _unread_advisories(broker: Element, links: list[Element]) -> Iterator[Problem]:
     groups = _groups_of(broker, {link.get("userName") for link in links})
-    for rights in broker.all("authorizationMap"):
+    for rights in broker.descendants("authorizationMap"):
         holders = rights.children("authorizationEntries")
         entries = [entry for holder in holders for entry in holder.children("authorizationEntry")]
         if not entries or rights.child("defaultEntry") is not None:
@@ -184,7 +184,7 @@ def _unread_advisories(broker: Element, links: list[Element]) -> Iterator[Proble
 
 def _groups_of(broker: Element, users: set[str]) -> set[str]:
     """Return the groups of the links' users among the broker's own accounts; bridges of peers use the same accounts."""
-    accounts = broker.all("authenticationUser")
+    accounts = broker.descendants("authenticationUser")
     texts = [account.known_value("groups") for account in accounts if account.get("username") in users]
     return {name.strip() for text in texts if text for name in text.split(",")}
 
@@ -261,7 +261,7 @@ def virtual_demand_on_one_side(broker: Element) -> Iterator[Problem]:
           </networkConnectors>
         </broker>
     """
-    links = broker.all("networkConnector")
+    links = broker.descendants("networkConnector")
     tells = broker.flag("useVirtualDestSubs", default=False)
     asking = [link for link in links if link.flag("useVirtualDestSubs", default=False) is not False]
     if tells is False:
@@ -301,11 +301,11 @@ def link_without_account(broker: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616)" userName="app" password="${app.password}"/>
     """
-    plugins = broker.all(*AUTHENTICATION)
+    plugins = broker.descendants(*AUTHENTICATION)
     if not plugins or any(plugin.flag("anonymousAccessAllowed", default=False) is not False for plugin in plugins):
         return
     simple = any(plugin.name == "simpleAuthenticationPlugin" for plugin in plugins)
-    for link in broker.all("networkConnector"):
+    for link in broker.descendants("networkConnector"):
         if not link.has("userName") and not broker.document.is_from_inventory(link):
             message = (
                 f"the link has no userName, but the <{plugins[0].name}> of this broker requires authentication: "

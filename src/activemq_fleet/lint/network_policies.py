@@ -13,12 +13,12 @@ _NO_RETURN = "a message cannot return to a broker that it came from"
 
 def _queue_policies(document: Document) -> list[Element]:
     """Return the policyEntry elements about queues."""
-    return [entry for entry in document.all("policyEntry") if entry.has("queue")]
+    return [entry for entry in document.elements_named("policyEntry") if entry.has("queue")]
 
 
 def _bridge_filter_of(entry: Element) -> Element | None:
     """Return the bridge filter of a policyEntry, also one without its wrapper; None without a filter."""
-    return next(iter(entry.all(FILTER)), None)
+    return next(iter(entry.descendants(FILTER)), None)
 
 
 def _replay_flag(entry: Element) -> bool | None:
@@ -164,7 +164,7 @@ def replay_at_once(document: Document) -> Iterator[Problem]:
           </networkBridgeFilterFactory>
         </policyEntry>
     """
-    for bridge_filter in document.all(FILTER):
+    for bridge_filter in document.elements_named(FILTER):
         if not bridge_filter.flag("replayWhenNoConsumers", default=False):
             continue
         if not bridge_filter.has("replayDelay") or bridge_filter.number("replayDelay") == 0:
@@ -198,7 +198,7 @@ def filter_without_its_wrapper(document: Document) -> Iterator[Problem]:
           </networkBridgeFilterFactory>
         </policyEntry>
     """
-    for bridge_filter in document.all(FILTER):
+    for bridge_filter in document.elements_named(FILTER):
         if bridge_filter.parent is not None and bridge_filter.parent.name == "policyEntry":
             yield bridge_filter.problem(
                 f"<{FILTER}> is directly in <policyEntry>, without an enclosing <networkBridgeFilterFactory>: "
@@ -239,8 +239,8 @@ def bridge_ignores_selectors(document: Document) -> Iterator[Problem]:
           </virtualDestinationInterceptor>
         </destinationInterceptors>
     """
-    signs = [topic for topic in document.all("virtualTopic") if topic.flag("selectorAware", default=False)]
-    if not document.links or not (signs or document.all("virtualSelectorCacheBrokerPlugin")):
+    signs = [topic for topic in document.elements_named("virtualTopic") if topic.flag("selectorAware", default=False)]
+    if not document.links or not (signs or document.elements_named("virtualSelectorCacheBrokerPlugin")):
         return
     for link in document.links:
         if link.flag("conduitSubscriptions", default=True) and not link.flag("staticBridge", default=False):
@@ -251,7 +251,7 @@ def bridge_ignores_selectors(document: Document) -> Iterator[Problem]:
                 fix='set conduitSubscriptions="false" on the link',
             )
     if document.release.has_selector_aware_replay:
-        for bridge_filter in document.all(FILTER):
+        for bridge_filter in document.elements_named(FILTER):
             replays = bridge_filter.flag("replayWhenNoConsumers", default=False)
             if replays and bridge_filter.flag("selectorAware", default=False) is False:
                 yield bridge_filter.problem(

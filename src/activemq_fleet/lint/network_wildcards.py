@@ -50,7 +50,7 @@ def wildcard_inside_an_element(document: Document) -> Iterator[Problem]:
 
         <policyEntry queue="*.tmp.>" memoryLimit="16 mb"/>
     """
-    for node in document.all(*_NAMED):
+    for node in document.elements_named(*_NAMED):
         for attribute in _NAMED[node.name]:
             for name in (node.known_value(attribute) or "").split(","):
                 path = name.strip().rpartition("//")[2].partition("?")[0]

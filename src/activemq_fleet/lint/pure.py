@@ -13,7 +13,7 @@ _ASKS_FOR_PASSWORD = ("simpleAuthenticationPlugin", "jaasAuthenticationPlugin", 
 
 def master_uris(document: Document) -> Iterator[tuple[Element, str]]:
     """Yield the (element, attribute) pairs whose URI is the address at which a slave dials its master."""
-    for connector in document.all("masterConnector"):
+    for connector in document.elements_named("masterConnector"):
         yield from ((connector, name) for name in ("remoteURI", "remoteUri") if connector.has(name))
     yield from ((broker, "masterConnectorURI") for broker in document.brokers if broker.has("masterConnectorURI"))
 
@@ -163,7 +163,7 @@ def links_that_never_start(broker: Element) -> Iterator[Problem]:
         <masterConnector remoteURI="nio://orders-mq01-a:61618"/>
         <networkConnector name="south" uri="static:(tcp://south:61616)"/>
     """
-    links = broker.all("networkConnector")
+    links = broker.descendants("networkConnector")
     if links and _is_slave(broker) and broker.flag("shutdownOnMasterFailure", False):
         what = "networkConnectors" if len(links) > 1 else f"networkConnector {links[0].get('name')}"
         text = f"this slave stops with its master: its {what} can never start"
@@ -188,7 +188,9 @@ def slave_without_credentials(document: Document) -> Iterator[Problem]:
 
         <masterConnector remoteURI="nio://orders-mq01-a:61618" userName="network" password="${network.password}"/>
     """
-    plugins = [plugin for plugin in document.all(*_ASKS_FOR_PASSWORD) if not _accepts_anonymous_clients(plugin)]
+    plugins = [
+        plugin for plugin in document.elements_named(*_ASKS_FOR_PASSWORD) if not _accepts_anonymous_clients(plugin)
+    ]
     if not plugins:
         return
     for node, name in master_uris(document):
@@ -206,4 +208,4 @@ def _accepts_anonymous_clients(plugin: Element) -> bool:
 
 
 def _is_slave(broker: Element) -> bool:
-    return broker.has("masterConnectorURI") or bool(broker.all("masterConnector"))
+    return broker.has("masterConnectorURI") or bool(broker.descendants("masterConnector"))

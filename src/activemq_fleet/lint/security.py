@@ -41,7 +41,7 @@ _SHIPPED = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6"} | dict.fromkeys(("stomp", "mqt
 
 def reachable_connectors(broker: Element) -> list[tuple[Element, Uri]]:
     """Return the transportConnectors, each with its URI, that clients outside the process can reach."""
-    connectors = [(connector, listener_uri(connector)) for connector in broker.all("transportConnector")]
+    connectors = [(connector, listener_uri(connector)) for connector in broker.descendants("transportConnector")]
     return [(connector, uri) for connector, uri in connectors if uri.scheme != "vm"]
 
 
@@ -89,12 +89,12 @@ def no_authentication_plugin(broker: Element) -> Iterator[Problem]:
         ports = ", ".join(str(uri.port) for _, uri in connectors if uri.port)
         reachable = f"ports {ports}" if "," in ports else f"port {ports}" if ports else "this broker"
         message = f"authentication is not configured: any client that can reach {reachable} has full access"
-        if broker.all("authorizationPlugin"):
+        if broker.descendants("authorizationPlugin"):
             message = "authorizationPlugin rejects every client, because no plugin authenticates clients"
         yield broker.problem(message, severity=_severity(broker.document, bool(local)))
         return
-    if not broker.all("authorizationPlugin"):
-        for plugin in broker.all("simpleAuthenticationPlugin"):
+    if not broker.descendants("authorizationPlugin"):
+        for plugin in broker.descendants("simpleAuthenticationPlugin"):
             if plugin.flag("anonymousAccessAllowed", False):
                 message = (
                     "anonymous clients have full access: anonymousAccessAllowed is true without an authorizationPlugin"

@@ -86,7 +86,7 @@ def login_in_clear_text(broker: Element) -> Iterator[Problem]:
           </transportConnectors>
         </broker>
     """
-    if not broker.all(*_BY_PASSWORD):
+    if not broker.descendants(*_BY_PASSWORD):
         return
     open_ones = [
         (connector, uri)
@@ -132,7 +132,7 @@ def jmx_without_login(context: Element) -> Iterator[Problem]:
 
 
 def _asks_for_login(context: Element) -> bool:
-    names = (node.get("key") or node.get("name") for node in context.all("entry", "prop"))
+    names = (node.get("key") or node.get("name") for node in context.descendants("entry", "prop"))
     return context.has("environment") or any(name.endswith(("password.file", "login.config")) for name in names)
 
 

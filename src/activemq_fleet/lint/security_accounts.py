@@ -190,7 +190,7 @@ def _broker_accounts(document: Document) -> Iterator[FileAccount]:
         for entry in properties_entries(document, file)
     }
     used = set()
-    for node in document.all(*_LOGINS):
+    for node in document.elements_named(*_LOGINS):
         for user_attribute, password_attribute in _LOGINS[node.name]:
             if not node.has(password_attribute):
                 continue
@@ -234,7 +234,7 @@ def _console_accounts(document: Document) -> Iterator[FileAccount]:
 
 def _jaas_accounts(document: Document) -> Iterator[FileAccount]:
     """Yield the accounts of users.properties where the broker or, from 6.0 on, the console authenticates by JAAS."""
-    broker = bool(document.all("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin"))
+    broker = bool(document.elements_named("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin"))
     console = document.release.console_accounts == "jaas" and bool(console_imports(document))
     login = document.other_files.get("login.config")
     if not (broker or console) or (login is not None and b"users.properties" not in login):
@@ -258,6 +258,6 @@ def _mentions(document: Document, file: str) -> bool:
     ending = re.compile(rf"(?:^|[/:]){re.escape(file)}$")
     return any(
         ending.search(text.strip())
-        for node in document.all("value", "property", "entry", "property-placeholder")
+        for node in document.elements_named("value", "property", "entry", "property-placeholder")
         for text in (node.text, node.get("value"), node.get("location"))
     )

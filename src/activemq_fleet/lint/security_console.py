@@ -48,7 +48,7 @@ def class_name(bean: Element) -> str:
 
 def beans_of(page: Document, *classes: str) -> list[Element]:
     """Return the Spring beans of an XML file whose class, without its package, is one of ``classes``."""
-    return [bean for bean in page.all("bean") if class_name(bean) in classes]
+    return [bean for bean in page.elements_named("bean") if class_name(bean) in classes]
 
 
 @once_per_document
@@ -175,7 +175,7 @@ def _remedy_of_open_paths(page: Document) -> str:
 def _guarded_paths(page: Document) -> tuple[str, ...] | None:
     """Return the paths that require a login; None where anything but Jetty's own constraints may protect them."""
     mappings = beans_of(page, "ConstraintMapping")
-    if not mappings and any("ecurity" in class_name(bean) for bean in page.all("bean")):
+    if not mappings and any("ecurity" in class_name(bean) for bean in page.elements_named("bean")):
         return None
     listed = page.release.console_family not in ("jetty11", "jetty12")  # from 11 on one path each
     paths: list[str] = []

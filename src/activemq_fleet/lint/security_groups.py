@@ -64,7 +64,7 @@ def group_without_account(document: Document) -> Iterator[Problem]:
     for rights, accounts in _maps_with_known_accounts(document):
         known = frozenset(group for groups in accounts.values() for group in groups)
         reported: set[str] = set()
-        for entry in rights.all("authorizationEntry", "tempDestinationAuthorizationEntry"):
+        for entry in rights.descendants("authorizationEntry", "tempDestinationAuthorizationEntry"):
             if not _uses_group_names(rights, entry):
                 continue
             for right in _RIGHTS:
@@ -161,7 +161,7 @@ def _maps_with_known_accounts(document: Document) -> Iterator[tuple[Element, Map
     """Yield (authorizationMap, groups by account); nothing where a login may give further groups."""
     accounts = _groups_by_account(document)
     if accounts is not None:
-        yield from ((rights, accounts) for rights in document.all("authorizationMap"))
+        yield from ((rights, accounts) for rights in document.elements_named("authorizationMap"))
 
 
 def _groups_by_account(document: Document) -> Mapping[str, frozenset[str]] | None:

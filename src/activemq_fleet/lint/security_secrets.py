@@ -283,6 +283,6 @@ def broken_protocol(document: Document) -> Iterator[Problem]:
                     yield connector.problem(
                         f"the option {option} enables {old[1]}, an insecure protocol", "uri", option
                     )
-    for context in document.all("sslContext"):
+    for context in document.elements_named("sslContext"):
         if old := _OLD.fullmatch(context.known_value("protocol") or ""):
             yield context.problem(f"the protocol of <sslContext> enables {old[1]}, an insecure protocol", "protocol")

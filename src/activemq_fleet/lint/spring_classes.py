@@ -206,7 +206,9 @@ def _class_of(bean: Element) -> str:
     seen: set[Element] = set()
     while not bean.has("class") and bean.has("parent") and bean not in seen:
         seen.add(bean)
-        parent = next((node for node in bean.document.all("bean") if node.get("id") == bean.get("parent")), None)
+        parent = next(
+            (node for node in bean.document.elements_named("bean") if node.get("id") == bean.get("parent")), None
+        )
         if parent is None:
             return ""
         bean = parent

@@ -76,7 +76,9 @@ def console_without_the_bean_it_needs(imported: Element) -> Iterator[Problem]:
     name = below_directory(imported.get("resource"))
     if name != "jetty.xml" or document.broker is not None:
         return  # a fleet has its own jetty.xml
-    others = [below_directory(node.get("resource")) for node in document.all("import") if node is not imported]
+    others = [
+        below_directory(node.get("resource")) for node in document.elements_named("import") if node is not imported
+    ]
     documents = [document, *(document.other_document(other) for other in others)]
     if any(other is None or _defines_broker_bean(other) for other in documents):
         return  # an import that is not next to the file may define it
@@ -84,7 +86,7 @@ def console_without_the_bean_it_needs(imported: Element) -> Iterator[Problem]:
     if console is None:
         text = 'jetty.xml of this release requires a bean with the id "broker", but the file defines none'
         yield imported.problem(text, "resource", severity="warning")
-    for bean in console.all("bean") if console is not None else ():
+    for bean in console.elements_named("bean") if console is not None else ():
         if _BROKER_BEAN in bean.get("depends-on").replace(",", " ").replace(";", " ").split():
             text = (
                 f'a bean of {name} depends on the bean "broker", but the file defines none: the broker does not start'

@@ -133,7 +133,7 @@ def removed_master_connector(document: Document) -> Iterator[Problem]:
         </kahaDB>
     """
     reason = f"release {document.release.text} has no pure master/slave (removed in 5.8.0)"
-    for connector in document.all("masterConnector"):
+    for connector in document.elements_named("masterConnector"):
         yield connector.problem(f"<masterConnector> is not supported: {reason}")
     for broker in document.brokers:
         if broker.has("masterConnectorURI"):
@@ -251,13 +251,13 @@ def locker_before_its_time(document: Document) -> Iterator[Problem]:
     if document.profile and document.profile.has_database_lease:
         return  # T011 refuses the profile itself on these releases
     since = f"requires 5.7.0 or later, but the release is {document.release.text}: the broker does not start"
-    for locker in document.all("locker"):
+    for locker in document.elements_named("locker"):
         yield locker.problem(f"<locker> {since}", fix=_fix_of_lock(locker.parent))
     for store in document.stores:
         for name in ("locker", "useLock"):
             if store.has(name):
                 yield store.problem(f"{name} {since}", name, fix=_fix_of_lock(store))
-    for store in document.all("kahaDB", "mKahaDB"):
+    for store in document.elements_named("kahaDB", "mKahaDB"):
         if store.has("lockKeepAlivePeriod"):
             yield store.problem(
                 f"lockKeepAlivePeriod on <{store.name}> {since}", "lockKeepAlivePeriod", fix=_fix_of_lock(store)
@@ -306,7 +306,7 @@ def uncommitted_limit_refuses_messages(document: Document) -> Iterator[Problem]:
         limit = broker.number("maxUncommittedCount")
         if limit is not None and limit > 0:
             yield broker.problem(_rejection_message(document, limit), "maxUncommittedCount")
-    for bean in document.all("bean"):
+    for bean in document.elements_named("bean"):
         if bean.get("class") in _BROKER_CLASSES:
             for node in bean.children("property"):
                 value = node.child("value")

@@ -119,7 +119,7 @@ def _defines_broker(document: Document) -> bool:
     """Return whether a file has a broker that is in force, or a bean that may make one."""
     if any(map(_is_active, document.brokers)):
         return True
-    return any(_PERHAPS_BROKER.search(bean.get("class").rpartition(".")[2]) for bean in document.all("bean"))
+    return any(_PERHAPS_BROKER.search(bean.get("class").rpartition(".")[2]) for bean in document.elements_named("bean"))
 
 
 def _is_active(broker: Element) -> bool:
@@ -139,7 +139,7 @@ def _profile_of(broker: Element) -> str:
 
 
 def _kind_of(document: Document) -> str:
-    classes = [bean.get("class") for bean in document.all("bean")]
+    classes = [bean.get("class") for bean in document.elements_named("bean")]
     if document.has_any(("camelContext", "routeContext", "routes")):
         return "a context of Apache Camel"
     if any(".jetty." in name for name in classes):

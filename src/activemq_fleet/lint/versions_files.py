@@ -46,7 +46,9 @@ def validation_switched_off(document: Document) -> Iterator[Problem]:
             column = len(data[begin : match.start()].decode("utf-8", "replace")) + 1
             message = f"{name} starts the broker with validate=false: the broker does not validate activemq.xml"
             yield Problem(message, file=name, line=line, column=column)
-    for node in document.all("networkConnector", "masterConnector", "proxyConnector", "connectionFactory", "bean"):
+    for node in document.elements_named(
+        "networkConnector", "masterConnector", "proxyConnector", "connectionFactory", "bean"
+    ):
         for attribute, value in node.attributes.items():
             if "validate=false" in value and "xbean:" in value:
                 yield node.problem(
@@ -107,7 +109,7 @@ def console_file_of_another_release(document: Document) -> Iterator[Problem]:
     """
     right = document.release.console_file
     fix = f"import {right}, and take that file from the conf directory of the release"
-    for node in document.all("import"):
+    for node in document.elements_named("import"):
         name = node.get("resource").rpartition("/")[2].rpartition(":")[2]
         if name not in _CONSOLE_FILES or name == right:
             continue

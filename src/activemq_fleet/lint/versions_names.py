@@ -223,7 +223,9 @@ def name_taken_twice(document: Document) -> Iterator[Problem]:
         <networkConnector name="east" uri="static:(tcp://east:61616)"/>
     """
     first_uses: dict[tuple[Element | None, str], Element] = {}
-    inside = {node for bean in document.all("bean") if bean.namespace == BEANS for node in bean.all()}
+    inside = {
+        node for bean in document.elements_named("bean") if bean.namespace == BEANS for node in bean.descendants()
+    }
     for node in document.with_attribute("id", "name"):
         if node in inside or not _is_bean(node):
             continue

@@ -150,7 +150,7 @@ def placeholder_that_nothing_sets(document: Document) -> Iterator[Problem]:
     for source in _property_sources(document, configured):
         known |= {*_keys_of(source)}
         known |= {key for name in _files_of(source) for key in _keys(document.other_files.get(name, b""))}
-    configurers = {node for bean in configured for node in (bean, *bean.all())}
+    configurers = {node for bean in configured for node in (bean, *bean.descendants())}
     reported: set[str] = set()
     unset: list[tuple[Element, str, str]] = []
     for node, attribute, value in _values_with_placeholders(document):
@@ -196,8 +196,8 @@ def _is_dialled_address(node: Element, attribute: str, before: str) -> bool:
 @once_per_document
 def _configurers(document: Document) -> list[Element]:
     """Return the elements of a file that replace placeholders."""
-    beans = [bean for bean in document.all("bean") if _is_placeholder_configurer(bean)]
-    return beans + document.all("property-placeholder")
+    beans = [bean for bean in document.elements_named("bean") if _is_placeholder_configurer(bean)]
+    return beans + document.elements_named("property-placeholder")
 
 
 def is_never_configured(document: Document) -> bool:
@@ -254,7 +254,7 @@ def _property_sources(document: Document, configured: Sequence[Element]) -> list
     named |= {
         reference.get(name)
         for bean in configured
-        for reference in bean.all("property", "ref")
+        for reference in bean.descendants("property", "ref")
         for name in ("ref", "bean")
     }
     return [*configured, *(node for node in document.nodes if node.get("id") and node.get("id") in named)]
@@ -265,15 +265,15 @@ def _files_of(source: Element) -> Iterator[str]:
     texts = [source.get("location")]
     for node in source.children("property"):
         if node.get("name") in ("location", "locations"):
-            texts += [node.get("value"), *(value.text for value in node.all("value"))]
+            texts += [node.get("value"), *(value.text for value in node.descendants("value"))]
     return (below_directory(location) for text in texts for location in re.split(r"[,\n]", text) if location.strip())
 
 
 def _keys_of(source: Element) -> Iterator[str]:
     """Yield the property names that a configurer itself defines: <props>, <map>, or the lines of a <value>."""
-    for node in source.all("prop", "entry"):
+    for node in source.descendants("prop", "entry"):
         yield node.get("key")
-    for node in source.all("value"):
+    for node in source.descendants("value"):
         yield from _KEYS.findall(node.text)
 
 

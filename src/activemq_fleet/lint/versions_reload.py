@@ -68,7 +68,7 @@ def reload_that_keeps_the_old_link(document: Document) -> Iterator[Problem]:
     for broker in document.brokers:
         if broker.flag("start", default=True) is not False or not _reload_plugins(broker):
             continue
-        for link in broker.all("networkConnector"):
+        for link in broker.descendants("networkConnector"):
             if document.is_from_inventory(link):
                 continue  # the playbook restarts the broker for a link that changes
             attribute = next((name for name, value in link.attributes.items() if "${" in value), "")
@@ -82,5 +82,5 @@ def reload_that_keeps_the_old_link(document: Document) -> Iterator[Problem]:
 
 
 def _reload_plugins(broker: Element) -> list[Element]:
-    beans = [bean for bean in broker.all("bean") if bean.get("class") == _PLUGIN_CLASS]
-    return broker.all("runtimeConfigurationPlugin") + beans
+    beans = [bean for bean in broker.descendants("bean") if bean.get("class") == _PLUGIN_CLASS]
+    return broker.descendants("runtimeConfigurationPlugin") + beans

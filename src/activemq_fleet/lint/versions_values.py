@@ -169,12 +169,12 @@ def value_that_is_not_converted(document: Document) -> Iterator[Problem]:
         if message:
             yield node.problem(message, attribute, fix=_size_fix(node, attribute))
     if document.release.within(_BOOLEANS_SINCE):
-        for node in document.all(*_BOOLEANS):
+        for node in document.elements_named(*_BOOLEANS):
             for attribute in _BOOLEANS[node.name] & node.attributes.keys():
                 if _is_literal(node, attribute) and node.get(attribute).lower() not in ("true", "false"):
                     message = f'{attribute}="{_shown(node, attribute)}" of <{node.name}> must be true or false'
                     yield node.problem(message, attribute, fix=f'write {attribute}="true" or "false"')
-    for store in document.all("kahaDB"):
+    for store in document.elements_named("kahaDB"):
         for attribute, names in _KAHADB_NAMES.items():
             if not _is_literal(store, attribute) or not _is_read(store, attribute):
                 continue
@@ -189,7 +189,7 @@ def _literal_sizes(document: Document) -> Iterator[tuple[Element, str, _NumberTy
 
     The message is about a size that the broker cannot convert, "" where it can.
     """
-    for node in document.all(*_SIZES):
+    for node in document.elements_named(*_SIZES):
         for attribute, kind in _SIZES[node.name].items():
             if _is_literal(node, attribute):
                 yield node, attribute, kind, _size_message(node, attribute, kind)
@@ -319,11 +319,11 @@ def placeholder_that_stays_in_a_value(document: Document) -> Iterator[Problem]:
         if match := PLACEHOLDER_OF_SPRING.match(link.get("uri").strip()):
             message = f"nothing replaces the placeholder {match[0]} in the URI of this link: the broker does not start"
             yield link.problem(message, "uri", match[0])
-    for node in document.all(*_SIZES):
+    for node in document.elements_named(*_SIZES):
         for attribute in _SIZES[node.name]:
             yield from _unconverted(node, attribute)
     if document.release.within(_BOOLEANS_SINCE):
-        for node in document.all(*_BOOLEANS):
+        for node in document.elements_named(*_BOOLEANS):
             for attribute in sorted(_BOOLEANS[node.name]):
                 yield from _unconverted(node, attribute)
 

@@ -96,7 +96,7 @@ def test_text_about_a_file_has_errors_first_below_one_heading() -> None:
         finding(rule=rule, severity=severity, host="", file="activemq.xml", line=line)
         for rule, severity, line in places
     )
-    text = click.unstyle(written("text", Report(("activemq.xml",), findings, files=True)))
+    text = click.unstyle(written("text", Report(("activemq.xml",), findings, is_about_files=True)))
     assert [line.split(":")[0] for line in text.splitlines() if "fix" not in line] == [
         "activemq.xml",
         "  error N001 2",
@@ -191,7 +191,7 @@ def test_codeclimate_has_a_place_and_a_fingerprint_for_every_finding_that_counts
 
 def test_fingerprint_of_codeclimate_is_the_same_on_another_line() -> None:
     def fingerprint(line: int) -> str:
-        report = Report(("f",), (finding(host="", file="f", line=line),), files=True)
+        report = Report(("f",), (finding(host="", file="f", line=line),), is_about_files=True)
         return str(json.loads(written("codeclimate", report))[0]["fingerprint"])
 
     assert fingerprint(3) == fingerprint(4)
@@ -206,5 +206,5 @@ def test_findings_are_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_title_of_a_workflow_command_has_no_path() -> None:
-    report = Report(("f.xml",), (finding(host="", file="f.xml", line=3),), files=True)
+    report = Report(("f.xml",), (finding(host="", file="f.xml", line=3),), is_about_files=True)
     assert written("github", report).startswith("::error file=f.xml,line=3,title=T006::")

@@ -31,7 +31,7 @@ def to_json(report: Report) -> str:
         "findings": [_json_finding(report, finding) for finding in report.findings],
         "waivers": [dict(waiver) for waiver in report.waivers],
         "warnings": list(report.warnings),
-        "files" if report.files else "hosts": list(report.hosts),
+        "files" if report.is_about_files else "hosts": list(report.hosts),
         "counts": report.counts,
     }
     return printable_json(content)

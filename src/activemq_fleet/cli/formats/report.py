@@ -26,7 +26,7 @@ INPUT_ERROR = "T000"
 class Report:
     """The result of a check: its findings, and the names of the hosts or files that were checked.
 
-    ``files`` is whether ``hosts`` holds names of files.
+    ``is_about_files``: whether ``hosts`` holds names of files.
 
     ``waivers`` are the waivers in force, ``warnings`` lines for stderr.
     """
@@ -35,7 +35,7 @@ class Report:
     findings: tuple[Finding, ...]
     waivers: tuple[Mapping[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()
-    files: bool = False
+    is_about_files: bool = False
     repairs: Mapping[Path, FileRepair] = field(default_factory=dict)
     """By file the repair that ``--fix`` makes; a finding has edits only if its repair is among them."""
     positions: Mapping[str, Mapping[str, Position]] = field(default_factory=dict)

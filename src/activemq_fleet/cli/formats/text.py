@@ -23,7 +23,7 @@ def to_text(report: Report) -> str:
     about several hosts, or about several files as a whole, are shown once, below a heading that counts the hosts or
     files and names a few.
     """
-    if report.files:
+    if report.is_about_files:
         order = sorted(report.findings, key=lambda f: (f.file or "", f.line or 0, f.column or 0, f.rule))
     else:
         order = sorted(report.findings, key=lambda f: (f.host, f.rule, f.line or 0))
@@ -53,7 +53,7 @@ def _kind(finding: Finding) -> str:
 def _heading(subjects: Sequence[str], report: Report) -> str:
     if len(subjects) == 1:
         return subjects[0]
-    counted = _counted(len(subjects), "file" if report.files else "host")
+    counted = _counted(len(subjects), "file" if report.is_about_files else "host")
     return f"{counted}: {shorten_list(subjects)}"
 
 
@@ -97,7 +97,7 @@ def _summary(report: Report) -> str:
         f"{counts['info']} info",
     ]
     waived = f", {counts['waived']} waived" if counts["waived"] else ""
-    subjects = _counted(len(report.hosts), "file" if report.files else "host")
+    subjects = _counted(len(report.hosts), "file" if report.is_about_files else "host")
     summary = f"{subjects}: {', '.join(severity_counts)}{waived}"
     if report.fixable:
         verb = "is" if report.fixable == 1 else "are"
