@@ -1,1 +1,1 @@
-"""Measure speed and memory, and compare each figure with the alternative of a user, in one run."""
+"""Measure speed and memory, and compare each figure with a reference in the same run."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks --output DIR [core|hostile|render|routes|site|agent|plan …]``: write DIR/benchmarks.md."""
+"""Run benchmarks and write DIR/benchmarks.md: ``python -m benchmarks --output DIR [core|hostile|render …]``."""
 
 from __future__ import annotations
 
@@ -80,18 +80,18 @@ def _metrics(work: Path) -> str:
 
 
 PARTS = {
-    "core": ("The core on one core", _core),
-    "hostile": ("Files made to keep a check busy", _hostile),
+    "core": ("The core on a CPU core", _core),
+    "hostile": ("Files designed to slow down a check", _hostile),
     "render": ("Rendering a whole fleet", _render),
-    "routes": ("Who reaches whom", _routes),
+    "routes": ("Routes between brokers", _routes),
     "site": ("Rolling out to hosts", _site),
     "agent": ("The agent's durable outbox", _agent),
     "memory": ("The agent's memory", _memory),
-    "masker": ("Masking what is collected", _masker),
+    "masker": ("Masking collected files", _masker),
     "metrics": ("Metrics of brokers", _metrics),
     "plan": ("Planning fleets on Spark", _plan),
     "audit": ("Reading brokers' logs on Spark", _audit),
-    "journals": ("Auditing one agent's events", _journals),
+    "journals": ("Auditing the events of an agent", _journals),
     "report": ("The report of a large audit", _report),
 }
 
@@ -99,8 +99,8 @@ PARTS = {
 def main() -> int:
     """Measure the selected parts, and print a page of Markdown."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("--output", type=Path, required=True, help="directory for inventories, outputs and figures")
-    parser.add_argument("parts", nargs="*", help="what to measure; all by default")
+    parser.add_argument("--output", type=Path, required=True, help="directory of inventories, outputs and figures")
+    parser.add_argument("parts", nargs="*", help="benchmarks to run; all by default")
     arguments = parser.parse_args()
     work = arguments.output.resolve()
     work.mkdir(parents=True, exist_ok=True)

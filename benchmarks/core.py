@@ -1,8 +1,8 @@
-"""The core alone, on one core: variables in memory to checked files in memory, stage by stage.
+"""Measure the core on a single CPU core: from variables in memory to checked files in memory, stage by stage.
 
-Beside it what one would write without it: a loop over a plain Jinja template that makes the same
-activemq.xml, each validated with lxml against the same schema, and nothing else checked or made.
-Groups of four pairs; each pair has a user of its own, each group a network user of its own.
+The reference is a loop over a plain Jinja template that renders the same activemq.xml for each broker and validates
+it with lxml against the same schema. The reference renders and checks nothing else. The fleet has groups of four
+pairs; each pair has a separate user, and each group has a separate network user.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ RELEASE = "5.18.3"
 PAIRS = 4
 GROUP = 2 * PAIRS
 SIZES = {104: 5, 1_000: 5, 10_000: 3}
-"""Brokers, whole groups of them, and how often each size is measured."""
+"""The number of runs by number of brokers, which is a multiple of the group size."""
 
 Hosts = dict[str, dict[str, Any]]
 
 
 def hosts(brokers: int) -> Hosts:
-    """The variables of a fleet by inventory name."""
-    found: Hosts = {}
+    """Return the variables of a fleet by inventory name."""
+    variables: Hosts = {}
     for group in (f"fleet{number:05d}" for number in range(brokers // GROUP)):
         for label in (f"{group}-mq{pair:02d}-{node}" for pair in range(1, PAIRS + 1) for node in "ab"):
-            found[f"{label}.example.com"] = {
+            variables[f"{label}.example.com"] = {
                 "activemq_release": RELEASE,
                 "activemq_network_username": f"network-{group}",
                 "activemq_network_password": f"only-measured-with-{group}",
@@ -50,12 +50,12 @@ def hosts(brokers: int) -> Hosts:
                     {"name": f"app-{label[:-2]}", "password": f"only-measured-with-{label}", "groups": ["admins"]}
                 ],
             }
-    return found
+    return variables
 
 
 @dataclass
 class Core:
-    """One fleet on its way through the stages."""
+    """A fleet and the results of the stages so far."""
 
     hosts: Hosts
     fleet: Fleet = field(init=False)
@@ -70,12 +70,12 @@ class Core:
         self.documents = {host: XmlDocument(self.files[f"hosts/{host}/{ACTIVEMQ_XML}"]) for host in self.hosts}
 
     def check(self) -> None:
-        """The schema, the rules and the routes."""
+        """Check the documents with the schema, the rules and the routes."""
         checked = check_rendered_fleet(self.fleet, self.documents, load_schema)
-        # The release is old, and S002 says so of every broker: that is right, and costs time too.
+        # S002 reports the old release for every broker. The finding is correct and part of the measured work.
         worse = [finding for finding in checked.findings if finding.severity != "info" and finding.rule != "S002"]
         if worse:
-            raise BenchmarkError(f"the fleet that is measured is not sound: {worse[0]}")
+            raise BenchmarkError(f"the measured fleet has a finding: {worse[0]}")
 
 
 STAGES: dict[str, Callable[[Core], None]] = {
@@ -86,7 +86,7 @@ STAGES: dict[str, Callable[[Core], None]] = {
 
 
 def core(brokers: int) -> dict[str, float]:
-    """CPU seconds by stage."""
+    """Return the CPU seconds of each stage."""
     seconds = {}
     made = Core(hosts(brokers))
     for name, stage in STAGES.items():
@@ -97,12 +97,12 @@ def core(brokers: int) -> dict[str, float]:
 
 
 def plain(brokers: int) -> dict[str, float]:
-    """CPU seconds of the plain template and of lxml. The template is ours with its decisions taken."""
+    """Return the CPU seconds of the plain template, which is output of the core with variables, and of lxml."""
     made, small = Core(hosts(brokers)), Core(hosts(GROUP))
     small.settings_and_topology()
     small.render()
     first = small.fleet.brokers[0]
-    template = Environment(keep_trailing_newline=True).from_string(  # noqa: S701 -- as plain as can be
+    template = Environment(keep_trailing_newline=True).from_string(  # noqa: S701 -- the values are constants
         _template(small.documents[first.host].content.decode())
     )
     schema = load_schema(Release.of(RELEASE))
@@ -112,11 +112,11 @@ def plain(brokers: int) -> dict[str, float]:
     valid = all(schema.accepts(etree.fromstring(document)) for document in documents.values())
     ended = time.process_time()
     if not valid or any(documents[host] != document.content for host, document in small.documents.items()):
-        raise BenchmarkError("the plain template does not give the files that the core gives")
+        raise BenchmarkError("the plain template and the core render different files")
     return {"template": rendered - began, "lxml": ended - rendered}
 
 
-def _variables(host: str, said: dict[str, Any]) -> dict[str, Any]:
+def _variables(host: str, variables: dict[str, Any]) -> dict[str, Any]:
     label = host.partition(".")[0]
     pair, _, node = label.rpartition("-")
     group = pair.partition("-")[0]
@@ -126,13 +126,13 @@ def _variables(host: str, said: dict[str, Any]) -> dict[str, Any]:
         "node": node,
         "role": "master" if node == "a" else "slave",
         "pairs": [f"{group}-mq{number:02d}" for number in range(1, PAIRS + 1)],
-        "network_user": said["activemq_network_username"],
-        "user": said["activemq_users"][0]["name"],
+        "network_user": variables["activemq_network_username"],
+        "user": variables["activemq_users"][0]["name"],
     }
 
 
 def _template(document: str) -> str:
-    """The document of the first node of the first pair as a template that contains the answers."""
+    """Return the document of the first node as a template with variables for the names."""
     head, opening, rest = document.partition("    <networkConnectors>\n")
     links, closing, tail = rest.partition("    </networkConnectors>\n")
     link = links[: links.index("/>\n") + 3]
@@ -152,7 +152,7 @@ def _template(document: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CoreFigures:
-    """Medians: CPU seconds by stage, and peak MiB of the whole process."""
+    """Medians of the runs: CPU seconds by stage, and peak MiB of the whole process."""
 
     seconds: dict[str, float]
     peak: float
@@ -163,16 +163,16 @@ class CoreFigures:
 
 
 def measure(work: Path) -> dict[int, tuple[CoreFigures, CoreFigures]]:
-    """(core, plain template) by number of brokers, each run a process of its own."""
-    found = {}
+    """Return the figures of the core and of the plain template by number of brokers. Each run is a process."""
+    figures = {}
     for brokers, runs in SIZES.items():
         print_progress(f"the core with {brokers:,} brokers, {runs} times")
-        found[brokers] = _median("core", brokers, runs, work), _median("plain", brokers, runs, work)
-    return found
+        figures[brokers] = _median("core", brokers, runs, work), _median("plain", brokers, runs, work)
+    return figures
 
 
 def check_file(work: Path) -> Run:
-    """``check --file`` on one of the documents, from the start of the process to its end."""
+    """Measure ``check --file`` on a document, including the start of the process."""
     made = Core(hosts(GROUP))
     made.settings_and_topology()
     made.render()
@@ -183,38 +183,40 @@ def check_file(work: Path) -> Run:
 
 
 def _median(what: str, brokers: int, runs: int, work: Path) -> CoreFigures:
-    told, each, peaks = work / f"{what}-{brokers}.json", [], []
+    report, stages, peaks = work / f"{what}-{brokers}.json", [], []
     for _ in range(runs):
-        peaks.append(run([sys.executable, "-m", "benchmarks.core", what, str(brokers), told]).peak)
-        each.append(json.loads(told.read_text()))
-    medians = {name: statistics.median(seconds[name] for seconds in each) for name in each[0]}
+        peaks.append(run([sys.executable, "-m", "benchmarks.core", what, str(brokers), report]).peak)
+        stages.append(json.loads(report.read_text()))
+    medians = {name: statistics.median(seconds[name] for seconds in stages) for name in stages[0]}
     return CoreFigures(medians, statistics.median(peaks))
 
 
-def table(found: dict[int, tuple[CoreFigures, CoreFigures]], check: Run) -> str:
-    """The figures in Markdown."""
-    names = [*next(iter(found.values()))[0].seconds]
+def table(figures: dict[int, tuple[CoreFigures, CoreFigures]], check: Run) -> str:
+    """Return the figures as a Markdown table."""
+    names = [*next(iter(figures.values()))[0].seconds]
     lines = [
         f"| brokers | core, brokers/s | {' | '.join(names)} | peak MiB | plain template and lxml, brokers/s |",
         "|---" * (len(names) + 4) + "|",
     ]
-    for brokers, (ours, theirs) in found.items():
-        speed, speed_of_theirs = brokers / ours.total, brokers / theirs.total
-        shares = " | ".join(f"{second / brokers * 1e6:.0f} µs" for second in ours.seconds.values())
-        lines.append(f"| {brokers:,} | {speed:,.0f} | {shares} | {ours.peak:.0f} | {speed_of_theirs:,.0f} |")
-    (few, (small, _)), (many, (large, _)) = list(found.items())[-2:]
+    for brokers, (measured, reference) in figures.items():
+        speed, reference_speed = brokers / measured.total, brokers / reference.total
+        shares = " | ".join(f"{second / brokers * 1e6:.0f} µs" for second in measured.seconds.values())
+        lines.append(f"| {brokers:,} | {speed:,.0f} | {shares} | {measured.peak:.0f} | {reference_speed:,.0f} |")
+    (few, (small, _)), (many, (large, _)) = list(figures.items())[-2:]
     ratio = (large.total / many) / (small.total / few)
-    lines.append(f"\nCPU time of one core. With {many:,} brokers each takes {ratio:.2f} times as long as with {few:,}.")
-    lines.append(f"`check --file` on one document: {check.wall:.2f} s, {check.cpu:.2f} s of them computing.")
+    lines.append(
+        f"\nCPU time on one core. With {many:,} brokers, each broker takes {ratio:.2f} times as long as with {few:,}."
+    )
+    lines.append(f"`check --file` on one document: {check.wall:.2f} s, of which {check.cpu:.2f} s are CPU time.")
     return "\n".join(lines) + "\n"
 
 
-def main(what: str, brokers: str, told: str) -> None:
-    """One run: ``core`` or ``plain``, once with a few brokers to be warm, then measured."""
+def main(what: str, brokers: str, report: str) -> None:
+    """Measure ``core`` or ``plain`` after a warm-up with a few brokers, and write the seconds to the report."""
     collect_garbage_rarely()
     measured = {"core": core, "plain": plain}[what]
     measured(GROUP)
-    Path(told).write_text(json.dumps(measured(int(brokers))))
+    Path(report).write_text(json.dumps(measured(int(brokers))))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``check --file`` on files of 1 MB that are made to keep it busy, each from the start of the process to its end."""
+"""Measure ``check --file`` on files of 1 MB that are designed to slow it down, including the process start."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _RELEASE = "5.18.3"
 
 
 def measure(work: Path) -> dict[str, Run]:
-    """Each shape of ``tests/hostile_files.py`` once."""
-    path, found = work / "hostile.xml", {}
+    """Measure each shape of ``tests/hostile_files.py`` once."""
+    path, runs = work / "hostile.xml", {}
     for name, shape in SHAPES.items():
         print_progress(f"check --file, {name}")
         path.write_bytes(shape(SIZE))
-        # with a baseline to write, findings are no failure
+        # With --write-baseline, findings do not fail the command.
         baseline = ["--write-baseline", str(work / "hostile.json")]
-        found[name] = run([program("activemq-fleet"), "check", "--file", path, "--release", _RELEASE, *baseline])
-    return found
+        runs[name] = run([program("activemq-fleet"), "check", "--file", path, "--release", _RELEASE, *baseline])
+    return runs
 
 
-def table(found: dict[str, Run]) -> str:
-    """The slowest in Markdown, and how many are beyond the bound."""
-    slowest = sorted(found.items(), key=lambda one: -one[1].cpu)
+def table(runs: dict[str, Run]) -> str:
+    """Return the slowest shapes as a Markdown table, and the number of shapes above the bound."""
+    slowest = sorted(runs.items(), key=lambda entry: -entry[1].cpu)
     lines = ["| shape of 1 MB | CPU s | peak MiB |", "|---|---|---|"]
-    lines += [f"| {name} | {one.cpu:.2f} | {one.peak:.0f} |" for name, one in slowest[:8]]
-    beyond = sum(one.cpu > BOUND for one in found.values())
-    return "\n".join([*lines, f"\nOf {len(found)} shapes {beyond} take more than {BOUND:.0f} s of CPU time."]) + "\n"
+    lines += [f"| {name} | {figures.cpu:.2f} | {figures.peak:.0f} |" for name, figures in slowest[:8]]
+    beyond = sum(figures.cpu > BOUND for figures in runs.values())
+    return "\n".join([*lines, f"\n{beyond} of {len(runs)} shapes take more than {BOUND:.0f} s of CPU time."]) + "\n"

@@ -1,4 +1,4 @@
-"""Inventories to measure with: plain host lines, and group variables."""
+"""Write inventories for measurements: plain host lines, and group variables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ ACCOUNT = {"name": "bench", "password": "only-measured-with", "groups": ["admins
 
 
 def plain(directory: Path, brokers: int, *, pairs: int = 4) -> Path:
-    """``brokers`` brokers in groups of ``pairs`` pairs, one host a line; returns the directory."""
+    """Write an inventory of ``brokers`` brokers in groups of ``pairs`` pairs, and return its directory."""
     directory.mkdir(parents=True, exist_ok=True)
     lines = [
         f"fleet{group:05d}-mq{pair:02d}-{node}.example.com"

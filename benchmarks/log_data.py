@@ -1,8 +1,8 @@
-"""Broker logs of any size, seeded: real records with other numbers in them, 100 hosts, 3 % of several lines.
+"""Generate broker logs of any size from a seed: real records with random numbers, of 100 hosts.
 
-``log_templates.json`` has what real brokers of eight releases wrote (tests/integration/real_logs.py) and,
-for the kinds that they had no reason to write, a message made from the kind's expression.
-``python -m benchmarks.log_data collect DIR`` makes it again from such logs.
+``log_templates.json`` contains records of real brokers of eight releases (tests/integration/real_logs.py). For each
+kind that these logs lack, it contains a message made from the kind's expression. 3 % of the records have several
+lines. ``python -m benchmarks.log_data collect DIR`` generates the templates again from such logs.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from tests.log_reading import examples_of, logger_of
 TEMPLATES = Path(__file__).with_name("log_templates.json")
 HOSTS = 100
 ROLL = 10 << 20
-"""Bytes of a file, as the collection sets it."""
+"""Bytes of a log file, as in the log configuration of the collection."""
 _MULTI = 0.03  # of the records
 _RARE = 0.02  # of the records: kinds that the real logs lack
-_FRESH = 0.6  # of the numbers are others than in the template
-_STACKS = 25  # templates with a stack
+_FRESH = 0.6  # of the records get random numbers
+_STACKS = 25  # templates with a stack trace
 _NUMBER = re.compile(r"\d{3,}")
 _RELEASES = ("5.11.4", "5.16.7", "5.17.6", "5.18.3", "6.3.1")
 _ZONES = ("UTC", "Europe/Berlin", "America/New_York")
 
 
 def generate(directory: Path, megabytes: int, *, hosts: int = HOSTS, seed: int = 1) -> Path:
-    """Logs of so many megabytes in all, as ``collect`` lays them down; what is there already is taken as it is."""
+    """Write logs of a total size in the directory structure of ``collect``, unless they already exist."""
     done = directory / "done"
     if not done.exists():
         size = (megabytes << 20) // hosts
@@ -87,25 +87,25 @@ def _records(random: Random) -> Iterator[str]:
 
 
 def _split(text: str) -> list[str]:
-    """Text and numbers in turns."""
+    """Split a record into alternating text and numbers."""
     return re.split(r"(\d{3,})", text)
 
 
 def _filled(parts: list[str], random: Random) -> str:
     if len(parts) == 1 or random.random() > _FRESH:
         return "".join(parts)
-    found = list(parts)
+    filled = list(parts)
     for at in range(1, min(len(parts), 9), 2):
         digits = len(parts[at])
-        found[at] = str(random.randrange(10 ** (digits - 1), 10**digits))
-    return "".join(found)
+        filled[at] = str(random.randrange(10 ** (digits - 1), 10**digits))
+    return "".join(filled)
 
 
 # -- the templates -----------------------------------------------------------------------------
 
 
 def collect(directory: Path) -> None:
-    """Write the templates again from the logs below ``directory/RELEASE/HOST``."""
+    """Write the templates from the logs in ``directory/RELEASE/HOST``."""
     counts: Counter[str] = Counter()
     stacks: dict[str, str] = {}
     seen: set[str] = set()
@@ -120,8 +120,8 @@ def collect(directory: Path) -> None:
     lacking = [max(sorted(examples_of(name)), key=len) for name in kinds() if name not in seen]
     rare = [f" | INFO  | {message} | {logger_of(message)} | main" for message in lacking]
     single = sorted(counts)
-    found = {"single": single, "weights": [counts[text] for text in single], "multi": chosen, "rare": rare}
-    TEMPLATES.write_text(re.sub(r"/[^ \]]*?/\.ground-[\d.]+", "/srv/brokers", json.dumps(found, indent=0)))
+    templates = {"single": single, "weights": [counts[text] for text in single], "multi": chosen, "rare": rare}
+    TEMPLATES.write_text(re.sub(r"/[^ \]]*?/\.ground-[\d.]+", "/srv/brokers", json.dumps(templates, indent=0)))
 
 
 def _rows(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The masker on texts of 1 MB: an ordinary log, and texts that are made to keep it busy."""
+"""Measure the masker on texts of 1 MB: an ordinary log, and texts that are designed to slow it down."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LINE = (
     " | org.apache.activemq.broker.BrokerService | main-{}\n"
 )
 WANTED = 1.0
-"""Seconds at most for 1 MB of a failed login's passwords, quotes or blanks."""
+"""The limit in seconds for 1 MB of passwords, quotes or blanks of a failed login."""
 
 
 @dataclass(frozen=True, slots=True)
 class Masking:
-    """Processor seconds of one text, the median of runs; ``smaller`` is a tenth of it."""
+    """The median CPU seconds of a text; ``smaller`` is the median for a tenth of the text."""
 
     title: str
     seconds: float
@@ -30,7 +30,7 @@ class Masking:
 
 
 def measure() -> list[Masking]:
-    """An ordinary log, the texts of a failed login, and the worst of all pieces that are repeated."""
+    """Measure an ordinary log, the texts of a failed login, and the slowest of all repeated pieces."""
     log = "".join(LINE.format(n % 1000, n, n) for n in range(SIZE // 140))
     maskings = [Masking("ordinary log", _median(log), _median(log[: SIZE // 10]))]
     for title, piece in (
@@ -63,9 +63,13 @@ def _seconds(text: str) -> float:
 
 
 def table(masked: list[Masking]) -> str:
-    """The figures as a table of Markdown."""
+    """Return the figures as a Markdown table."""
     lines = [f"| {m.title} | {m.seconds:.2f} | {m.smaller:.3f} |" for m in masked]
     head = ["| 1 MB of | processor s | s of 100 kB |", "|---|---|---|"]
     return "\n".join(
-        [*head, *lines, f"\nWanted of a failed login: below {WANTED:.0f} s. {SECRETS} secrets are known.\n"]
+        [
+            *head,
+            *lines,
+            f"\nThe limit for texts of a failed login is {WANTED:.0f} s. The masker has {SECRETS} known secrets.\n",
+        ]
     )

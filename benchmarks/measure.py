@@ -1,4 +1,4 @@
-"""Runs a command as a whole process: wall seconds, CPU seconds, peak memory."""
+"""Run a command in a process, and measure its wall seconds, CPU seconds and peak memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run: seconds on the clock and on the processors, peak MiB of the largest process."""
+    """Figures of a run: elapsed seconds, CPU seconds, and peak MiB of the largest process."""
 
     wall: float
     cpu: float
@@ -24,11 +24,11 @@ class Run:
 
 
 class BenchmarkError(Exception):
-    """A command that is measured failed: its figure would be meaningless."""
+    """A measured command failed, so that its figures would be meaningless."""
 
 
 def run(command: Sequence[str | Path], *, environment: Mapping[str, str] | None = None) -> Run:
-    """Run a command to its end. Raises BenchmarkError with its last lines if it fails."""
+    """Run a command until it exits. Raise BenchmarkError with the end of its output if it fails."""
     began = time.perf_counter()
     with subprocess.Popen(
         [str(word) for word in command],
@@ -48,7 +48,7 @@ def run(command: Sequence[str | Path], *, environment: Mapping[str, str] | None 
 
 
 def median(measure: Callable[[], Run], *, runs: int) -> Run:
-    """The median of each figure over several runs."""
+    """Return the median of each figure over several runs."""
     measured_runs = [measure() for _ in range(runs)]
     return Run(
         *(statistics.median(figures) for figures in zip(*((r.wall, r.cpu, r.peak) for r in measured_runs), strict=True))
@@ -56,10 +56,10 @@ def median(measure: Callable[[], Run], *, runs: int) -> Run:
 
 
 def program(name: str) -> Path:
-    """A program of the environment that runs this."""
+    """Return the path of a program in the current Python environment."""
     return Path(sys.executable).with_name(name)
 
 
 def print_progress(text: str) -> None:
-    """Progress, on stderr."""
+    """Print progress to stderr."""
     print(f"==> {text}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What metrics cost a broker: a scrape, memory and start-up, and messages per second with and without, in pairs."""
+"""Measure the cost of metrics for a broker: scrape, memory, startup, and throughput with and without metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RELEASES = ("5.5.1", "5.18.3", "6.3.1")
 ROUNDS = 5
 SCRAPES = 100
 _INTERVAL = 1.0
-"""Seconds between scrapes under load: fifteen times as often as a Prometheus does it by default."""
+"""Seconds between scrapes under load: fifteen times the default frequency of Prometheus."""
 _BATCHES, _BATCH = 60, 200
 _QUEUE, _LOGIN, _SECRET = "/queue/orders.in", "prom", "a-secret-of-the-benchmark"
 _WITH, _WITHOUT = "with-mq01-a.example.com", "without-mq01-a.example.com"
@@ -31,7 +31,7 @@ _WITH, _WITHOUT = "with-mq01-a.example.com", "without-mq01-a.example.com"
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The figures of one release: a scrape's milliseconds on the clock and of CPU, and bytes; MiB and seconds more.
+    """Figures of a release: elapsed and CPU milliseconds and bytes of a scrape; additional MiB and startup seconds.
 
     ``rates`` are messages per second, ``cpu`` CPU milliseconds of the broker for 1,000 messages, each with and without.
     """
@@ -45,7 +45,7 @@ class Cost:
     rates: tuple[float, float]
     cpu: tuple[float, float]
     worst: float
-    """The share of messages per second that metrics cost in the median pair, in percent."""
+    """The loss of throughput in the median pair, in percent."""
 
 
 def measure(work: Path) -> list[Cost]:
@@ -70,19 +70,19 @@ def _measure(directory: Path, release: str) -> Cost:
     with Lab.open(inventory, directory / "lab") as lab:
         lab.up(fresh=True)
         starts = [tuple(_start_seconds(lab, host) for host in (_WITH, _WITHOUT)) for _ in range(ROUNDS)]
-        for host in (_WITH, _WITHOUT, _WITH, _WITHOUT):  # both compile what the load needs
+        for host in (_WITH, _WITHOUT, _WITH, _WITHOUT):  # warm up the JIT compiler of both brokers
             _load(lab, host)
         pairs = [_pair(lab, reverse=number % 2 == 1) for number in range(ROUNDS)]
         scrape, scrape_cpu, size = _scrape_cost(lab)
-        process, other = (_process(lab, host) for host in (_WITH, _WITHOUT))
-        memory = (process.memory_info().rss - other.memory_info().rss) / (1 << 20)
+        with_metrics, without = (_process(lab, host) for host in (_WITH, _WITHOUT))
+        memory = (with_metrics.memory_info().rss - without.memory_info().rss) / (1 << 20)
     return Cost(
         release,
         scrape,
         scrape_cpu,
         size,
         memory,
-        statistics.median(one - other for one, other in starts),
+        statistics.median(with_metrics - without for with_metrics, without in starts),
         (_median(pair[0][0] for pair in pairs), _median(pair[1][0] for pair in pairs)),
         (_median(pair[0][1] for pair in pairs), _median(pair[1][1] for pair in pairs)),
         statistics.median((1 - pair[0][0] / pair[1][0]) * 100 for pair in pairs),
@@ -90,7 +90,7 @@ def _measure(directory: Path, release: str) -> Cost:
 
 
 def _pair(lab: Lab, *, reverse: bool) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Load both brokers one after the other, the one without metrics first if ``reverse``; return with, without."""
+    """Load both brokers in sequence, in reverse order if ``reverse``; return the figures with and without metrics."""
     hosts = (_WITHOUT, _WITH) if reverse else (_WITH, _WITHOUT)
     loads = {host: _load(lab, host) for host in hosts}
     return loads[_WITH], loads[_WITHOUT]
@@ -101,7 +101,7 @@ def _median(values: object) -> float:
 
 
 def _start_seconds(lab: Lab, host: str) -> float:
-    """Restart a broker and return the seconds from its launch until its log says that it has started."""
+    """Restart a broker and return the seconds from its launch until its log reports the start."""
     lab.stop(host)
     began = time.time()
     lab.start(host)
@@ -109,7 +109,7 @@ def _start_seconds(lab: Lab, host: str) -> float:
 
 
 def _process(lab: Lab, host: str) -> psutil.Process:
-    status = next(one for one in lab.status() if one.host == host)
+    status = next(status for status in lab.status() if status.host == host)
     return psutil.Process(status.pid)
 
 
@@ -142,7 +142,7 @@ def _exchange(address: Address, credentials: Credentials | None) -> None:
             producer.send_transaction(_QUEUE, [body] * _BATCH)
             for _ in range(_BATCH):
                 if consumer.receive(60) is None:
-                    raise TimeoutError("a message did not come within a minute")
+                    raise TimeoutError("the consumer received no message within 60 s")
 
 
 def _scrape(lab: Lab) -> int:
@@ -160,7 +160,7 @@ def _scrape_until(lab: Lab, stop: threading.Event) -> None:
 
 
 def _scrape_cost(lab: Lab) -> tuple[float, float, int]:
-    """Return milliseconds of a scrape on the clock (median) and of CPU (mean), and its bytes."""
+    """Return elapsed milliseconds (median) and CPU milliseconds (mean) of a scrape, and its bytes."""
     process = _process(lab, _WITH)
     for _ in range(SCRAPES):
         _scrape(lab)
@@ -173,16 +173,16 @@ def _scrape_cost(lab: Lab) -> tuple[float, float, int]:
 
 
 def table(costs: list[Cost]) -> str:
-    """Return the figures as Markdown."""
+    """Return the figures as a Markdown table."""
     head = (
-        f"One broker with metrics and one without beside it; {ROUNDS} pairs of {_BATCHES * _BATCH:,} persistent "
+        f"Two brokers, with and without metrics; {ROUNDS} pairs of {_BATCHES * _BATCH:,} persistent "
         f"messages over STOMP, with one scrape per second; medians.\n\n"
         "| release | a scrape | its CPU | its size | memory | start-up | messages/s with, without | less | "
         "CPU for 1,000 messages with, without |\n|---|---|---|---|---|---|---|---|---|\n"
     )
     return head + "".join(
-        f"| {one.release} | {one.scrape:.1f} ms | {one.scrape_cpu:.1f} ms | {one.size / 1024:.1f} KiB "
-        f"| {one.memory:+.0f} MiB | {one.start:+.2f} s | {one.rates[0]:.0f}, {one.rates[1]:.0f} | {one.worst:.1f} % "
-        f"| {one.cpu[0]:.0f} ms, {one.cpu[1]:.0f} ms |\n"
-        for one in costs
+        f"| {cost.release} | {cost.scrape:.1f} ms | {cost.scrape_cpu:.1f} ms | {cost.size / 1024:.1f} KiB "
+        f"| {cost.memory:+.0f} MiB | {cost.start:+.2f} s | {cost.rates[0]:.0f}, {cost.rates[1]:.0f} "
+        f"| {cost.worst:.1f} % | {cost.cpu[0]:.0f} ms, {cost.cpu[1]:.0f} ms |\n"
+        for cost in costs
     )

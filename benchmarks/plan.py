@@ -1,8 +1,8 @@
-"""``plan`` on Spark, two cores of this machine: brokers per second, and how that grows with the fleet.
+"""Measure ``plan`` on Spark with two cores: brokers per second by size of the fleet.
 
-Beside it the same functions in two plain processes, each with half of the fleet, which read the same JSON lines and
-write the same rows as Parquet. Session start is not in the figures and shown. Fleets are those of
-``plan_fleet``: every site has settings of its own, and in a second row kinds of sites come again.
+The reference calls the same functions in two plain processes. Each process reads half of the same JSON lines and
+writes the same rows as Parquet. The tables list the session start separately. ``plan_fleet`` generates the fleets:
+either every site has different settings, or the settings of a number of kinds of sites repeat.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MASTER = "local[2]"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Seconds of one run: of the session's start, of the job itself; and rows of files."""
+    """Figures of a run: seconds of the session start and of the job, and rows of the dataset ``files``."""
 
     brokers: int
     content: bool
@@ -51,7 +51,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Of a fleet of so many brokers: brokers per second of the job and of two plain processes, round by round."""
+    """Brokers per second of the job and of two plain processes in each round, for a size of the fleet."""
 
     brokers: int
     plan_speeds: list[float]
@@ -59,7 +59,7 @@ class Comparison:
 
 
 def measure(work: Path) -> tuple[list[Figure], list[Comparison]]:
-    """The job at each size, each in a process of its own; and in turn with two plain processes."""
+    """Measure the job at each size in a separate process, and compare it with two plain processes."""
     figures = []
     for brokers, content, kinds in [
         (WITH_FILES[-1], True, KINDS),
@@ -73,26 +73,26 @@ def measure(work: Path) -> tuple[list[Figure], list[Comparison]]:
 
 
 def compare(work: Path, brokers: int) -> Comparison:
-    """The job and two plain processes in turn, where every site has settings of its own, with content."""
-    found = Comparison(brokers, [], [])
+    """Measure the job and two plain processes alternately, with content and different settings for every site."""
+    comparison = Comparison(brokers, [], [])
     for number in range(1, ROUNDS + 1):
         print_progress(f"plan of {brokers:,} brokers and two plain processes, round {number}")
-        found.plan_speeds.append(_job(work, brokers, content=True, kinds=None).speed)
-        found.plain_speeds.append(_two_plain(work, brokers))
-    return found
+        comparison.plan_speeds.append(_job(work, brokers, content=True, kinds=None).speed)
+        comparison.plain_speeds.append(_two_plain(work, brokers))
+    return comparison
 
 
 def _job(work: Path, brokers: int, *, content: bool, kinds: int | None) -> Figure:
-    hosts, told = write(work / "hosts.jsonl", brokers, kinds=kinds), work / "plan.json"
+    hosts, report = write(work / "hosts.jsonl", brokers, kinds=kinds), work / "plan.json"
     out = work / "planned"
-    run([sys.executable, "-m", "benchmarks.plan", "job", hosts, out, str(int(content)), told])
+    run([sys.executable, "-m", "benchmarks.plan", "job", hosts, out, str(int(content)), report])
     shutil.rmtree(out)
-    found = json.loads(told.read_text())
-    return Figure(found["brokers"], content, kinds, found["start"], found["seconds"], found["files"])
+    figures = json.loads(report.read_text())
+    return Figure(figures["brokers"], content, kinds, figures["start"], figures["seconds"], figures["files"])
 
 
 def _two_plain(work: Path, brokers: int) -> float:
-    """Brokers per second of two plain processes at once, from start to end of the last."""
+    """Return the brokers per second of two parallel plain processes, until the last process exits."""
     halves = _halves(work, brokers)
     began = time.perf_counter()
     running = [
@@ -108,7 +108,7 @@ def _two_plain(work: Path, brokers: int) -> float:
 
 
 def _halves(work: Path, brokers: int) -> list[Path]:
-    """The fleet as two files of whole groups; a link leads to the group before, so it is cut where there is none."""
+    """Write the fleet to two files of whole groups, and return them. Linked groups are in the same file."""
     lines: list[list[str]] = [[], []]
     part, last = 0, ""
     for number, record in enumerate(records(brokers, kinds=None)):
@@ -118,13 +118,13 @@ def _halves(work: Path, brokers: int) -> list[Path]:
         last = group
         lines[part].append(json.dumps(record) + "\n")
     paths = [work / f"half{number}.jsonl" for number in range(2)]
-    for path, found in zip(paths, lines, strict=True):
-        path.write_text("".join(found))
+    for path, half in zip(paths, lines, strict=True):
+        path.write_text("".join(half))
     return paths
 
 
-def job(hosts: str, out: str, content: str, told: str) -> None:
-    """One run of the job, timed."""
+def job(hosts: str, out: str, content: str, report: str) -> None:
+    """Run the job, and write its figures to the report."""
     from activemq_fleet.spark.plan_inputs import read_hosts
     from activemq_fleet.spark.plan_job import PlanOptions, plan
     from activemq_fleet.spark.session import SessionOptions, session
@@ -142,13 +142,13 @@ def job(hosts: str, out: str, content: str, told: str) -> None:
         )
         ended = time.perf_counter()
     if result.blocking:
-        raise BenchmarkError("the fleet that is measured is not sound")
-    found = {"brokers": result.rows["brokers"], "files": result.rows["files"]}
-    Path(told).write_text(json.dumps(found | {"start": started - began, "seconds": ended - started}))
+        raise BenchmarkError("the measured fleet has blocking findings")
+    rows = {"brokers": result.rows["brokers"], "files": result.rows["files"]}
+    Path(report).write_text(json.dumps(rows | {"start": started - began, "seconds": ended - started}))
 
 
 def plain(hosts: str, out: str) -> None:
-    """What the job does, in one process without Spark: the same functions, and the same rows in Parquet files."""
+    """Plan the fleet in a process without Spark: call the same functions, and write the same rows as Parquet."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -163,10 +163,10 @@ def plain(hosts: str, out: str) -> None:
             name: files.enter_context(pq.ParquetWriter(Path(out) / f"{name}.parquet", schema, compression="zstd"))
             for name, schema in schemas.items()
         }
-        for component, found in members.items():
-            computed = compute_component(component, sorted(found), context)
+        for component, component_hosts in members.items():
+            computed = compute_component(component, sorted(component_hosts), context)
             if computed.blocking or computed.error:
-                raise BenchmarkError("the fleet that is measured is not sound")
+                raise BenchmarkError("the measured fleet has blocking findings")
             for name, rows in computed.rows.items():
                 writers[name].write_table(pa.Table.from_pylist(rows, schemas[name]))
 
@@ -181,40 +181,39 @@ def _components(hosts: Path) -> tuple[PlanContext, dict[str, list[ComponentHost]
 
     with hosts.open() as lines:
         facts = [host_facts(read_record(line), 0, None) for line in lines]
-    division = divide_into_components([one for one, _ in facts], datetime.date.today())
+    division = divide_into_components([fact for fact, _ in facts], datetime.date.today())
     members: dict[str, list[ComponentHost]] = defaultdict(list)
-    for one, text in facts:
-        host = ComponentHost(one.host, text, one.position, one.broker, one.agent, one.balancer, one.by_hand)
-        members[division.component_of[component_key(one) or ""]].append(host)
+    for fact, text in facts:
+        host = ComponentHost(fact.host, text, fact.position, fact.broker, fact.agent, fact.balancer, fact.by_hand)
+        members[division.component_of[component_key(fact) or ""]].append(host)
     schemas = {text: zlib.compress(schema_for(Release.of(text))) for text in division.releases}
     return PlanContext(division, schemas), members
 
 
 def table(figures: list[Figure], comparisons: list[Comparison]) -> str:
-    """The figures in Markdown."""
+    """Return the figures as a Markdown table."""
     lines = ["| brokers | kinds of sites | content | brokers/s | seconds | session start s | files |", "|---" * 7 + "|"]
     lines += [
-        f"| {one.brokers:,} | {one.kinds or 'each its own'} | {'yes' if one.content else 'no'} | {one.speed:,.0f} "
-        f"| {one.seconds:.1f} "
-        f"| {one.start:.1f} | {one.files:,} |"
-        for one in figures
+        f"| {figure.brokers:,} | {figure.kinds or 'all different'} | {'yes' if figure.content else 'no'} "
+        f"| {figure.speed:,.0f} | {figure.seconds:.1f} | {figure.start:.1f} | {figure.files:,} |"
+        for figure in figures
     ]
     return "\n".join([*lines, "", compared(comparisons)])
 
 
 def compared(comparisons: list[Comparison]) -> str:
-    """How fast the job is where two plain processes are 1, round by round, in Markdown."""
+    """Return the comparisons as a Markdown table: the speed of the job relative to two plain processes."""
     lines = [
         "| brokers | `plan`, brokers/s | two plain processes, brokers/s | `plan`, two processes = 1 |",
         "|---" * 4 + "|",
     ]
-    for one in comparisons:
-        ratios = [job / plain for job, plain in zip(one.plan_speeds, one.plain_speeds, strict=True)]
+    for comparison in comparisons:
+        ratios = [job / plain for job, plain in zip(comparison.plan_speeds, comparison.plain_speeds, strict=True)]
         columns = (
             _rounds(figures, form)
-            for figures, form in ((one.plan_speeds, ",.0f"), (one.plain_speeds, ",.0f"), (ratios, ".2f"))
+            for figures, form in ((comparison.plan_speeds, ",.0f"), (comparison.plain_speeds, ",.0f"), (ratios, ".2f"))
         )
-        lines.append(f"| {one.brokers:,} | {' | '.join(columns)} |")
+        lines.append(f"| {comparison.brokers:,} | {' | '.join(columns)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,12 +1,12 @@
-"""A seeded fleet as large as one likes: all profiles and releases, groups of 1 to 100 brokers, many shapes.
+"""Generate a fleet of any size from a seed: all profiles and releases, groups of 1 to 100 brokers, many shapes.
 
-Whoever has so many brokers has kinds of sites: 300 of them here, each with its release, profile, size and settings,
-in which only the group's own name is another. Without ``kinds`` every site has settings of its own, which is
-the worst there can be.
+Large fleets have kinds of sites. By default, the fleet has 300 kinds, each with its release, profile, size and
+settings; sites of a kind differ only in the name of the group. Without ``kinds``, every site has different settings,
+which is the worst case.
 
-Groups are as large as they are in practice: many small ones, few large ones (the logarithm of their
-size is uniform). Up to 12 pairs are a mesh, more of them a hub, a ring or a chain, because a mesh
-of 50 pairs would be 2,450 bridges. One kind of sites in 20 has a second group that is linked to the first.
+The fleet has many small groups and few large groups: the logarithm of their size is uniform. Up to 12 pairs form a
+mesh. More pairs form a hub, a ring or a chain, because a mesh of 50 pairs would have 2,450 bridges. 1 of 20 kinds of
+sites has a second group that is linked to the first group.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Record = dict[str, Any]
 
 
 def records(brokers: int, seed: int = SEED, *, kinds: int | None = KINDS) -> Iterator[Record]:
-    """``{host, variables}`` of so many brokers, or one more so that the last pair is whole."""
+    """Yield ``{host, variables}`` of a number of brokers, plus 1 if the last pair would be incomplete."""
     left, number = brokers, 0
     while left > 0:
         dice = random.Random(f"{seed}/{number}")
@@ -58,7 +58,7 @@ def records(brokers: int, seed: int = SEED, *, kinds: int | None = KINDS) -> Ite
 
 
 def write(path: Path, brokers: int, seed: int = SEED, *, kinds: int | None = KINDS) -> Path:
-    """The same as JSON lines."""
+    """Write the fleet as JSON lines, and return the path."""
     with path.open("w") as file:
         for record in records(brokers, seed, kinds=kinds):
             file.write(json.dumps(record) + "\n")
@@ -66,7 +66,7 @@ def write(path: Path, brokers: int, seed: int = SEED, *, kinds: int | None = KIN
 
 
 def inventory(path: Path, brokers: int, seed: int = SEED) -> Path:
-    """The same as an Ansible inventory, for ``render``: JSON, which its YAML reader takes."""
+    """Write the fleet as an Ansible inventory in JSON for ``render``, and return the path."""
     hosts = {record["host"]: record["variables"] for record in records(brokers, seed)}
     path.write_text(json.dumps({"all": {"hosts": hosts}}))
     return path
@@ -88,8 +88,8 @@ def _group(dice: random.Random, name: str, left: int, linked: Sequence[str]) -> 
         else [f"{name}-mq{unit:02d}-{node}" for unit in range(1, -(-size // 2) + 1) for node in "ab"]
     )
     for label in labels:
-        own = {"activemq_jdbc": _jdbc(label.rpartition("-")[0])} if variables["activemq_ha"] == "shared-jdbc" else {}
-        yield {"host": f"{label}.example.com", "variables": variables | own}
+        jdbc = {"activemq_jdbc": _jdbc(label.rpartition("-")[0])} if variables["activemq_ha"] == "shared-jdbc" else {}
+        yield {"host": f"{label}.example.com", "variables": variables | jdbc}
 
 
 def _variables(dice: random.Random, release: str, name: str, size: int) -> Record:

@@ -1,4 +1,4 @@
-"""Compare ``render`` of fleets with ``ansible-inventory --list``, which only reads them."""
+"""Compare ``render`` of fleets with ``ansible-inventory --list``, which only reads the inventory."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from benchmarks.inventories import plain
 from benchmarks.measure import Run, median, print_progress, program, run
 
 SIZES = {1_000: 3, 10_000: 1}
-"""Brokers, and how often each size is measured."""
+"""The number of runs by number of brokers."""
 
 
 def measure(work: Path) -> dict[int, tuple[Run, Run]]:
-    """(render, ansible-inventory) by number of brokers."""
-    found = {}
+    """Return the figures of ``render`` and of ``ansible-inventory`` by number of brokers."""
+    figures = {}
     for brokers, runs in SIZES.items():
         inventory, output = plain(work / f"inventory-{brokers}", brokers), work / f"rendered-{brokers}"
         print_progress(f"render of {brokers:,} brokers, {runs} time(s)")
@@ -26,20 +26,20 @@ def measure(work: Path) -> dict[int, tuple[Run, Run]]:
         def listing(inventory: Path = inventory) -> Run:
             return run([program("ansible-inventory"), "-i", inventory, "--list"])
 
-        found[brokers] = median(render, runs=runs), median(listing, runs=runs)
+        figures[brokers] = median(render, runs=runs), median(listing, runs=runs)
         shutil.rmtree(output)
-    return found
+    return figures
 
 
-def table(found: dict[int, tuple[Run, Run]]) -> str:
-    """The figures in Markdown."""
+def table(figures: dict[int, tuple[Run, Run]]) -> str:
+    """Return the figures as a Markdown table."""
     lines = [
         "| brokers | `activemq-fleet render` | brokers/s | peak MiB | `ansible-inventory --list` alone | ratio |",
         "|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {brokers:,} | {ours.wall:.1f} s | {brokers / ours.wall:,.0f} | {ours.peak:.0f} "
-        f"| {theirs.wall:.1f} s | {ours.wall / theirs.wall:.1f} |"
-        for brokers, (ours, theirs) in found.items()
+        f"| {brokers:,} | {rendering.wall:.1f} s | {brokers / rendering.wall:,.0f} | {rendering.peak:.0f} "
+        f"| {listing.wall:.1f} s | {rendering.wall / listing.wall:.1f} |"
+        for brokers, (rendering, listing) in figures.items()
     ]
     return "\n".join(lines) + "\n"

@@ -1,6 +1,6 @@
-"""The report of an audit of 100 hosts and a million events: its size, and how long Chromium takes to show it.
+"""Measure the report of an audit of 100 hosts and a million events: its size, and the time to display it.
 
-Chromium is started, opens the page and saves what its window shows; beside it the same with an empty page.
+Each measurement starts Chromium, opens the page and saves a screenshot. The reference is an empty page.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WINDOW = (1064, 1400)  # pixels
 
 @dataclass(frozen=True, slots=True)
 class ReportTimings:
-    """Of a report: bytes; and seconds, round by round, for it by colour scheme and for an empty page."""
+    """The size of a report in bytes, and the seconds of each round by color scheme and for an empty page."""
 
     size: int
     report: dict[Scheme, list[float]]
@@ -35,7 +35,7 @@ class ReportTimings:
 
 
 def measure(work: Path) -> ReportTimings:
-    """Audit made-up logs and journals, and open the report in Chromium. Raises BenchmarkError where there is none."""
+    """Audit generated logs and journals, and open the report in Chromium. Raise BenchmarkError without Chromium."""
     logs, out = generate(work / "logs-of-a-report", MEGABYTES), work / "reported"
     if not (logs / "publisher.example.com").exists():
         print_progress(f"journals of {EVENTS:,} events")
@@ -46,7 +46,7 @@ def measure(work: Path) -> ReportTimings:
 
 
 def open_page(page: Path, rounds: int = ROUNDS) -> ReportTimings:
-    """Open a page and an empty one in turn, each time in a new browser."""
+    """Open a page and an empty page alternately, each in a new browser."""
     shown = ReportTimings(page.stat().st_size, {scheme: [] for scheme in _SCHEMES}, [])
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         directory = Path(name)
@@ -70,7 +70,7 @@ def _seconds(browser: Browser, page: Path, directory: Path, scheme: Scheme) -> f
 
 
 def table(shown: ReportTimings) -> str:
-    """The figures in Markdown."""
+    """Return the figures as a Markdown table."""
     lines = ["| report | size | in light | in dark | an empty page |", "|---" * 5 + "|"]
     columns = " | ".join(_rounds(seconds) for seconds in (*shown.report.values(), shown.empty))
     lines.append(f"| {HOSTS} hosts, {EVENTS:,} events | {shown.size / 1e6:.2f} MB | {columns} |")

@@ -1,6 +1,6 @@
-"""``routes`` of whole fleets: every ordered pair of units, with all well and with each broker down.
+"""Measure ``routes`` of fleets: every ordered pair of units, with all brokers up and with each broker down.
 
-The fleets are made in memory; making them is not measured.
+The measured time does not include the generation of the fleets.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VARIABLES = {
 
 @dataclass(frozen=True, slots=True)
 class RouteFigures:
-    """One fleet: seconds of the processor for all routes and findings."""
+    """Figures of a fleet: CPU seconds for all routes and findings."""
 
     name: str
     brokers: int
@@ -31,13 +31,13 @@ class RouteFigures:
 
 
 def measure() -> list[RouteFigures]:
-    """One group of 250 pairs in each topology, and of 100 single brokers; then many groups of four pairs."""
-    found = []
+    """Measure groups of 250 pairs and of 100 single brokers in each topology, and fleets of groups of 4 pairs."""
+    figures = []
     for topology in ("mesh", "hub", "ring", "chain"):
-        found.append(_figures(f"one group of 250 pairs, {topology}", _group(250, "ab", topology=topology)))
+        figures.append(_figures(f"a group of 250 pairs, {topology}", _group(250, "ab", topology=topology)))
         single = _group(100, "a", topology=topology, ha="none")
-        found.append(_figures(f"one group of 100 single brokers, {topology}", single))
-    return [*found, *(_figures("groups of four pairs, mesh", _groups(groups)) for groups in (125, 1250))]
+        figures.append(_figures(f"a group of 100 single brokers, {topology}", single))
+    return [*figures, *(_figures("groups of four pairs, mesh", _groups(groups)) for groups in (125, 1250))]
 
 
 def _figures(name: str, fleet: Fleet) -> RouteFigures:
@@ -48,8 +48,8 @@ def _figures(name: str, fleet: Fleet) -> RouteFigures:
 
 
 def _group(pairs: int, nodes: str, **variables: Any) -> Fleet:
-    mine = VARIABLES | {f"activemq_{name}": value for name, value in variables.items()}
-    return build_fleet({f"o-mq{number}-{node}": dict(mine) for number in range(pairs) for node in nodes}, {})
+    common = VARIABLES | {f"activemq_{name}": value for name, value in variables.items()}
+    return build_fleet({f"o-mq{number}-{node}": dict(common) for number in range(pairs) for node in nodes}, {})
 
 
 def _groups(groups: int) -> Fleet:
@@ -57,11 +57,12 @@ def _groups(groups: int) -> Fleet:
     return build_fleet({name: dict(VARIABLES) for name in names}, {})
 
 
-def table(found: list[RouteFigures]) -> str:
-    """The figures in Markdown."""
+def table(figures: list[RouteFigures]) -> str:
+    """Return the figures as a Markdown table."""
     lines = ["| fleet | brokers | routes and findings | per broker | findings |", "|---|---|---|---|---|"]
     lines += [
-        f"| {f.name} | {f.brokers:,} | {f.seconds:.2f} s | {f.seconds / f.brokers * 1000:.3f} ms | {f.findings} |"
-        for f in found
+        f"| {fleet.name} | {fleet.brokers:,} | {fleet.seconds:.2f} s "
+        f"| {fleet.seconds / fleet.brokers * 1000:.3f} ms | {fleet.findings} |"
+        for fleet in figures
     ]
     return "\n".join(lines) + "\n"

@@ -1,9 +1,9 @@
-"""Compare ``site`` with the action ``configure`` with a play of ``ansible.builtin.template`` tasks.
+"""Compare ``site``, which uses the action ``configure``, with a play of ``ansible.builtin.template`` tasks.
 
-The reference writes the very same files: its templates are the files of one host with its names
-taken out, and every file is compared at the end. Once with Ansible's own strategy, once with
-Mitogen's, on the local machine, without facts, ten forks. ``site`` runs before and after the reference,
-because another program may take the machine's time, and the slower of its two runs counts.
+The reference writes the same files: its templates are the files of a host with variables for the names. At the end,
+the benchmark compares every file. The reference runs with Ansible's default strategy and with Mitogen, on the local
+machine, without facts, with 10 forks. ``site`` runs before and after the reference, because another process may
+load the machine. The slower of the two runs counts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FORKS = "10"
 
 @dataclass(frozen=True, slots=True)
 class SiteFigures:
-    """Whole runs: the slower of two of ``site``, one that changes nothing, and the references."""
+    """The slower of two runs of ``site``, a run that changes nothing, and the runs of the references."""
 
     hosts: int
     files: int
@@ -40,28 +40,30 @@ class SiteFigures:
 
 
 def measure(work: Path) -> SiteFigures:
-    """Run all plays into directories of their own and compare what they wrote."""
+    """Run all plays with separate directories, and compare the files that they wrote."""
     inventory = plain(work / "inventory-site", HOSTS, pairs=1)
-    ours, later, theirs, mitogens = (work / name for name in ("site", "site-later", "template", "mitogen"))
-    for directory in (ours, later, theirs, mitogens):
+    site_files, later, template_files, mitogen_files = (
+        work / name for name in ("site", "site-later", "template", "mitogen")
+    )
+    for directory in (site_files, later, template_files, mitogen_files):
         shutil.rmtree(directory, ignore_errors=True)
-    brokers = load_fleet([str(inventory)], extra_vars=[_variables(ours)]).brokers
+    brokers = load_fleet([str(inventory)], extra_vars=[_variables(site_files)]).brokers
     play, files = _reference(work, brokers)
     print_progress(f"site, {HOSTS} hosts")
-    site = _play("activemq.fleet.site", inventory, _variables(ours))
+    site = _play("activemq.fleet.site", inventory, _variables(site_files))
     print_progress("site again, which changes nothing")
-    again = _play("activemq.fleet.site", inventory, _variables(ours))
+    again = _play("activemq.fleet.site", inventory, _variables(site_files))
     print_progress(f"the same {files} files by template tasks")
-    template = _play(str(play), inventory, f"out={theirs}")
-    _compare(brokers, ours, theirs)
+    template = _play(str(play), inventory, f"out={template_files}")
+    _compare(brokers, site_files, template_files)
     print_progress("site after it")
-    slower = max(site, _play("activemq.fleet.site", inventory, _variables(later)), key=lambda one: one.wall)
+    slower = max(site, _play("activemq.fleet.site", inventory, _variables(later)), key=lambda play_run: play_run.wall)
     mitogen = None
     if strategies := _mitogen():
         print_progress("the same with Mitogen")
         environment = {"ANSIBLE_STRATEGY": "mitogen_linear", "ANSIBLE_STRATEGY_PLUGINS": strategies}
-        mitogen = _play(str(play), inventory, f"out={mitogens}", environment)
-        _compare(brokers, ours, mitogens)
+        mitogen = _play(str(play), inventory, f"out={mitogen_files}", environment)
+        _compare(brokers, site_files, mitogen_files)
     return SiteFigures(len(brokers), files, slower, again, template, mitogen)
 
 
@@ -87,7 +89,7 @@ def _play(playbook: str, inventory: Path, variables: str, environment: dict[str,
 
 
 def _names(text: str, broker: Broker) -> str:
-    """A file of one host as a template: what Jinja would read is kept, its names are variables."""
+    """Return a file of a host as a template: variables replace the names, and Jinja copies the rest."""
     kept = "{% raw %}" + text + "{% endraw %}"
     for name, variable in (
         (broker.host, "inventory_hostname"),
@@ -135,39 +137,39 @@ def _reference(work: Path, brokers: tuple[Broker, ...]) -> tuple[Path, int]:
     return playbook, len(tree)
 
 
-def _compare(brokers: tuple[Broker, ...], ours: Path, theirs: Path) -> None:
-    """Every file that the two wrote. Directories of the installation itself are named in files."""
+def _compare(brokers: tuple[Broker, ...], site_files: Path, template_files: Path) -> None:
+    """Compare every file of the two plays."""
     for broker in brokers:
-        installed = ours / broker.host / broker.settings.instance / "current"
+        installed = site_files / broker.host / broker.settings.instance / "current"
         for path in render(broker):
             expected = (installed / path).read_bytes()
-            found = (theirs / broker.host / path).read_bytes()
-            if found != expected:
+            written = (template_files / broker.host / path).read_bytes()
+            if written != expected:
                 raise BenchmarkError(f"{broker.host}: {path} differs between site and the template play")
 
 
 def _mitogen() -> str | None:
-    found = importlib.util.find_spec("ansible_mitogen")
-    if found is None or not found.submodule_search_locations:
+    package = importlib.util.find_spec("ansible_mitogen")
+    if package is None or not package.submodule_search_locations:
         print_progress("Mitogen is not installed: its row is left out (pip install mitogen)")
         return None
-    return str(Path(found.submodule_search_locations[0]) / "plugins" / "strategy")
+    return str(Path(package.submodule_search_locations[0]) / "plugins" / "strategy")
 
 
-def table(found: SiteFigures) -> str:
-    """The figures in Markdown, each as ms per host and against ``site``."""
+def table(results: SiteFigures) -> str:
+    """Return the figures as a Markdown table, with ms per host and the ratio to ``site``."""
 
     def row(name: str, figures: Run) -> str:
-        per_host = figures.wall / found.hosts * 1000
-        return f"| {name} | {figures.wall:.1f} s | {per_host:.0f} ms | {figures.wall / found.site.wall:.1f} |"
+        per_host = figures.wall / results.hosts * 1000
+        return f"| {name} | {figures.wall:.1f} s | {per_host:.0f} ms | {figures.wall / results.site.wall:.1f} |"
 
     lines = [
-        f"| {found.hosts} hosts, {found.files} files each, local, {FORKS} forks | wall | per host | x site |",
+        f"| {results.hosts} hosts, {results.files} files each, local, {FORKS} forks | wall | per host | x site |",
         "|---|---|---|---|",
-        row("`activemq.fleet.site`", found.site),
-        row("`activemq.fleet.site` again, nothing to change", found.again),
-        row("`ansible.builtin.template` tasks", found.template),
+        row("`activemq.fleet.site`", results.site),
+        row("`activemq.fleet.site` again, nothing to change", results.again),
+        row("`ansible.builtin.template` tasks", results.template),
     ]
-    if found.mitogen:
-        lines.append(row("`ansible.builtin.template` tasks with Mitogen", found.mitogen))
+    if results.mitogen:
+        lines.append(row("`ansible.builtin.template` tasks with Mitogen", results.mitogen))
     return "\n".join(lines) + "\n"
