@@ -40,7 +40,7 @@ def test_an_old_ansible_is_one_error_of_every_plugin(
     monkeypatch: pytest.MonkeyPatch, release: str, function: Callable[[str], Any]
 ) -> None:
     monkeypatch.setattr(library, "release", release)
-    with pytest.raises(AnsibleError, match=rf"needs ansible-core 2\.19 or later.* has ansible-core {release}"):
+    with pytest.raises(AnsibleError, match=rf"requires ansible-core 2\.19 or later.* has ansible-core {release}"):
         function("load_fleet")
 
 

@@ -27,4 +27,4 @@ def test_an_old_python_is_refused_before_anything_is_done(
         run_module.run_module({}, act)
     said = json.loads(capsys.readouterr().out)
     assert bool(done) is runs
-    assert ("activemq.fleet requires 3.9 or later on its hosts: install one there" in said.get("msg", "")) is not runs
+    assert ("but activemq.fleet requires Python 3.9 or later. Install it" in said.get("msg", "")) is not runs

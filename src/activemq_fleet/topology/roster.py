@@ -121,7 +121,7 @@ def fleet_without_brokers_error(hosts: int, pattern: str) -> InputError:
     return InputError(
         f"no host of this inventory is a broker: none of {hosts} host names matches {pattern} (such as "
         "orders-mq01-a.example.com). Run `activemq-fleet names -i INVENTORY`, or `activemq-fleet names HOST...` for "
-        "single brokers, and set the variables that it proposes"
+        "single brokers, and set activemq_naming_pattern or the other variables that this command proposes"
     )
 
 

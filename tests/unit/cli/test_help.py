@@ -15,7 +15,7 @@ from activemq_fleet.render.monitoring.alerts import ALERTS
 from activemq_fleet.render.monitoring.prometheus import rules_file
 
 ROOT = Path(__file__).resolve().parents[3]
-_REFERENCE = re.compile(r"activemq-fleet help (?:activemq-fleet )?([a-z-]+)(?: ([A-Z]\w+))?")
+_REFERENCE = re.compile(r"activemq-fleet help (?:activemq-fleet )?([a-z-]+)(?: ([A-Z][a-z]+(?: [a-z]+)*))?")
 
 
 def test_help_lists_every_command_and_topic(capsys: pytest.CaptureFixture[str]) -> None:
