@@ -60,8 +60,8 @@ class Finding:
         """
         waived = f" (waived: {self.waived})" if self.waived else ""
         place = f"{self.file}:{self.line}" if self.line else self.file
-        subject = self.host or place
-        return printable(f"{self.rule} {subject}: {self.message}: {self.fix}{waived}")
+        subject = " ".join(filter(None, (self.rule, self.host or place)))
+        return printable(f"{subject}: {self.message}: {self.fix}{waived}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as a dictionary, as in JSON output and in the dataset ``findings``."""

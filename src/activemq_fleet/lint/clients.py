@@ -88,6 +88,7 @@ def clients_told_unreachable_names(connector: Element) -> Iterator[Problem]:
             "machine then connects to itself",
             "uri",
             uri.host,
+            fix="bind to a name that all clients can resolve, or remove updateClusterClients",
         )
     elif is_wildcard(uri.host) and not connector.has("publishedAddressPolicy"):
         message = (
@@ -152,7 +153,8 @@ def too_few_connections(connector: Element) -> Iterator[Problem]:
     part = f"maximumConnections={uri.options['maximumConnections']}"
     if limit <= 0:
         message = f"connector {connector.get('name')} accepts no connections: maximumConnections is {limit}"
-        yield connector.problem(message, "uri", part)
+        fix = "remove maximumConnections, or set it above the number of clients and bridges"
+        yield connector.problem(message, "uri", part, fix=fix)
     elif is_openwire(uri.scheme) and limit < (links := len(connector.document.links)):
         message = (
             f"connector {connector.get('name')} accepts {limit} connections, but this broker has {links} links: no "

@@ -76,7 +76,11 @@ def memory_limits_exceed_their_total(broker: Element) -> Iterator[Problem]:
         )
     heap = size_of(broker.document.broker.settings.heap) if broker.document.broker else None
     if heap is not None and memory > heap:
-        yield whole.problem(f"memoryUsage is {_mb(memory)}, more than the Java heap of {_mb(heap)}", "limit")
+        yield whole.problem(
+            f"memoryUsage is {_mb(memory)}, more than the Java heap of {_mb(heap)}",
+            "limit",
+            fix="lower memoryUsage below 70 % of the heap, or raise activemq_heap",
+        )
 
 
 @rule("C007", "warning", each="broker", releases="5.6.0")
@@ -314,7 +318,7 @@ def _shipped_heap(release: Release) -> int:
 
 
 def _mb(number: int) -> str:
-    return f"{number / _MEGABYTE:g} MB"
+    return f"{number / _MEGABYTE:.15g} MB" if number >= _MEGABYTE else f"{number / 1024:.15g} KB"
 
 
 @rule("C014", "info", each="policyMap", needs="@producerFlowControl")
@@ -348,7 +352,7 @@ def nothing_slows_producers(policies: Element) -> Iterator[Problem]:
             "producerFlowControl is false without a memory limit: only a full disk slows the producers of "
             f"{destination}"
         )
-        text += other_lines_suffix(unbounded[1:], "producerFlowControl")
+        text += other_lines_suffix(unbounded, "producerFlowControl")
         yield unbounded[0].problem(text, "producerFlowControl")
 
 
@@ -390,4 +394,4 @@ def dead_letters_for_ever(broker: Element) -> Iterator[Problem]:
     if unlimited:
         reason = "its expiration is not above 0" if unlimited[0].has("expiration") else "it has no expiration"
         message = f"<{unlimited[0].name}> keeps dead letters permanently: {reason}"
-        yield unlimited[0].problem(message + other_lines_suffix(unlimited[1:]))
+        yield unlimited[0].problem(message + other_lines_suffix(unlimited))

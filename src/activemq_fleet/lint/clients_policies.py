@@ -40,8 +40,9 @@ def two_policies_of_one_destination(policies: Element) -> Iterator[Problem]:
             earlier = first.setdefault((kind, name), entry)
             if earlier is not entry:
                 line = earlier.position(kind)[0]
+                place = "the same line" if line == entry.position(kind)[0] else f"line {line}"
                 message = (
-                    f"this policyEntry and that in line {line} are both for {kind} "
+                    f"this policyEntry and another in {place} are both for {kind} "
                     f"{name}: the broker ignores one of them"
                 )
                 yield entry.problem(message, kind)
@@ -103,12 +104,14 @@ def data_below_the_working_directory(broker: Element) -> Iterator[Problem]:
     named = [(broker, "dataDirectory"), *((store, "directory") for store in stores)]
     relative = [(node, attribute) for node, attribute in named if _is_relative(node.known_value(attribute) or "")]
     if relative:
-        (node, attribute), *others = relative
+        node, attribute = relative[0]
         text = (
             f'{attribute}="{node.get(attribute)}" is relative to the directory in which the broker is started: '
             "a start in another directory creates an empty store"
         )
-        yield node.problem(text + other_lines_suffix(other for other, _ in others), attribute)
+        yield node.problem(
+            text + other_lines_suffix((other for other, _ in relative), line=node.position(attribute)[0]), attribute
+        )
 
 
 def _is_relative(directory: str) -> bool:
@@ -143,12 +146,12 @@ def messages_pile_up_in_the_heap(policies: Element) -> Iterator[Problem]:
         (entry, kind) for entry in policies.descendants("policyEntry") for kind in _kinds_kept_in_memory(entry)
     ]
     if unbounded:
-        (entry, kind), *others = unbounded
+        entry, kind = unbounded[0]
         text = (
             f"the policy of {kind} {entry.get(kind)} keeps all pending messages in the heap without flow control: "
             "a slow consumer can exhaust the heap"
         )
-        text += other_lines_suffix((other for other, _ in others), "producerFlowControl")
+        text += other_lines_suffix((other for other, _ in unbounded), "producerFlowControl")
         yield entry.problem(text, "producerFlowControl")
 
 

@@ -234,9 +234,13 @@ class Problem:
 _MOST_LINES = 10
 
 
-def other_lines_suffix(elements: Iterable[Element], attribute: str = "") -> str:
-    """Return the end of a message that lists the lines of further elements with the same problem; "" without any."""
-    lines = sorted({element.position(attribute)[0] for element in elements})
+def other_lines_suffix(elements: Iterable[Element], attribute: str = "", *, line: int | None = None) -> str:
+    """Return the end of a message that lists the other lines of elements with the same problem; "" without any.
+
+    ``line`` is the line of the finding itself, by default that of the first element.
+    """
+    all_lines = [element.position(attribute)[0] for element in elements]
+    lines = sorted({*all_lines} - {line or all_lines[0]})
     if not lines:
         return ""
     text = ", ".join(map(str, lines[:_MOST_LINES]))

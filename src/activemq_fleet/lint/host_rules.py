@@ -209,8 +209,8 @@ def store_on_nfs_3(host: HostView) -> Iterator[Problem]:
     version = options.get("vers") or options.get("nfsvers") or ("3" if host.shared_filesystem == "nfs" else "4")
     if version.startswith(("2", "3")):
         yield Problem(
-            f"the shared store {host.store_description} is on NFS version {version}, which keeps the lock of a failed "
-            "host: the standby then waits for the lock indefinitely"
+            f"{host.shared_store} is on NFS version {version}, which keeps the lock of a failed host: "
+            "the standby then waits for the lock indefinitely"
         )
 
 
@@ -238,14 +238,14 @@ def store_without_cluster_locks(host: HostView) -> Iterator[Problem]:
         return
     if host.shared_filesystem in _NO_CLUSTER_LOCKS:
         yield Problem(
-            f"the shared store {host.store_description} is on {host.shared_filesystem}, whose locks apply to one host "
-            "only: both nodes become master"
+            f"{host.shared_store} is on {host.shared_filesystem}, whose locks apply to one host only: "
+            "both nodes become master"
         )
     for option in host.facts.store_mount_options:
         if option in _LOCAL_LOCKS:
             yield Problem(
-                f"the locks of the shared store {host.store_description} apply to this host only, because of the mount "
-                f"option {option}: both nodes become master"
+                f"the locks of {host.shared_store} apply to this host only, because of the mount option "
+                f"{option}: both nodes become master"
             )
 
 
@@ -359,8 +359,8 @@ def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
     boot_id, peer_boot_id = host.facts.boot, host.peer.boot
     if host.shared_filesystem in _OF_ONE_HOST and boot_id and peer_boot_id and boot_id != peer_boot_id:
         yield Problem(
-            f"the shared store {host.store_description} is on {host.shared_filesystem}, a local file system: the "
-            "pair's other node, on another machine, cannot use this store"
+            f"{host.shared_store} is on {host.shared_filesystem}, a local file system: the pair's other "
+            "node, on another machine, cannot use this store"
         )
 
 

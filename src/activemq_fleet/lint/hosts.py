@@ -32,6 +32,11 @@ class HostView:
         """The text by which messages name the broker's store: its directory, or "the store" where it has none."""
         return self.broker.directory or "the store"
 
+    @property
+    def shared_store(self) -> str:
+        """The text by which messages name a store that both nodes share, with its directory where it has one."""
+        return f"the shared store {self.broker.directory or ''}".rstrip()
+
 
 def host_findings(broker: BrokerFacts, facts: MachineFacts, peer: MachineFacts | None = None) -> tuple[Finding, ...]:
     """Return the findings of the host rules about a broker, its machine, and its peer's machine; None if not known."""

@@ -52,12 +52,12 @@ def multicast_without_its_own_group(document: Document) -> Iterator[Problem]:
         if not has_placeholder(uri.text) and uri.options.get("group", _DEFAULT) == _DEFAULT
     ]
     if in_default:
-        (node, attribute, uri), *others = in_default
+        node, attribute, uri = in_default[0]
         message = (
             'this multicast: URI uses the group "default": the broker discovers every broker of the local network '
             "whose URI sets no group"
         )
-        message += other_lines_suffix(other for other, *_ in others)
+        message += other_lines_suffix(other for other, *_ in in_default)
         part = text_from_option(node, attribute, uri, "group") if "group" in uri.options else uri.text
         yield node.problem(message, attribute, part)
 

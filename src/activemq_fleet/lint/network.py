@@ -146,7 +146,7 @@ def remote_consumers_as_good_as_local(broker: Element) -> Iterator[Problem]:
     if links:
         yield links[0].problem(
             f"the link does not set decreaseNetworkConsumerPriority: ActiveMQ {broker.document.release.text} forwards "
-            "messages although local consumers exist" + other_lines_suffix(links[1:])
+            "messages although local consumers exist" + other_lines_suffix(links)
         )
 
 

@@ -143,3 +143,34 @@ def test_numbers_of_thousands_of_digits_are_no_numbers() -> None:
     big = "9" * 5000
     assert told("C007", f'<storeUsage limit="{big} mb"/>') == []
     assert told("C009", connector(f"nio://0.0.0.0:{big}?maximumConnections={big}")) == []
+
+
+def in_one_line(rule: str, snippet: str) -> list[Finding]:
+    release = Release.of("5.18.3")
+    content = complete(snippet, release).replace(b"\n", b" ")
+    return [finding for finding in file_findings(content, release) if finding.rule == rule]
+
+
+def test_a_huge_limit_is_printed_without_an_exponent() -> None:
+    (finding,) = told("C013", '<memoryUsage limit="8388608 gb"/>')
+    assert finding.message.startswith("memoryUsage is 8589934592 MB, ")
+
+
+@pytest.mark.parametrize(
+    ("rule", "snippet"),
+    [
+        ("C014", 2 * '<policyEntry queue=">" producerFlowControl="false"/>'),
+        (
+            "C042",
+            '<broker dataDirectory="a"><persistenceAdapter><kahaDB directory="b"/></persistenceAdapter></broker>',
+        ),
+    ],
+)
+def test_elements_that_share_a_line_are_reported_with_the_line_once(rule: str, snippet: str) -> None:
+    (finding,) = in_one_line(rule, snippet)
+    assert "the same in" not in finding.message
+
+
+def test_two_policies_in_one_line_are_reported_without_its_number() -> None:
+    (finding,) = in_one_line("C040", 2 * '<policyEntry queue=">" memoryLimit="64 mb"/>')
+    assert finding.message.startswith("this policyEntry and another in the same line are both for queue >")

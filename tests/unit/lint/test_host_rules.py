@@ -54,3 +54,12 @@ def test_a_local_lock_is_no_mistake_where_the_store_is_the_brokers_own() -> None
 
 def test_evidence_may_hold_more_than_the_rules_know() -> None:
     assert MachineFacts.of({"java": 17, "colour": "green", "user": None}) == MachineFacts(java=17)
+
+
+@pytest.mark.parametrize(
+    ("directory", "name"), [(None, "the shared store is"), ("/srv/a", "the shared store /srv/a is")]
+)
+def test_a_shared_store_is_named_by_its_directory_if_it_has_one(directory: str | None, name: str) -> None:
+    facts = MachineFacts(store_filesystem="nfs", store_mount_options=("vers=3",))
+    subject = facts_of_broker("a", "5.18.3", ha="shared-file", directory=directory)
+    assert [name in finding.message for finding in host_findings(subject, facts) if finding.rule == "L001"] == [True]
