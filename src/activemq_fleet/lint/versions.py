@@ -92,7 +92,7 @@ def file_too_large(document: Document) -> Iterator[Problem]:
     Fix: check the origin of the file. If the configuration is intended, shorten what exceeds the limit.
     Cannot see: anything else in a file with more than 10,000 elements, 10 brokers, 200 attributes of an element,
         16,384 characters of a value, or 500 parts or 20 nested brackets of a URI.
-    Source: benchmarks/check_file.py: what a file of 1 MB may cost
+    Source: benchmarks/hostile_files.py: what a file of 1 MB may cost
 
     Fires on 5.18.3::
 
