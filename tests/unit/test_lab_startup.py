@@ -62,10 +62,10 @@ class Stage:
         self.events.append(f"{broker.host} listens on {port}")
         return broker.host in self.alive
 
-    def broker_run(self, broker: Broker) -> BrokerRun:
+    def state_from_log(self, broker: Broker) -> BrokerRun:
         return self.stories.get(broker.host, BrokerRun())
 
-    def failure(self, broker: Broker) -> str:
+    def failure_reason(self, broker: Broker) -> str:
         return "disk on fire (log: /x)"
 
 
