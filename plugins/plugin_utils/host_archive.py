@@ -80,8 +80,8 @@ class _Bounded:
         if self._rest < 0:
             raise ValueError(
                 f"the collected archive contains more than {self._limit} bytes, far more than "
-                "activemq_collect_megabytes. Find the program on the host that changed the "
-                "archive, and run the playbook collect again"
+                "activemq_collect_megabytes. Find the program on the host that changed the archive, and run the "
+                "playbook collect again"
             )
         try:
             content = self._stream.read(size)

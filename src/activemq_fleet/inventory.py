@@ -243,8 +243,7 @@ def _ansible_module() -> Iterator[Any]:
         oldest = ".".join(map(str, OLDEST_ANSIBLE))
         raise InputError(
             f"ansible-core {release} of {sys.executable} is too old, because activemq-fleet requires {oldest} "
-            "or later. "
-            f"Run: {sys.executable} -m pip install --upgrade 'ansible-core>={oldest}'"
+            f"or later. Run: {sys.executable} -m pip install --upgrade 'ansible-core>={oldest}'"
         )
     try:
         import ansible.constants

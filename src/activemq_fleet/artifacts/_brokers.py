@@ -36,8 +36,8 @@ def local_archive_hint(release: Release) -> str:
     """Return the instruction how to run a lab without a download of the release."""
     return (
         f"If you have the release, add -e activemq_archive=FILE with its apache-activemq-{release}-bin.tar.gz, or with "
-        "the directory to which it was unpacked. Otherwise run the lab with another release: add "
-        "-e activemq_release=RELEASE"
+        "the directory to which it was unpacked. Otherwise run the lab with another release: add -e "
+        "activemq_release=RELEASE"
     )
 
 

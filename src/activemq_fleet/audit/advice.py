@@ -85,8 +85,8 @@ TAKEOVERS = {
         ("L021",),
     ),
     "store": Advice(
-        "Remove the cause of the store error that the audit reports for the "
-        "same time: the other node uses the same disk.",
+        "Remove the cause of the store error that the audit reports for the same time: the other node uses the same "
+        "disk.",
         ("L014", "L025"),
     ),
     "failed": Advice("Check the last error in the log of the failed node.", ()),
@@ -191,8 +191,8 @@ STORE_ERRORS = {
     ),
     "write": (
         "the store could not be written",
-        Advice("Check the disk or the mount at that time. Configure the broker to stop on errors, so that "
-               "the standby takes over.", ("L014", "L025")),
+        Advice("Check the disk or the mount at that time. Configure the broker to stop on errors, so that the standby "
+               "takes over.", ("L014", "L025")),
     ),
     "database": (
         "the database could not be used",

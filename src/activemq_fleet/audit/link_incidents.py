@@ -50,8 +50,8 @@ def _incident_of_link_never_up(node: PairNode, bridge: LoggedBridge) -> Incident
 
 def _incident_of_lost_link(node: PairNode, bridge: LoggedBridge) -> Incident:
     what = (
-        f"The link {_name(bridge)} of {short_name(node.host)} to "
-        f"{(bridge.peer or 'the other broker')[:80]} has been down"
+        f"The link {_name(bridge)} of {short_name(node.host)} to {(bridge.peer or 'the other broker')[:80]} has been "
+        "down"
     )
     if bridge.broken_handshake:
         cause = (

@@ -96,8 +96,8 @@ def _start_by_witness_clock(started: datetime, near: Sequence[ConnectionLoss]) -
     if took is None:
         return None
     note = (
-        f"{_witness_sentence(best)} Its clock differs from this node's clock: the "
-        "duration is the time until it connected again."
+        f"{_witness_sentence(best)} Its clock differs from this node's clock: the duration is the time until it "
+        "connected again."
     )
     return TakeoverStart(started - timedelta(seconds=took), took, best.source, note)
 
@@ -114,8 +114,8 @@ def _fits_start(loss: ConnectionLoss, started: datetime) -> bool:
 
 def _witness_sentence(loss: ConnectionLoss) -> str:
     return (
-        f" {'The agent on' if loss.source == 'agent' else 'The bridge of'} "
-        f"{short_name(loss.witness)} recorded the lost connection."
+        f" {'The agent on' if loss.source == 'agent' else 'The bridge of'} {short_name(loss.witness)} recorded the "
+        "lost connection."
     )
 
 

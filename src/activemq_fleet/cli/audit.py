@@ -139,9 +139,8 @@ def _summary(result: Mapping[str, Any], out: str) -> str:
     planned = f" ({counts['planned']:,} of them planned)" if counts["planned"] else ""
     lines = [
         f"verdict    {result['verdict']}",
-        f"read       {counted(counts['events'], 'record')} of {counted(read['logs'], 'log')} "
-        f"and {counted(read['journals'], 'journal')}, "
-        f"{counted(read['hosts'], 'host')}",
+        f"read       {counted(counts['events'], 'record')} of {counted(read['logs'], 'log')} and "
+        f"{counted(read['journals'], 'journal')}, {counted(read['hosts'], 'host')}",
         f"incidents  {_listed(counts['incidents']) or 'none'}{planned}",
         f"events     {_listed(counts['messages']) or 'no journals'}",
         f"bridges    {_listed(counts['bridges']) or 'none'}",

@@ -187,8 +187,8 @@ def half_open_connections_stay(document: Document) -> Iterator[Problem]:
         for transport in link.uri().transports:
             for option in options_without_monitor(transport):
                 message = (
-                    f"{option} disables keep-alive: link {link.get('name')} does not "
-                    f"detect a lost connection to {transport.host}"
+                    f"{option} disables keep-alive: link {link.get('name')} does not detect a lost connection to "
+                    f"{transport.host}"
                 )
                 yield link.problem(message, "uri", option, fix=_remedy_without_monitor(option))
     for connector in document.connectors:

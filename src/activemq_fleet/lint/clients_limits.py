@@ -70,8 +70,8 @@ def memory_limits_exceed_their_total(broker: Element) -> Iterator[Problem]:
     promised = _limits_of_destinations(broker)
     if not above and sum(promised.values()) > memory:
         yield whole.problem(
-            f"{len(promised)} destinations may use {_mb(sum(promised.values()))} together, but "
-            f"memoryUsage is only {_mb(memory)}: producers block before these limits",
+            f"{len(promised)} destinations may use {_mb(sum(promised.values()))} together, but memoryUsage is only "
+            f"{_mb(memory)}: producers block before these limits",
             "limit",
         )
     heap = size_of(broker.document.broker.settings.heap) if broker.document.broker else None

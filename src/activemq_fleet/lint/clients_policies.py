@@ -42,8 +42,8 @@ def two_policies_of_one_destination(policies: Element) -> Iterator[Problem]:
                 line = earlier.position(kind)[0]
                 place = "the same line" if line == entry.position(kind)[0] else f"line {line}"
                 message = (
-                    f"this policyEntry and another in {place} are both for {kind} "
-                    f"{name}: the broker ignores one of them"
+                    f"this policyEntry and another in {place} are both for {kind} {name}: the broker ignores one of "
+                    "them"
                 )
                 yield entry.problem(message, kind)
 

@@ -112,8 +112,8 @@ def duplex_and_one_way(view: FleetView) -> Iterator[Problem]:
         opposite_links = [link for link in bridges.by_ends.get((target, source), ()) if not link.duplex]
         if double := _links_with_shared_destination(duplex, opposite_links):
             message = (
-                f"link {double[1].name} duplicates the reverse direction of the duplex link "
-                f"{double[0].name} of {source}: each message has two routes"
+                f"link {double[1].name} duplicates the reverse direction of the duplex link {double[0].name} of "
+                f"{source}: each message has two routes"
             )
             yield double[1].problem(message, fix=_remedy_of_two_routes(*double))
         parallel_links = [

@@ -233,8 +233,8 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
     for node, _ in _node_pairs(view):
         if node.profile.shares_store_directory and not node.has_guard:
             text = (
-                f"activemq_fence is none: a node of pair {node.pair} that freezes "
-                "and resumes can destroy the shared store"
+                f"activemq_fence is none: a node of pair {node.pair} that freezes and resumes can destroy the shared "
+                "store"
             )
             yield Problem(text, host=node.host)
 
@@ -261,8 +261,8 @@ def guard_without_a_watchdog_that_kills(view: FleetView) -> Iterator[Problem]:
     for broker in view.brokers:
         if broker.has_guard and broker.settings.watchdog != "kill":
             text = (
-                f"activemq_watchdog is {broker.settings.watchdog}: if this broker "
-                "hangs, the other node does not take over"
+                f"activemq_watchdog is {broker.settings.watchdog}: if this broker hangs, the other node does not take "
+                "over"
             )
             yield Problem(text, host=broker.host)
 

@@ -1,19 +1,15 @@
-"""Host rules about what only the machine shows: Java, file systems, clocks, interfaces, accounts."""
+"""Host rules about what only the machine shows: Java, file systems, clocks, interfaces."""
 
 from __future__ import annotations
 
 import errno
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.hosts import HostView
 from activemq_fleet.settings.metrics import EXPORTER_JAVA
-
-if TYPE_CHECKING:
-    from activemq_fleet.node.state.evidence import MachineFacts
 
 _NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4"})
 # Their locks hold on one host only, or may be lost silently.
@@ -25,7 +21,6 @@ _OF_ONE_HOST = frozenset({
 _SYSTEM_JAVA = "/usr/bin/java"
 _MISSING = os.strerror(errno.ENOENT)
 _LOCKING_OFF = "-Djava.nio.channels.FileLock.broken=true"
-_DIFFERENT_IDS = "the nodes may use different ids, and one then cannot read what the other writes to the shared store"
 
 
 @rule("V012", "error", scope="host")
@@ -47,8 +42,8 @@ def java_too_old(host: HostView) -> Iterator[Problem]:
     needed = host.broker.release.java_minimum
     if host.facts.java is not None and host.facts.java < needed:
         yield Problem(
-            f"Java {host.facts.java} is installed, but ActiveMQ "
-            f"{host.broker.release.text} requires Java {needed} or later"
+            f"Java {host.facts.java} is installed, but ActiveMQ {host.broker.release.text} requires Java {needed} or "
+            "later"
         )
 
 
@@ -177,8 +172,8 @@ def settings_in_two_places(host: HostView) -> Iterator[Problem]:
             continue  # the package contains a file, and the unit does not read it
         if unread and path.endswith(f"/{unread}"):
             yield Problem(
-                f"ActiveMQ {host.broker.release.text} does not read the settings "
-                f"file {path}: its settings have no effect"
+                f"ActiveMQ {host.broker.release.text} does not read the settings file {path}: its settings have no "
+                "effect"
             )
         elif not path.endswith(("/bin/env", "/bin/setenv")):
             yield Problem(
@@ -359,154 +354,9 @@ def shared_store_on_a_disk_of_one_host(host: HostView) -> Iterator[Problem]:
     boot_id, peer_boot_id = host.facts.boot, host.peer.boot
     if host.shared_filesystem in _OF_ONE_HOST and boot_id and peer_boot_id and boot_id != peer_boot_id:
         yield Problem(
-            f"{host.shared_store} is on {host.shared_filesystem}, a local file system: the pair's other "
-            "node, on another machine, cannot use this store"
+            f"{host.shared_store} is on {host.shared_filesystem}, a local file system: the pair's other node, on "
+            "another machine, cannot use this store"
         )
-
-
-@rule("L037", "error", scope="host")
-def store_of_two_account_ids(host: HostView) -> Iterator[Problem]:
-    """The broker's account has different numeric ids on the two nodes of a shared store, or ids that no variable sets.
-
-    Why: a file belongs to a numeric id. One node cannot read the store that a different id on the other node writes.
-    Fix: set activemq_uid and activemq_gid to the same numbers on both nodes.
-    Source: measured: the account got the id 999 on one host and 997 on the other
-
-    Fires on 5.18.3::
-
-        broker: {peer: orders-mq01-b}
-        facts: {account_exists: true, account_uid: 999, account_gid: 999}
-        peer: {account_exists: true, account_uid: 997, account_gid: 997}
-
-    Fires on 5.18.3::
-
-        broker: {peer: orders-mq01-b}
-        facts: {account_exists: true, account_uid: 999, account_gid: 999}
-        peer: {account_exists: false}
-
-    Fires on 5.18.3::
-
-        broker: {peer: orders-mq01-b}
-        facts: {account_exists: false}
-        peer: {account_exists: false}
-
-    Silent on 5.18.3::
-
-        broker: {peer: orders-mq01-b}
-        facts: {account_exists: true, account_uid: 999, account_gid: 999}
-        peer: {account_exists: true, account_uid: 999, account_gid: 999}
-
-    Silent on 5.18.3::
-
-        broker: {peer: orders-mq01-b, uid: 990, gid: 990}
-        facts: {account_exists: false}
-        peer: {account_exists: false}
-    """
-    broker, facts, peer = host.broker, host.facts, host.peer
-    is_first = broker.peer is not None and broker.host < broker.peer
-    is_shared = broker.profile.shares_store_directory and broker.owner is not None and broker.uid is None
-    is_known = facts.account_exists is not None and peer.account_exists is not None
-    is_one_machine = facts.boot is not None and facts.boot == peer.boot
-    if not (is_first and is_shared and is_known) or is_one_machine or _have_same_id(facts, peer):
-        return
-    ids = {broker.host: facts, str(broker.peer): peer}
-    known = {name: (seen.account_uid, seen.account_gid) for name, seen in ids.items() if seen.account_exists}
-    if len(known) == 2:
-        uids = " and ".join(f"{uid} on {name}" for name, (uid, _gid) in known.items())
-        yield Problem(
-            f"the account {broker.user} has uid {uids}: one node cannot read what the other writes to the shared store",
-            fix=_change_of_ids(host, "UID", "GID", "set activemq_uid: UID and activemq_gid: GID on both nodes"),
-        )
-    elif known:
-        ((name, (uid, gid)),) = known.items()
-        missing = next(other for other in ids if other != name)
-        yield Problem(
-            f"the account {broker.user} has uid {uid} on {name} and does not exist on {missing}, and activemq_uid is "
-            f"not set: {_DIFFERENT_IDS}",
-            fix=f"set activemq_uid: {uid} and activemq_gid: {gid if gid is not None else uid}",
-        )
-    else:
-        yield Problem(
-            f"the account {broker.user} exists neither on {broker.host} nor on {broker.peer}, and activemq_uid is not "
-            f"set: {_DIFFERENT_IDS}",
-            fix="set activemq_uid and activemq_gid to numbers that are free on both nodes, such as 990",
-        )
-
-
-def _have_same_id(facts: MachineFacts, peer: MachineFacts) -> bool:
-    return facts.account_uid is not None and facts.account_uid == peer.account_uid
-
-
-def _change_of_ids(host: HostView, uid: int | str | None, gid: int | str | None, last_step: str) -> str:
-    """Return an instruction to change the ids of the broker's account; without a command for an id None.
-
-    ``last_step`` is the instruction after the commands.
-    """
-    broker = host.broker
-    is_shared = broker.profile.shares_store_directory and broker.peer is not None
-    where = f"{broker.host} and {broker.peer}" if is_shared else broker.host
-    directories = " ".join(dict.fromkeys([broker.base, *([broker.directory] if broker.directory else [])]))
-    commands = [
-        *([f"groupmod -g {gid} {broker.user}"] if gid is not None else []),
-        *([f"usermod -u {uid} {broker.user}"] if uid is not None else []),
-        f"chown -R {broker.user}:{broker.user} {directories}",
-    ]
-    stop = f"stop the services {broker.instance} and {broker.instance}-watchdog on {where}"
-    return f"{stop}, run `{'; '.join(commands)}` there, and {last_step}"
-
-
-@rule("L038", "error", scope="host")
-def account_with_another_id(host: HostView) -> Iterator[Problem]:
-    """The broker's account cannot get the numeric id that the inventory sets.
-
-    Why: usermod refuses to change an account whose processes run, and the files of the account keep its old id.
-    Fix: change the ids while the broker is stopped, or set activemq_uid and activemq_gid to the ids of the account.
-    Source: usermod of shadow-utils; measured on Debian 12
-
-    Fires on 5.18.3::
-
-        broker: {uid: 990, gid: 990}
-        facts: {account_exists: true, account_uid: 999, account_gid: 990, account_processes: [7389]}
-
-    Fires on 5.18.3::
-
-        broker: {uid: 990, gid: 990}
-        facts: {account_exists: false, uid_holder: sshd}
-
-    Silent on 5.18.3::
-
-        broker: {uid: 990, gid: 990}
-        facts: {account_exists: true, account_uid: 990, account_gid: 990, account_processes: [7389]}
-    """
-    broker, facts = host.broker, host.facts
-    if broker.owner is None:
-        return
-    for name, number, holder in (("uid", broker.uid, facts.uid_holder), ("gid", broker.gid, facts.gid_holder)):
-        if holder:
-            yield Problem(
-                f"activemq_{name} is {number}, but this {name} already belongs to {holder}",
-                fix=f"set activemq_{name} to a number that is free on both nodes",
-            )
-    uid = _id_to_change(broker.uid, facts.account_uid)
-    gid = _id_to_change(broker.gid, facts.account_gid)
-    wrong = [
-        f"{name} {number} instead of {wanted} (activemq_{name})"
-        for name, number, wanted in (("uid", facts.account_uid, uid), ("gid", facts.account_gid, gid))
-        if wanted is not None
-    ]
-    if wrong and (facts.account_processes or facts.base_exists):
-        processes = ", ".join(map(str, facts.account_processes))
-        reason = (
-            f"processes of the account run ({processes})" if processes else f"files in {broker.base} have the old id"
-        )
-        yield Problem(
-            f"the account {broker.user} has {' and '.join(wrong)}: the playbook cannot change the id while {reason}",
-            fix=_change_of_ids(host, uid, gid, "run the playbook again"),
-        )
-
-
-def _id_to_change(wanted: int | None, actual: int | None) -> int | None:
-    return wanted if wanted is not None and actual is not None and actual != wanted else None
 
 
 @rule("L034", "error", scope="host")
@@ -589,23 +439,3 @@ def multicast_without_an_interface(host: HostView) -> Iterator[Problem]:
             "the network connectors of the broker use multicast, but only the loopback interface of the host is up: "
             "the broker cannot start"
         )
-
-
-@rule("S013", "warning", scope="host")
-def broker_runs_as_root(host: HostView) -> Iterator[Problem]:
-    """The broker runs as root.
-
-    Why: an attacker who exploits a vulnerability of the broker controls the whole host.
-    Fix: stop the broker, and let the service unit of this collection run it as activemq_user.
-    Source: SECURITY.md of the project, and common sense
-
-    Fires on 5.18.3::
-
-        facts: {user: root}
-
-    Silent on 5.18.3::
-
-        facts: {user: activemq}
-    """
-    if host.facts.user == "root":
-        yield Problem("the broker runs as root")

@@ -111,8 +111,8 @@ def store_emptied_at_start(document: Document) -> Iterator[Problem]:
             continue
         if broker in reasons:
             message = (
-                "deleteAllMessagesOnStartup deletes all messages of this shared "
-                f"store ({reasons[broker]}) at a failover"
+                f"deleteAllMessagesOnStartup deletes all messages of this shared store ({reasons[broker]}) at a "
+                "failover"
             )
             yield broker.problem(message, "deleteAllMessagesOnStartup")
         elif broker.flag("persistent", True) is not False and not _begins_empty(broker):
@@ -274,8 +274,7 @@ def console_of_a_slave_shows_an_error(document: Document) -> Iterator[Problem]:
             continue
         text = (
             f'with {attribute}="{broker.get(attribute)}", the web console shows an error page while this broker is '
-            "slave "
-            f"of its shared store ({reason})"
+            f"slave of its shared store ({reason})"
         )
         is_planned = attribute == "start" and document.broker is not None
         fix = (
@@ -316,8 +315,8 @@ def losses_that_go_unnoticed(store: Element) -> Iterator[Problem]:
         both = store.flag("checkForCorruptJournalFiles", False)
         what = "missing or damaged" if both else "missing"
         yield store.problem(
-            "ignoreMissingJournalfiles is true: the broker drops the messages "
-            f"of {what} journal files without an error",
+            f"ignoreMissingJournalfiles is true: the broker drops the messages of {what} journal files without an "
+            "error",
             "ignoreMissingJournalfiles",
         )
 

@@ -231,8 +231,8 @@ def excluded_destination_also_included(document: Document) -> Iterator[Problem]:
                         else f"the bridge consumes messages of {name} and does not forward them"
                     )
                 message = (
-                    f"{excluded.name} {name} is in excludedDestinations, but "
-                    f"staticallyIncludedDestinations lists {other}: {what}"
+                    f"{excluded.name} {name} is in excludedDestinations, but staticallyIncludedDestinations lists "
+                    f"{other}: {what}"
                 )
                 yield excluded.problem(message, "physicalName")
                 break
@@ -353,7 +353,7 @@ def vm_uri_of_unknown_broker(document: Document) -> Iterator[Problem]:
                 outside = "{" in name or name.startswith("broker:") or "create=false" in query
                 if name not in names and not outside:
                     message = (
-                        f"{match[0].partition('?')[0]} starts a new, empty broker: this "
-                        f"file defines no broker with the name {name}"
+                        f"{match[0].partition('?')[0]} starts a new, empty broker: this file defines no broker with "
+                        f"the name {name}"
                     )
                     yield node.problem(message, attribute, match[0])

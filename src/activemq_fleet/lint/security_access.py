@@ -125,8 +125,8 @@ def jmx_without_login(context: Element) -> Iterator[Problem]:
     """
     if context.flag("createConnector", False) and not _asks_for_login(context):
         message = (
-            f"JMX listens on port {context.get('connectorPort') or '1099'} of all interfaces "
-            "and requires no authentication"
+            f"JMX listens on port {context.get('connectorPort') or '1099'} of all interfaces and requires no "
+            "authentication"
         )
         yield context.problem(message, "createConnector")
 

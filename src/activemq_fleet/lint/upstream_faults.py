@@ -135,8 +135,8 @@ def bridge_that_waits_without_a_limit(link: Element) -> Iterator[Problem]:
     for transport in link.uri().transports:
         for option in options_without_monitor(transport):
             text = (
-                f"with {option}, this link waits indefinitely for a broker that "
-                "accepts the connection and sends nothing"
+                f"with {option}, this link waits indefinitely for a broker that accepts the connection and sends "
+                "nothing"
             )
             yield link.problem(text, "uri", option)
 

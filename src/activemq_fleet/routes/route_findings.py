@@ -151,8 +151,7 @@ def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
             "leave activemq_pair_links at none, or remove the link"
             if within
             else "remove the link, or raise its TTL: with consumerTTL 0 it forwards no subscriptions, with messageTTL "
-            "0 no "
-            "messages",
+            "0 no messages",
             "info" if within else "warning",
         )
 

@@ -123,9 +123,8 @@ class AgentSettings(BaseModel):
             raise ValueError("activemq_agent_wheelhouse and activemq_agent_package are both set: remove one of them")
         if wrong := next((prefix for prefix in self.agent_publish_prefixes if prefix.endswith("#")), None):
             raise ValueError(
-                f"activemq_agent_publish_prefixes has {wrong!r}, but a prefix must not end with #: write the "
-                "beginning of "
-                "the topics, such as a/b for events on a/b/EVENT"
+                f"activemq_agent_publish_prefixes has {wrong!r}, but a prefix must not end with #: write the beginning "
+                "of the topics, such as a/b for events on a/b/EVENT"
             )
         if self.agent_handlers_source and not self.agent_handlers:
             raise ValueError(

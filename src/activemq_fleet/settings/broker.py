@@ -341,8 +341,8 @@ class Settings(_Broker, ElementSettings, _Host, MetricsSettings, BalancerSetting
             )
         if several and self.profile.replicates:
             yield (
-                "activemq_kahadb has by_destination (several stores), but the playbook resync of "
-                f"activemq_ha: {self.ha} copies only one store: remove by_destination"
+                "activemq_kahadb has by_destination (several stores), but the playbook resync of activemq_ha: "
+                f"{self.ha} copies only one store: remove by_destination"
             )
         if self.kahadb is not None and self.profile.has_database_lease:
             yield f"activemq_kahadb is set, but activemq_ha: {self.ha} uses no kahaDB: remove activemq_kahadb"

@@ -54,8 +54,8 @@ _KNOWN: tuple[tuple[str, Line], ...] = (
     (
         r"No FileSystem for scheme \"?(\w+)|ClassNotFoundException: Class \S*\.(S3A|Abfs|GoogleHadoop)FileSystem",
         lambda m: (
-            f"Spark has no file system driver for {m[1] or m[2]} paths: add its jar, for s3a with "
-            "--conf spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION"
+            f"Spark has no file system driver for {m[1] or m[2]} paths: add its jar, for s3a with --conf "
+            "spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION"
         ),
     ),
     (

@@ -209,9 +209,8 @@ def _host_conflict_findings(balancer: Balancer, address: VirtualAddress, group: 
                 "T027",
                 balancer.host,
                 f"activemq_vip_certificate is not set, but the broker {asking[0]} requires certificates of clients",
-                f"set activemq_vip_certificate {_AT_BALANCERS} to a PEM file on the load balancer that contains "
-                "a client "
-                "certificate and its key",
+                f"set activemq_vip_certificate {_AT_BALANCERS} to a PEM file on the load balancer that contains a "
+                "client certificate and its key",
                 why="without a client certificate, every health check of this broker fails",
             )
 

@@ -22,9 +22,8 @@ def metrics_findings(broker: Broker) -> Iterator[Finding]:
             host=broker.host,
             message=f"activemq_metrics_bind is the loopback address {settings.metrics_bind}, so Prometheus on another "
             "host cannot read the metrics",
-            fix="set activemq_metrics_bind to an address of the host, and protect it with "
-            "activemq_metrics_username and "
-            "activemq_metrics_password; waive this finding if Prometheus runs on the host itself",
+            fix="set activemq_metrics_bind to an address of the host, and protect it with activemq_metrics_username "
+            "and activemq_metrics_password; waive this finding if Prometheus runs on the host itself",
             why="without the metrics, the alerts of Prometheus report that the running broker is down",
         )
     elif settings.metrics_username is None:

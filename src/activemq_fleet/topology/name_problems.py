@@ -40,9 +40,8 @@ def misspelt_name_findings(names: Iterable[str], pattern: str) -> Iterator[Findi
             rule="T017",
             severity="warning",
             host=name,
-            message="the host name resembles that of a broker, but does not match activemq_naming_pattern, so "
-            "no broker "
-            "is configured on it",
+            message="the host name resembles that of a broker, but does not match activemq_naming_pattern, so no "
+            "broker is configured on it",
             fix="rename the host to GROUP-mqNUMBER-NODE with node a or b, change activemq_naming_pattern, "
             "or add the host to activemq_agents or activemq_loadbalancers if it is an agent or a load balancer",
             why=f"no configuration is generated for the host; activemq_naming_pattern is {pattern}",

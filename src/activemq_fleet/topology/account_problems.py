@@ -1,0 +1,114 @@
+"""Find problems of accounts: missing ones, shared ones, and those with two passwords."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from activemq_fleet.findings import Finding, error_finding
+from activemq_fleet.node.config.probe_account import PROBE_USER
+from activemq_fleet.settings.encrypted import may_equal
+from activemq_fleet.topology.model.balancer import Balancer
+from activemq_fleet.topology.model.broker import Broker
+from activemq_fleet.topology.model.fleet import Agent
+
+
+def agent_password_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
+    """Yield the error T009 for two agents of one group with the same user name and different passwords."""
+    known: dict[tuple[str, str], Agent] = {}
+    for agent in agents:
+        name = agent.settings.agent_username
+        if name is None:
+            continue
+        other = known.setdefault((agent.group, name), agent)
+        if not may_equal(other.settings.agent_password, agent.settings.agent_password):
+            yield error_finding(
+                "T009",
+                agent.host,
+                f"activemq_agent_password differs from the value of the host {other.host}, "
+                f"but activemq_agent_username is {name} on both hosts",
+                "set the same password on both hosts, or a different user name on each",
+            )
+
+
+def shared_account_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
+    """Yield the warning T029 for agents of one group that log in with the same account."""
+    known: dict[tuple[str, str], Agent] = {}
+    for agent in agents:
+        name = agent.settings.agent_username
+        other = known.setdefault((agent.group, name), agent) if name else agent
+        if other is not agent:
+            yield Finding(
+                rule="T029",
+                severity="warning",
+                host=agent.host,
+                message=f"activemq_agent_username is {name}, and the agent on {other.host} has the same user name",
+                fix="set a different activemq_agent_username for each agent, such as inventory_hostname_short",
+                why="agents that share an account can forge each other's messages, including the test messages that "
+                "prove the delivery of events",
+            )
+
+
+def missing_account_findings(broker: Broker) -> Iterator[Finding]:
+    """Yield the warning T016 for a broker that requires a login and has no account."""
+    if broker.settings.authentication == "none":
+        return
+    if broker.settings.authentication == "custom":
+        yield from _missing_probe_account_findings(broker)
+        return
+    has_account = any(account.name != PROBE_USER for account in broker.accounts)
+    if not has_account and not broker.links and not broker.networked:  # else T008 reports this
+        yield Finding(
+            rule="T016",
+            severity="warning",
+            host=broker.host,
+            message="the broker has no accounts: activemq_users is empty, and no link or agent adds an account",
+            fix="add users to activemq_users, or set activemq_network_username and activemq_network_password",
+            why="a broker without accounts rejects every client, including the readiness probe of the playbooks",
+        )
+
+
+def _missing_probe_account_findings(broker: Broker) -> Iterator[Finding]:
+    """Yield the warning T016 for a broker with a login plugin of which the inventory has no account."""
+    if not broker.accounts:
+        yield Finding(
+            rule="T016",
+            severity="warning",
+            host=broker.host,
+            message="activemq_authentication is custom, but the inventory has no account with which health "
+            "checks can log in",
+            fix="set activemq_probe_password, and add the account activemq-probe of the group activemq-probes to the "
+            "login plugin of the broker",
+            why="the broker rejects the health checks of `site`, `status` and the watchdog, which then report it as "
+            "unhealthy",
+        )
+
+
+def account_password_findings(
+    broker: Broker, agents: Iterable[Agent], balancers: Iterable[Balancer] = ()
+) -> Iterator[Finding]:
+    """Yield the error T009 for a user name to which two variables give different passwords; a broker has only one."""
+    kept = {account.name: account for account in broker.accounts}
+    users = [
+        (user.name, user.password, broker.host, f"activemq_users[{position}].password")
+        for position, user in enumerate(broker.settings.users)
+    ]
+    others = [
+        (agent.settings.agent_username, agent.settings.agent_password, agent.host, "activemq_agent_password")
+        for agent in agents
+    ]
+    others += [
+        (balancer.settings.vip_username, balancer.settings.vip_password, balancer.host, "activemq_vip_password")
+        for balancer in balancers
+    ]
+    for name, password, host, variable in (*users, *others):
+        account = kept.get(name or "")
+        if account is None or account.variable == variable:
+            continue
+        if not may_equal(account.password, password):
+            yield error_finding(
+                "T009",
+                host,
+                f"{variable} differs from {account.variable} of {broker.pair}, but both are the password of {name}",
+                "set the same password for both variables, or use two user names",
+                why="a broker has one password for each user name",
+            )
