@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 
 _LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?")
 _MAX_PORT = 65535
@@ -59,7 +58,6 @@ def check_host(text: str) -> str:
     return bare
 
 
-@lru_cache(maxsize=1024)
 def is_loopback(host: str) -> bool:
     """Return whether a host is ``localhost`` or a loopback address, which other hosts cannot reach."""
     if host.lower() in ("localhost", "localhost.localdomain"):

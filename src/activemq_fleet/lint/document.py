@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, wraps
+from functools import cached_property, wraps
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
@@ -34,18 +34,6 @@ _INDEX = attrgetter("_index")
 _Part = TypeVar("_Part")
 
 
-@lru_cache(maxsize=1024)
-def _split_tag(tag: str) -> tuple[str, str]:
-    """Return the namespace and the local name of an element; elements of all documents share these texts."""
-    namespace, _, name = tag.rpartition("}")
-    return namespace[1:], name
-
-
-@lru_cache(maxsize=1 << 14)
-def _is_unknown(value: str) -> bool:
-    return _UNKNOWN.search(value) is not None
-
-
 class Element:
     """An XML element of an activemq.xml; an attribute that holds ``${…}`` or another placeholder is *unknown*.
 
@@ -60,7 +48,8 @@ class Element:
         self._element = element
         self.document = document
         self.parent = parent
-        self.namespace, self.name = _split_tag(element.tag)
+        namespace, _, self.name = str(element.tag).rpartition("}")
+        self.namespace = namespace[1:]
         self.attributes = cast("dict[str, str]", dict(element.items()))
         if document.has_stray:
             self.attributes = {name: value.replace(STRAY, "&") for name, value in self.attributes.items()}
@@ -97,7 +86,7 @@ class Element:
     def known_value(self, attribute: str) -> str | None:
         """Return an XML attribute's value, or None where it is absent or holds a placeholder."""
         value = self.attributes.get(attribute)
-        return None if value is None or _is_unknown(value) else value.strip()
+        return None if value is None or _UNKNOWN.search(value) else value.strip()
 
     def is_unknown(self, attribute: str) -> bool:
         """Return whether an XML attribute is set to a value that holds a placeholder such as ``${…}``."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 
 from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import PLACEHOLDER, Element, Problem
@@ -89,7 +88,6 @@ def _address_of(uri: Uri) -> str:
     return uri.text.partition("?")[0]
 
 
-@lru_cache(maxsize=1 << 14)
 def _unusable_reason(address: str, scheme: str) -> str:
     """Return why Java cannot use the address of a transport over TCP, as text; "" where it can."""
     authority = address.removeprefix(f"{scheme}:")
