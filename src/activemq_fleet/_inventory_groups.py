@@ -20,7 +20,7 @@ from ansible.vars.plugins import get_vars_from_inventory_sources
 from activemq_fleet._ansible_internals import Origin, origin_of
 from activemq_fleet.errors import InputError, SettingsError
 from activemq_fleet.grouping import inventory_groups
-from activemq_fleet.naming import PATTERN_VARIABLE, PREFIX, STATED_PARTS, Identity, Naming, UnclearNameError
+from activemq_fleet.naming import PART_VARIABLES, PATTERN_VARIABLE, PREFIX, Identity, Naming, UnclearNameError
 from activemq_fleet.similar_names import similar_name
 
 OPTIONS = {
@@ -29,9 +29,6 @@ OPTIONS = {
     "master_node": "activemq_master_node",
 }
 """By option of the plugin's file the variable of all hosts that it sets."""
-
-
-_PARTS = frozenset(PREFIX + part for part in STATED_PARTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +106,13 @@ def misspelt_part_problems(host: str, variables: Mapping[Any, Any]) -> list[str]
 @lru_cache(maxsize=4096)
 def _meant_part(name: str) -> str | None:
     """Return the variable of a host's group, pair or node that a misspelt name means, or None."""
-    if name.startswith(PREFIX) or similar_name(name, _PARTS, certain=True) is None:
+    if name.startswith(PREFIX) or similar_name(name, PART_VARIABLES, certain=True) is None:
         return None
     # Imported here: it brings the models of all settings along, which the inventory plugin does not need otherwise.
     from activemq_fleet.settings.reading import meant_variable
 
     meant = meant_variable(name)
-    return meant if meant in _PARTS else None
+    return meant if meant in PART_VARIABLES else None
 
 
 def _place_of(name: str, value: object) -> str:

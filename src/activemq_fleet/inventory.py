@@ -16,7 +16,7 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.grouping import BROKERS
 from activemq_fleet.install_hint import install_hint
 from activemq_fleet.inventory_structure import InventoryLayout, structure_findings, structure_line
-from activemq_fleet.naming import PATTERN_VARIABLE, PREFIX, STATED_PARTS, Naming, UnclearNameError
+from activemq_fleet.naming import PART_VARIABLES, PATTERN_VARIABLE, PREFIX, Naming, UnclearNameError
 from activemq_fleet.node.text_lines import split_lines
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ OLDEST_ANSIBLE = (2, 19)
 _BEYOND_BROKERS = ("activemq_agent_", "activemq_vip", "activemq_naming_pattern")
 _VARIABLE = re.compile(r"\w+")
 _WORD = re.compile(r"[\w-]+(?:\.[\w-]+)*")
-_PLAIN = frozenset(PREFIX + part for part in STATED_PARTS)
 _OriginReader = Callable[[Mapping[Any, Any], Mapping[Any, Any], Iterable[str]], dict[str, tuple[str, int]]]
 _CONNECTION = ("ansible_host", "ansible_port", "ansible_connection")
 # What is missing because of a key that Ansible ignores or misreads; reported after the key is corrected.
@@ -294,7 +293,7 @@ def _file_findings(inventory: Any) -> list[Finding]:
 def _conflict_finding(conflict: ConflictingGroups) -> Finding:
     return Finding(
         rule="T040",
-        severity="error" if conflict.variable in _PLAIN else "warning",
+        severity="error" if conflict.variable in PART_VARIABLES else "warning",
         host=conflict.host,
         message=f"the groups {conflict.group} and {conflict.winner} set {conflict.variable} to different values, and "
         f"Ansible uses that of {conflict.winner} only because its name is later in the alphabet",
@@ -474,7 +473,7 @@ def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: fr
     failed: dict[str, AnsibleError] = {}
     for name, raw in variables.items():
         if isinstance(name, str) and name.startswith(PREFIX):  # YAML has keys that are no text
-            if name in _PLAIN and isinstance(raw, str) and "{{" in raw:
+            if name in PART_VARIABLES and isinstance(raw, str) and "{{" in raw:
                 raise SettingsError(
                     f"{host}: {name} is a template, but Ansible groups the hosts before it evaluates templates: write "
                     "the value itself"

@@ -21,11 +21,9 @@ PATTERN_VARIABLE = "activemq_naming_pattern"
 PARITY_VARIABLE = "activemq_naming_parity"
 STATED_PARTS = ("group", "pair", "node")
 """The parts of an identity that variables of one host can state: ``activemq_group``, ``_pair`` and ``_node``."""
-NAMING_VARIABLES = (
-    PARITY_VARIABLE,
-    "activemq_master_node",
-    *(PREFIX + part for part in STATED_PARTS),
-)
+PART_VARIABLES = tuple(PREFIX + part for part in STATED_PARTS)
+"""The variables of one host that state a part of its identity."""
+NAMING_VARIABLES = (PARITY_VARIABLE, "activemq_master_node", *PART_VARIABLES)
 """The variables of one host by which its name is read, in addition to the pattern, which is the same for all hosts."""
 PLAIN_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 NODE_MARK = "[A-Za-z0-9]+"
