@@ -63,7 +63,7 @@ PLANTED = (
 
 def seeds() -> list[bytes]:
     """The documents of every file rule's examples."""
-    examples = [example for one in rules("file") for example in (*one.failing_examples, *one.passing_examples)]
+    examples = [example for rule in rules("file") for example in (*rule.failing_examples, *rule.passing_examples)]
     return [complete(e.text, Release.of(e.release)) for e in examples if e.file == "activemq.xml"]
 
 

@@ -155,8 +155,8 @@ def test_the_page_takes_running_brokers_with_their_messages_over(
 
 def give_logins(page: str, file: Path) -> None:
     """Write what step 6 of the page says into the variables of all hosts, with the account of this test's client."""
-    [said] = [block.text for block in read_blocks(page.split("\n## 6. ", 1)[1].split("\n## ")[0]) if block.title]
-    settings = re.sub(r"\{\{ vault_\w+ \}\}", PASSWORD, said).replace("name: app", "name: probe")
+    [example] = [block.text for block in read_blocks(page.split("\n## 6. ", 1)[1].split("\n## ")[0]) if block.title]
+    settings = re.sub(r"\{\{ vault_\w+ \}\}", PASSWORD, example).replace("name: app", "name: probe")
     variables = yaml.safe_load(file.read_text())
     assert [waiver["rule"] for waiver in variables.pop("activemq_waivers")] == ["S003"]
     file.write_text(yaml.safe_dump({**variables, **yaml.safe_load(settings)}))

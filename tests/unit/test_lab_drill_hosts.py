@@ -142,9 +142,11 @@ def test_the_fleet_is_remembered_as_it_was_found_first(begun: DrillRun) -> None:
 
 
 def test_a_load_that_has_ended_ends_the_drill(begun: DrillRun) -> None:
-    (begun.directory / "failed").write_text("the publisher of orders-mq01 ended by itself\n")
+    (begun.directory / "failed").write_text("the publisher of orders-mq01 stopped unexpectedly\n")
 
-    with pytest.raises(LabError, match=r"stopped\. Correct the cause: the publisher of orders-mq01 ended by itself"):
+    with pytest.raises(
+        LabError, match=r"stopped\. Correct the cause: the publisher of orders-mq01 stopped unexpectedly"
+    ):
         begun.next_fault(STATES)
 
 

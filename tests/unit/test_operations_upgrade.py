@@ -107,7 +107,7 @@ def test_going_back_says_that_the_index_is_built_anew() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "wanted", "kind"),
+    ("installed", "wanted", "kind"),
     [
         ("5.8.0", "5.9.0", "amqPersistenceAdapter"),
         ("5.8.0", "5.11.4", "kahaPersistenceAdapter"),
@@ -117,12 +117,13 @@ def test_going_back_says_that_the_index_is_built_anew() -> None:
         ("5.16.7", "6.3.1", "journaledJDBC"),
     ],
 )
-def test_a_store_that_the_release_does_not_have_needs_a_new_pair(found: str, wanted: str, kind: str) -> None:
+def test_a_store_that_the_release_does_not_have_needs_a_new_pair(installed: str, wanted: str, kind: str) -> None:
     same = Persistence(kind)
     assert (
-        f"stores its messages in {kind}, which {wanted} does not support" in jump_of(found, wanted, same, same).refusal
+        f"stores its messages in {kind}, which {wanted} does not support"
+        in jump_of(installed, wanted, same, same).refusal
     )
-    assert "Add a new pair" in jump_of(found, wanted, same, same).refusal
+    assert "Add a new pair" in jump_of(installed, wanted, same, same).refusal
 
 
 def test_another_kind_of_store_would_leave_the_messages_behind() -> None:

@@ -70,10 +70,10 @@ def test_an_agent_gets_its_files_behind_one_link(deployed: Deployed) -> None:
 
 
 def test_it_ends_with_a_table_of_the_brokers(deployed: Deployed) -> None:
-    said = deployed.said[deployed.said.rindex("the playbook site is done on 2 brokers") :]
-    assert re.search(r"host +before +after +gap +changed", said)
+    summary = deployed.said[deployed.said.rindex("the playbook site is done on 2 brokers") :]
+    assert re.search(r"host +before +after +gap +changed", summary)
     for host in (A, B):  # nobody runs them, so there is no state
-        assert re.search(rf"{host} +not known +not known +- +files", said)
+        assert re.search(rf"{host} +not known +not known +- +files", summary)
 
 
 def test_a_second_run_changes_nothing(deployed: Deployed) -> None:

@@ -108,11 +108,11 @@ def sourced(data: bytes, name: str, directory: Path) -> str:
 
 def test_a_shell_reads_the_options_from_the_environment_file(tmp_path: Path) -> None:
     of = broker(heap="2g", java_options=["-Dmy.option=1", "-XX:+UseG1GC"])
-    found = sourced(service.unit_and_environment_files(of)["bin/env"], "ACTIVEMQ_OPTS", tmp_path)
+    options = sourced(service.unit_and_environment_files(of)["bin/env"], "ACTIVEMQ_OPTS", tmp_path)
 
-    assert tuple(found.split()) == service.java_options(of)
-    assert found.startswith("-Xmx2g ")
-    assert found.endswith(" -Dmy.option=1 -XX:+UseG1GC")
+    assert tuple(options.split()) == service.java_options(of)
+    assert options.startswith("-Xmx2g ")
+    assert options.endswith(" -Dmy.option=1 -XX:+UseG1GC")
 
 
 def test_no_value_of_the_environment_file_is_anything_but_text(tmp_path: Path) -> None:
@@ -167,10 +167,10 @@ ENCODED = "%enc{%d | %-5p | %m | %c | %t}{CRLF}%n%replace{%throwable{full}}{(?m)
     ],
 )
 def test_records_have_the_layout_of_the_release(release: str, path: str, layout: str) -> None:
-    found = [name for name in service.unit_and_environment_files(broker(release, ha="none")) if "log4j" in name]
+    paths = [name for name in service.unit_and_environment_files(broker(release, ha="none")) if "log4j" in name]
     text = service.unit_and_environment_files(broker(release, ha="none"))[path].decode()
 
-    assert found == [path]
+    assert paths == [path]
     assert layout in (line.partition("=")[2] for line in text.splitlines())
     assert "activemq.data}/activemq.log" in text
 

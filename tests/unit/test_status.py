@@ -281,8 +281,8 @@ def test_who_is_asked_for_a_host_is_its_pair_and_whom_it_dials() -> None:
     assert host_status_parameters(ONE, (A,)) == {
         A: {"broker": {"base": "/var/lib/activemq/activemq", "unit": "activemq.service"}}
     }
-    with pytest.raises(InputError, match="no host, pair or group nobody"):
-        select_hosts(BRIDGED, "nobody")
+    with pytest.raises(InputError, match="no host, pair or group absent"):
+        select_hosts(BRIDGED, "absent")
 
 
 def test_the_page_of_a_status_needs_nothing_of_the_pipeline() -> None:

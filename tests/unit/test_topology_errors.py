@@ -273,9 +273,9 @@ def test_t011_a_scheme_that_the_release_does_not_have() -> None:
 
 
 def test_t011_misspelt_scheme_gets_a_suggestion() -> None:
-    found = fleet("o-mq1", connectors=[{"name": "o", "scheme": "tpc", "port": 61616}])
+    misspelt = fleet("o-mq1", connectors=[{"name": "o", "scheme": "tpc", "port": 61616}])
 
-    assert "did you mean tcp?" in [finding.fix for finding in found.findings if finding.rule == "T011"]
+    assert "did you mean tcp?" in [finding.fix for finding in misspelt.findings if finding.rule == "T011"]
 
 
 def test_t011_a_pure_pair_cannot_copy_over_tls() -> None:

@@ -23,11 +23,11 @@ def test_check_parses_each_document_once(fragments: list[Any], monkeypatch: pyte
     parsed: list[bytes] = []
     parse_elements = _documents.parse_elements
 
-    def counting(content: bytes) -> list[etree._Element]:
+    def record_and_parse(content: bytes) -> list[etree._Element]:
         parsed.append(content)
         return parse_elements(content)
 
-    monkeypatch.setattr(_documents, "parse_elements", counting)
+    monkeypatch.setattr(_documents, "parse_elements", record_and_parse)
     pairs = fleet("o-mq1", "o-mq2", xml_fragments=fragments)
     documents = {broker.host: render_document(broker) for broker in pairs.brokers}
     check_rendered_fleet(pairs, documents, None)

@@ -24,7 +24,7 @@ from activemq_fleet.lab.read_only_lab import ReadOnlyLab
 from activemq_fleet.lab.startup import Progress, Startup, check_start
 from activemq_fleet.lab.state import load
 from activemq_fleet.lab.status import HostStatus
-from activemq_fleet.lab.whole_fleet import end_brokers, start_fleet, stop_outdated_brokers, write_clients
+from activemq_fleet.lab.whole_fleet import start_fleet, stop_outdated_brokers, terminate_brokers, write_clients
 from activemq_fleet.naming import PATTERN_VARIABLE
 from activemq_fleet.node.timeouts import LAB_READY
 from activemq_fleet.render import service
@@ -329,7 +329,7 @@ class Lab(ReadOnlyLab):
         try:
             brokers = self._hosts.fleet.brokers if load(self._layout) else ()
             with self._record_operation("lab down", [broker.host for broker in brokers]):
-                count = end_brokers(self._hosts, brokers) if brokers else 0
+                count = terminate_brokers(self._hosts, brokers) if brokers else 0
                 if brokers:
                     self.monitoring.stop()
                 if brokers and self.database:

@@ -70,7 +70,7 @@ def stop_outdated_brokers(
     for host in sorted(outdated):
         broker = hosts.fleet.broker(host)
         progress(f"{host} is restarted: {_describe_change(hosts, broker, versions[host])}")
-    end_brokers(hosts, (broker for broker in hosts.fleet.brokers if broker.host in outdated))
+    terminate_brokers(hosts, (broker for broker in hosts.fleet.brokers if broker.host in outdated))
     living = [process for broker in hosts.fleet.brokers if (process := hosts.process(broker))]
     pids_to_keep = {
         process.pid for leader in living for process in (leader, processes.guarded_broker(leader)) if process
@@ -101,7 +101,7 @@ def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
     return f"its configuration has changed ({', '.join(changed[:_NAMED_FILES])}{more})"
 
 
-def end_brokers(hosts: LabBrokers, brokers: Iterable[Broker]) -> int:
+def terminate_brokers(hosts: LabBrokers, brokers: Iterable[Broker]) -> int:
     """Stop the running brokers, and kill both nodes of a pure pair at the same time; return the number of brokers."""
     living = [(b.profile.needs_resync, process) for b in brokers if (process := hosts.process(b)) is not None]
     processes.kill_together(process for at_once, process in living if at_once)

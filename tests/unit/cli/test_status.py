@@ -33,7 +33,7 @@ def inventory(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["nobody"], 2, "the inventory has no host, pair or group nobody"),
+        (["absent"], 2, "the inventory has no host, pair or group absent"),
         (["--dir", "none"], 1, "there is no lab in"),
         (["--ansible-options", "'"], 2, "cannot be split into words (No closing quotation)"),
     ],
@@ -60,8 +60,8 @@ def test_a_lab_is_named_by_its_directory_alone(tmp_path: Path, capsys: pytest.Ca
     [
         ("", "--format nagios requires exactly one host: add the name of a HOST"),
         (
-            "nobody",
-            "the inventory has no host, pair or group nobody: correct the name, or list the hosts with "
+            "absent",
+            "the inventory has no host, pair or group absent: correct the name, or list the hosts with "
             "`activemq-fleet names -i INVENTORY`",
         ),
     ],

@@ -64,9 +64,9 @@ def test_a_file_within_the_bounds_is_looked_at(inside: str) -> None:
 
 
 def test_a_rule_tells_the_first_hundred_of_its_findings_and_that_there_are_more() -> None:
-    found = [one for one in findings("<masterConnector/>" * 300) if one.rule == "V003"]
-    assert len(found) == 101
-    assert sum("only the first 100 are reported" in one.message for one in found) == 1
+    reported = [finding for finding in findings("<masterConnector/>" * 300) if finding.rule == "V003"]
+    assert len(reported) == 101
+    assert sum("only the first 100 are reported" in finding.message for finding in reported) == 1
 
 
 def test_adopt_refuses_a_file_beyond_a_bound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

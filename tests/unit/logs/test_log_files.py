@@ -32,8 +32,9 @@ SAID = ("time", "raw_time", "level", "kind", "message", "stack", "logger", "thre
 
 
 def rows(data: bytes, line: int = 1, after: bytes = b"") -> list[Row]:
-    found: list[Row] = pa.Table.from_batches(Scanner(LogSource(), line).scan(data, after), schema=SCHEMA).to_pylist()
-    return found
+    batches = Scanner(LogSource(), line).scan(data, after)
+    records: list[Row] = pa.Table.from_batches(batches, schema=SCHEMA).to_pylist()
+    return records
 
 
 def said(found: list[Row]) -> list[tuple[object, ...]]:
@@ -96,8 +97,8 @@ def test_bytes_before_the_first_record_of_all_are_a_record_that_could_not_be_rea
 
 
 def test_a_file_whose_place_is_known_is_read_without_the_others_of_its_host() -> None:
-    found = host_rows({"activemq.log.1": LINE + b"\n"}, LogFilePosition(7, after=b"\tat x\n"))
-    assert [(row["stack"], row["sequence"] >> 40) for row in found] == [("\tat x", 7)]
+    records = host_rows({"activemq.log.1": LINE + b"\n"}, LogFilePosition(7, after=b"\tat x\n"))
+    assert [(row["stack"], row["sequence"] >> 40) for row in records] == [("\tat x", 7)]
 
 
 def test_a_record_is_looked_for_further_on_where_the_beginning_has_none() -> None:
