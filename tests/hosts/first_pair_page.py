@@ -6,6 +6,7 @@ The page names a release whose archive the tests cannot download, so that the co
 from __future__ import annotations
 
 import hashlib
+import shlex
 from pathlib import Path
 
 from activemq_fleet.releases import Release
@@ -33,6 +34,18 @@ def inventory_of_page() -> str:
     return replaced.replace("ansible_become: true", "ansible_user: root\n    activemq_heap: 256m")
 
 
+def reader_command(rack: Rack, script: str) -> str:
+    """Return the command for a script of the page.
+
+    A script that connects to a broker runs in the network of the machines, whose names only ``ssh`` resolves.
+    """
+    if "/dev/tcp/" not in script:
+        return script
+    for host, address in HOSTS.items():
+        script = script.replace(f"/dev/tcp/{host}", f"/dev/tcp/{address}")
+    return shlex.join(rack.lan.inside("bash", "-ec", script))
+
+
 def check_first_pair(rack: Rack, shell: ReaderShell) -> None:
     """Run each step of the page, and check that the pair serves and that its removal leaves only the store."""
     page = read_page(PAGE)
@@ -45,13 +58,15 @@ def check_first_pair(rack: Rack, shell: ReaderShell) -> None:
             for host in HOSTS:
                 rack[host].run("bash", "-ec", step.line.replace(RELEASE_OF_PAGE, RELEASE))
         else:
-            printed[step.line.strip()] = shell(step.line)
+            printed[step.line.strip()] = shell(reader_command(rack, step.line))
 
     site = printed["ansible-playbook -i hosts.yml activemq.fleet.site"]
     status = printed["activemq-fleet status -i hosts.yml"]
     assert f"{RELEASE} active" in site
     assert f"{RELEASE} standby" in site
     assert "orders-mq01-a" in status
+    (conversation,) = [output for script, output in printed.items() if "/dev/tcp/" in script]
+    assert "my first message" in conversation
     assert page.excluded == ()
     for host in HOSTS:
         left = rack[host].run("ls", "/opt", "/etc/systemd/system", "/usr/local/sbin", "/var/lib", "/etc/passwd")
