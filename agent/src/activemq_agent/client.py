@@ -6,6 +6,7 @@ import base64
 import contextlib
 import errno
 import json
+import os
 import socket
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -95,7 +96,7 @@ class Client:
             for _ in requests:
                 line = self._answers.readline()
                 if not line.endswith(b"\n"):
-                    raise ConnectionResetError(errno.ECONNRESET, "the agent closed the connection")
+                    raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
                 answers.append(dict(json.loads(line)))
                 if answers[-1].get("code") == "busy":
                     return [answers[-1]] * len(requests)

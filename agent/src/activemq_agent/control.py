@@ -107,7 +107,10 @@ class ControlServer:
                 if self._closed:
                     return  # type: ignore[unreachable] # another thread closes
                 self._log.warning(
-                    "the agent cannot accept a connection to its control socket, and tries again", reason=str(error)
+                    "the agent cannot accept a connection to its control socket, and tries again. If this continues, "
+                    "increase LimitNOFILE of the agent's service unit",
+                    path=str(self._path),
+                    reason=str(error),
                 )
                 threading.Event().wait(0.1)  # out of descriptors: others have to end first
                 continue

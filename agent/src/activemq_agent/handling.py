@@ -285,8 +285,8 @@ class Worker:
             except AgentError as error:
                 if event.statements:
                     raise _Failure(
-                        f"the agent rolled back the SQL statements of the handlers for the event {_id(message)}, "
-                        f"because they failed: {error}"
+                        f"the SQL statements that the handlers added for the event {_id(message)} failed ({error}). "
+                        "The agent rolled them back: correct the SQL of the handlers"
                     ) from error
                 self._all.log.error(
                     "the agent cannot record that a message was handled, and tries again",

@@ -77,4 +77,4 @@ def _json_object(payload: bytes) -> dict[str, Any] | None:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"the value {name} is not permitted in JSON: write a number")
+    raise ValueError(name)

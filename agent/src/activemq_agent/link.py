@@ -228,7 +228,11 @@ class AgentConnection:
         name = self.names[self._dialled]
         if self.failure_reasons.get(name) != reason:
             self.failure_reasons[name] = reason
-            self._log.warning("the agent cannot connect to a broker", broker=name, reason=reason)
+            self._log.warning(
+                "the agent cannot connect to a broker: correct the cause in the field reason",
+                broker=name,
+                reason=reason,
+            )
 
     def _is_canarys(self, item: Puback | Message | Suback) -> bool:
         """Process an event that belongs to a canary; return whether it did."""
@@ -249,10 +253,10 @@ class AgentConnection:
             if item.refused:
                 self._refused = True
                 self._log.warning(
-                    "the broker refused the subscription to the agent's test topic",
+                    f"the broker {self.broker} rejects the subscription to the agent's test topic: let {self._login} "
+                    f"read and write {self._canary_topic} in the broker's ACL",
                     topic=self._canary_topic,
                     broker=self.broker,
-                    hint=f"let {self._login} read and write {self._canary_topic} in the broker's ACL",
                 )
             return True
         number_sent = self._sent.pop(item.mid, None)

@@ -72,8 +72,10 @@ def find_program(directory: Path | None, name: str) -> Path | None:
     if not os.path.lexists(path):
         return None
     program = refuse_foreign_owners(path)
-    if not stat.S_ISREG(os.stat(program).st_mode) or not os.access(program, os.X_OK):
-        raise AgentError(f"{path}: the agent cannot execute this handler: run chmod +x, or remove it if it is no file")
+    if not stat.S_ISREG(os.stat(program).st_mode):
+        raise AgentError(f"{path}: this handler is not a regular file, so the agent cannot execute it: remove it")
+    if not os.access(program, os.X_OK):
+        raise AgentError(f"{path}: the agent's user may not execute this handler: run chmod +x")
     return program
 
 
@@ -92,10 +94,15 @@ def refuse_foreign_owners(path: Path) -> Path:
             status = here.lstat()
             if stat.S_ISLNK(status.st_mode):
                 links += 1
-                if status.st_uid not in (0, os.geteuid()) or links > MOST_LINKS:
+                if status.st_uid not in (0, os.geteuid()):
                     raise AgentError(
-                        f"{here}: this symbolic link in the path of a handler belongs to another user, or is part of a "
-                        "loop of links: remove it"
+                        f"{here}: this symbolic link in the path of a handler belongs to neither root nor the agent's "
+                        "user: replace it with a link that belongs to root"
+                    )
+                if links > MOST_LINKS:
+                    raise AgentError(
+                        f"{path}: the path of this handler leads through more than {MOST_LINKS} symbolic links: remove "
+                        f"the loop of links at {here}"
                     )
                 target = here.readlink()
                 left += reversed(target.parts[target.is_absolute() :])
@@ -103,7 +110,10 @@ def refuse_foreign_owners(path: Path) -> Path:
             else:
                 _refuse_writers(here, status)
     except OSError as error:
-        raise AgentError(f"{here}: the agent cannot check this part of a handler's path: {error.strerror}") from error
+        raise AgentError(
+            f"{here}: the agent cannot check this file or directory in the path of a handler ({error.strerror}): make "
+            "it readable for the agent's user, or correct the key handlers of agent.conf"
+        ) from error
     return here
 
 
@@ -160,7 +170,10 @@ class ProgramRunner:
         try:
             with self._lock:
                 if self._killed:
-                    raise AgentError(f"the handler {path.name} was not started, because the agent is stopping")
+                    raise AgentError(
+                        f"the handler {path.name} was not started, because the agent is stopping. The agent runs it "
+                        "for this event after its next start"
+                    )
                 self._process = process = subprocess.Popen(
                     [path], stdin=subprocess.PIPE, stdout=STDERR, cwd="/",
                     env=_environment(event), start_new_session=True,

@@ -229,14 +229,11 @@ class Publisher:
         if prefix is None or prefix.state != "asked":
             return
         self._log.warning(
-            f"the agent cannot confirm the delivery of events below the topic {name!r}",
+            f"the agent cannot confirm the delivery of events below the topic {name!r}: let {self._config.login} write "
+            f"these topics, and read and write {canary_topic(name, self._config.agent)}, in the broker's ACL",
             prefix=name,
             broker=self.link.broker,
             reason=reason,
-            hint=(
-                f"let {self._config.login} write the topics below {name!r}, and read and write "
-                f"{canary_topic(name, self._config.agent)}, in the broker's ACL"
-            ),
         )
         self._decide(prefix, "unproved")
 

@@ -293,7 +293,8 @@ class Service:
         left = self.store.counts()
         if left.outbox_rows or left.inbox_rows:
             self._log.warning(
-                "the agent stops with unsent events or unhandled messages, and keeps them for its next start",
+                "the agent stops before it has sent all events and handled all messages. It continues with the others "
+                "after its next start",
                 outbox=left.outbox_rows,
                 inbox=left.inbox_rows,
             )

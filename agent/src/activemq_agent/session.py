@@ -166,7 +166,10 @@ class Session:
     def _on_socket_open(self, _client: Any, _data: Any, opened: socket.socket) -> None:
         if self._closed:
             opened.close()
-            raise AgentError("the agent canceled the connection before it was open")
+            raise AgentError(
+                f"the agent closed its connection to {self._broker.name} before it was established, because it no "
+                "longer requires this connection"
+            )
 
     def _on_connect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         self._answered = True

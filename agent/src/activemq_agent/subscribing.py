@@ -165,10 +165,10 @@ class Subscriber:
         if event.refused:
             if topic_filter not in self.refused:
                 self._log.error(
-                    "the broker refused the subscription to a topic",
+                    f"the broker {broker} rejects the subscription to the topic filter {topic_filter}: let "
+                    f"{self._config.login} read these topics in the broker's ACL",
                     topic=topic_filter,
                     broker=broker,
-                    hint=f"let {self._config.login} read {topic_filter} in the broker's ACL",
                 )
             self.refused[topic_filter] = broker or ""
             self._ask_at = self._clock() + ASK_AGAIN
@@ -243,12 +243,14 @@ class Subscriber:
         lane.offered -= 1
         if receipt is None or receipt.full:
             if not lane.full:
-                reason = "the disk rejects writes" if receipt is None else "the limit of the inbox is reached"
+                if receipt is None:
+                    reason, remedy = "the disk rejects writes", "check the disk of state.directory"
+                else:
+                    reason, remedy = "the limit of the inbox is reached", "check the handlers of these messages"
                 self._log.warning(
-                    f"the agent cannot store messages of the topic filter {name}, leaves them at the broker, and tries "
-                    "again",
+                    f"the agent leaves the messages of the topic filter {name} on the broker, because {reason}: "
+                    f"{remedy}",
                     topic=name,
-                    reason=reason,
                 )
             lane.full, lane.try_at = True, self._clock() + TRY_AGAIN
             return

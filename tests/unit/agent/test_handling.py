@@ -330,6 +330,11 @@ class TestPrograms:
         with pytest.raises(AgentError, match=said):
             find_program(rig.programs, "E")
 
+    def test_a_handler_that_is_no_regular_file_is_an_error(self, rig: Rig) -> None:
+        (rig.programs / "E").mkdir(mode=0o755)
+        with pytest.raises(AgentError, match="this handler is not a regular file"):
+            find_program(rig.programs, "E")
+
     def test_neither_may_its_directory_be_open(self, rig: Rig) -> None:
         rig.program("E", "true")
         rig.programs.chmod(0o777)
@@ -420,7 +425,14 @@ class TestAnotherAccount:
 
     def test_a_loop_of_links_is_an_error(self, guarded: Path) -> None:
         (guarded / "E").symlink_to("E")
-        with pytest.raises(AgentError, match="loop of links"):
+        with pytest.raises(AgentError, match=r"more than .* symbolic links: remove the loop of links at"):
+            find_program(guarded, "E")
+
+    def test_a_link_that_another_user_owns_is_an_error(self, guarded: Path) -> None:
+        write_program(guarded / "real")
+        (guarded / "E").symlink_to("real")
+        os.chown(guarded / "E", 65534, 65534, follow_symlinks=False)
+        with pytest.raises(AgentError, match=r"E: this symbolic link .* belongs to neither root nor the agent's user"):
             find_program(guarded, "E")
 
 

@@ -154,7 +154,8 @@ def test_on_a_prefix_whose_canary_does_not_come_back_events_are_kept_as_unconfir
     assert [record["event_id"] for record in bench.journal("unconfirmed")] == ids
     assert bench.journal("acknowledged") == []
     assert bench.publisher.unproved_topic_prefixes == ("a/b",)
-    assert "the agent cannot confirm the delivery of events below the topic 'a/b'" in bench.log.events()
+    text = "the agent cannot confirm the delivery of events below the topic 'a/b': let "
+    assert any(event.startswith(text) for event in bench.log.events())
 
 
 def test_a_refused_canary_subscription_decides_at_once(bench: Bench) -> None:
@@ -220,7 +221,7 @@ def test_why_no_broker_can_be_reached_is_logged_once_and_kept_until_one_is(bench
     bench.broker.last.die()
     bench.turn(50, 1.0)
     assert len(bench.broker.conns) > 3, "it dials on"
-    told = [fields for event, fields in bench.log.said if event == "the agent cannot connect to a broker"]
+    told = [fields for event, fields in bench.log.said if event.startswith("the agent cannot connect to a broker")]
     assert told == [{"broker": name, "reason": "no server listens"} for name in bench.publisher.link.names]
     assert bench.publisher.link.failure_reasons == dict.fromkeys(bench.publisher.link.names, "no server listens")
     bench.broker.accepts = True

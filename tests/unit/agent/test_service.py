@@ -72,8 +72,8 @@ def test_what_cannot_be_sent_is_kept_when_the_time_is_over(running: Callable[...
     assert agent.stop() == 0
     assert rows(agent.directory)[0] == b"kept"
     assert (
-        "the agent stops with unsent events or unhandled messages, and keeps them for its next start"
-        in agent.log.events("warning")
+        "the agent stops before it has sent all events and handled all messages. It continues with the others after "
+        "its next start" in agent.log.events("warning")
     )
 
 

@@ -394,7 +394,7 @@ def test_a_newer_agents_store_is_refused_and_left_alone(tmp_path: Path) -> None:
     db = sqlite3.connect(tmp_path / FILE)
     db.execute("PRAGMA user_version = 0x02020202")
     db.close()
-    with pytest.raises(AgentError, match="newer release of the agent"):
+    with pytest.raises(AgentError, match="a newer release of activemq-agent created this store"):
         open_store(tmp_path)
     assert not list(tmp_path.glob("set-aside-*"))
 

@@ -57,7 +57,7 @@ class ElapsedTimeCounter:
         if last and last.boot != self._boot:
             passed = clock.wall().timestamp() - last.wall
             if passed < 0:
-                _log_step(f"the wall clock of this host went back by {-passed:.0f} s across a reboot")
+                _log_step(f"went back by {-passed:.0f} s across a reboot")
             self._anchor = self._moment(last.elapsed + max(0.0, passed))
 
     def _moment(self, elapsed: float) -> ClockReading:
@@ -76,7 +76,7 @@ class ElapsedTimeCounter:
         at = self._moment(self.now())
         step = self._step(at)
         if abs(step) > STEP:
-            _log_step(f"the wall clock of this host stepped by {step:+.0f} s")
+            _log_step(f"stepped by {step:+.0f} s")
         self._anchor = at
         return at
 
@@ -85,5 +85,9 @@ class ElapsedTimeCounter:
         return (at.wall - self._anchor.wall) - (at.monotonic - self._anchor.monotonic)
 
 
-def _log_step(what: str) -> None:
-    log.warning("%s. The agent does not count this step as elapsed time: check the time synchronization", what)
+def _log_step(step: str) -> None:
+    log.warning(
+        "the wall clock of this host %s. The agent does not count this step as elapsed time: check the time "
+        "synchronization of this host",
+        step,
+    )

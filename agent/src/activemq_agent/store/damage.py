@@ -104,7 +104,7 @@ def find_damage(directory: Path) -> list[str]:
     try:
         db = connect(path)
         try:
-            return _damage_inside(db)
+            return _damage_inside(db, path)
         finally:
             db.close()
     except sqlite3.DatabaseError as error:
@@ -113,7 +113,7 @@ def find_damage(directory: Path) -> list[str]:
         return [f"SQLite cannot read the file: {error}"]
 
 
-def _damage_inside(db: sqlite3.Connection) -> list[str]:
+def _damage_inside(db: sqlite3.Connection, path: Path) -> list[str]:
     problems = [row[0] for row in db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
     if problems:
         return [f"SQLite's integrity check reports: {problems[0].strip()}", *problems[1:]]
@@ -123,7 +123,7 @@ def _damage_inside(db: sqlite3.Connection) -> list[str]:
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if application == APPLICATION_ID and version > VERSION and len(set(version.to_bytes(4))) == 1:
         raise AgentError(
-            "the agent's store was created by a newer release of the agent: install that release, or set a separate "
+            f"{path}: a newer release of activemq-agent created this store: install that release, or set a separate "
             "state.directory for this agent"
         )
     if (application, version) != (APPLICATION_ID, VERSION):

@@ -21,7 +21,7 @@ class Reader:
     """A read-only connection to the store, for any thread; each call sees the state committed before it began."""
 
     def __init__(self, path: Path) -> None:
-        self._db = connect(path, readonly=True)
+        self._path, self._db = path, connect(path, readonly=True)
         self._lock = threading.Lock()
         self._bad: set[tuple[str, int]] = set()
 
@@ -75,5 +75,6 @@ class Reader:
                     yield cursor
             except sqlite3.Error as error:
                 raise AgentError(
-                    f"the agent's store cannot be read ({error}): restart the agent. It then keeps all readable data"
+                    f"{self._path}: the agent's store cannot be read ({error}): restart the agent. It then repairs "
+                    "the store, and keeps all readable data"
                 ) from error

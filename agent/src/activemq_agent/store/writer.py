@@ -128,7 +128,9 @@ class Writer(threading.Thread):
             if jobs or self.elapsed.has_stepped():
                 self._transact(jobs)
         except (sqlite3.Error, AgentError) as error:
-            log.warning("the agent's store cannot be written: %s", error)
+            log.warning(
+                "%s. The agent tries again", _write_failure(error) if isinstance(error, sqlite3.Error) else error
+            )
 
     def _run_group(self, group: list[tuple[Job, Future[Any]]]) -> None:
         try:
@@ -149,8 +151,7 @@ class Writer(threading.Thread):
                 self._run_group([queued_job])
             return
         for _, future in group:
-            text = f"the agent's store cannot be written ({error}): check the disk that contains state.directory"
-            future.set_exception(AgentError(text) if of_sqlite else error)
+            future.set_exception(AgentError(_write_failure(error)) if of_sqlite else error)
 
     def _transact(self, jobs: list[Job]) -> list[Any]:
         """Run jobs in one transaction; return their results, an AgentError for each job that refused.
@@ -172,6 +173,10 @@ class Writer(threading.Thread):
             raise
         self.committed_counters = self._counters.copy_counters()
         return results
+
+
+def _write_failure(error: Exception) -> str:
+    return f"the agent's store cannot be written ({error}): check the disk that contains state.directory"
 
 
 def _outcome(job: Job, transaction: Transaction) -> Any:
