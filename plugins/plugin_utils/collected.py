@@ -55,8 +55,8 @@ def staging(directory: str, host: str) -> Iterator[str]:
     """
     if host.startswith(".") or "/" in host:
         raise AnsibleActionFail(
-            f"the host name {host!r} cannot be used as a directory name. Rename the host in the inventory, without a "
-            "slash and a dot at the beginning"
+            f"the host name {host!r} contains / or begins with a dot, so no directory can have this name. Rename the "
+            "host in the inventory"
         )
     for name in os.listdir(directory):
         if name.startswith((f".new-{host}-", f".old-{host}-")):

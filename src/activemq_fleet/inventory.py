@@ -299,7 +299,7 @@ def _conflict_finding(conflict: ConflictingGroups) -> Finding:
         f"Ansible uses that of {conflict.winner} only because its name is later in the alphabet",
         fix=f"remove the host from one of the two groups, set {conflict.variable} in the variables of the host, or set "
         "ansible_group_priority of one group",
-        why=f"{conflict.variable} of the host changes if one of the groups is renamed",
+        why=f"if one of the groups is renamed, Ansible may use its other value of {conflict.variable} for this host",
     )
 
 

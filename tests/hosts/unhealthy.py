@@ -182,7 +182,9 @@ def nearly_full(pair: Pair) -> Iterator[Found]:
     resize(pair.share, NEARLY_FULL)
     try:
         says = tuple(f"{host.name}: directory {STORE} has " for host in (pair.active, pair.standby))
-        yield Found((*says, "MiB of free space, less than 256 MiB, so the broker may not start again. Free disk space"))
+        yield Found(
+            (*says, "MiB of free space, less than 256 MiB, so a restart of the broker may fail. Free disk space")
+        )
     finally:
         resize(pair.share, WHOLE)
 

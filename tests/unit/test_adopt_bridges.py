@@ -134,7 +134,7 @@ def test_two_nodes_share_the_store_of_which_the_operator_says_so(tmp_path: Path)
     found = adoption.fleet
     assert [broker.settings.ha for broker in found.brokers] == ["shared-file", "shared-file", "none"]
     for other in ("o-mq2", "o-mq3"):
-        with pytest.raises(InputError, match=f"--shared-store {other}: no pair {other} with two kahaDB stores"):
+        with pytest.raises(InputError, match=f"--shared-store {other}: the given files contain no pair {other} of"):
             adopt(documents, Naming(), shared=[other])
 
 
@@ -146,7 +146,7 @@ def test_key_stores_inside_the_installation_are_reported(tmp_path: Path, path: s
     context = f'<sslContext><sslContext keyStore="{path}" keyStorePassword="x"/></sslContext>'
     adoption = adopt_and_compare(tmp_path, {ALONE: document(context + OPENWIRE)}, "5.18.3")
 
-    assert any(f"sslContext uses {path} inside" in note for note in adoption.notes) is is_reported
+    assert any(f"sslContext of activemq.xml uses {path} in" in note for note in adoption.notes) is is_reported
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def adopted_inventory(tmp_path: Path, files: dict[str, bytes], release: str) -> 
 def noted_rules(adoption: Adoption) -> set[str]:
     """Return the rules of which a note states that the original files cause them."""
     texts = [
-        match[1] for note in adoption.notes if (match := re.search(r"check reports (.*) for the rendered files", note))
+        match[1] for note in adoption.notes if (match := re.search(r"check reports (.*) for the original files", note))
     ]
     return {rule for text in texts for rule in text.split(", ")}
 

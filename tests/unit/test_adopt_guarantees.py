@@ -103,8 +103,8 @@ def test_settings_of_a_configurer_that_are_lost_are_noted(tmp_path: Path) -> Non
     )
     adoption = adopted(tmp_path, {HOST: document("", bean, brokerName="x")}, "5.18.3")
 
-    [note] = [note for note in adoption.notes if "PropertyPlaceholderConfigurer sets" in note]
-    assert "sets systemPropertiesModeName, but" in note
+    [note] = [note for note in adoption.notes if "of the bean PropertyPlaceholderConfigurer" in note]
+    assert "adopt could not keep systemPropertiesModeName of" in note
 
 
 ROUTE = (
@@ -201,7 +201,7 @@ def test_what_would_cause_an_error_of_the_rendered_file_alone_is_left_out(tmp_pa
 
     assert 'class="a.B"' not in xml
     assert not waived
-    assert any("adopt left out <plugins>, because the rendered file would have an error" in note for note in notes)
+    assert any("adopt left out <plugins>, because with it the rendered activemq.xml would" in note for note in notes)
 
 
 def test_an_attribute_that_would_cause_an_error_is_left_out(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_an_attribute_that_would_cause_an_error_is_left_out(tmp_path: Path) -> N
 
 
 def test_an_error_without_a_cause_to_leave_out_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"{HOST}: the rendered file would have an error .*: X001: has the mark."):
+    with pytest.raises(InputError, match=f"{HOST}: adopt wrote nothing, .* the error X001, .*: has the mark."):
         adopted_with(tmp_path, PLUGINS, mark_findings("X001", 'id="broker"'))
 
 

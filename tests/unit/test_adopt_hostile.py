@@ -288,7 +288,7 @@ def test_no_password_of_an_imported_file_is_copied(form: str, around: str, tmp_p
 
     assert "geheim7Xq" not in text_of(adoption)
     assert any(
-        "activemq.xml imports sql.xml. adopt does not copy such a file if it has a password in clear text" in note
+        "activemq.xml imports sql.xml, which adopt did not copy, because it may contain passwords" in note
         for note in adoption.notes
     )
 

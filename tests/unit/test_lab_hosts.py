@@ -94,7 +94,7 @@ def test_the_store_is_marked_and_a_store_of_another_pair_is_refused_as_by_the_un
     assert command_of(hosts, A, monkeypatch)
     marker.write_text("billing-mq01\n")
     reason = "activemq: .* is not the store of pair orders-mq01"
-    with pytest.raises(LabError, match=f"{A} is not started, because a check before its start failed: {reason}"):
+    with pytest.raises(LabError, match=f"{A}: the broker is not started, .* Correct this error: {reason}"):
         hosts.launch(broker)
 
 

@@ -121,7 +121,7 @@ def test_a_node_that_runs_comes_before_the_preferred_master() -> None:
 
 
 def test_a_broker_that_ends_is_told_with_its_log() -> None:
-    with pytest.raises(LabError, match=rf"{B} stopped while it was starting: disk on fire \(log: /x\)"):
+    with pytest.raises(LabError, match=rf"{B}: the broker stopped while it was starting: disk on fire \(log: /x\)"):
         start(Stage(fleet(), broken=B))
 
 
@@ -129,7 +129,7 @@ def test_a_broker_that_ends_is_told_with_its_log() -> None:
 def test_up_refuses_broker_that_ends_while_it_loads_its_configuration(ending: str) -> None:
     stage = Stage(fleet(ha="none"))
     stage.ending.add(ending)
-    with pytest.raises(LabError, match=rf"{ending} stopped while it was starting: disk on fire .*and run the command"):
+    with pytest.raises(LabError, match=rf"{ending}: the broker stopped .*: disk on fire .*and run the command"):
         start(stage)
 
 
@@ -142,7 +142,7 @@ def test_a_broker_that_is_not_ready_in_time_is_told_with_its_state() -> None:
 
 def test_when_one_pair_fails_the_others_do_not_hold_it_up() -> None:
     stage = Stage(fleet(*PAIR, *OTHER), broken=A)
-    with pytest.raises(LabError, match=f"{A} stopped"):
+    with pytest.raises(LabError, match=f"{A}: the broker stopped"):
         start(stage, timeout=60)
 
 

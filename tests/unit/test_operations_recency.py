@@ -161,7 +161,7 @@ def test_the_operator_may_decide_and_is_told_what_is_left_in_the_backup() -> Non
 
 
 def test_a_store_that_was_not_read_decides_nothing() -> None:
-    with pytest.raises(ResyncRefused, match="was not read"):
+    with pytest.raises(ResyncRefused, match="did not read the store"):
         choose_store(NodeStore(MASTER, "master", seen=False), slave(""))
 
 

@@ -124,9 +124,7 @@ def test_a_broker_on_its_own_is_restarted_and_said_to_have_no_peer() -> None:
 
 
 def test_an_act_that_does_not_show_ends_the_run() -> None:
-    with pytest.raises(
-        RefusalError, match="x-mq01-b: this run has already done the restart of this broker, but it had no effect"
-    ):
+    with pytest.raises(RefusalError, match="x-mq01-b: the restart of this broker had no effect"):
         next_restart([A, B], run(A, B, acted={B.host}))
 
 

@@ -185,7 +185,7 @@ OWING = node("x-mq01-a", "active", restart_required=True)
 @pytest.mark.parametrize("state", ["stopped", "active"])
 def test_an_active_broker_is_not_restarted_without_a_standby(state: BrokerState) -> None:
     pair = OWING, node("x-mq01-b", state)
-    text = rf"^nothing was changed: x-mq01-a: the active broker is not restarted, because its peer x-mq01-b is {state}"
+    text = rf"^nothing was changed: x-mq01-a: the active broker is not restarted, .*, x-mq01-b, is {state}"
     with pytest.raises(RefusalError, match=text):
         next_site_step(pair, run(pair, chosen={OWING.host}))
 
@@ -194,14 +194,12 @@ def test_an_active_broker_is_not_restarted_without_a_standby(state: BrokerState)
 def test_a_peer_that_may_come_to_stand_by_is_waited_for(state: BrokerState) -> None:
     pair = OWING, node("x-mq01-b", state)
     assert next_site_step(pair, run(pair)).act == "wait"
-    with pytest.raises(RefusalError, match=f"the active broker is not restarted, because its peer x-mq01-b is {state}"):
+    with pytest.raises(RefusalError, match=f"the active broker is not restarted, .*, x-mq01-b, is {state}"):
         next_site_step(pair, run(pair, waited=60.0))
 
 
 def test_an_active_broker_is_not_restarted_when_nobody_could_look_at_its_peer() -> None:
-    with pytest.raises(
-        RefusalError, match="the active broker is not restarted, because its peer x-mq01-b was not reached"
-    ):
+    with pytest.raises(RefusalError, match=r"the active broker is not restarted, .*, x-mq01-b, was not reached"):
         next_site_step([OWING], run([OWING]), {OWING.host: "x-mq01-b"})
 
 
@@ -215,7 +213,7 @@ def test_a_pair_that_was_touched_is_waited_for_until_somebody_serves() -> None:
 
 def test_an_act_that_does_not_show_ends_the_run() -> None:
     pair = node("x-mq01-a", "active"), node("x-mq01-b", "standby", restart_required=True)
-    with pytest.raises(RefusalError, match="x-mq01-b: this run has already done the restart of this broker, but"):
+    with pytest.raises(RefusalError, match="x-mq01-b: the restart of this broker had no effect"):
         next_site_step(pair, run(pair, acted={"x-mq01-b"}))
 
 
@@ -306,7 +304,7 @@ def test_a_peer_beyond_the_limit_counts_by_what_was_found_of_it() -> None:
         fleet=CompiledFleet(brokers=BROKERS), evidence={A: found("active", restart_required=True)}, options=options
     )
     assert decide("site", request)["step"]["hosts"] == [A]
-    with pytest.raises(RefusalError, match=f"because its peer {B} was not reached"):
+    with pytest.raises(RefusalError, match=f"because the other node of the pair, {B}, was not reached"):
         decide("site", replace(request, options=options | {"peers": {A: {"unreachable": True}}}))
 
 

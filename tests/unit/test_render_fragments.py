@@ -147,8 +147,8 @@ def test_a_slave_dials_its_one_master_as_told() -> None:
             "beans",
             "contains <broker>, which activemq.xml has already: set parent to broker",
         ),
-        ("<plugins/> and more", "broker", "has no element, or text outside of elements"),
-        ("more <plugins/>", "broker", "has no element, or text outside of elements"),
+        ("<plugins/> and more", "broker", "must consist of XML elements, without text"),
+        ("more <plugins/>", "broker", "must consist of XML elements, without text"),
     ],
 )
 def test_what_would_be_lost_or_doubled_is_refused(xml: str, parent: str, said: str) -> None:

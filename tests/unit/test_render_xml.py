@@ -195,10 +195,10 @@ def test_a_fragment_joins_the_element_that_is_already_there() -> None:
 @pytest.mark.parametrize(
     ("fragment", "said"),
     [
-        ({"xml": "<plugins>"}, "activemq_xml_fragments[0].xml is not well-formed"),
-        ({"xml": "text"}, "has no element, or text outside of elements"),
-        ({"xml": "<x>&boom;</x>"}, "activemq_xml_fragments[0].xml"),
-        ({"parent": "brokers", "xml": "<x/>"}, "parent begins with 'brokers': begin it with broker"),
+        ({"xml": "<plugins>"}, "activemq_xml_fragments[0]: the value of xml is not well-formed"),
+        ({"xml": "text"}, "must consist of XML elements, without text"),
+        ({"xml": "<x>&boom;</x>"}, "activemq_xml_fragments[0]: the value of xml"),
+        ({"parent": "brokers", "xml": "<x/>"}, "parent must begin with broker, not 'brokers'"),
     ],
 )
 def test_a_bad_fragment_is_one_line_with_its_place(fragment: dict[str, str], said: str) -> None:

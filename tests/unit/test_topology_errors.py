@@ -360,8 +360,16 @@ def test_t035_what_is_set_wins_and_a_difference_is_told() -> None:
     assert [broker.role for broker in found.brokers] == ["slave", "master"]
     told = [finding for finding in found.findings if finding.rule == "T035"]
     assert [(one.host, one.severity, one.message) for one in told] == [
-        ("o-mq1-a.example.com", "warning", "activemq_node is b and overrides the host name, which contains a"),
-        ("o-mq1-b.example.com", "warning", "activemq_node is a and overrides the host name, which contains b"),
+        (
+            "o-mq1-a.example.com",
+            "warning",
+            "the variable activemq_node is b, but the host name contains the node a. The variable takes precedence",
+        ),
+        (
+            "o-mq1-b.example.com",
+            "warning",
+            "the variable activemq_node is a, but the host name contains the node b. The variable takes precedence",
+        ),
     ]
 
 

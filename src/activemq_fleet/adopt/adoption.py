@@ -119,7 +119,10 @@ def adopt_files(
             return check_rendered_fleet(fleet, rendered, schema_of).findings
         except (SchemaUnavailable, ArtifactError) as error:
             if str(error) not in unavailable:
-                warn(f"adopt did not validate the rendered files against the XML schema of ActiveMQ: {error}")
+                warn(
+                    "adopt did not validate the rendered files against the XML schema of ActiveMQ, so errors in them "
+                    f"may be unreported. Correct this problem, and adopt again: {error}"
+                )
             unavailable.add(str(error))
             return (*fleet.findings, *fleet_findings(fleet, rendered))
 
@@ -210,22 +213,23 @@ def _propose_instances(proposal: Proposal) -> None:
         if len(neighbours) < 2:
             continue
         nodes = [document.identity.node.lower() for document in neighbours]
-        chosen = []
+        chosen: dict[str, set[str]] = {"activemq_instance": set(), "activemq_console_port": set()}
         for position, document in enumerate(neighbours):
             variables = proposal[document.host]
             if "instance" not in variables:
                 suffix = nodes[position] if len(set(nodes)) == len(nodes) else str(position + 1)
                 variables["instance"] = f"activemq-{suffix}"
-                chosen.append(document.host)
+                chosen["activemq_instance"].add(document.host)
             if position and not {"port_offset", "console_port"} & variables.keys():
                 variables["console_port"] = _CONSOLE_PORT + 10 * position
-                chosen.append(document.host)
-        if chosen:
-            proposal.note(
-                dict.fromkeys(chosen),
-                f"several brokers have the address {address}, so adopt chose values of activemq_instance or "
-                "activemq_console_port. Correct them to the values that the hosts use",
-            )
+                chosen["activemq_console_port"].add(document.host)
+        for variable, hosts in chosen.items():
+            if hosts:
+                proposal.note(
+                    hosts,
+                    f"several of the adopted brokers have the address {address}, so adopt chose a value of {variable}. "
+                    "Correct it to the value that the host uses",
+                )
 
 
 def _drop_defaults(proposal: Proposal) -> None:
@@ -301,5 +305,6 @@ def _note_missing_settings(proposal: Proposal) -> None:
         "the adopted files do not show the values of these variables, so their defaults apply. Set each to the value "
         f"that your hosts use: {heap}"
         f"{'activemq_install, ' if installs else ''}activemq_home, activemq_base, "
-        "activemq_user, activemq_java_home, activemq_java_options, and the variables of agents and load balancers"
+        "activemq_user, activemq_java_home, activemq_java_options. If you have agents or load balancers, add their "
+        "variables, which adopt does not read"
     )

@@ -123,8 +123,8 @@ def _propose_imported_files(proposal: Proposal, document: AdoptedDocument, impor
     if secret:
         proposal.note(
             [host],
-            f"activemq.xml imports {', '.join(secret)}. adopt does not copy such a file if it has a password in clear "
-            "text or cannot be checked for one. Add it to activemq_extra_files, with its passwords in ansible-vault",
+            f"activemq.xml imports {', '.join(secret)}, which adopt did not copy, because it may contain passwords in "
+            "clear text. Add the content to activemq_extra_files, and encrypt its passwords with ansible-vault",
             is_urgent=True,
         )
     if missing:
@@ -142,9 +142,9 @@ def _note_key_stores(proposal: Proposal, document: AdoptedDocument) -> None:
     if relative_paths := [path for path in paths if path and not path.removeprefix("file:").startswith("/")]:
         proposal.note(
             [document.host],
-            f"sslContext uses {' and '.join(relative_paths)} inside the installation. A new installation does not have "
-            "these key stores, or has them with ActiveMQ's public example keys. Set absolute paths in activemq_tls, or "
-            "in the XML of activemq_xml_fragments",
+            f"the sslContext of activemq.xml uses {' and '.join(relative_paths)} in the directory of the installation. "
+            "A new installation contains at most ActiveMQ's public example keys there. Copy your key stores to another "
+            "directory, and set its absolute path in activemq_tls or activemq_xml_fragments",
             is_urgent=True,
         )
 

@@ -71,8 +71,8 @@ def propose_console(proposal: Proposal) -> None:
     for name, hosts in foreign.items():
         proposal.note(
             hosts,
-            f"adopt took only the port and the address of the web console from {name}. The rendered console has "
-            "separate pages, login and TLS settings: check whether you need others",
+            f"adopt took only the port and the address of the web console from {name}. It did not adopt other settings "
+            "of this file, such as login and TLS: check the rendered conf/jetty.xml",
         )
 
 

@@ -89,8 +89,8 @@ def _note_placeholder_settings(proposal: Proposal, document: AdoptedDocument, no
     if lost:
         proposal.note(
             [document.host],
-            f"the bean {node.get('class').rpartition('.')[2] or node.name} sets {', '.join(lost)}, but the rendered "
-            "PropertyPlaceholderConfigurer does not: check the placeholders that rely on these settings",
+            f"adopt could not keep {', '.join(lost)} of the bean {node.get('class').rpartition('.')[2] or node.name}. "
+            "Check that the placeholders ${…} in activemq.xml have the right values without these settings",
             is_urgent=True,
         )
 

@@ -156,8 +156,8 @@ class _Network:
             self.names_outside.add(name)
         self.proposal.note(
             [document.host],
-            f"bridge {bridge.name}: {why}. Its link in activemq_links has addresses as its target: no further action "
-            "is necessary",
+            f"bridge {bridge.name}: {why}. adopt wrote its target into activemq_links as an address, not as the name "
+            "of a broker: no action is necessary",
         )
         return self.outside[bridge.addresses]
 

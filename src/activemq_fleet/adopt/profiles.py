@@ -36,8 +36,8 @@ def propose_profiles(proposal: Proposal, shared: Collection[str] = ()) -> None:
     for pair in shared:
         if [store.name in _KAHADB for store in stores.get(pair, []) if store] != [True, True]:
             raise InputError(
-                f"--shared-store {pair}: no pair {pair} with two kahaDB stores was given: adopt the files of both "
-                "nodes together, and write the name of their pair"
+                f"--shared-store {pair}: the given files contain no pair {pair} of two brokers with kahaDB stores. "
+                "Correct the name of the pair, and adopt the files of both its nodes together"
             )
     for pair, documents in proposal.pairs().items():
         if len(documents) == 2 and _is_pure(documents):
@@ -189,9 +189,9 @@ def _propose_store(proposal: Proposal, document: AdoptedDocument) -> None:
         proposal.set(document.host, "fence", "guard")
         proposal.note(
             [document.host],
-            "the guard (activemq_fence: guard, the program that protects the shared store) starts this broker. Set "
-            "activemq_store_directory to the path after --store in the broker's systemd unit, unless that path is "
-            f"/srv/activemq/{document.identity.pair}",
+            "the files do not show the directory of the shared store, because the guard (the program that "
+            "activemq_fence: guard starts) sets it. Set activemq_store_directory to the path after --store in the "
+            f"broker's systemd unit. The default is /srv/activemq/{document.identity.pair}",
             is_urgent=True,
         )
     else:

@@ -91,26 +91,27 @@ def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], fi
     Raises InputError for a value that XML cannot hold; ``file`` is the document's name for it.
     """
 
-    def resolved(text: str) -> str:
+    def resolved(text: str, line: int) -> str:
         value = _WITH_OR_WITHOUT_DEFAULT.sub(lambda match: properties.get(match[1], match[0]), text)
         if len(value) > LONGEST_VALUE and value != text:
             raise InputError(
-                f"{file}: a value has more than {LONGEST_VALUE} characters after its placeholders are replaced: "
-                "shorten the values in the files of --properties"
+                f"{file}:{line}: with the values of --properties for its placeholders ${{…}}, a text of this element "
+                f"has more than {LONGEST_VALUE} characters. Shorten these values in the files of --properties"
             )
         return value
 
-    try:
-        for element in root.iter(etree.Element):
+    for element in root.iter(etree.Element):
+        line = int(str(element.sourceline))
+        try:
             for name, value in element.attrib.items():
-                element.set(name, resolved(str(value)))
-            element.text = element.text and resolved(element.text)
-            element.tail = element.tail and resolved(element.tail)
-    except ValueError:
-        raise InputError(
-            f"{file}: a value in the files of --properties has a character that XML does not permit: remove the "
-            "character"
-        ) from None
+                element.set(name, resolved(str(value), line))
+            element.text = element.text and resolved(element.text, line)
+            element.tail = element.tail and resolved(element.tail, line)
+        except ValueError:
+            raise InputError(
+                f"{file}:{line}: the value of --properties for a placeholder ${{…}} of this element has a character "
+                "that XML does not permit. Remove the character from the file of --properties"
+            ) from None
 
 
 def placeholder_names(text: str) -> list[str]:

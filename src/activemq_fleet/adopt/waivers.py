@@ -64,8 +64,8 @@ def note_findings_in_force(proposal: Proposal, findings_of: FindingsOf) -> None:
     for named_hosts, common in rules.items():
         proposal.note(
             named_hosts,
-            f"check reports {', '.join(common)} for the rendered files as for the original files. adopt keeps the "
-            "configuration in force: decide about each finding after the adoption",
+            f"check reports {', '.join(common)} for the original files, and for the rendered files too, because adopt "
+            "does not change your configuration. Correct or ignore these findings after the adoption",
         )
 
 
@@ -94,15 +94,16 @@ def _leave_out_cause(proposal: Proposal, finding: Finding, findings_of: Findings
         if key not in map(_key_of, _blocking_findings(proposal, findings_of)):
             proposal.note(
                 [finding.host],
-                f"adopt left out {what}, because the rendered file would have an error that the original file does not "
-                f"have: {finding.rule}: {finding.message}. Check whether the broker needs what is left out",
+                f"adopt left out {what}, because with it the rendered activemq.xml would have the error "
+                f"{finding.rule}: {finding.message}. Check whether the broker needs it",
                 is_urgent=True,
             )
             return
         variables.update(before)
     raise InputError(
-        f"{finding.host}: the rendered file would have an error that the original file does not have, so nothing is "
-        f"written: {finding.rule}: {finding.message}. Change the original file, and adopt it again"
+        f"{finding.host}: adopt wrote nothing, because the rendered activemq.xml would have the error {finding.rule}, "
+        f"which the original file does not have: {finding.message}. Remove the cause of this error from the original "
+        "file, and adopt it again"
     )
 
 

@@ -140,7 +140,10 @@ def check_inventory(directory: Path) -> None:
                 f"{name} away, or choose another directory"
             )
     if files and not is_unchanged(files):
-        raise InputError(f"{directory}: files were changed after adopt wrote this directory: choose another directory")
+        raise InputError(
+            f"{directory}: files in this directory were changed after adopt wrote them, and adopt would overwrite the "
+            "changes. Choose another directory"
+        )
 
 
 def _as_text(output: Path, adopted: Adoption) -> Iterator[str]:

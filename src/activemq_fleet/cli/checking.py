@@ -209,8 +209,8 @@ def print_report(
     if write_to is not None:
         known = write_baseline(write_to, [finding for finding in report.findings if finding.rule != INPUT_ERROR])
         echo_to_stderr(
-            f"{write_to}: the baseline contains {counted(known, 'finding')}. A check with --baseline {write_to} does "
-            "not fail because of them"
+            f"{write_to}: the baseline contains {counted(known, 'finding')}, which check ignores with "
+            f"--baseline {write_to}"
         )
     if not_read:
         return 2

@@ -141,9 +141,9 @@ def replay_command(
         )
         if in_doubt:
             echo(
-                f"{directory}: {counted(in_doubt, 'message')} of generation {number} were not sent: their XA "
-                "transaction is neither committed nor rolled back. Complete it in its transaction manager, then run "
-                "the command again"
+                f"{directory}: {counted(in_doubt, 'message')} of generation (numbered copy) {number} of the store were "
+                "not sent: their XA transaction is prepared. Commit it or roll it back in its transaction manager, "
+                "then run the command again"
             )
     for sentence in _run_as_owner(directory, partial(_remove_generations, directory), ReplayError):
         echo(sentence)
@@ -176,8 +176,8 @@ def _run_as_owner(directory: Path, function: Callable[[], _T], failure: type[Fle
         reason = error.strerror or error
         if error.filename:
             raise failure(
-                f"{error.filename}: the path in the store cannot be read or written ({reason}): check its mount, or "
-                "run the command as the account that owns the store"
+                f"{error.filename}: this path in the store {directory} cannot be used ({reason}): check the mount of "
+                "the store, or run the command as the account that owns the store"
             ) from None
         raise failure(
             f"{directory}: the access to the store or the connection to the pair failed ({reason}): correct the cause, "
@@ -211,7 +211,8 @@ def _open_fenced(directory: Path) -> SharedStore:
 
     if not (directory / "fence" / "claims").is_dir():
         raise FenceError(
-            "the directory is not a fenced store: name the activemq_store_directory of a pair that sets activemq_fence"
+            "the directory is not a store of a pair with activemq_fence: guard, because it has no fence/claims: set "
+            "the command's directory to the activemq_store_directory of such a pair"
         )
     return SharedStore(str(directory))
 

@@ -28,13 +28,13 @@ def unused_settings(configuration: CheckConfiguration, checked: Sequence[Path]) 
             )
     selection = select_rules(configuration.select, configuration.ignore)
     for key, words, effective, cause in (
-        ("select", configuration.select, selection, "ignored"),
-        ("ignore", configuration.ignore, replace(selection, ignore=()), "not selected"),
+        ("select", configuration.select, selection, "the setting ignore excludes them"),
+        ("ignore", configuration.ignore, replace(selection, ignore=()), "the setting select does not include them"),
     ):
         if unused := [word for word in words if not _is_any_included(effective, word)]:
             warnings.append(
-                f"{configuration.place_of(key)}: {key} has no effect for {shorten_list(unused)}, because these rules "
-                f"are {cause}: correct select or ignore"
+                f"{configuration.place_of(key)}: the setting {key} has no effect on the rules {shorten_list(unused)}, "
+                f"because {cause}. Remove these rules from {key}, or correct the other setting"
             )
     return warnings
 

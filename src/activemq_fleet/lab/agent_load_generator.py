@@ -45,10 +45,14 @@ class AgentLoadGenerator(LoadGenerator):
         super().__init__(spec.name, directory)
         self.spec = spec
         self.publisher = AgentProcess(
-            f"the publisher of {spec.name}", self.directory / "publisher", sockets, spec.publisher, ()
+            f"the publisher of the test load {spec.name}", self.directory / "publisher", sockets, spec.publisher, ()
         )
         self.subscriber = AgentProcess(
-            f"the subscriber of {spec.name}", self.directory / "subscriber", sockets, spec.subscriber, spec.filters
+            f"the subscriber of the test load {spec.name}",
+            self.directory / "subscriber",
+            sockets,
+            spec.subscriber,
+            spec.filters,
         )
         self.publisher_journal, self.subscriber_journal = self.publisher.tail, self.subscriber.tail
 

@@ -255,7 +255,7 @@ def _check_end(name: str, exit_code: int, output: str) -> None:
     if exit_code:
         lines = [line for line in split_lines(output) if line.strip()]
         print(printable("\n".join(lines[-_SHOWN_LINES:]), lines=True), file=sys.stderr)
-        raise LabError(f"{name} failed with exit code {exit_code}: correct the error in the output above")
+        raise LabError(f"the command {name} failed with exit code {exit_code}: correct the error in the output above")
 
 
 def _screen(

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from activemq_fleet.atomic_files import write_file
 from activemq_fleet.drills.model import DrillResult, FaultKind
-from activemq_fleet.errors import InputError
+from activemq_fleet.errors import InputError, shorten_list
 from activemq_fleet.install_hint import install_hint
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, is_lab
 from activemq_fleet.lab.load_spec import speaks_mqtt
@@ -59,9 +59,16 @@ def begin_drill(
     every = [pair for pair in fleet.pairs.values() if pair.name in pairs]
     fit = [pair for pair in every if not pair.profile.replicates and speaks_mqtt(pair)]
     if every and not fit:
+        pure = [pair.name for pair in every if pair.profile.replicates]
+        without_mqtt = [pair.name for pair in every if not pair.profile.replicates]
+        causes = (
+            ("activemq_ha: pure", pure),
+            ("no MQTT connector that agents can use", without_mqtt),
+        )
+        reasons = [f"{shorten_list(names)} (with {cause})" for cause, names in causes if names]
         raise InputError(
-            "the playbook drill supports no pair that activemq_target selects. Each of them has activemq_ha: pure, or "
-            "no usable MQTT connector. Test them in the lab with `activemq-fleet lab drill`"
+            f"the playbook drill does not support the pairs {' and '.join(reasons)}. Test them in the lab with "
+            "`activemq-fleet lab drill`, or set activemq_target to other pairs"
         )
     order = schedule_faults(fleet, fit, faults, seed, what)
     plan = DrillPlan(order=order, what=what, rate=rate, seed=seed, target=str(options.get("target") or ""))

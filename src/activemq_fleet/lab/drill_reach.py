@@ -76,8 +76,8 @@ def refuse_unreachable(specs: Sequence[AgentLoadSpec], timeout: float = _PATIENC
     if bad:
         raise InputError(
             f"the drill injects no fault, because the test load on this controller cannot open MQTT at {_listed(bad)}. "
-            "Allow the controller to resolve and reach these ports, and start brokers that do not serve. Otherwise run "
-            "the playbook on another machine"
+            "Check that these brokers run, and that the controller can resolve their names and connect to these ports. "
+            "You can also run the playbook on another machine"
         )
     denied = {dial.address: answers[dial].problem for dial in dials if answers[dial].is_denied}
     if denied:

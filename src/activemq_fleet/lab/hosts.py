@@ -173,16 +173,19 @@ class LabBrokers:
         It waits some seconds for each port, because a broker whose guard was killed ends after the guard.
         """
         for name, port in broker.ports.items():
-            where = f"{broker.host}: port {port} ({name}) on {self.address(broker.host)}"
+            where = f"port {port} ({name}) on {self.address(broker.host)}"
             try:
                 taken = _stays_taken((self.address(broker.host), port))
             except OSError as error:
                 raise LabError(
-                    f"{where} cannot be used ({error.strerror}): check that this account may listen on this address "
-                    "and port"
+                    f"{broker.host}: the broker cannot use {where} ({error.strerror}): check that this account may "
+                    "listen on this address and port"
                 ) from None
             if taken:
-                raise LabError(f"{where} is used by another program: stop that program, or set activemq_port_offset")
+                raise LabError(
+                    f"{broker.host}: the broker cannot use {where}, because another program uses it: stop that "
+                    "program, or set activemq_port_offset"
+                )
 
     def launch(self, broker: Broker) -> None:
         """Start the broker's process and return at once.
@@ -205,7 +208,8 @@ class LabBrokers:
             )
             if done.returncode and broker.settings.index_rebuild == "refuse":
                 raise LabError(
-                    f"{broker.host} is not started, because its store cannot be repaired: {done.stdout.strip()}"
+                    f"{broker.host}: the broker is not started, because its store cannot be repaired. "
+                    f"Correct this error: {done.stdout.strip()}"
                 )
         java = [self.lab.java, *service.java_options(broker), *_arguments(broker, self.lab.software)]
         _, *guard = service.guard_command(broker) or ("",)

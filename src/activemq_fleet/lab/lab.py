@@ -304,8 +304,8 @@ class Lab(ReadOnlyLab):
     def _prepare(self, *, metrics: bool = False) -> tuple[Substitution, ...]:
         if self._read is None:
             raise LabError(
-                f"{self._layout.directory}: the lab cannot be started without its inventory: open it with the "
-                "inventory, or run `activemq-fleet lab up -i INVENTORY`"
+                f"{self._layout.directory}: the brokers of this lab cannot be started, because it was opened without "
+                "its inventory: run `activemq-fleet lab up -i INVENTORY`"
             )
         _, substitutions = prepare(
             self._layout, self._read(), self._claims, self._report, self._sources, self._heap, metrics=metrics

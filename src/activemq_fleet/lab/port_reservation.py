@@ -122,7 +122,7 @@ class PortReservations:
         except OSError as error:
             raise LabError(
                 f"{self._directory}: the loopback addresses of a lab cannot be reserved in this directory "
-                f"({error.strerror}): correct the permissions of the directory and of the file lock in it"
+                f"({error.strerror}): remove the file lock in it, or correct the permissions of the directory"
             ) from None
 
 
@@ -139,7 +139,7 @@ def _open(path: Path, flags: int) -> Iterator[int]:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, f"{path} is not a regular file, so remove it", str(path))
+            raise OSError(0, f"{path} is not a regular file", str(path))
         if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) != _EVERYONE_FILE:
             os.fchmod(descriptor, _EVERYONE_FILE)
         yield descriptor

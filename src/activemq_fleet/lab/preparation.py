@@ -176,7 +176,9 @@ def install(broker: Broker, software: Software) -> str:
     try:
         return configuration_install.install(base, tree, configuration_install.Owners()).version
     except NodeError as error:
-        raise LabError(f"{broker.host}: the files of this broker cannot be installed: {error}") from None
+        raise LabError(
+            f"{broker.host}: the files of this broker cannot be installed. Correct this error: {error}"
+        ) from None
     except OSError as error:
         where = error.filename or base
         raise LabError(

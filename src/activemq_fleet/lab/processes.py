@@ -97,7 +97,9 @@ def run_command_before_start(host: str, command: Sequence[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     if done.returncode:
         reason = done.stderr.strip() or f"{command[0]} failed with exit code {done.returncode}"
-        raise LabError(f"{host} is not started, because a check before its start failed: {reason}")
+        raise LabError(
+            f"{host}: the broker is not started, because a check before its start failed. Correct this error: {reason}"
+        )
 
 
 def _created(child: subprocess.Popen[bytes]) -> float:

@@ -134,8 +134,8 @@ class ReadOnlyLab:
         if not poll(lambda: self.state(host) == state, timeout):
             broker = self.fleet.broker(host)
             raise LabError(
-                f"{broker.host} is {self.state(host)} after {timeout:g} s, but should be {state}. Correct the last "
-                f"error of the broker: {self._hosts.failure_reason(broker)}"
+                f"{broker.host}: the broker is {self.state(host)} after {timeout:g} s, but should be {state}. Correct "
+                f"the last error of the broker: {self._hosts.failure_reason(broker)}"
             )
 
     def wait_bridge(self, host: str, to: str, timeout: float = LAB_READY) -> RunningBridge:

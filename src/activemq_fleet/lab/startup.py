@@ -87,7 +87,7 @@ class Startup:
         """Raise LabError for the first broker whose process has ended since it was ready."""
         for broker in brokers:
             if not self._hosts.is_alive(broker):
-                raise self._ended(broker, f"{broker.host} stopped after it was ready")
+                raise self._ended(broker, f"{broker.host}: the broker stopped after its start was complete")
 
     def _start_pair(self, pair: Pair) -> None:
         ordered = pair.in_order
@@ -168,13 +168,13 @@ class Startup:
             if self._given_up.wait(pause):
                 raise _GivenUpError
             if not self._hosts.is_alive(broker):
-                raise self._ended(broker, f"{broker.host} stopped while it was starting")
+                raise self._ended(broker, f"{broker.host}: the broker stopped while it was starting")
             if time.monotonic() > deadline:
                 detail = self._hosts.observe(broker, timeout=_PROBE_TIMEOUT)
                 why = f"{detail.reason}; " if detail.reason else ""
                 raise LabError(
                     f"{complaint} after {self._timeout:g} s. {broker.host} is {detail.state}: {why}"
-                    f"{self._hosts.failure_reason(broker)}. Correct the cause, or allow more time"
+                    f"{self._hosts.failure_reason(broker)}. Correct the cause, or run `lab up` with a longer --timeout"
                 )
 
 

@@ -127,12 +127,12 @@ def missing_files(files: Iterable[str]) -> list[str]:
     rolls = [RolledFile(file) for file in files]
     numbers = {roll.number for roll in rolls if roll.number is not None}
     problems = [
-        f"the log file activemq.log.{number} is missing"
+        f"the log file activemq.log.{number} is missing, so the audit does not contain its events: collect it again"
         for number in range(1, max(numbers, default=0))
         if number not in numbers
     ]
     if not any(roll.current for roll in rolls):
-        problems.append("the log file activemq.log is missing")
+        problems.append("the log file activemq.log is missing, so the newest events are unknown: collect it again")
     return problems
 
 

@@ -135,7 +135,7 @@ def _runs(node: Node, settle: float) -> Iterator[PairProblem]:
     elif node.state == "starting":
         yield PairProblem(
             f"{node.host}: the broker is starting, so it is neither active nor standby ({node.how}). Check "
-            f"{node.base}/data/activemq.log, and correct what the broker waits for. To let systemd start it again, run "
+            f"{node.base}/data/activemq.log for the cause, and correct it. To let systemd start the broker again, run "
             f"systemctl kill -s KILL {node.unit_name}",
             settle,
         )
@@ -186,9 +186,9 @@ def _configuration(node: Node, _settle: float) -> Iterator[PairProblem]:
         )
     if node.restart_required and node.previous_intact is False:
         yield PairProblem(
-            f"{node.host}: the broker would start with a new configuration, but no rollback would be possible. Its "
-            f"configuration {node.previous or 'in use'} is incomplete below {node.base}/versions. Run the playbook "
-            "site with the previous inventory, then with the current one"
+            f"{node.host}: the new configuration of the broker could not be rolled back, because its configuration "
+            f"{node.previous or 'in use'} is incomplete below {node.base}/versions. Run the playbook site with the "
+            "previous inventory, then with the current one"
         )
 
 
@@ -197,7 +197,7 @@ def _room(node: Node, _settle: float) -> Iterator[PairProblem]:
         if free < MIN_FREE_BYTES:
             yield PairProblem(
                 f"{node.host}: directory {directory} has {free >> 20} MiB of free space, less than "
-                f"{MIN_FREE_BYTES >> 20} MiB, so the broker may not start again. Free disk space"
+                f"{MIN_FREE_BYTES >> 20} MiB, so a restart of the broker may fail. Free disk space in this directory"
             )
 
 

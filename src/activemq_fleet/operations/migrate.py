@@ -215,8 +215,8 @@ def _drain(masters: Sequence[MigrationEvidence], evidence: Sequence[MigrationEvi
         if _is_stalled(master):
             left = ", ".join(f"{queue} ({number})" for queue, number in sorted(queues[master.host].items()))
             raise InputError(
-                f"{master.host}: the number of messages in these queues did not decrease in the last {STALLED} counts: "
-                f"{left}. Check whether include or exclude of the link in activemq_links excludes these queues. Check "
+                f"{master.host}: the playbook counted the messages of these queues {STALLED} times, but their number "
+                f"did not decrease: {left}. Check that the link in activemq_links does not exclude these queues. Check "
                 "whether a consumer holds messages without acknowledging them, and whether the new store is full"
             )
     hosts = sorted({look.host for master in full for _, look in _drainers(master, evidence).values()})
@@ -264,9 +264,9 @@ def _check_leftovers(masters: Iterable[MigrationEvidence], evidence: Sequence[Mi
         if bridged and _is_stalled(master):
             _, link, _, left = bridged[0]
             raise InputError(
-                f"{master.host}: {counted(left, 'message')} for the link {link} (a network connector of a new broker) "
-                f"remained on this broker in the last {STALLED} counts. Check data/activemq.log of the new broker, and "
-                "whether its store is full"
+                f"{master.host}: the playbook counted the messages for the link {link} (a network connector of a new "
+                f"broker) {STALLED} times, but {counted(left, 'message')} remained on this broker. Check "
+                "data/activemq.log of the new broker, and whether its store is full"
             )
 
 

@@ -200,8 +200,8 @@ def choose_store(master: NodeStore, slave: NodeStore, chosen: str | None = None)
     for store in (master, slave):
         if not store.seen:
             raise ResyncRefused(
-                f"{store.host}: the store of this broker was not read, so the playbook cannot determine which store of "
-                "the pair is newer. Run the playbook resync again"
+                f"{store.host}: the playbook did not read the store of this broker, so it cannot determine which store "
+                "of the pair is newer. Run the playbook resync again"
             )
     if master.state == slave.state:
         number = counted(len(master.live), "message or subscription", "messages and subscriptions")

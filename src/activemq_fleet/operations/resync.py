@@ -230,7 +230,8 @@ def _judge(master: PureNode, slave: PureNode, chosen: str | None) -> StoreChoice
     loser = slave if choice.winner == master.host else master
     if not choice.equal and loser.obstacle:
         raise ResyncRefused(
-            f"{loser.host}: nothing was changed, because the store of this host cannot be replaced: {loser.obstacle}"
+            f"{loser.host}: nothing was changed, because the store of this host cannot be replaced. Correct this "
+            f"problem: {loser.obstacle}"
         )
     return choice
 

@@ -124,8 +124,8 @@ def next_restart(nodes: Sequence[Node], run: OperationRun) -> NextStep:
         node = first_node_to_restart_or_upgrade(left)
         if node.host in run.acted:
             raise run.refusal(
-                f"{node.host}: this run has already done the {run.act} of this broker, but it had no effect. Check "
-                f"{node.base}/data/activemq.log, and run the same command again"
+                f"{node.host}: the {run.act} of this broker had no effect. Check {node.base}/data/activemq.log for the "
+                "cause, and run the same command again"
             )
         return step_for_node(node, pair, run.act)
 

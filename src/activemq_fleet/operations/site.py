@@ -93,8 +93,8 @@ def next_site_step(nodes: Sequence[Node], run: OperationRun, unseen: Mapping[str
         act, node = acts[0]
         if node.host in run.acted:
             raise run.refusal(
-                f"{node.host}: this run has already done the {act} of this broker, but it had no effect. Check "
-                f"{node.base}/data/activemq.log, and run the playbook site again"
+                f"{node.host}: the {act} of this broker had no effect. Check {node.base}/data/activemq.log for the "
+                "cause, and run the playbook site again"
             )
         ends_service = act == "restart" and node.is_serving
         if ends_service and (waiting := _wait_for_standby(node, pair, run, unseen or {})):
@@ -122,16 +122,20 @@ def _wait_for_standby(
         if peer.state == "standby":
             continue
         if not (peer.is_serving or peer.state == "stopped"):
-            text = f"{node.host}: the active broker is not restarted, because its peer {peer.host} is {peer.state}"
-            return _wait(f"{text} ({peer.how})", peer, run)
+            text = (
+                f"{node.host}: the active broker is not restarted, because the other node of the pair, {peer.host}, is "
+                f"{peer.state} ({peer.how})"
+            )
+            return _wait(text, peer, run)
         raise run.refusal(
-            f"{node.host}: the active broker is not restarted, because its peer {peer.host} is {peer.state}, not "
-            f"standby ({peer.how}). Correct the state of {peer.host}, and run the playbook site again"
+            f"{node.host}: the active broker is not restarted, because the other node of the pair, {peer.host}, is "
+            f"{peer.state} and cannot take over ({peer.how}). Correct the state of {peer.host}, and run the playbook "
+            "site again"
         )
     if node.host in unseen:
         raise run.refusal(
-            f"{node.host}: the active broker is not restarted, because its peer {unseen[node.host]} was not reached "
-            "and may be unable to take over. Correct the connection to that host or omit --limit, and run the "
+            f"{node.host}: the active broker is not restarted, because the other node of the pair, "
+            f"{unseen[node.host]}, was not reached. Correct the connection to that host or omit --limit, and run the "
             "playbook site again"
         )
     return None

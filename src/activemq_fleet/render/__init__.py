@@ -114,13 +114,17 @@ def _with_extra_files(broker: Broker, files: dict[str, bytes]) -> dict[str, byte
     """Return the files with those of ``activemq_extra_files``. Raises SettingsError for a path that is taken."""
     reserved = (service.METRICS,) if broker.settings.metrics else ()
     for position, extra in enumerate(broker.settings.extra_files):
-        taken = (*files, *reserved)
-        if any(f"{path}/".startswith(f"{extra.path}/") or extra.path.startswith(f"{path}/") for path in taken):
-            raise SettingsError(
-                f"{broker.host}: activemq_extra_files[{position}].path is {extra.path!r}, which conflicts "
-                "with another file of the broker: set another path, or change activemq.xml with "
-                "activemq_broker_attributes or activemq_xml_fragments"
-            )
+        for path in (*files, *reserved):
+            if f"{path}/".startswith(f"{extra.path}/") or extra.path.startswith(f"{path}/"):
+                fix = (
+                    "change activemq.xml with activemq_broker_attributes or activemq_xml_fragments instead"
+                    if extra.path == ACTIVEMQ_XML
+                    else "set another path"
+                )
+                raise SettingsError(
+                    f"{broker.host}: activemq_extra_files[{position}].path is {extra.path!r}, but the broker already "
+                    f"has the file {path!r}: {fix}"
+                )
         files[extra.path] = extra.content.encode()
     return files
 

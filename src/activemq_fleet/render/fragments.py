@@ -64,8 +64,8 @@ def merge_fragments(document: bytes, broker: Broker) -> bytes:
         for element in elements:
             if element.tag == _BROKER and parent is root:
                 raise SettingsError(
-                    f"{where}.xml contains <broker>, which activemq.xml has already: set parent to broker, and write "
-                    "only its child elements"
+                    f"{where}: the value of xml contains <broker>, which activemq.xml has already: set parent to "
+                    "broker, and write only its child elements"
                 )
             (_put_property if len(names) % 2 else _put_bean)(parent, element)
     before_root = text[: text.index(start_tags[root].rendered)]
@@ -115,14 +115,16 @@ def _parse(fragment: FragmentSettings, where: str) -> list[etree._Element]:
         if fragment.parent == "beans" and {child.tag for child in root} <= _SPRINGS_OWN:
             root = _parse_in_namespace(fragment.xml, BEANS)
     except (etree.XMLSyntaxError, UnicodeEncodeError, ValueError) as error:
-        raise SettingsError(f"{where}.xml is not well-formed XML ({error}): correct it") from None
+        raise SettingsError(f"{where}: the value of xml is not well-formed XML ({error}): correct it") from None
     if any(isinstance(node, etree._Entity) for node in root.iter()):
-        raise SettingsError(f"{where}.xml declares or uses an XML entity: replace the entity by its text")
+        raise SettingsError(
+            f"{where}: the value of xml declares or uses an XML entity: replace the entity with its text"
+        )
     elements = [child for child in root if isinstance(child.tag, str)]
     if not elements or any((text or "").strip() for text in (root.text, *(child.tail for child in root))):
         raise SettingsError(
-            f"{where}.xml has no element, or text outside of elements: write one or more elements, such as "
-            "<plugins>…</plugins>"
+            f"{where}: the value of xml must consist of XML elements, without text between them: write one or more "
+            "elements, such as <plugins>…</plugins>"
         )
     return elements
 
@@ -136,7 +138,10 @@ def _find_or_create_parent(root: etree._Element, names: Sequence[str], where: st
     for depth, name in enumerate(names):
         child = parent.find(f"{{{CORE}}}{name}")
         if child is None and parent is root:
-            raise SettingsError(f"{where}.parent begins with {name!r}: begin it with broker, such as broker/plugins")
+            raise SettingsError(
+                f"{where}: the value of parent must begin with broker, not {name!r}: write a path such as "
+                "broker/plugins"
+            )
         if child is None:
             child = etree.Element(f"{{{CORE}}}{name}")
             (_put_property if depth % 2 else _put_bean)(parent, child)

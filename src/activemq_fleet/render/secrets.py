@@ -34,8 +34,11 @@ class Secrets:
         if isinstance(value, SecretStr):
             return value.get_secret_value()
         if value is None:
-            raise SettingsError(f"{self.host}: {variable} is not set, but the deployed files need its value: set it")
+            raise SettingsError(
+                f"{self.host}: the variable {variable} is not set, but files of this host must contain its value: set "
+                f"{variable} in the inventory"
+            )
         raise SettingsError(
-            f"{self.host}: {variable} is encrypted, and no vault password decrypts it: set --vault-password-file or "
-            "--vault-id"
+            f"{self.host}: the variable {variable} is encrypted, and no vault password decrypts it: run the command "
+            "with --vault-password-file or --vault-id"
         )

@@ -41,4 +41,6 @@ def write_status(status: FleetStatus, to: str) -> None:
     elif path.suffix == ".json":
         write_file(path, json.dumps(status.to_dict(), indent=1).encode() + b"\n")
     else:
-        raise InputError(f"{to}: the status cannot be written in this format: name a file that ends in .html or .json")
+        raise InputError(
+            f"{to}: the suffix of this file is no format of the status: name a file that ends in .html or .json"
+        )

@@ -202,7 +202,7 @@ class Routes:
         pair = self.network.units.get(name)
         if pair and len(pair.brokers) > 1:
             nodes = " or ".join(broker.identity.host for broker in pair.brokers)
-            raise InputError(f"{name} is a pair, but a single broker is required: name its broker {nodes}")
+            raise InputError(f"{name} is a pair of two brokers, but only one broker can be set here: write {nodes}")
         return self.fleet.broker(name).host
 
     def bridges_while_down(

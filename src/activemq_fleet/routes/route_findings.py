@@ -81,8 +81,8 @@ def _unreached_findings(routes: Routes, state: NetworkState) -> Iterator[Finding
                 routes.network.units[source].preferred_broker.host,
                 f"in group {group}, {len(missed)} of {len(units) * (len(units) - 1)} routes between brokers carry no "
                 f"messages, such as {source} to {target}: {routes.reaches(source, target).why}",
-                "remove activemq_network_ttl and the ttl of links, so that the default fits the longest route, or "
-                "add a link. Set activemq_topology: none if the group is not to exchange messages",
+                "remove activemq_network_ttl and the ttl of links: their default is sufficient for the longest route. "
+                "You can also add a link. If the group must not exchange messages, set activemq_topology: none",
             )
 
 
@@ -115,8 +115,8 @@ def _stranded_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]
             yield _finding(
                 "R002",
                 unit.preferred_broker.host,
-                f"if {unit.preferred_broker.host} fails, messages cannot pass {counted(len(stranded), 'route')} "
-                f"between other brokers, such as the route from {state.names[source]} to consumers on "
+                f"if the broker {unit.preferred_broker.host} fails, {counted(len(stranded), 'route')} between other "
+                f"brokers no longer carry messages, such as from {state.names[source]} to consumers on "
                 f"{state.names[target]}",
                 _remedy(unit),
             )
@@ -147,7 +147,7 @@ def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
         yield _finding(
             "R003",
             host,
-            f"no message can pass link {named}{reason}",
+            f"no messages can be sent over the link {named}{reason}",
             "leave activemq_pair_links at none, or remove the link"
             if within
             else "remove the link, or raise its TTL: with consumerTTL 0 it forwards no subscriptions, with messageTTL "
@@ -165,10 +165,10 @@ def _dead_end_findings(routes: Routes, state: NetworkState) -> Iterator[Finding]
         yield _finding(
             "R004",
             routes.network.units[source_name].preferred_broker.host,
-            f"on {at_least}{counted(len(stranding), 'route')} between brokers, messages can end at a broker without a "
-            f"consumer and stay there, such as messages sent to {source_name} for consumers on {target_name}",
-            "set the TTL of all links of this network to the length of the longest route, or in a mesh "
-            "consumerTTL 1 and messageTTL -1; set decreaseNetworkConsumerPriority on all links",
+            f"on {at_least}{counted(len(stranding), 'route')} between brokers, messages can remain on a broker that "
+            f"has no consumer for them, such as messages sent to {source_name} for consumers on {target_name}",
+            "set the ttl of all links of this network to the number of links of the longest route. In a mesh, set "
+            "ttl: {consumer: 1, message: -1} instead. Also set decreaseNetworkConsumerPriority on all links",
         )
 
 

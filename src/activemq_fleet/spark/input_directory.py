@@ -54,8 +54,8 @@ def _check_entry(entry: os.DirEntry[str], root: str, is_below_link: bool) -> Non
         if is_below_link and _is_directory(entry):
             name = printable(entry.path)
             raise InputError(
-                f"the symbolic link {name} leads to a directory, and is itself below such a link. This is not "
-                "supported: replace the lower link with a copy of its directory"
+                f"the symbolic link {name} is below another symbolic link to a directory, which is not supported. "
+                f"Replace {name} with a copy of the directory to which it leads"
             )
     try:
         special = _special_file_kind(entry.stat().st_mode)

@@ -130,8 +130,8 @@ def listed_files(spark: SparkSession, out: str, name: str) -> list[str]:
     datasets: dict[str, list[str]] = json.loads(text).get("files", {})
     if not datasets.get(name):
         raise InputError(
-            f"{out}: the directory has no dataset {name}; its datasets are {', '.join(sorted(datasets)) or 'none'}. "
-            "Name the output directory of another command"
+            f"{out}: the {MANIFEST} of this directory lists no results with the name {name}, only "
+            f"{', '.join(sorted(datasets)) or 'an empty list'}. Set the path to the output directory of another command"
         )
     return datasets[name]
 

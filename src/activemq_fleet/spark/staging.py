@@ -60,7 +60,7 @@ class LocalTarget:
         except BlockingIOError:
             os.close(lock)
             raise InputError(
-                f"{self.out}: another run writes to this directory (and first to {self.staged}): wait until that run "
+                f"{self.out}: another run writes to this directory (it has locked {self.staged}): wait until that run "
                 "has ended"
             ) from None
         self._lock = lock

@@ -169,9 +169,9 @@ def name_conflict_findings(brokers: Iterable[Broker]) -> Iterator[Finding]:
                 rule="T035",
                 severity="warning" if part == "node" else "info",
                 host=broker.host,
-                message=f"activemq_{part} is {getattr(broker.identity, part)} and overrides the host name, which "
-                f"contains {parsed}",
-                fix=f"remove the variable activemq_{part} of {broker.host} if the host name is correct, otherwise "
+                message=f"the variable activemq_{part} is {getattr(broker.identity, part)}, but the host name contains "
+                f"the {part} {parsed}. The variable takes precedence",
+                fix=f"if the host name is correct, remove the variable activemq_{part} of {broker.host}; otherwise, "
                 "rename the host",
                 why=f"operators who read the host name expect another {part}",
             )

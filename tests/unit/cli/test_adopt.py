@@ -123,7 +123,7 @@ class TestWhatItWrites:
         path.write_text(path.read_text().replace("sha256 ", "sha256 0") + "# by hand\n")
 
         assert run(tree, "-o", tmp_path / "inventory") == 2
-        assert "files were changed after adopt wrote" in capsys.readouterr().err
+        assert "files in this directory were changed after adopt wrote them" in capsys.readouterr().err
 
     def test_brokers_whose_names_have_no_node_stand_alone(self, tmp_path: Path, capsys: Any) -> None:
         for host in ("broker1", "broker2"):

@@ -194,10 +194,13 @@ def test_pyproject_without_the_table_is_passed_over(project: Path, capsys: pytes
             "releases has patterns that match no file (old/*.xml)",
         ),
         ('[releases]\n"conf/*.xml" = "5.18.3"\n"/srv/none/*" = "5.5.1"', "match no file (/srv/none/*)"),
-        ('select = ["L", "N"]\nignore = ["N"]', "1: select has no effect for N, because these rules are ignored"),
+        (
+            'select = ["L", "N"]\nignore = ["N"]',
+            "1: the setting select has no effect on the rules N, because the setting ignore",
+        ),
         (
             'select = ["N"]\nignore = ["S002", "N019"]',
-            "2: ignore has no effect for S002, because these rules are not selected",
+            "2: the setting ignore has no effect on the rules S002, because the setting select",
         ),
     ],
 )

@@ -249,7 +249,9 @@ def test_without_times_the_release_tells_in_which_direction_files_are_counted() 
 
 def test_a_file_that_is_missing_between_others_is_named() -> None:
     rolls = rolls_in_order(RolledFile(f"activemq.log{name}", at) for at, name in enumerate([".4", ".2", ".1", ""]))
-    assert missing_files(roll.file for roll in rolls) == ["the log file activemq.log.3 is missing"]
+    assert missing_files(roll.file for roll in rolls) == [
+        "the log file activemq.log.3 is missing, so the audit does not contain its events: collect it again"
+    ]
     assert [is_direct_successor(rolls, at) for at in range(4)] == [False, False, True, True]
 
 
@@ -259,4 +261,6 @@ def test_before_the_file_that_is_written_came_number_1_or_the_highest(up: bool) 
 
 
 def test_rolled_files_without_the_one_that_is_written_lack_it() -> None:
-    assert missing_files(["activemq.log.2", "activemq.log.1"]) == ["the log file activemq.log is missing"]
+    assert missing_files(["activemq.log.2", "activemq.log.1"]) == [
+        "the log file activemq.log is missing, so the newest events are unknown: collect it again"
+    ]
