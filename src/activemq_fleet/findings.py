@@ -53,6 +53,11 @@ class Finding:
         """Whether the finding is an error that no waiver covers, so that it stops ``render`` and fails ``check``."""
         return self.severity == "error" and self.waived is None
 
+    @property
+    def sentences(self) -> str:
+        """The message and the fix, as sentences."""
+        return join_sentences(self.message, self.fix)
+
     def to_line(self) -> str:
         """Return the finding as one line of text: rule, host or place, message, fix, and the reason of a waiver.
 
@@ -61,7 +66,7 @@ class Finding:
         waived = f" (waived: {self.waived})" if self.waived else ""
         place = f"{self.file}:{self.line}" if self.line else self.file
         subject = " ".join(filter(None, (self.rule, self.host or place)))
-        return printable(f"{subject}: {self.message}: {self.fix}{waived}")
+        return printable(f"{subject}: {self.sentences}{waived}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as a dictionary, as in JSON output and in the dataset ``findings``."""
@@ -70,6 +75,16 @@ class Finding:
 
 # Hosts and edits are not among the columns of the dataset; all others are text or numbers.
 _COLUMNS = tuple(field.name for field in fields(Finding) if field.name not in ("hosts", "edits"))
+
+
+def join_sentences(problem: str, remedy: str) -> str:
+    """Return a problem and its remedy as sentences: the remedy begins with a capital letter, except before a name.
+
+    The text has no period at its end, so that a caller can add a reason or a place.
+    """
+    stop = "" if problem.endswith(("?", ".", "…")) else "."
+    verb, blank, rest = remedy.partition(" ")
+    return f"{problem}{stop} {verb.capitalize() if verb.isalpha() and verb.islower() else verb}{blank}{rest}"
 
 
 def error_finding(rule: str, host: str, message: str, fix: str, why: str = "", file: str | None = None) -> Finding:

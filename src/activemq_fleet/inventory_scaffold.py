@@ -211,7 +211,7 @@ def _check_fleet(request: InventoryRequest, named: _NamedHosts) -> None:
     }
     for finding in build_fleet(variables, {}).findings:
         if finding.severity != "info":
-            raise InputError(f"{finding.host}: {finding.message}: {finding.fix}")
+            raise InputError(f"{finding.host}: {finding.sentences}")
 
 
 def _host_variables(named: _NamedHosts, host: str) -> dict[str, str]:

@@ -72,9 +72,8 @@ def inventory_file_findings(path: str, layout: InventoryLayout | None = None) ->
 
 
 def structure_line(finding: Finding) -> str:
-    """Return a mistake in a file of an inventory as a line of an error: the file, the mistake and the place."""
-    place = f"{os.path.abspath(finding.file or '')}:{finding.line}"
-    return f"{finding.file}: {finding.message}: {finding.fix} ({place})"
+    """Return a mistake in a file of an inventory as a line of an error: the place, the mistake and the fix."""
+    return f"{os.path.abspath(finding.file or '')}:{finding.line}: {finding.sentences}"
 
 
 def section_mistake(path: str, reason: str) -> tuple[str, int] | None:

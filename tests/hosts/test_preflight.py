@@ -69,7 +69,7 @@ def test_hosts_that_are_not_ready_are_refused_before_the_first_change(controller
             active.run("mv", "/usr/bin/java.away", "/usr/bin/java")
     assert f"port 61616 of the broker's listener openwire is in use by python3, pid {first}" in output
     in_use = f"port 61613 of the broker's listener stomp is in use by python3, pid {second}"
-    assert f"{in_use}: stop the process that uses port 61613" in output
+    assert f"{in_use}. Stop the process that uses port 61613" in output
     assert "the Java program /usr/bin/java does not exist, but ActiveMQ 5.18.3 requires Java 11 or later" in output
 
 
@@ -77,7 +77,7 @@ def test_accounts_with_different_ids_are_refused_before_the_first_change(control
     active, standby = controller.rack.machines
     assert "activemq_uid is not set" in refusal(controller, **WITHOUT_IDS)
     active.run("useradd", "--system", "--uid=899", "--user-group", "activemq")
-    assert "set activemq_uid: 899 and activemq_gid: " in refusal(controller, **WITHOUT_IDS)
+    assert "Set activemq_uid: 899 and activemq_gid: " in refusal(controller, **WITHOUT_IDS)
     standby.run("useradd", "--system", "--uid=897", "--user-group", "activemq")
     output = refusal(controller, **WITHOUT_IDS)
     assert "the account activemq has uid 899 on " in output

@@ -391,7 +391,7 @@ UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
     "list of hosts": (
         {"hosts.yml": "all:\n  children:\n    orders:\n      hosts:\n        - kiel1\n"},
         "hosts.yml:5",
-        "`hosts:` of group orders is a list, but Ansible requires a mapping: write `NAME:` in place of `- NAME`",
+        "`hosts:` of group orders is a list, but Ansible requires a mapping. Write `NAME:` in place of `- NAME`",
     ),
     "list of variables": (
         edited_inventory(
@@ -403,7 +403,7 @@ UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
     "hosts without a group": (
         {"hosts.yml": "hosts:\n  kiel1:\n    activemq_pair: kiel\n    activemq_node: a\n"},
         "hosts.yml:1",
-        "`hosts:` is at the top level of the file, where Ansible reads it as a group: move `hosts:` below",
+        "`hosts:` is at the top level of the file, where Ansible reads it as a group. Move `hosts:` below",
     ),
     "hosts below children without a group": (
         edited_inventory("    orders:\n      hosts:\n", "    hosts:\n      orders:\n"),
@@ -418,26 +418,26 @@ UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
     "misspelt children": (
         edited_inventory("  children:", "  chidren:"),
         "hosts.yml:2",
-        "Ansible ignores the key chidren of group all, because it is not hosts, children or vars: "
-        "did you mean children?",
+        "Ansible ignores the key chidren of group all, because it is not hosts, children or vars. "
+        "Did you mean children?",
     ),
     "misspelt hosts": (
         edited_inventory("      hosts:", "      host:"),
         "hosts.yml:4",
-        "Ansible ignores the key host of group orders, because it is not hosts, children or vars: did you mean hosts?",
+        "Ansible ignores the key host of group orders, because it is not hosts, children or vars. Did you mean hosts?",
     ),
     "hosts below children": (
         edited_inventory("      hosts:", "      children:"),
         "hosts.yml:4",
-        "the groups below `children:` of group orders have variables of hosts: kiel1, kiel2, bonn1, bonn2: "
-        "did you mean hosts?",
+        "the groups below `children:` of group orders have variables of hosts: kiel1, kiel2, bonn1, bonn2. "
+        "Did you mean hosts?",
     ),
     "variables indented as hosts": (
         edited_inventory(
             "          activemq_pair: kiel\n          activemq", "        activemq_pair: kiel\n        activemq"
         ),
         "hosts.yml:6",
-        "the variable activemq_pair is listed as a host of group orders: indent activemq_pair below its host",
+        "the variable activemq_pair is listed as a host of group orders. Indent activemq_pair below its host",
     ),
 }
 

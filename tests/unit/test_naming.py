@@ -149,7 +149,7 @@ def test_only_a_group_makes_no_broker() -> None:
             "hal9000",
             None,
             {"node": "a"},
-            "and activemq_group and activemq_pair are not set: set activemq_group and activemq_pair of",
+            "and activemq_group and activemq_pair are not set. Set activemq_group and activemq_pair of",
         ),
         (
             "mq01",
@@ -161,19 +161,19 @@ def test_only_a_group_makes_no_broker() -> None:
             "mq01",
             r"^(?P<group>mq)(?P<number>\d+)",
             {"node": "a"},
-            "neither the host name nor a variable defines its pair: set activemq_pair",
+            "neither the host name nor a variable defines its pair. Set activemq_pair",
         ),
         (
             "mq01-a",
             r"^mq(?P<number>\d+)-(?P<node>[ab])",
             {},
-            "neither the host name nor a variable defines its group: set activemq_group of the host",
+            "neither the host name nor a variable defines its group. Set activemq_group of the host",
         ),
         (
             "mq0",
             GROUP_AND_NUMBER,
             {"naming_parity": "odd-even"},
-            "number 0 requires a node with the number -1, which does not exist: set activemq_naming_p",
+            "number 0 requires a node with the number -1, which does not exist. Set activemq_naming_p",
         ),
         (
             "mqx",

@@ -275,7 +275,7 @@ def test_playbook_refuses_mistake_in_structure_at_its_line(place: Place) -> None
 
     assert code != 0
     assert f"T038 {hosts}:{line}: Ansible ignores the key host of group orders, because it is not" in output
-    assert "did you mean hosts?" in output
+    assert "Did you mean hosts?" in output
     assert not place.hosts.exists()
 
 
@@ -290,7 +290,7 @@ def test_a_deployed_pair_keeps_its_name_whatever_the_convention(place: Place) ->
     code, said = place.play("site")
     assert code != 0
     assert all(f"L034 {host}: " in said for host in (A, B))
-    assert "set activemq_pair: orders-mq01 on both nodes to keep the name" in said
+    assert "Set activemq_pair: orders-mq01 on both nodes to keep the name" in said
     assert {path: path.read_bytes() for path in place.hosts.rglob("activemq.xml")} == before
 
     place.lay(A, B, naming_pattern=pattern, pair="orders-mq01")

@@ -96,8 +96,8 @@ def test_port_in_use_is_refused_with_process_and_variable() -> None:
     facts = {A: MachineFacts(), B: MachineFacts.of({"taken_ports": [PYTHON]})}
     connectors = [{"name": "stomp", "scheme": "stomp+nio", "port": 61613}]
     assert lines(facts, connectors=connectors) == [
-        f"V062 {B}: port 61613 of the broker's listener stomp is in use by python3, pid 402: "
-        "stop the process that uses port 61613, or change activemq_connectors"
+        f"V062 {B}: port 61613 of the broker's listener stomp is in use by python3, pid 402. "
+        "Stop the process that uses port 61613, or change activemq_connectors"
     ]
     assert lines(facts, connectors=connectors, service="none") == []
 
@@ -105,8 +105,8 @@ def test_port_in_use_is_refused_with_process_and_variable() -> None:
 def test_holder_of_port_is_another_process_where_it_is_not_visible() -> None:
     facts = {A: MachineFacts.of({"taken_ports": [{"port": 8161, "pid": None, "program": None}]})}
     assert lines(facts) == [
-        f"V062 {A}: port 8161 of the broker's listener console is in use by another process: "
-        "stop the process that uses port 8161, or change activemq_console_port"
+        f"V062 {A}: port 8161 of the broker's listener console is in use by another process. "
+        "Stop the process that uses port 8161, or change activemq_console_port"
     ]
 
 
@@ -124,12 +124,12 @@ def test_port_of_another_type_is_refused(port: object) -> None:
 def test_missing_java_is_refused_with_release_and_remedy() -> None:
     missing = {A: MachineFacts(java_failure="No such file or directory")}
     assert lines(missing, release="5.18.3") == [
-        f"V061 {A}: the Java program /usr/bin/java does not exist, but ActiveMQ 5.18.3 requires Java 11 or later: "
-        "install Java, for example with apt-get install openjdk-17-jre-headless, or set activemq_java_home"
+        f"V061 {A}: the Java program /usr/bin/java does not exist, but ActiveMQ 5.18.3 requires Java 11 or later. "
+        "Install Java, for example with apt-get install openjdk-17-jre-headless, or set activemq_java_home"
     ]
     (line,) = lines(missing, release="5.18.3", java_home="/opt/jdk")
     assert "the Java program /opt/jdk/bin/java does not exist" in line
-    assert line.endswith("install Java at /opt/jdk/bin/java, or correct activemq_java_home")
+    assert line.endswith("Install Java at /opt/jdk/bin/java, or correct activemq_java_home")
     broken = {A: MachineFacts(java_failure="Exec format error")}
     assert "the Java program /usr/bin/java does not run (Exec format error)" in lines(broken)[0]
     assert lines(missing, service="none") == []
@@ -140,7 +140,7 @@ def test_different_uids_on_one_store_are_refused_with_commands() -> None:
     (line,) = lines(facts)
     assert f"the account activemq has uid 999 on {A} and 997 on {B}: one node cannot read what " in line
     assert (
-        f"stop the services activemq and activemq-watchdog on {A} and {B}, run `groupmod -g GID activemq; usermod"
+        f"Stop the services activemq and activemq-watchdog on {A} and {B}, run `groupmod -g GID activemq; usermod"
         in line
     )
     assert f"chown -R activemq:activemq /var/lib/activemq/activemq {STORE}" in line
@@ -150,12 +150,12 @@ def test_account_of_one_node_names_the_ids_to_set() -> None:
     facts = {A: MachineFacts(account_exists=False), B: MachineFacts.of(ACCOUNT)}
     (line,) = lines(facts)
     assert f"has uid 999 on {B} and does not exist on {A}" in line
-    assert line.endswith("set activemq_uid: 999 and activemq_gid: 998")
+    assert line.endswith("Set activemq_uid: 999 and activemq_gid: 998")
 
 
 def test_account_of_neither_node_requires_a_uid() -> None:
     neither = dict.fromkeys([A, B], MachineFacts(account_exists=False))
-    assert "set activemq_uid and activemq_gid to numbers that are free on both nodes" in lines(neither)[0]
+    assert "Set activemq_uid and activemq_gid to numbers that are free on both nodes" in lines(neither)[0]
     assert lines(neither, uid=990, gid=990) == []
     assert lines(dict.fromkeys([A, B], MachineFacts(account_exists=False, boot="1"))) == []
     assert lines({A: MachineFacts(account_exists=False)}) == []
@@ -168,7 +168,7 @@ def test_uid_of_account_in_use_is_not_changed() -> None:
     assert (
         f"L038 {A}: the account activemq has uid 999 instead of 990 (activemq_uid) and gid 998 instead of 991 "
         "(activemq_gid): "
-        "the playbook cannot change the id while processes of the account run (7389): stop the "
+        "the playbook cannot change the id while processes of the account run (7389). Stop the "
         f"services activemq and activemq-watchdog on {A} and {B}, run "
         "`groupmod -g 991 activemq; usermod -u 990 activemq; chown -R activemq:activemq "
     ) in line
@@ -182,10 +182,10 @@ def test_uid_of_account_in_use_is_not_changed() -> None:
 def test_uid_of_another_account_is_refused() -> None:
     facts = {A: MachineFacts(account_exists=False, uid_holder="sshd", gid_holder="ssl-cert")}
     assert [line.partition(": ")[2] for line in lines(facts, uid=101, gid=102)] == [
-        "activemq_gid is 102, but this gid already belongs to ssl-cert: "
-        "set activemq_gid to a number that is free on both nodes",
-        "activemq_uid is 101, but this uid already belongs to sshd: "
-        "set activemq_uid to a number that is free on both nodes",
+        "activemq_gid is 102, but this gid already belongs to ssl-cert. "
+        "Set activemq_gid to a number that is free on both nodes",
+        "activemq_uid is 101, but this uid already belongs to sshd. "
+        "Set activemq_uid to a number that is free on both nodes",
     ]
 
 

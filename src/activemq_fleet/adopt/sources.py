@@ -21,6 +21,7 @@ from activemq_fleet.adopt.properties import (
 )
 from activemq_fleet.adopt.xml_diff import ComparedElement, xml_element_of
 from activemq_fleet.errors import InputError, ReleaseError, shorten_list
+from activemq_fleet.findings import join_sentences
 from activemq_fleet.grouping import inventory_groups
 from activemq_fleet.lint.file_kinds import foreign_kind
 from activemq_fleet.lint.versions_placeholders import template_mark
@@ -324,7 +325,8 @@ def _read(
             "first with the tool that installs it, and adopt the result"
         )
     if kind and not mark:
-        raise InputError(f"{path}: the file is {kind.name}, not an activemq.xml: {kind.fix}")
+        mistake = f"the file is {kind.name}, not an activemq.xml"
+        raise InputError(f"{path}: {join_sentences(mistake, kind.fix)}")
     try:
         element = parse(content)
     except UnreadableError as error:
@@ -332,8 +334,8 @@ def _read(
             reason = f"the file is a template with {text[:40]!r}: render it first, and adopt the result"
             raise InputError(f"{path}:{line}:{column}: {reason}") from None
         problem = error.problem
-        fix = f": {problem.fix}" if problem.fix else ""
-        raise InputError(f"{path}:{problem.line}:{problem.column}: {problem.message}{fix}") from None
+        text = join_sentences(problem.message, problem.fix) if problem.fix else problem.message
+        raise InputError(f"{path}:{problem.line}:{problem.column}: {text}") from None
     if element.tag == f"{{{CORE}}}broker":
         element = _put_in_beans(element)
         remarks.append(

@@ -234,7 +234,7 @@ def report_on_error(error: FleetError, subject: str) -> Report:
         hosts = tuple(error.hosts_by_line.get(problem, (named,))) if of_hosts else (subject,)
         message = " ".join((text if of_hosts else problem).split())
         file, line = _position_in(message)
-        fix = "correct this error: it prevents all other checks"
+        fix = "correct this error first, because it prevents all other checks"
         findings.append(
             Finding(
                 rule=INPUT_ERROR,

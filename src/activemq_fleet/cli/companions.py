@@ -10,7 +10,7 @@ from zipfile import BadZipFile, ZipFile
 from activemq_fleet import Finding, InputError
 from activemq_fleet.cli.file_releases import homes_around, jar_directories, names_in
 from activemq_fleet.cli.formats.report import INPUT_ERROR
-from activemq_fleet.findings import error_finding
+from activemq_fleet.findings import error_finding, join_sentences
 from activemq_fleet.given_files import read_given_file
 from activemq_fleet.lint.locations import file_names_in, service_files_for
 from activemq_fleet.schema import text_of
@@ -94,7 +94,7 @@ class UnreadableFileError(InputError):
     """An error for a file that cannot be checked: its text consists of the path, the ``problem`` and the ``fix``."""
 
     def __init__(self, path: Path, problem: str, fix: str) -> None:
-        super().__init__(f"{path}: {problem}: {fix}")
+        super().__init__(f"{path}: {join_sentences(problem, fix)}")
         self.problem = problem
         self.fix = fix
 

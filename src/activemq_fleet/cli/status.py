@@ -229,7 +229,7 @@ def _text_lines(status: FleetStatus, *, wide: bool) -> Iterator[str]:
         host = finding.host.removesuffix(domain)
         kind = click.style(f"{finding.severity} {finding.rule}", **_SEVERITIES[finding.severity])
         yield f"{kind} {printable(host)}"
-        yield wrapped(printable(f"{finding.message}: {finding.fix}"), output_width(), first="    ", rest="    ")
+        yield wrapped(printable(finding.sentences), output_width(), first="    ", rest="    ")
     if status.findings:
         yield ""
     if domain:

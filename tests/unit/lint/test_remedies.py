@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from activemq_fleet.findings import Finding
+from activemq_fleet.findings import Finding, join_sentences
 from activemq_fleet.lint import file_findings
 from activemq_fleet.releases import Release
 from tests.rule_examples import complete
@@ -91,5 +91,29 @@ def test_star_is_a_group_without_accounts_in_the_remedy_before_5_9() -> None:
 
 
 def test_finding_without_a_line_names_only_its_file() -> None:
-    finding = Finding(rule="S001", severity="error", host="", message="problem", fix="remedy", file="activemq.xml")
-    assert finding.to_line() == "S001 activemq.xml: problem: remedy"
+    finding = Finding(
+        rule="S001",
+        severity="error",
+        host="",
+        message="<broker> has no name",
+        fix="write brokerName",
+        file="activemq.xml",
+    )
+    assert finding.to_line() == "S001 activemq.xml: <broker> has no name. Write brokerName"
+
+
+@pytest.mark.parametrize(
+    ("problem", "remedy", "expected"),
+    [
+        ("the port is in use", "stop the process", "the port is in use. Stop the process"),
+        ("x has no attribute y; did you mean z?", "write z", "x has no attribute y; did you mean z? Write z"),
+        (
+            "the name is unknown",
+            "activemq-fleet names lists them",
+            "the name is unknown. activemq-fleet names lists them",
+        ),
+        ("the URI has no agent", "static:(…) names brokers", "the URI has no agent. static:(…) names brokers"),
+    ],
+)
+def test_problem_and_remedy_are_sentences(problem: str, remedy: str, expected: str) -> None:
+    assert join_sentences(problem, remedy) == expected
