@@ -127,8 +127,8 @@ def do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
     state, directory, files, user = (wanted[name] for name in ("state", "directory", "files", "user"))
     if state in ("fetched", "placed"):
         raise NodeError(
-            f"the module store_copy performs state={state} on the controller, not on a host. Use it as a task of a "
-            "playbook"
+            f"the module store_copy performs state={state} on the controller. Use it as a task of a playbook, not ad "
+            "hoc"
         )
     if state == "manifest":
         store_copy.refuse_locked(directory, user)

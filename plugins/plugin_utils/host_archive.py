@@ -153,7 +153,7 @@ def _checked_time(name: str, mtime: str | float) -> float:
     moment = float(mtime)
     if not 0 <= moment < _LATEST:
         raise ValueError(
-            f"the file {name!r} of the host has the modification time {mtime} s, which is not from 0 to {_LATEST} s. "
-            "Set another time with the command touch on the host"
+            f"the file {name!r} of the host has the modification time {mtime} s, which is not between 0 and "
+            f"{_LATEST} s. Run touch on this file on the host, and run the playbook collect again"
         )
     return moment

@@ -44,7 +44,7 @@ def inspect_release_archive(path: str, install: str, find: Callable[[str], str |
     try:
         return {"found": tuple(releases_in_archive(file, depth=0 if install == "jars" else 1)), "sha512": sha512}
     except NodeError as error:
-        return {"problem": f"{error}. Download the archive again, or correct activemq_archive", "sha512": sha512}
+        return {"problem": str(error), "sha512": sha512}
 
 
 def _sha512(file: str) -> str | None:

@@ -230,9 +230,7 @@ def test_a_document_that_is_a_link_is_refused_with_what_to_do(tmp_path: Path) ->
     conf.mkdir(parents=True)
     (conf / "activemq.xml").symlink_to(tmp_path / "private.xml")
 
-    with pytest.raises(
-        InputError, match=r"activemq\.xml is a link, .*: put the file itself there, or name it as HOST=FILE"
-    ):
+    with pytest.raises(InputError, match=r"activemq\.xml is a link, .*\. Or name the file itself as HOST=FILE"):
         read_sources([str(tmp_path / "files")], [RELEASE], Naming())
 
     [named] = read_sources([f"{HOST}={conf / 'activemq.xml'}"], [RELEASE], Naming())

@@ -100,7 +100,7 @@ def test_store_behind_names_a_list_that_is_broken(place: Path, content: str) -> 
     printed = store_command("behind", store)
 
     assert printed.startswith("exit 2: ")
-    assert "fence/behind/1, which lists the messages of an old store copy, cannot be used" in printed
+    assert "fence/behind/1 does not contain a valid JSON list of the messages in an old copy" in printed
     assert "is a bug" not in printed
 
 
@@ -246,7 +246,7 @@ def test_store_backlog_of_root_reads_no_claim_behind_a_link_of_the_account(
     printed = run_as_root(COUNT, base)
 
     assert "NodeError" in printed
-    assert "that the broker uses are not known" in printed
+    assert "cannot be counted, because its current files are not known" in printed
     assert "ROOT-ONLY" not in printed
 
 

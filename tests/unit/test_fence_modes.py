@@ -100,7 +100,7 @@ def test_store_without_fence_keeps_contents_and_guards_may_return(store: Path, n
     (store / "db-1.log").write_bytes(JOURNAL)
     guard = nodes[0].start()
     until(lambda: nodes[0].served == [2])
-    with pytest.raises(FenceError, match="stop the brokers of both nodes first"):
+    with pytest.raises(FenceError, match="stop the service units of both nodes first"):
         unfence(str(store))
     guard.terminate()
     guard.wait(60)

@@ -47,7 +47,7 @@ def test_a_body_without_an_event_id_has_none(body: bytes) -> None:
 
 
 def test_a_frame_of_another_form_is_refused() -> None:
-    with pytest.raises(ValueError, match="not encoded in the supported OpenWire versions 6 and 11"):
+    with pytest.raises(ValueError, match="neither OpenWire 6 nor 11"):
         read_message(stored(11, b"x")[:-2])
 
 

@@ -110,7 +110,7 @@ def test_a_broker_without_a_guard_cannot_lock_the_store(store: SharedStore, tmp_
 
 def test_a_claim_that_cannot_be_read_ends_in_one_line(store: SharedStore, tmp_path: Path) -> None:
     (tmp_path / "fence/claims/1").write_text('{"number": 1, "node": "x", "directory": "../../etc"}')
-    with pytest.raises(FenceError, match="fence/claims/1, which records a takeover of the store, cannot be used"):
+    with pytest.raises(FenceError, match="fence/claims/1 does not contain a valid record of takeover 1"):
         store.highest_claim()
 
 

@@ -22,7 +22,7 @@ from activemq_fleet.node.process.system_accounts import (
     run_as,
 )
 from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
-from tests.unit.kahadb_journals import add, batch, remove, subscribe, trace, write
+from tests.unit.kahadb_journals import add, audit, batch, remove, subscribe, trace, write
 from tests.work import QUADRATIC, growth_of_time
 
 
@@ -85,7 +85,15 @@ def test_a_file_of_terabytes_that_holds_nothing_takes_no_time(tmp_path: Path) ->
         messages.read_store_contents(str(tmp_path))
     os.truncate(tmp_path / "db-2.log", (4 << 30) + 1)
     assert messages.read_store_contents(str(tmp_path))["damaged"] == 1
-    with pytest.raises(NodeError, match="1 place of its journal cannot be read"):
+    with pytest.raises(NodeError, match=r"its journal is damaged in 1 place\. List them with activemq-fleet store"):
+        remaining_messages.count_remaining(str(tmp_path))
+
+
+def test_record_of_an_unknown_type_is_reported_as_of_a_newer_release(tmp_path: Path) -> None:
+    path = write(tmp_path, add("m"), audit())
+    known = audit()
+    path.write_bytes(path.read_bytes().replace(known, known[:5] + b"\x63" + known[6:]))
+    with pytest.raises(NodeError, match=r"contains 1 record that no release up to 5\.8 writes\. Check the release"):
         remaining_messages.count_remaining(str(tmp_path))
 
 
@@ -127,5 +135,5 @@ def test_a_file_cut_short_while_it_is_read_ends_the_child_alone() -> None:
         store = owned_directory(common / "kahadb")
         path = write(store, *(add(f"m{one}") for one in range(1000)), each=1000)
         os.chown(path, BROKER, BROKER)
-        with pytest.raises(AccountError, match="signal 7 terminated the process"):
+        with pytest.raises(AccountError, match="signal 7 terminated it"):
             run_as(SystemAccount(BROKER, BROKER), read_cut)

@@ -190,12 +190,19 @@ def test_keeper_releases_removed_files_once_newer_copy_needs_none(
     assert KeptIndex(str(store)).is_complete()
 
 
+@pytest.mark.parametrize(
+    ("bound", "limit", "reason"),
+    [
+        ("MOST_BYTES", 0, "the copy of the index of the store {} was removed, because it required"),
+        ("FREE_SHARE", 1 << 50, "no copy of the index of the store {} is kept, because the disk has only"),
+    ],
+)
 def test_keeper_drops_all_at_its_bound_and_names_store(
-    store: Path, keeper: IndexKeeper, monkeypatch: pytest.MonkeyPatch
+    store: Path, keeper: IndexKeeper, monkeypatch: pytest.MonkeyPatch, bound: str, limit: int, reason: str
 ) -> None:
-    monkeypatch.setattr(index_keeper, "MOST_BYTES", 0)
+    monkeypatch.setattr(index_keeper, bound, limit)
     (store / "db-1.log").unlink()
-    with pytest.raises(KeepError, match=f"no copy of the index of the store {store} is kept"):
+    with pytest.raises(KeepError, match=reason.format(store)):
         keeper.update_copies()
     assert not (store / "kept-index").exists()
 

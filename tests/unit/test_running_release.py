@@ -96,4 +96,4 @@ def test_that_nothing_was_compared_is_said(tmp_path: Path) -> None:
     code, said = compare(tmp_path / "base", {"pid": None, "release": None, "state": "stopped", "how": "no process"})
     assert code == 0
     assert "orders-mq01-a: the playbook did not compare the release of the broker with activemq_release" in said
-    assert "because the broker is stopped (no process)" in said
+    assert "because the broker is stopped (no process). Start the broker" in said

@@ -22,7 +22,7 @@ def parse_json(text: str | bytes) -> Any:
     try:
         return json.loads(text, parse_int=_integer, parse_float=_number, parse_constant=_refuse_constant)
     except RecursionError:
-        raise ValueError("the JSON text is nested too deeply: check the program that wrote it") from None
+        raise ValueError("too deeply nested JSON") from None
 
 
 def inflate_text(text: str, limit: int) -> bytes:
@@ -36,24 +36,24 @@ def inflate_text(text: str, limit: int) -> bytes:
     except zlib.error as error:
         raise ValueError(str(error)) from None
     if len(content) > limit:
-        raise ValueError(f"the decompressed data exceeds the limit of {limit} bytes: check the program that sent it")
+        raise ValueError(f"over {limit} decompressed bytes")
     if not stream.eof:
-        raise ValueError("the compressed data is truncated: transfer it again")
+        raise ValueError("truncated compressed data")
     return content
 
 
 def _integer(digits: str) -> int:
     if len(digits) > _DIGITS:
-        raise ValueError(f"the JSON text has a number of {len(digits)} digits: write at most {_DIGITS} digits")
+        raise ValueError(f"number of {len(digits)} digits")
     return int(digits)
 
 
 def _number(digits: str) -> float:
     number = float(digits)
     if number in (float("inf"), float("-inf")):
-        raise ValueError(f"the JSON text has the number {digits[:40]}, which is too large: write a smaller number")
+        raise ValueError(f"number {digits[:40]} too large")
     return number
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"the JSON text has the value {name}, which JSON does not permit: write a number")
+    raise ValueError(f"{name} in JSON")

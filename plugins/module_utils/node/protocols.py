@@ -111,4 +111,4 @@ def read_varint(content: mmap.mmap | bytes, at: int) -> tuple[int, int]:
             return number, at
         shift += 7
         if shift > 63:
-            raise ValueError(f"the data is damaged, because the varint that ends at byte {at} has more than 10 bytes")
+            raise ValueError("varint of over 10 bytes")

@@ -88,7 +88,7 @@ def read_document(path: Path, root: Path | None, largest: int, instead: str) -> 
     """Return the content of an activemq.xml or agent.conf of at most ``largest`` bytes.
 
     ``root`` is the named directory below which it was found; None for a file that the operator named. ``instead`` is
-    what the operator can do where the file is a link. Raises InputError.
+    a sentence on what the operator can do where the file is a link. Raises InputError.
     """
     try:
         if root is None:
@@ -96,7 +96,7 @@ def read_document(path: Path, root: Path | None, largest: int, instead: str) -> 
         else:
             content = read_below(root, path.relative_to(root).parts, largest + 1)
     except UntrustedPathError as error:
-        raise InputError(f"{error.problem}: {instead}") from None
+        raise InputError(f"{error}. {instead}") from None
     except OSError as error:
         raise InputError(
             f"{path}: the file cannot be read ({error.strerror or error}): name a regular file that this account can "

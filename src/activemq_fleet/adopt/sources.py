@@ -314,7 +314,7 @@ def _read(
 
     Raises InputError for a file that is none, or that has not exactly one broker.
     """
-    content = read_document(path, root, _LARGEST, "put the file itself there, or name it as HOST=FILE")
+    content = read_document(path, root, _LARGEST, "Or name the file itself as HOST=FILE")
     kind = foreign_kind(content, str(path))
     mark = None if kind and b"\0" in content else template_mark(text_of(content, None))
     remarks = []

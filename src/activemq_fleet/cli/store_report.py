@@ -65,7 +65,8 @@ def _holdings(report: dict[str, Any]) -> list[str]:
 
 
 def _damage(damage: dict[str, Any]) -> Iterator[str]:
-    yield f"  {damage['file']}, byte {damage['start']} to {damage['stop']}: {damage['reason']}"
+    place = f"{damage['file']}, byte {damage['start']} to {damage['stop']}"
+    yield f"  {place}: the store journal is damaged here ({damage['reason']})"
     for message in damage["messages"][:_SHOWN]:
         yield f"    lost: {printable(message['destination'])}  {printable(message['message'])}"
     if len(damage["messages"]) > _SHOWN:

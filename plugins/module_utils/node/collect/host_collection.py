@@ -71,7 +71,10 @@ def collect(parameters: Mapping[str, Any]) -> dict[str, Any]:
         bundle.make_fetchable()
     except OSError as error:
         path = error.filename or parameters["archive"]
-        raise NodeError(f"the evidence of this host cannot be collected: {path}: {error.strerror or error}") from None
+        raise NodeError(
+            f"the files of this host cannot be collected ({path}: {error.strerror or error}): correct this error, and "
+            "run the playbook collect again"
+        ) from None
     finally:
         bundle.close()
     summary = {"facts": facts, "left_out": bundle.left_out, "notes": work.notes}
@@ -127,7 +130,10 @@ class _Work:
     def _tree(self, home: Layout, prefix: str) -> deployed_files.MaskedTree | None:
         directory_and_prefix = _directory(home)
         if directory_and_prefix is None:
-            self.notes.append(f"no configuration was collected, because the directory {home.base} contains none")
+            self.notes.append(
+                f"no configuration was collected, because the directory {home.base} contains none. Run the playbook "
+                "site to install it"
+            )
             return None
         directory, prefix = directory_and_prefix[0], prefix + directory_and_prefix[1]
         tree = deployed_files.read_masked_tree(directory, self.known, self.bundle, prefix)
@@ -138,7 +144,9 @@ class _Work:
         try:
             broker_state: dict[str, Any] = gather_broker_state(home.base, broker.get("unit"))
         except (NodeError, OSError) as error:
-            self.notes.append(f"the state of the broker in {home.base} could not be determined: {error}")
+            self.notes.append(
+                f"the collection does not contain the state of the broker in {home.base}, because of an error: {error}"
+            )
             broker_state = {"state": None, "how": str(error)}
         broker_state.pop("changed", None)
         if process:
@@ -177,7 +185,10 @@ class _Work:
         done = _run(["find", directory, "-xdev", "-printf", r"%s\t%TY-%Tm-%TdT%TTZ\t%y\t%P\0"], account)
         entries = [] if done is None else done.decode(errors="replace").split("\0")[:-1]
         if not entries:
-            self.notes.append(f"the collection has no list of the files in {directory}, because it cannot be read")
+            self.notes.append(
+                f"the collection has no list of the files in {directory}, because find cannot read this directory. "
+                "Check its mount and its permissions"
+            )
             return
         if len(entries) > _ENTRIES:
             self.bundle.leave_out(f"{name}.txt", 0, f"the file lists only {_ENTRIES} of {len(entries)} entries")

@@ -75,7 +75,10 @@ def _add_dumps(dumps: ThreadDumps, process: Process, read: Callable[[], str], co
             # A later process with this pid may not handle the signal, and would be terminated.
             was_sent = catches_quit(process.pid) and send_signal(handle, process, signal.SIGQUIT)
         if not was_sent:
-            dumps.notes.append(f"thread dump {number + 1} was not taken, because process {process.pid} ended")
+            dumps.notes.append(
+                f"only {number} of {count} thread dumps were taken, because process {process.pid} ended. Check the "
+                "broker's log for the reason"
+            )
             break
         text = _wait(read)
         if _BEGIN not in text:

@@ -50,7 +50,7 @@ def check_path(path: str) -> str:
     if parts[0].startswith(".fleet-"):
         raise NodeError(
             f"the configuration archive contains the path {path!r}, but names that begin with .fleet- are reserved: "
-            "choose a different name"
+            "choose a different name for this file"
         )
     return path
 

@@ -154,7 +154,7 @@ class Layout:
         if directory != os.path.dirname(self.target("x")) or not name or name.startswith("."):
             raise NodeError(
                 f"the link {self.current} leads to {target}, which is not a configuration version of activemq.fleet: "
-                "remove this link"
+                "remove this link, and run the playbook again"
             )
         return name
 

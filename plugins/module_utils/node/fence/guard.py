@@ -170,7 +170,7 @@ def accept_loss(directory: str) -> Iterator[str]:
     if not os.path.isdir(os.path.join(directory, BARRIER)):
         raise FenceError(
             f"the store {directory} has no directory {BARRIER}, so activemq_fence: guard does not protect it. To "
-            "repair a store without a guard, add the option --mend to this command"
+            "repair such a store, add the option --mend to this command"
         )
     number = store.gather_evidence().number
     store.note_accepted_loss(number)
@@ -198,8 +198,8 @@ def confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
     highest = store.gather_evidence().number
     if highest != number:
         raise FenceError(
-            f"the newest takeover of the store {directory} has the number {highest}, not {number}: run the command "
-            "with the number that the guard of the waiting node prints in its log"
+            f"the newest takeover of the store {directory} has the number {highest}, not {number}. The log of the "
+            "standby's service unit contains the command with the right number: run that command"
         )
     store.record_broker_dead(number)
     yield f"the broker of takeover {number} of the store {directory} is recorded as dead: the other node may take over"
@@ -424,8 +424,8 @@ class Guard:
             return
         if self._built is None or self._built[0].number != number:
             raise FenceError(
-                f"the copy of the store {self._store.directory} for takeover {number} is incomplete. This node stays "
-                "standby, and the guard tries again"
+                f"the copy of the store {self._store.directory} for takeover {number} is incomplete, so this node "
+                "stays standby. The guard of this node creates the copy again automatically"
             )
         (claim, claim_details, risk), self._built = self._built, None
         if risk:
@@ -517,7 +517,8 @@ class Guard:
         except OSError:
             os.close(descriptor)
             raise FenceError(
-                f"another guard, or the broker that it started, still uses the directory {self._local}: stop both first"
+                f"an earlier run of this broker's guard (activemq_fence) still uses the directory {self._local}: stop "
+                "the service unit, and kill its remaining processes"
             ) from None
         return descriptor
 

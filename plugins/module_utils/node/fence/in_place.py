@@ -76,7 +76,10 @@ def unfence(directory: str) -> list[str]:
     if not os.path.isdir(os.path.join(directory, BARRIER)):
         return [f"activemq_fence: guard does not protect the store {directory}, so nothing was changed"]
     if not store.try_lock(secrets.token_hex(16)):
-        raise FenceError(f"a guard holds the lock of the store {directory}: stop the brokers of both nodes first")
+        raise FenceError(
+            f"a node still uses the store {directory}, because its guard (activemq_fence) holds the lock: stop the "
+            "service units of both nodes first"
+        )
     try:
         actions = _put_in_place(store)
         for number in store.generations_by_number():

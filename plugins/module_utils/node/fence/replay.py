@@ -152,7 +152,8 @@ class ReplayConnection:
             what = self._waiting.pop(number, "")
             if answer[0] == _EXCEPTION:
                 raise FenceError(
-                    f"the broker rejects {what} of the replay ({_exception(answer[10:])}): check its activemq.log"
+                    f"the broker rejects {what} of the command store replay ({_exception(answer[10:])}): check its "
+                    "activemq.log"
                 )
 
     def _write(self, content: bytes) -> None:
@@ -164,8 +165,8 @@ class ReplayConnection:
         content = self._file.read(size) if 0 < size <= _LONGEST_FRAME else b""
         if not content or len(content) != size:
             raise ConnectionError(
-                "the broker closed the connection of the replay, which sends messages of an old store copy again: "
-                "check its activemq.log"
+                "the broker closed the connection of the command store replay: check its activemq.log, and run the "
+                "command again"
             )
         return content
 

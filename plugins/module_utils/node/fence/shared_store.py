@@ -92,9 +92,7 @@ def refuse_root(directory: str) -> None:
     try:
         owner = foreign_owner(os.path.join(directory, "fence", "claims"))
     except UntrustedPathError as error:
-        raise FenceError(
-            f"{error.problem}. Use runuser to run this command as the account that owns the store"
-        ) from None
+        raise FenceError(f"{error}. Or run this command with runuser as the account that owns the store") from None
     if owner is not None:
         as_account = (
             f"setpriv --reuid={owner[0]} --regid={owner[1]} --clear-groups" if owner[0] else "runuser -u ACCOUNT"
@@ -139,7 +137,7 @@ def _read_record(path: str, limit: int) -> bytes:
     try:
         content: bytes = read_file(path, limit)
     except UntrustedPathError as error:
-        raise FenceError(f"{error.problem}. Remove this file from the shared store") from None
+        raise FenceError(str(error)) from None
     return content
 
 
@@ -286,12 +284,14 @@ class SharedStore:
         try:
             claim_record = parse_json(content)
             claim = Claim(number, claim_record["node"], claim_record["directory"])
-            if claim_record["number"] != number or not _DIRECTORY.fullmatch(claim.directory):
-                raise ValueError(f"the file names a takeover other than {number}, or an invalid directory")
+            if claim_record["number"] != number:
+                raise ValueError("number of another takeover")
+            if not _DIRECTORY.fullmatch(claim.directory):
+                raise ValueError("invalid directory name")
         except (ValueError, KeyError, TypeError) as error:
             raise FenceError(
-                f"the file {path}, which records a takeover of the store, cannot be used ({error}): restore it from a "
-                "backup"
+                f"the file {path} does not contain a valid record of takeover {number} of the store ({error}): restore "
+                "this file from a backup"
             ) from None
         return claim, claim_record
 
@@ -347,11 +347,11 @@ class SharedStore:
         try:
             rows = parse_json(_read_record(path, _LONGEST_LIST))
             if not isinstance(rows, list) or not all(map(_is_row, rows)):
-                raise ValueError("the file does not contain a JSON list of messages")
+                raise ValueError("other JSON")
         except ValueError as error:
             raise FenceError(
-                f"the file {path}, which lists the messages of an old store copy, cannot be used ({error}): restore it "
-                "from a backup"
+                f"the file {path} does not contain a valid JSON list of the messages in an old copy of the store "
+                f"({error}): restore this file from a backup"
             ) from None
         return rows
 

@@ -31,7 +31,7 @@ MAX_LINKS = 16
 """Maximum number of trusted links in the path of one directory."""
 MAX_DEPTH = 32
 """Maximum depth of a directory tree that is walked, which limits the stack and the number of descriptors."""
-_REPEAT = "Check which process replaces it, and run the command again"
+
 _DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _KINDS = (
@@ -48,12 +48,8 @@ _KINDS = (
 class UntrustedPathError(NodeError):
     """An error for a path that contains an untrusted symbolic link, or leads to a file of a wrong type or owner.
 
-    Its message contains the path, the reason and the remedy; ``problem`` has no remedy.
+    Its message contains the path, the reason and the remedy.
     """
-
-    def __init__(self, problem: str, remedy: str = "") -> None:
-        super().__init__(f"{problem}. {remedy}" if remedy else problem)
-        self.problem = problem
 
 
 class Directory:
@@ -168,9 +164,7 @@ class Directory:
         made = self.subdirectory(name)
         try:
             if made.own_status().st_uid != os.geteuid():
-                raise UntrustedPathError(
-                    f"another process replaced the directory {made.path} while it was created", _REPEAT
-                )
+                raise _replaced_error(made.path)
             os.fchmod(made.descriptor, mode & 0o7777)
             if (uid, gid) != (-1, -1):
                 os.fchown(made.descriptor, uid, gid)
@@ -249,13 +243,12 @@ class Directory:
             with contextlib.suppress(OSError):
                 kind = _kind(self.status(name).st_mode)
                 return UntrustedPathError(
-                    f"{path} is {kind}, not a {wanted}, so it was not opened",
-                    f"Remove it, or replace it with a {wanted}",
+                    f"{path} is {kind}, not a {wanted}, so it was not opened. Remove it, or replace it with a {wanted}"
                 )
-            return UntrustedPathError(f"another process replaced {path} while it was opened", _REPEAT)
+            return _replaced_error(path)
         if error.errno == errno.EWOULDBLOCK:
             return UntrustedPathError(
-                f"another process holds a lease on {path}, so it was not opened", "Stop this process"
+                f"another process holds a lease on {path}, so it was not opened. Stop this process"
             )
         return OSError(error.errno, error.strerror, path)
 
@@ -272,7 +265,7 @@ def open_directory(path: str, root: int | None = None) -> Directory:
             return opened
         path = opened
     raise UntrustedPathError(
-        f"{path} leads through more than {MAX_LINKS} symbolic links, so it was not opened", "Remove the loop of links"
+        f"{path} leads through more than {MAX_LINKS} symbolic links, so it was not opened. Remove the loop of links"
     )
 
 
@@ -374,52 +367,62 @@ def _trusted_link(directory: int, name: str, prefix: str, private: bool, error: 
     try:
         status = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
-        raise UntrustedPathError(f"another process replaced {path} while it was opened", _REPEAT) from None
+        raise _replaced_error(path) from None
     if not stat.S_ISLNK(status.st_mode):
         raise UntrustedPathError(
-            f"{path} is {_kind(status.st_mode)}, not a directory, so it was not opened",
-            "Remove it, or replace it with a directory",
+            f"{path} is {_kind(status.st_mode)}, not a directory, so it was not opened. Remove it, or replace it with "
+            "a directory"
         ) from None
     effective_uid = os.geteuid()
     if status.st_uid in (0, effective_uid) and (private or effective_uid != 0):
         return os.readlink(name, dir_fd=directory)
-    problem = f"{path} is a symbolic link in a directory that other accounts can write, so it was not followed"
-    if status.st_uid not in (0, effective_uid):
-        problem = f"{path} is a symbolic link that belongs to {account_name(status.st_uid)}, so it was not followed"
-    raise UntrustedPathError(problem, "Replace the link with its target, or name the target itself")
+    if status.st_uid in (0, effective_uid):
+        kind = "in a directory that other accounts can write"
+    else:
+        kind = f"that belongs to {account_name(status.st_uid)}"
+    raise UntrustedPathError(
+        f"{path} is a symbolic link {kind}, so it was not followed. Use the path of its target instead"
+    )
+
+
+def _replaced_error(path: str) -> UntrustedPathError:
+    return UntrustedPathError(
+        f"{path} was not opened, because another process replaced it at the same time. Stop this process, and run the "
+        "command again"
+    )
 
 
 def _check_file(status: os.stat_result, path: str, owners: Collection[int] | None, single_name: bool) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise UntrustedPathError(
-            f"{path} is {_kind(status.st_mode)}, not a regular file, so it was not opened",
-            "Remove it, or replace it with a regular file",
+            f"{path} is {_kind(status.st_mode)}, not a regular file, so it was not opened. Remove it, or replace it "
+            "with a regular file"
         )
     if owners is not None and status.st_uid not in owners:
         expected = " or ".join(sorted(account_name(uid) for uid in owners))
         raise UntrustedPathError(
-            f"{path} belongs to {account_name(status.st_uid)}, not to {expected}, so it was not opened",
-            "Change its owner with chown, or remove it",
+            f"{path} belongs to {account_name(status.st_uid)}, not to {expected}, so it was not opened. Change its "
+            "owner with chown, or remove it"
         )
     if single_name and status.st_nlink > 1:
         raise UntrustedPathError(
-            f"the file {path} was not opened, because it has a second hard link, by which others may change it",
-            "Replace the file with a copy that has one name",
+            f"the file {path} was not opened, because it has a second hard link, by which others may change it. "
+            "Replace the file with a copy"
         )
 
 
 def _refuse_depth(path: str, depth: int) -> None:
     if depth > MAX_DEPTH:
         raise UntrustedPathError(
-            f"{path} is more than {MAX_DEPTH} directories deep, but brokers create no such directories",
-            "Check which program created it",
+            f"{path} is more than {MAX_DEPTH} directories deep, but brokers create no such directories. Find the "
+            "program that created it, and remove it"
         )
 
 
 def _plain(name: str) -> str:
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise UntrustedPathError(
-            f"{name!r} is not a file name, because it is empty, or has a slash or a NUL character", "Correct this name"
+            f"{name!r} is not a file name: use a name of one file, without a slash and a NUL character"
         )
     return name
 

@@ -57,7 +57,10 @@ def configure(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
         outcome = _act(layout, parameters, check)
         is_restart_pending = _needs_restart(layout, outcome, check)
     except OSError as error:
-        raise NodeError(f"the configuration cannot be installed: {error.filename or base}: {error.strerror}") from None
+        raise NodeError(
+            f"the configuration cannot be installed ({error.filename or base}: {error.strerror}): correct this error, "
+            "and run the playbook again"
+        ) from None
     return {
         "changed": outcome.changed,
         "version": outcome.version,
@@ -120,7 +123,7 @@ def _validate(commands: Sequence[str], directory: str) -> None:
             )
             raise NodeError(
                 f"nothing was changed, because the check program {words[0]} rejects the new configuration files: "
-                f"{hide_passwords(failure_reason)}"
+                f"{hide_passwords(failure_reason)}. Correct the variables of this host"
             )
 
 
@@ -130,13 +133,19 @@ def _owners(user: str | None, group: str | None, check: bool) -> Owners:
         return Owners()
     try:
         account = pwd.getpwnam(user)
+    except KeyError:
+        if check:
+            return Owners()
+        raise NodeError(
+            f"this host has no user {user}: create it, or correct the option user of the module configure"
+        ) from None
+    try:
         gid = grp.getgrnam(group).gr_gid if group else account.pw_gid
     except KeyError:
         if check:
             return Owners()
         raise NodeError(
-            f"this host has no user {user} or no group {group or user}: create them, or correct the variables that "
-            "name them"
+            f"this host has no group {group}: create it, or correct the option group of the module configure"
         ) from None
     if os.geteuid() == 0:
         return Owners(user=account.pw_uid, root=0, group=gid)

@@ -111,7 +111,9 @@ def releases_in_archive(path: str, depth: int) -> list[str]:
                     releases.add(release_of_jar(name, io.BytesIO(content.read() if content else b"")))
     except (OSError, EOFError, tarfile.TarError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise NodeError(f"{path} cannot be read as a tar archive: {reason}") from None
+        raise NodeError(
+            f"{path} cannot be read as a tar archive: {reason}. Download the archive again, or correct activemq_archive"
+        ) from None
     return sorted(release for release in releases if release)
 
 

@@ -78,10 +78,15 @@ class IndexKeeper:
             return
         self._kept.drop()
         self._removed_at = {}
+        if size + held > free // FREE_SHARE:
+            raise KeepError(
+                f"no copy of the index of the store {self._store} is kept, because the disk has only {free >> 20} MiB "
+                f"of free space. The copy requires {FREE_SHARE * (size + held) >> 20} MiB of free space: enlarge the "
+                "disk, or delete other files"
+            )
         raise KeepError(
-            f"no copy of the index of the store {self._store} is kept, because it would use too much of the disk. The "
-            f"index has {size >> 20} MiB, and the data files removed since the last copy have {held >> 20} MiB. The "
-            f"disk has {free >> 20} MiB of free space: enlarge it, or delete other files"
+            f"the copy of the index of the store {self._store} was removed, because it required {held >> 20} MiB of "
+            "data files that the broker no longer needs. The next copy is made automatically"
         )
 
     def _is_copy_due(self, held: int) -> bool:

@@ -27,11 +27,13 @@ _DESTINATION = 3 * _LONG.size
 _PRIORITIES = 2 * _LONG.size
 _MOST_PAGES = 1_000_000
 """Maximum pages of one tree that are read, because the pages of a damaged index may form a cycle."""
-_RESTORE = "restore the store from a backup"
 
 
 class IndexPageError(ValueError):
     """An error for an index that cannot be read: its pages are damaged or have an unknown format."""
+
+    def __init__(self, path: str, detail: str) -> None:
+        super().__init__(f"the index {path} is damaged ({detail}): restore the store from a backup")
 
 
 def subscriptions_in_index(path: str) -> set[tuple[str, str]]:
@@ -52,7 +54,7 @@ def subscriptions_in_index(path: str) -> set[tuple[str, str]]:
                 for key, _unused in pages.walk_tree(tree, _skip_framed)
             }
         except (struct.error, IndexError, UnicodeDecodeError) as error:
-            raise IndexPageError(f"the pages of the index {pages.path} are damaged ({error}): {_RESTORE}") from None
+            raise IndexPageError(pages.path, str(error)) from None
 
 
 def index_version(path: str) -> int:
@@ -61,7 +63,7 @@ def index_version(path: str) -> int:
         try:
             return _root_and_version(pages.read_record(0))[1]
         except (struct.error, IndexError) as error:
-            raise IndexPageError(f"page 0 of the index {path} is damaged ({error}): {_RESTORE}") from None
+            raise IndexPageError(path, f"page 0: {error}") from None
 
 
 def _root_and_version(page: bytes) -> tuple[int, int]:
@@ -101,9 +103,7 @@ class _PageFile:
         sizes = [line for line in header.split(b"\n") if line.startswith(b"pageSize=")]
         self._size = int(sizes[0].partition(b"=")[2]) if sizes and sizes[0].partition(b"=")[2].isdigit() else 4096
         if not _PAGE.size < self._size <= 1 << 20:
-            raise IndexPageError(
-                f"the index {path} is damaged, because no broker uses its page size of {self._size} bytes: {_RESTORE}"
-            )
+            raise IndexPageError(path, f"page size {self._size}")
 
     def __enter__(self) -> _PageFile:
         return self
@@ -128,7 +128,7 @@ class _PageFile:
                 break
             content += page[_PAGE.size :]
             number = following
-        raise IndexPageError(f"the index {self.path} is damaged, because its page {number} is incomplete: {_RESTORE}")
+        raise IndexPageError(self.path, f"incomplete page {number}")
 
     def walk_tree(
         self, root: int, read_value: Callable[[bytes, int], tuple[int | None, int]]
@@ -139,10 +139,7 @@ class _PageFile:
         while pending:
             number = pending.pop()
             if number in visited or len(visited) > _MOST_PAGES:
-                raise IndexPageError(
-                    f"the index {self.path} is damaged, because its tree contains page {number} more than once: "
-                    f"{_RESTORE}"
-                )
+                raise IndexPageError(self.path, f"repeated page {number}")
             visited.add(number)
             content = self.read_record(number)
             (count,) = _SHORT.unpack_from(content)

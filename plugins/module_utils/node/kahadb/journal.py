@@ -199,7 +199,7 @@ def read_commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iter
             with contextlib.suppress(FileNotFoundError), os.fdopen(directory.open_file(name), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 if size > MAX_FILE:
-                    tail.note_damage(0, size, f"the journal file has {size} bytes, more than brokers write to a file")
+                    tail.note_damage(0, size, "file too large")
                 elif size:
                     with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
                         for start, stop, checksum in _batches(data, tail, 0, size):
@@ -207,20 +207,14 @@ def read_commands(store: str, tail: JournalEnd, *, verify: bool = False) -> Iter
                             tail.checked += checksum != 0
                             is_suspect = verify and bool(checksum) and zlib.adler32(data[start:stop]) != checksum
                             if is_suspect:
-                                tail.note_damage(
-                                    start,
-                                    stop,
-                                    "the store journal is damaged here, because the checksum of these records is wrong",
-                                )
+                                tail.note_damage(start, stop, "wrong checksum")
                             for command in _records(data, start, stop, tail):
                                 yield dataclasses.replace(command, is_suspect=True) if is_suspect else command
                         rest = data[tail.offset : tail.offset + 4096].replace(_END_OF_FILE, b"").rstrip(b"\0")
                         # A batch is written from its beginning; a page that was never written contains zeros.
                         is_begun = _HEADER.startswith(rest[: len(_HEADER)].rstrip(b"\0"))
                         if rest and (position < len(files) - 1 or not is_begun):
-                            tail.note_damage(
-                                tail.offset, size, "the store journal is damaged here, because no record can be read"
-                            )
+                            tail.note_damage(tail.offset, size, "no records")
                         tail.unfinished = len(rest) if is_begun else 0
             tail.ends[number] = tail.offset
 
@@ -269,7 +263,7 @@ def _batches(data: mmap.mmap, tail: JournalEnd, at: int, end: int) -> Iterator[t
         following = data.find(_HEADER, at + 1)
         if following < 0:
             break
-        tail.note_damage(at, following, "the store journal is damaged here, because no record can be read")
+        tail.note_damage(at, following, "no records")
         at = following
     tail.offset = at
 
@@ -317,13 +311,17 @@ def _records(
     while at + _RECORD.size < end:
         length, kind = _RECORD.unpack_from(data, at)
         if length <= _RECORD.size or at + length > end:
-            tail.note_damage(at, end, f"the store journal is damaged: its record at byte {at} has the length {length}")
+            tail.note_damage(at, end, f"record length {length}")
             return
-        if kind == 1 and (kinds is None or data[at + _RECORD.size] in kinds):
-            try:
-                yield _command(data, at + _RECORD.size, at + length)
-            except (ValueError, IndexError) as error:
-                tail.note_unread(at, at + length, f"the journal's record at byte {at} cannot be read: {error}")
+        command = data[at + _RECORD.size]
+        if kind == 1 and (kinds is None or command in kinds):
+            if command in _FIELDS or command in _WITHOUT_MESSAGE:
+                try:
+                    yield _command(data, at + _RECORD.size, at + length)
+                except (ValueError, IndexError):
+                    tail.note_unread(at, at + length, "undecodable record")
+            else:
+                tail.note_unread(at, at + length, f"unknown record type {command}, perhaps of a newer release")
         at += length
 
 
@@ -332,11 +330,9 @@ def _command(data: mmap.mmap, at: int, end: int) -> Command:
     kind = data[at]
     size, at = read_varint(data, at + 1)
     if at + size > end:
-        raise ValueError("the store journal is damaged, because the data of a record is longer than the record")
+        raise ValueError(size)
     if kind in _WITHOUT_MESSAGE:
         return Command(kind, span=span)
-    if kind not in _FIELDS:
-        raise ValueError(f"the store journal is damaged or of a newer release, because a record has the type {kind}")
     transaction, destination, message, subscription, info = _FIELDS[kind]
     field_spans = {field: (start, stop) for field, start, stop in fields(data, at, at + size)}
     if kind == UPDATE:  # holds the record of the message as it is now

@@ -141,7 +141,7 @@ def _refuse_more(number: int, most: int, what: str) -> None:
     if number > most:
         raise NodeError(
             f"the stores of the two hosts were not compared, because the store journal has more than {most} {what}. "
-            "Run the playbook resync with activemq_resync_from, the host whose store is kept"
+            "Set activemq_resync_from to the host whose store is kept, and run the playbook resync again"
         )
 
 

@@ -88,7 +88,7 @@ def _trace(size: int) -> bytes:
         body = frame - prefix
         if body >= _SHORTEST and len(encode_varint(body)) == prefix:
             return bytes([journal.TRACE]) + encode_varint(body) + _texts(body)
-    raise ValueError(f"the size of {size} bytes is not possible for a trace record of the store journal")
+    raise ValueError(size)
 
 
 def _texts(size: int) -> bytes:

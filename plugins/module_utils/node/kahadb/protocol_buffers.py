@@ -17,9 +17,7 @@ _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 def short_bytes(data: mmap.mmap, start: int, stop: int) -> bytes:
     """Return the bytes of a protocol buffer's field. Raises ValueError for more than ``MAX_NAME`` bytes."""
     if stop - start > MAX_NAME:
-        raise ValueError(
-            f"the store journal is damaged, because the name of a destination or subscription exceeds {MAX_NAME} bytes"
-        )
+        raise ValueError(stop - start)
     return bytes(data[start:stop])
 
 
@@ -36,8 +34,8 @@ def fields(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]
         elif kind in (_FIXED64, _FIXED32):
             stop = at + (8 if kind == _FIXED64 else 4)
         else:
-            raise ValueError("the store journal is damaged, because the data of a record is not a protocol buffer")
+            raise ValueError(kind)
         if stop > end:
-            raise ValueError("the store journal is damaged, because a field of a record is longer than the record")
+            raise ValueError(stop)
         yield tag >> 3, at, stop
         at = stop

@@ -59,13 +59,18 @@ def count_remaining(directory: str, known: Iterable[tuple[str, str]] | None = No
             recovery.apply(command)
         files = journal.data_file_sizes(directory)
     except OSError as error:
-        raise NodeError(f"the store {directory} cannot be read: {error.strerror}") from None
-    if tail.damaged or tail.unread:
-        places = tail.damaged + tail.unread
         raise NodeError(
-            f"the messages in the store {directory} cannot be counted, because {counted(places, 'place')} of its "
-            "journal cannot be read. Check it with activemq-fleet store inspect. A release after 5.8 may have written "
-            "it"
+            f"the store {directory} cannot be read ({error.strerror}): check its mount and its permissions"
+        ) from None
+    if tail.damaged:
+        raise NodeError(
+            f"the messages in the store {directory} cannot be counted, because its journal is damaged in "
+            f"{counted(tail.damaged, 'place')}. List them with activemq-fleet store inspect {directory}"
+        )
+    if tail.unread:
+        raise NodeError(
+            f"the messages in the store {directory} cannot be counted, because its journal contains "
+            f"{counted(tail.unread, 'record')} that no release up to 5.8 writes. Check the release of this broker"
         )
     counts = recovery.counts(None if known is None else set(known))
     counts.whole = not files or files[0][0] <= 1

@@ -70,9 +70,8 @@ def read_plan(store: str, account: SystemAccount) -> ResyncPlan | None:
     except (ValueError, TypeError):
         pass
     raise NodeError(
-        f"the file {path}, the plan of an interrupted resync, cannot be read. Check which of the directories {store}, "
-        f"{store}.resync-* and {store}.before-* contains the current messages, rename it to {store}, and remove the "
-        "file"
+        f"the file {path}, the plan of an interrupted resync, cannot be read. Find the directory with the current "
+        f"messages among {store}, {store}.resync-* and {store}.before-*. Rename it to {store}, and remove the file"
     )
 
 

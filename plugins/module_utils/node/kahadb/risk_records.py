@@ -153,13 +153,16 @@ def _parse_record(path: str, content: bytes) -> RiskRecord:
         fields = parse_json(content)
         moment, more = fields["time"], fields["more"]
         messages = {(row["topic"], row["subscription"]): row["messages"] for row in fields["subscriptions"]}
-        if not all(isinstance(text, str) for text in (fields["store"], *(text for key in messages for text in key))):
-            raise ValueError(f"{path}: the name of a store, topic or subscription is not text: remove this file")
-        if not all(number is None or isinstance(number, int) for number in (more, *messages.values())):
-            raise ValueError(f"{path}: a number of messages is not a whole number: remove this file")
-        if not (isinstance(moment, (int, float)) and 0 <= moment < _END_OF_TIME):
-            raise ValueError(f"{path}: the value of time is not a number of seconds since 1970: remove this file")
+        texts = (fields["store"], *(text for key in messages for text in key))
+        is_valid = (
+            all(isinstance(text, str) for text in texts)
+            and all(number is None or isinstance(number, int) for number in (more, *messages.values()))
+            and isinstance(moment, (int, float))
+            and 0 <= moment < _END_OF_TIME
+        )
+        if not is_valid:
+            raise ValueError(path)
         risk = RebuildRisk(messages, fields["complete"] is True)
         return RiskRecord(path, float(moment), fields["store"], risk, max(0, more or 0))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path}: the file is not a list of subscriptions at risk ({error}): remove it") from None
+    except (KeyError, TypeError, AttributeError):
+        raise ValueError(path) from None

@@ -260,13 +260,13 @@ def _exchange(path: str, name: str, staging: str, backup: str) -> None:
             )
         if not has_store and (not has_staging or (backup and not has_backup)):
             raise NodeError(
-                f"nothing was changed, because another process moved the store {store} away: move it back, and run the "
-                "playbook again"
+                f"nothing was changed, because another process moved the store {store} away: move the store back to "
+                "this path, and run the playbook again"
             )
         if backup and not has_staging and not has_backup:
             raise NodeError(
-                f"another process moved the backup {os.path.join(path, backup)} of the store away: move it back, and "
-                "run the playbook again"
+                f"another process moved the backup {os.path.join(path, backup)} of the store away: move the backup "
+                "back to this path, and run the playbook again"
             )
         if has_staging and backup and has_store:
             parent.rename(name, backup)
@@ -284,7 +284,9 @@ def _write_sums(path: str, name: str, content: str) -> str:
                 parent.write_file(f"{backup}.json", content.encode(), 0o640)
                 parent.sync()
                 return backup
-    raise NodeError(f"the directory {path} already has 100 backups of the store from this second: move them away")
+    raise NodeError(
+        f"the directory {path} already contains 100 backups {name}.before-{stamp}-NUMBER of the store: move them away"
+    )
 
 
 def _refuse_untrusted_plan(where: Location) -> None:

@@ -176,7 +176,9 @@ def read_piece(store: str, name: str, offset: int, size: int, length: int) -> by
     with os.fdopen(descriptor, "rb") as file:
         if os.fstat(descriptor).st_size != size:
             path = os.path.join(store, name)
-            raise NodeError(f"{path} changed while it was copied: stop the process that writes to it")
+            raise NodeError(
+                f"{path} changed while it was copied: stop the process that writes to it, and run the playbook again"
+            )
         file.seek(offset)
         return file.read(length)
 

@@ -191,7 +191,7 @@ def _openwire(connection: BrokerConnection, _login: Login) -> str:
     """Read the WireFormatInfo that every OpenWire broker sends as its greeting: length, type 1, the text ActiveMQ."""
     head = connection.exchange.read(13)
     if head[4] != 1 or head[5:] != b"ActiveMQ":
-        raise ValueError("the server sent no OpenWire greeting")
+        raise ValueError("no OpenWire greeting")
     return "the broker sends an OpenWire greeting"
 
 
@@ -226,9 +226,12 @@ def _check_frame(frame: Frame, command: str, step: str) -> Frame:
         if kind.search(reason) or "java.lang.SecurityException" in frame.body:
             refused = f"the broker rejects the STOMP frame {step} of the test connection: {reason}"
             raise ProbeRefused(refused, is_login=step == "CONNECT")
-        raise ProbeFailedError(f"the broker answers the STOMP frame {step} of the test with an error: {reason}")
+        raise ProbeFailedError(
+            f"the broker answers the STOMP frame {step} of the test connection with an error ({reason}): check "
+            "activemq.log"
+        )
     if frame.command != command:
-        raise ValueError(f"the broker sent the STOMP frame {frame.command[:20]!r} instead of the frame {command}")
+        raise ValueError(f"{frame.command[:20]!r} instead of {command}")
     return frame
 
 
@@ -281,7 +284,7 @@ def _expect_packet(exchange: DeadlineSocket, kind: int) -> bytes:
         digits += exchange.read(1)
     length, _unused = read_varint(digits, 0)
     if head >> 4 != kind or length > _LIMIT:
-        raise ValueError(f"the broker sent an MQTT packet of type {head >> 4} instead of type {kind}")
+        raise ValueError(f"packet type {head >> 4} instead of {kind}")
     return exchange.read(length)
 
 

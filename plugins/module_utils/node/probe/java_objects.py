@@ -55,15 +55,17 @@ class _Class:
         kind: Any = self
         while kind is not None:
             if not isinstance(kind, _Class) or len(classes) > _DEEPEST:
-                raise _decoding_error("the JMX answer of the JVM contains a class without a valid superclass")
+                raise decoding_error("invalid superclass")
             classes.append(kind)
             kind = kind.parent
         return classes[::-1]
 
 
-def _decoding_error(problem: str) -> ValueError:
-    """Return the error for an answer that is no valid Java serialization stream."""
-    return ValueError(f"{problem}: report this with the Java version of the broker")
+def decoding_error(detail: object) -> ValueError:
+    """Return the error for an answer over JMX that is not valid; ``detail`` is for its developers."""
+    return ValueError(
+        f"the JVM's answer over JMX cannot be decoded ({detail}): report this with the Java version of the broker"
+    )
 
 
 class ObjectReader:
@@ -78,13 +80,13 @@ class ObjectReader:
         self._handles: list[Any] = []
         self._depth = 0
         if self._read(4) != HEADER:
-            raise _decoding_error("the JMX answer of the JVM is not a stream of Java objects")
+            raise decoding_error("no stream header")
 
     def read_block_data(self) -> bytes:
         """Return the next block of primitive data in the stream as bytes. Raises ValueError if an object comes next."""
         value = self.read_value()
         if not isinstance(value, bytes):
-            raise _decoding_error("the JMX answer of the JVM contains an object in place of primitive data")
+            raise decoding_error("object instead of data")
         return value
 
     def read_value(self) -> Any:
@@ -94,7 +96,7 @@ class ObjectReader:
         """
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise _decoding_error("the JMX answer of the JVM contains objects that are nested too deeply")
+            raise decoding_error("objects nested too deeply")
         try:
             return self._value(self._read(1)[0])
         finally:
@@ -118,7 +120,7 @@ class ObjectReader:
         readers = {0x72: self._class, 0x73: self._object, 0x75: self._array, 0x76: self._class_object}
         readers |= {0x7D: self._proxy, 0x7E: self._enum}
         if code not in readers:
-            raise _decoding_error(f"the JMX answer of the JVM contains the unknown type code {code:#x}")
+            raise decoding_error(f"type code {code:#x}")
         return readers[code]()
 
     def _class(self) -> _Class:
@@ -152,7 +154,7 @@ class ObjectReader:
     def _class_of_value(self) -> _Class:
         class_descriptor = self.read_value()
         if not isinstance(class_descriptor, _Class):
-            raise _decoding_error("the JMX answer of the JVM contains an object without a class")
+            raise decoding_error("object without class")
         return class_descriptor
 
     def _object(self) -> Any:
@@ -211,8 +213,13 @@ class ObjectReader:
 
     def _read(self, count: int) -> bytes:
         self._left -= count
-        if count < 0 or self._left < 0:
-            raise _decoding_error(f"the JMX answer of the JVM is larger than {_LARGEST >> 20} MiB")
+        if count < 0:
+            raise decoding_error(f"length {count}")
+        if self._left < 0:
+            raise ValueError(
+                f"the JVM's answer over JMX has more than {_LARGEST >> 20} MiB: remove unused destinations from the "
+                "broker"
+            )
         return self._source(count)
 
 

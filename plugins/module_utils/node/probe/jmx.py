@@ -24,6 +24,7 @@ from .java_objects import (
     NULL,
     JavaObject,
     ObjectReader,
+    decoding_error,
     encoded_utf,
     serialized_object_name,
     serialized_strings,
@@ -149,10 +150,7 @@ class MBeanServer:
         head = target.id + struct.pack(">i", -1) + _hash_of(method)
         self._socket.send(b"\x50" + HEADER + b"\x77" + bytes([len(head)]) + head + arguments)
         if self._socket.read(1) != b"\x51":
-            raise ValueError(
-                f"the JMX server of the JVM sent an invalid RMI answer to the call of {method}: report this with the "
-                "Java version of the broker"
-            )
+            raise decoding_error(f"no RMI answer to {method}")
         reader = ObjectReader(self._socket.read)
         is_exception = reader.read_block_data()[:1] == b"\2"
         value = reader.read_value() if returns or is_exception else None
@@ -166,8 +164,10 @@ def _reported_errors() -> Iterator[None]:
     """Raise JmxError in place of any error that an answer of the JVM, or its absence, causes."""
     try:
         yield
-    except (OSError, ValueError, IndexError, TypeError, struct.error) as error:
-        raise JmxError(f"the management view (JMX) of the JVM cannot be read: {error}") from None
+    except (OSError, ValueError) as error:
+        raise JmxError(f"the management view (JMX) of the broker cannot be read: {error}") from None
+    except (IndexError, TypeError, struct.error) as error:
+        raise JmxError(f"the management view (JMX) of the broker cannot be read: {decoding_error(error)}") from None
 
 
 def _described(exception: Any) -> str:
@@ -230,16 +230,13 @@ def _remote(stub: Any) -> _Remote:
         stub = stub.fields.get("h")
     data = stub.added[0] if isinstance(stub, JavaObject) and stub.added else b""
     if not isinstance(data, bytes):
-        raise ValueError("the JMX server of the JVM sent no RMI reference: report this with the broker's Java version")
+        raise decoding_error("no RMI reference")
     size = struct.unpack(">H", data[:2])[0]
     kind, rest = data[2 : 2 + size], data[2 + size :]
     if kind == b"UnicastRef2":
         rest = rest[1:]
     elif kind != b"UnicastRef":
-        raise ValueError(
-            f"the JMX server of the JVM sent an RMI reference of the unknown type {kind!r}: report this with the Java "
-            "version of the broker"
-        )
+        raise decoding_error(f"RMI reference {kind[:20]!r}")
     size = struct.unpack(">H", rest[:2])[0]
     port = struct.unpack(">i", rest[2 + size : 6 + size])[0]
     if not 0 < port < 1 << 16:

@@ -70,10 +70,10 @@ def _run_as_account_of(process: Process, timeout: float, function: typing.Callab
     try:
         # Opened as root: a unit's user namespace hides its process from its own account outside (PrivateUsers=).
         root = os.open(f"/proc/{process.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, ProcessLookupError):
+        raise _ended_error(process) from None
     except OSError as error:
-        raise NodeError(
-            f"process {process.pid} cannot be inspected ({error.strerror}): check that it still runs, and set become"
-        ) from None
+        raise NodeError(f"process {process.pid} cannot be inspected ({error.strerror}): set become") from None
     deadline = time.monotonic() + timeout
     try:
         return run_as(account, function, _Jvm(process, root), deadline, *arguments, patience=timeout + 1)
@@ -189,9 +189,15 @@ def _wake(jvm: _Jvm, deadline: float, path: str) -> None:
 def _account(process: Process) -> tuple[int, int]:
     """Return uid and gid of the process. Raises NodeError if it has ended or has more than one."""
     uid, gid = account_of(process.pid), group_of(process.pid)
-    if uid is None or gid is None:
-        raise NodeError(
-            f"process {process.pid} was not queried, because it ended, or runs with more than one account: query the "
-            "broker again"
-        )
-    return uid, gid
+    if uid is not None and gid is not None:
+        return uid, gid
+    if not os.path.exists(f"/proc/{process.pid}"):
+        raise _ended_error(process)
+    raise NodeError(
+        f"process {process.pid} was not queried, because it runs with more than one account. Start the broker without "
+        "a set-user-id program"
+    )
+
+
+def _ended_error(process: Process) -> NodeError:
+    return NodeError(f"process {process.pid} was not queried, because it ended: start the broker, and query it again")

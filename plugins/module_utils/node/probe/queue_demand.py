@@ -57,7 +57,8 @@ def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dic
             exchange.wait_while_open(seconds)
     except (OSError, ValueError) as error:
         raise NodeError(
-            f"the connector {listener.name} at {listener.address[0]}:{listener.address[1]} cannot be used: {error}"
+            f"the connector {listener.name} at {listener.address[0]}:{listener.address[1]} cannot be used ({error}). "
+            "Check the broker with activemq-fleet status"
         ) from None
     return {"changed": False, "queues": subscribed, "seconds": seconds}
 

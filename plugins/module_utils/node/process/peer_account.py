@@ -54,7 +54,7 @@ def peer_account(connection: socket.socket, expected: int, timeout: float, pid: 
         if row is not None and row[9] != _NO_INODE:
             return _distinguishable(int(row[7]))
         if row is not None and row[3] in _CLOSED:
-            raise ConnectionResetError("the server closed the connection before its account could be determined")
+            raise ConnectionResetError("the server closed the connection at once: check its log")
         waited = time.monotonic() - began
         is_over = waited >= (min(_SETTLING, timeout) if row is None else timeout)
         listeners = _listeners_of(theirs, namespace) if row is not None else set()

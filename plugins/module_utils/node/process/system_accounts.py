@@ -272,9 +272,9 @@ def _read(descriptor: int, child: int, patience: float) -> dict[str, Any] | None
                 break
             parts.append(part)
         elif _is_stopped(child):
-            raise TimeoutError("a signal (SIGSTOP) stopped the process")
+            raise TimeoutError("SIGSTOP stopped it")
         if time.monotonic() >= deadline:
-            raise TimeoutError(f"the process did not finish within {patience:g} s")
+            raise TimeoutError(f"it exceeded {patience:g} s")
     data = b"".join(parts)
     if not data.endswith(b"\n"):
         return None
@@ -303,5 +303,5 @@ def _end(child: int) -> int:
 
 def _ending(status: int) -> str:
     if os.WIFSIGNALED(status):
-        return f"signal {os.WTERMSIG(status)} terminated the process (9: the host may have run out of memory)"
-    return f"the process exited with status {os.WEXITSTATUS(status) if os.WIFEXITED(status) else status}"
+        return f"signal {os.WTERMSIG(status)} terminated it (9: the host may have run out of memory)"
+    return f"it exited with status {os.WEXITSTATUS(status) if os.WIFEXITED(status) else status}"

@@ -40,11 +40,17 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
     }
     try:
         status = ask_agent(os.path.join(agent["state"], "agent.sock"))
-    except (OSError, ValueError) as error:
+    except OSError as error:
         return {
             **evidence,
             "state": "stopped",
             "how": f"the agent does not answer on its socket in {agent['state']}: {error}",
+        }
+    except ValueError as error:
+        return {
+            **evidence,
+            "state": "stopped",
+            "how": f"the agent's answer on its socket in {agent['state']} is not a status ({error}): check its log",
         }
     wrong = [part for part in ("store", "publisher", "subscriber") if not isinstance(status.get(part) or {}, dict)]
     if wrong:
@@ -79,5 +85,5 @@ def ask_agent(path: str) -> dict[str, Any]:
             answer = connection.read_until(b"\n")
     status = parse_json(answer)
     if not isinstance(status, dict) or "error" in status:
-        raise ValueError(f"the agent sent {answer[:100]!r} instead of its status")
+        raise ValueError(f"received {answer[:100]!r}")
     return status

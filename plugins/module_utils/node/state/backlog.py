@@ -76,7 +76,10 @@ def _directory_in_force(store: str, account: SystemAccount) -> str:
     try:
         directory: str = run_as(account, find_directory)
     except (OSError, NodeError) as error:
-        raise NodeError(f"the files of the store {store} that the broker uses are not known: {error}") from None
+        raise NodeError(
+            f"the messages in the store {store} cannot be counted, because its current files are not known ({error}). "
+            "Correct this error, and run the command again"
+        ) from None
     return directory
 
 
@@ -140,8 +143,8 @@ def _view(process: Process) -> ManagementView:
         mbeans_by_type[mbean["Type"]].append(mbean)
     if not mbeans_by_type["Broker"]:
         raise NodeError(
-            "the broker's messages cannot be counted, because its JMX server has no MBean of ActiveMQ 5.3 to 5.7: "
-            "set useJmx to true, or check the release of the broker"
+            "the broker's messages cannot be counted, because its JMX server has no MBean of ActiveMQ 5.3 to 5.7. "
+            'Check that the broker runs one of these releases with useJmx="true"'
         )
     return ManagementView(
         queues={queue["Destination"]: int(queue["QueueSize"]) for queue in mbeans_by_type["Queue"]},

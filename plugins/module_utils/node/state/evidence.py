@@ -89,7 +89,8 @@ def _typed(kind: type[_Observed], returned: Mapping[str, Any]) -> _Observed:
         if not _CHECKS[annotation](observed):
             raise NodeError(
                 f"the host returned the value {str(observed)[:100]!r} for {known.name}, which must be of the type "
-                f"{annotation}: use one version of activemq.fleet"
+                f"{annotation}. Install the same version of the collection activemq.fleet and of the library "
+                "activemq-fleet"
             )
         if annotation in _MEMBERS:
             observed = [_typed(_MEMBERS[annotation], member) for member in observed]

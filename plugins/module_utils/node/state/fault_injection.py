@@ -134,10 +134,15 @@ def _start_return_timer(unit: str, act: str, seconds: int) -> None:
     command = ["systemd-run", "--collect", f"--unit={_timer_name(unit)}", f"--on-active={seconds}", "systemctl", *then]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise NodeError(f"no fault was injected, because systemd-run failed: {done.stderr.strip()[-200:]}")
+        raise NodeError(
+            f"no fault was injected, because systemd-run failed ({done.stderr.strip()[-200:]}): correct this error, "
+            "and run the drill again"
+        )
 
 
 def _systemctl(*words: str, must: bool = True) -> None:
     done = subprocess.run(["systemctl", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode and must:
-        raise NodeError(f"systemctl {' '.join(words)} failed: {done.stderr.strip()[-200:]}")
+        raise NodeError(
+            f"systemctl {' '.join(words)} failed ({done.stderr.strip()[-200:]}): check journalctl -u {words[-1]}"
+        )

@@ -130,7 +130,12 @@ def _call(*command: str, refused: bool = False) -> str:
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NodeError(f"the command {' '.join(command)} failed: {error}") from None
+        raise NodeError(
+            f"the command {' '.join(command)} failed ({error}): run it on this host, and correct the cause"
+        ) from None
     if ran.returncode and not refused:
-        raise NodeError(f"the command {' '.join(command)} failed: {' '.join(ran.stderr.split()) or ran.returncode}")
+        reason = " ".join(ran.stderr.split()) or f"exit status {ran.returncode}"
+        raise NodeError(
+            f"the command {' '.join(command)} failed ({reason}): run it on this host, and correct the cause"
+        )
     return ran.stdout
