@@ -36,7 +36,11 @@ HOLDS_BACK = ProbeAnswer(
     False, False, "the broker answers CONNECTED over STOMP and then sends no data for 5 s", greeted=True
 )
 FAILS = ProbeAnswer(
-    False, False, "the broker answers the STOMP frame SEND with an error: wrong", greeted=True, failed=True
+    False,
+    False,
+    "the broker answers the STOMP frame SEND of the test connection with an error (wrong): check activemq.log",
+    greeted=True,
+    failed=True,
 )
 LACKS_RIGHT = ProbeAnswer(
     True, None, "the broker rejects the STOMP frame SEND of the test connection: not authorized", greeted=True

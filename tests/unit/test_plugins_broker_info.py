@@ -385,7 +385,7 @@ PUBLISHED = b"\x30\x28" + struct.pack(">H", 20) + b"activemq/fleet/probe" + b"%s
             None,
             "rejects the STOMP frame SUBSCRIBE of the test connection: not authorized",
         ),
-        ("stomp", (b"HTTP/1.1 400 Bad Request\r\n\r\n\0",), False, None, "the STOMP frame 'HTTP/1.1 400"),
+        ("stomp", (b"HTTP/1.1 400 Bad Request\r\n\r\n\0",), False, None, "STOMP frame 'HTTP/1.1 400"),
         ("mqtt+nio", (CONNACK, SUBACK, PUBLISHED), True, True, "the broker completed a round trip over MQTT"),
         ("mqtt", (b"\x20\x02\0\x05",), True, None, "rejects the account 'probe' over MQTT (return code 5 in CONNACK)"),
         ("nio", (b"\0\0\1\x3a\x01ActiveMQ",), True, None, "the broker sends an OpenWire greeting"),

@@ -231,7 +231,7 @@ def _check_frame(frame: Frame, command: str, step: str) -> Frame:
             "activemq.log"
         )
     if frame.command != command:
-        raise ValueError(f"{frame.command[:20]!r} instead of {command}")
+        raise ValueError(f"STOMP frame {frame.command[:20]!r} instead of {command}")
     return frame
 
 
@@ -284,7 +284,7 @@ def _expect_packet(exchange: DeadlineSocket, kind: int) -> bytes:
         digits += exchange.read(1)
     length, _unused = read_varint(digits, 0)
     if head >> 4 != kind or length > _LIMIT:
-        raise ValueError(f"packet type {head >> 4} instead of {kind}")
+        raise ValueError(f"MQTT packet type {head >> 4} instead of {kind}")
     return exchange.read(length)
 
 
