@@ -25,7 +25,7 @@ from benchmarks.measure import BenchmarkError, print_progress, run
 from benchmarks.plan_fleet import KINDS, records, write
 
 if TYPE_CHECKING:
-    from activemq_fleet.planning.compute import ComponentHost, PlanContext
+    from activemq_fleet.planning.compute import FleetComponentHost, PlanContext
 
 WITH_FILES = (20_000, 100_000)
 WITHOUT_CONTENT = (100_000, 1_000_000)
@@ -152,7 +152,7 @@ def plain(hosts: str, out: str) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from activemq_fleet.planning.compute import DATASETS, compute_component
+    from activemq_fleet.planning.compute import DATASETS, plan_fleet_component
     from activemq_fleet.spark.schemas import arrow_schema_of
 
     context, members = _components(Path(hosts))
@@ -164,17 +164,17 @@ def plain(hosts: str, out: str) -> None:
             for name, schema in schemas.items()
         }
         for component, component_hosts in members.items():
-            computed = compute_component(component, sorted(component_hosts), context)
+            computed = plan_fleet_component(component, sorted(component_hosts), context)
             if computed.blocking or computed.error:
                 raise BenchmarkError("the measured fleet has blocking findings")
             for name, rows in computed.rows.items():
                 writers[name].write_table(pa.Table.from_pylist(rows, schemas[name]))
 
 
-def _components(hosts: Path) -> tuple[PlanContext, dict[str, list[ComponentHost]]]:
+def _components(hosts: Path) -> tuple[PlanContext, dict[str, list[FleetComponentHost]]]:
     from activemq_fleet.artifacts import schema_for
-    from activemq_fleet.planning.components import component_key, divide_into_components
-    from activemq_fleet.planning.compute import ComponentHost, PlanContext
+    from activemq_fleet.planning.components import divide_into_components, fleet_component_key
+    from activemq_fleet.planning.compute import FleetComponentHost, PlanContext
     from activemq_fleet.planning.host_facts import host_facts
     from activemq_fleet.planning.records import read_record
     from activemq_fleet.releases import Release
@@ -182,10 +182,10 @@ def _components(hosts: Path) -> tuple[PlanContext, dict[str, list[ComponentHost]
     with hosts.open() as lines:
         facts = [host_facts(read_record(line), 0, None) for line in lines]
     division = divide_into_components([fact for fact, _ in facts], datetime.date.today())
-    members: dict[str, list[ComponentHost]] = defaultdict(list)
+    members: dict[str, list[FleetComponentHost]] = defaultdict(list)
     for fact, text in facts:
-        host = ComponentHost(fact.host, text, fact.position, fact.broker, fact.agent, fact.balancer, fact.by_hand)
-        members[division.component_of[component_key(fact) or ""]].append(host)
+        host = FleetComponentHost(fact.host, text, fact.position, fact.broker, fact.agent, fact.balancer, fact.by_hand)
+        members[division.component_of[fleet_component_key(fact) or ""]].append(host)
     schemas = {text: zlib.compress(schema_for(Release.of(text))) for text in division.releases}
     return PlanContext(division, schemas), members
 

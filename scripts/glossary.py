@@ -172,7 +172,7 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         Word(
             "component",
             "hosts whose files depend on each other; they are planned together",
-            "planning.components:Division",
+            "planning.components:FleetDivision",
         ),
         Word(
             "fingerprint",

@@ -59,7 +59,7 @@ def stomp_send(
     with StompPublisher(addresses, credentials, answer_timeout=patience) as publisher:
         sent = []
         for body in bodies:
-            publisher.publish(destination, body, timeout=timeout)
+            publisher.publish_until_confirmed(destination, body, timeout=timeout)
             sent.append(body)
         return sent
 

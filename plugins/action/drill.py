@@ -88,7 +88,7 @@ class ActionModule(FleetAction):
         skew = float(arguments["options"].get("skew") or 0)
         data = self._inventory_data(task_vars)
         fleet = api("build_fleet")(data.hosts, data.groups)
-        result = run.finish(fleet, skew=skew, notes=hosts.NOTES)
+        result = run.finish_and_judge(fleet, skew=skew, notes=hosts.NOTES)
         hosts.write_report(result, report)
         shutil.rmtree(run.directory, ignore_errors=True)  # it holds passwords
         return {

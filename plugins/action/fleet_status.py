@@ -22,7 +22,7 @@ _PARTS = ("broker", "agent", "balancer")
 
 
 class ActionModule(FleetAction):
-    """The action of ``fleet_status``: runs once on the controller, for all hosts of the play."""
+    """The action of ``fleet_status``: selects the hosts to query, or computes the status from their evidence."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)

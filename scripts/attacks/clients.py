@@ -60,7 +60,9 @@ class Sender:
         last = time.monotonic()
         with client, suppress(LabError):
             while not self.stopped.is_set():
-                client.publish(_destination_of(self.queue), text_of(self.queue, self.accepted), timeout=self.patience)
+                client.publish_until_confirmed(
+                    _destination_of(self.queue), text_of(self.queue, self.accepted), timeout=self.patience
+                )
                 self.accepted += 1
                 now = time.monotonic()
                 self.silence, last = max(self.silence, now - last), now

@@ -360,7 +360,7 @@ def _schema_findings(broker: Broker, document: XmlDocument, schema: Schema) -> I
 
 def _unfenced_findings(broker: Broker, document: XmlDocument) -> Iterator[Finding]:
     """Yield an error (T032) for a guarded broker whose store is not the kahaDB directory that its guard fences."""
-    reason = _reason_unfenced(broker, document.tree) if broker.has_guard else ""
+    reason = _reason_unfenced(broker, document.root) if broker.has_guard else ""
     if reason:
         yield error_finding(
             "T032",

@@ -56,7 +56,7 @@ class Sender:
         with client, suppress(LabError):
             while not self.stopped.wait(self.pause):
                 body = json.dumps({"eventId": f"{self.name}-{len(self.accepted)}"})
-                client.publish(self.queue, body, timeout=self.patience)
+                client.publish_until_confirmed(self.queue, body, timeout=self.patience)
                 self.accepted.append(body)
 
 

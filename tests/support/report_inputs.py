@@ -57,15 +57,17 @@ def make_picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: f
         EventFigures(times),
     )
     for number in range(incidents):
-        incident_figures.add(make_incident(number, text=text))
+        incident_figures.count_incident(make_incident(number, text=text))
     bridges.links.add(ShownBridge(f"h-{text}", f"l-{text}", (text,), "out", 2, 1, 3, "down", text, 6.2))
     logged = {"time": pa.array([NOON] * 3, pa.timestamp("us", "UTC")), "level": pa.array(["INFO", "WARN", "ERROR"])}
-    lines.add(pa.RecordBatch.from_pydict(logged))
+    lines.count_lines(pa.RecordBatch.from_pydict(logged))
     for number in range(100):
         handled = time_after(1 + 0.002 * number)
-        events.add(DeliveryOutcome(f"d-{number}", "t", "delivered", "handled", time_after(1), handled, ["s"]), [])
-    events.add(DeliveryOutcome("b", "t", "delivered", "handled", time_after(3), time_after(2), ["s"]), [])
-    events.add(DeliveryOutcome(f"e-{text}", f"t-{text}", "lost", text, None, None, []), [])
+        events.count_event(
+            DeliveryOutcome(f"d-{number}", "t", "delivered", "handled", time_after(1), handled, ["s"]), []
+        )
+    events.count_event(DeliveryOutcome("b", "t", "delivered", "handled", time_after(3), time_after(2), ["s"]), [])
+    events.count_event(DeliveryOutcome(f"e-{text}", f"t-{text}", "lost", text, None, None, []), [])
     events.silences.add(Silence(f"s-{text}", time_after(40), 4.2))
     names = [f"h{number}-{text}" for number in range(hosts)]
     shown = [ShownHost(name, f"p{n // 2}-{text}", (Span(name, "active", NOON, None),)) for n, name in enumerate(names)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from activemq_fleet.drills.judging import judge_drill
-from activemq_fleet.drills.model import Conditions, DeliveryAccount, DrillResult, Fault, StateSpan
+from activemq_fleet.drills.model import DeliveryAccount, DrillResult, DrillSetup, Fault, StateSpan
 from activemq_fleet.lab.drill_files import state_spans
 
 BEGAN = 1_795_269_479.0
@@ -35,7 +35,7 @@ def result_of(faults: Sequence[Fault], accounts: Sequence[DeliveryAccount], **ch
     wanted = len({(fault.pair, fault.number) for fault in faults})
     verdict, reasons = judge_drill(faults, accounts, wanted)
     pairs = {account.pair: "6.3.1" for account in accounts}
-    conditions = Conditions(
+    conditions = DrillSetup(
         where="lab",
         what="kill",
         wanted=wanted,

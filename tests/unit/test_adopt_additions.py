@@ -100,8 +100,8 @@ def differences_with(adoption: Adoption, host: str, original: bytes, changes: Ma
         for name, variables in adoption.fleet.variables.items()
     }
     broker = build_fleet(hosts, {}).broker(host)
-    rendered = xml_element_of(XmlDocument(activemq_xml(broker)).tree)
-    return differences(host, xml_element_of(XmlDocument(original).tree), rendered, with_masked_passwords)
+    rendered = xml_element_of(XmlDocument(activemq_xml(broker)).root)
+    return differences(host, xml_element_of(XmlDocument(original).root), rendered, with_masked_passwords)
 
 
 @pytest.mark.parametrize("release", ["5.8.0", "5.15.16", "5.18.3", "6.1.4"])

@@ -26,7 +26,7 @@ COMMITTED = bytes([COMMIT, 0])
 
 
 def behind(source: Path, made: Generation) -> list[str]:
-    rows = [message.row() for message in uncopied_messages_after(str(source), made.open_file, made.ends)]
+    rows = [message.to_dict() for message in uncopied_messages_after(str(source), made.open_file, made.ends)]
     return [f"{row['destination']} {row['message']}" for row in rows]
 
 

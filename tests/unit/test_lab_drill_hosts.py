@@ -164,7 +164,7 @@ def test_without_journals_the_end_is_never_clean(begun: DrillRun) -> None:
         record(begun, number=number)
     (begun.directory / "done").touch()
 
-    result = begun.finish(fleet_of(), skew=5.0)
+    result = begun.finish_and_judge(fleet_of(), skew=5.0)
     drill_hosts.write_report(result, begun.directory / "report" / "drill.html")
 
     assert result.verdict == "incomplete"

@@ -169,14 +169,14 @@ def test_a_round_trip_ends_when_the_message_is_back() -> None:
 
 def test_a_publisher_goes_on_at_the_next_broker() -> None:
     with broker(refusing) as first, broker(echoing) as second, StompPublisher([first, second]) as publisher:
-        assert publisher.publish("/queue/q", "m", timeout=60) == 2
+        assert publisher.publish_until_confirmed("/queue/q", "m", timeout=60) == 2
 
 
 def test_a_publisher_gives_up_in_time_and_says_why() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
     with StompPublisher([address]) as publisher, pytest.raises(LabError, match="refused"):
-        publisher.publish("/queue/q", "m", timeout=0.1)
+        publisher.publish_until_confirmed("/queue/q", "m", timeout=0.1)
 
 
 def test_a_drain_goes_on_at_the_next_broker() -> None:

@@ -12,7 +12,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.operations.migrate import (
     LINK_PATIENCE,
     STALLED,
-    MigrationEvidence,
+    MigratedBrokerEvidence,
     MigrationStep,
     StoreBacklog,
     draining_hosts,
@@ -34,7 +34,7 @@ NOTHING = StoreBacklog(
     certain=True,
     messages=0,
 )
-MASTER = MigrationEvidence(
+MASTER = MigratedBrokerEvidence(
     host="old-mq01-a",
     broker_name="old-mq01-a",
     pair="old-mq01",
@@ -47,7 +47,7 @@ MASTER = MigrationEvidence(
 SLAVE = replace(
     MASTER, host="old-mq01-b", broker_name="old-mq01-b", role="slave", state="standby", held=None, counts=()
 )
-NEW = MigrationEvidence(
+NEW = MigratedBrokerEvidence(
     host="new-mq01-a",
     broker_name="new-mq01",
     pair="new-mq01",
@@ -59,14 +59,14 @@ NEW = MigrationEvidence(
 PEER = replace(NEW, host="new-mq01-b", role="slave", state="standby")
 
 
-def holding(**values: Any) -> MigrationEvidence:
+def holding(**values: Any) -> MigratedBrokerEvidence:
     """The old master, with something in it."""
     held = replace(NOTHING, **values)
     number = sum(held.queues.values()) + sum(one[3] for one in held.subscriptions)
     return replace(MASTER, held=replace(held, messages=number), counts=(number,))
 
 
-def plan(*looks: MigrationEvidence, **options: Any) -> MigrationStep:
+def plan(*looks: MigratedBrokerEvidence, **options: Any) -> MigrationStep:
     return plan_migration(looks, ["old-mq01"], **options)
 
 
@@ -183,7 +183,7 @@ def test_what_is_in_the_way_is_refused_and_named(case: str, retire: bool) -> Non
     *looks, said = REFUSED[case]
 
     with pytest.raises(InputError, match=str(said)):
-        plan(*[look for look in looks if isinstance(look, MigrationEvidence)], retire=retire)
+        plan(*[look for look in looks if isinstance(look, MigratedBrokerEvidence)], retire=retire)
 
 
 def test_a_pair_that_was_ended_does_not_hold_up_the_others() -> None:

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.operations.preflight import Archive, Home, line_changes, unusable_archives, wrong_releases
+from activemq_fleet.operations.preflight import (
+    ReleaseArchive,
+    ReleaseDirectory,
+    line_changes,
+    unusable_archives,
+    wrong_releases,
+)
 
 A, B = "orders-mq01-a", "orders-mq01-b"
 PATH = "/srv/apache-activemq-bin.tar.gz"
@@ -20,12 +26,16 @@ RUNS: dict[str, Any] = {
 }
 
 
-def home(host: str = A, **more: Any) -> Home:
-    return Home(host=host, **{"release": "5.18.6", "install": "archive", "archive": PATH, "home": HOME, **more})
+def home(host: str = A, **more: Any) -> ReleaseDirectory:
+    return ReleaseDirectory(
+        host=host, **{"release": "5.18.6", "install": "archive", "archive": PATH, "home": HOME, **more}
+    )
 
 
-def lines(*homes: Home, archive: Archive | None = None, sha512: str | None = None, upgrades: bool = False) -> list[str]:
-    archives = {PATH: archive or Archive(found=("5.18.6",))}
+def lines(
+    *homes: ReleaseDirectory, archive: ReleaseArchive | None = None, sha512: str | None = None, upgrades: bool = False
+) -> list[str]:
+    archives = {PATH: archive or ReleaseArchive(found=("5.18.6",))}
     unusable = unusable_archives(homes, archives, dict.fromkeys([A, B], sha512))
     return unusable or wrong_releases(homes, archives, upgrades=upgrades)
 
@@ -35,7 +45,7 @@ def test_a_release_that_is_there_or_is_to_come_is_no_problem() -> None:
 
 
 def test_hosts_with_one_wrong_archive_are_one_line() -> None:
-    (line,) = lines(home(), home(B), archive=Archive(found=("5.18.3",)))
+    (line,) = lines(home(), home(B), archive=ReleaseArchive(found=("5.18.3",)))
     assert line == (
         f"{A}, {B}: activemq_archive: {PATH} contains ActiveMQ 5.18.3, but activemq_release is 5.18.6. Set "
         "activemq_archive to the archive of release 5.18.6"
@@ -45,20 +55,23 @@ def test_hosts_with_one_wrong_archive_are_one_line() -> None:
 @pytest.mark.parametrize(
     ("archive", "said"),
     [
-        (Archive(problem="the file x does not exist on the controller"), "the file x does not exist on the controller"),
-        (Archive(found=()), "contains no ActiveMQ jars"),
-        (Archive(found=("5.18.3", "5.18.6")), "contains ActiveMQ 5.18.3 and 5.18.6"),
-        (Archive(found=("5.18.6",), sha512="b" * 128), f"the SHA-512 of {PATH} is bbbbbbbbbbbb…, but"),
-        (Archive(problem="is cut short", sha512="b" * 128), f"the SHA-512 of {PATH} is bbbbbbbbbbbb…, but"),
+        (
+            ReleaseArchive(problem="the file x does not exist on the controller"),
+            "the file x does not exist on the controller",
+        ),
+        (ReleaseArchive(found=()), "contains no ActiveMQ jars"),
+        (ReleaseArchive(found=("5.18.3", "5.18.6")), "contains ActiveMQ 5.18.3 and 5.18.6"),
+        (ReleaseArchive(found=("5.18.6",), sha512="b" * 128), f"the SHA-512 of {PATH} is bbbbbbbbbbbb…, but"),
+        (ReleaseArchive(problem="is cut short", sha512="b" * 128), f"the SHA-512 of {PATH} is bbbbbbbbbbbb…, but"),
     ],
 )
-def test_an_archive_that_cannot_be_installed_is_refused(archive: Archive, said: str) -> None:
+def test_an_archive_that_cannot_be_installed_is_refused(archive: ReleaseArchive, said: str) -> None:
     (line,) = lines(home(), archive=archive, sha512="A" * 128)
     assert said in line
 
 
 def test_wrong_checksum_shows_expected_and_actual_digits_of_both_hosts() -> None:
-    (line,) = lines(home(), home(B), archive=Archive(found=("5.18.6",), sha512="b" * 128), sha512="A" * 128)
+    (line,) = lines(home(), home(B), archive=ReleaseArchive(found=("5.18.6",), sha512="b" * 128), sha512="A" * 128)
     assert line.startswith(
         f"{A}, {B}: activemq_archive: the SHA-512 of {PATH} is bbbbbbbbbbbb…, but activemq_archive_sha512 is "
         "aaaaaaaaaaaa…"
@@ -66,8 +79,8 @@ def test_wrong_checksum_shows_expected_and_actual_digits_of_both_hosts() -> None
 
 
 def test_an_archive_is_not_asked_for_what_is_installed_already() -> None:
-    assert lines(home(home_exists=True, home_releases=("5.18.6",)), archive=Archive(found=("5.18.3",))) == []
-    assert lines(home(install="package"), archive=Archive(found=("5.18.3",))) == []
+    assert lines(home(home_exists=True, home_releases=("5.18.6",)), archive=ReleaseArchive(found=("5.18.3",))) == []
+    assert lines(home(install="package"), archive=ReleaseArchive(found=("5.18.3",))) == []
 
 
 def test_a_directory_that_lies_is_replaced_where_nothing_runs_from_it() -> None:

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.operations import RefusalError
 from activemq_fleet.operations.health import Node
-from activemq_fleet.operations.rolling import NextStep, OperationRun, next_restart, next_switchover, started_since
+from activemq_fleet.operations.rolling import (
+    OperationRun,
+    RollingStep,
+    next_restart_step,
+    next_switchover_step,
+    was_started_since,
+)
 
 SINCE = 1_000_000.0
 
@@ -45,7 +51,7 @@ def order(*nodes: Node, chosen: set[str] | None = None) -> list[str]:
     done: set[str] = set()
     touched: list[str] = []
     while True:
-        step = next_restart(list(now.values()), run(*nodes, done=done, chosen=chosen or set(now)))
+        step = next_restart_step(list(now.values()), run(*nodes, done=done, chosen=chosen or set(now)))
         if step.act == "done":
             return touched
         (host,) = step.hosts
@@ -65,19 +71,19 @@ def test_of_one_chosen_host_the_peer_is_left_alone() -> None:
 
 
 def test_the_line_says_who_is_restarted_and_who_stands_in() -> None:
-    step = next_restart([A, B], run(A, B, done={B.host}))
+    step = next_restart_step([A, B], run(A, B, done={B.host}))
     assert step.say == "restart x-mq01-a, which is active: x-mq01-b takes over (it is standby)"
     assert (step.hosts, step.peer, step.was) == (("x-mq01-a",), "x-mq01-b", "active")
 
 
 def test_nothing_is_touched_while_any_pair_of_the_target_is_ill() -> None:
     with pytest.raises(RefusalError, match=r"^nothing was changed: x-mq02-a: the broker is stopped"):
-        next_restart([A, B, replace(C, state="stopped", pid=None), D], run(A, B, C, D))
+        next_restart_step([A, B, replace(C, state="stopped", pid=None), D], run(A, B, C, D))
 
 
 def test_after_the_first_restart_a_refusal_says_that_nothing_further_is_touched() -> None:
     with pytest.raises(RefusalError, match=r"^no further host is changed: x-mq01-b: the broker is stopped"):
-        next_restart([A, replace(B, state="stopped", pid=None)], run(A, B, acted={B.host}, done={B.host}))
+        next_restart_step([A, replace(B, state="stopped", pid=None)], run(A, B, acted={B.host}, done={B.host}))
 
 
 def test_what_may_pass_is_waited_for_and_then_refused() -> None:
@@ -85,7 +91,7 @@ def test_what_may_pass_is_waited_for_and_then_refused() -> None:
     waited = 0.0
     while True:
         try:
-            step = next_restart(nodes, run(A, B, waited=waited, settle=60.0))
+            step = next_restart_step(nodes, run(A, B, waited=waited, settle=60.0))
         except RefusalError as error:
             assert "x-mq01-b: the broker is starting, so it is neither active nor standby" in str(error)
             assert f"The playbook waited {waited:.0f} s for this to change" in str(error)
@@ -98,13 +104,13 @@ def test_what_may_pass_is_waited_for_and_then_refused() -> None:
 
 def test_what_does_not_pass_is_not_waited_for() -> None:
     with pytest.raises(RefusalError, match=r"x-mq01-a: .* \(conf/x was changed by hand\)"):
-        next_restart([replace(A, drift=("conf/x was changed by hand",)), replace(B, state="starting")], run(A, B))
+        next_restart_step([replace(A, drift=("conf/x was changed by hand",)), replace(B, state="starting")], run(A, B))
 
 
 def test_a_pure_pair_is_left_to_the_resync_that_follows() -> None:
     pure = [replace(A, ha="pure"), replace(B, ha="pure")]
-    assert next_restart(pure, run(*pure)).act == "done"
-    assert next_restart([*pure, C, D], run(A, B, C, D)).hosts == (C.host,)
+    assert next_restart_step(pure, run(*pure)).act == "done"
+    assert next_restart_step([*pure, C, D], run(A, B, C, D)).hosts == (C.host,)
 
 
 def test_a_pure_pair_has_no_switchover() -> None:
@@ -112,31 +118,31 @@ def test_a_pure_pair_has_no_switchover() -> None:
     with pytest.raises(
         RefusalError, match=r"x-mq01 is pure .*, so this playbook does not change it\. Run the playbook resync"
     ):
-        next_switchover(pure, {"x-mq01": B.host}, run(*pure))
+        next_switchover_step(pure, {"x-mq01": B.host}, run(*pure))
 
 
 def test_a_broker_on_its_own_is_restarted_and_said_to_have_no_peer() -> None:
     alone = replace(A, ha="none", store_marker=None, store=None)
-    step = next_restart([alone], run(alone))
+    step = next_restart_step([alone], run(alone))
     assert step.say == "restart x-mq01-a, which is a single broker: its clients wait until it is active again"
     other = replace(alone, host="x-mq01-b")
-    assert next_restart([alone, other], run(alone, other, done={alone.host})).hosts == (other.host,)
+    assert next_restart_step([alone, other], run(alone, other, done={alone.host})).hosts == (other.host,)
 
 
 def test_an_act_that_does_not_show_ends_the_run() -> None:
     with pytest.raises(RefusalError, match="x-mq01-b: the restart of this broker had no effect"):
-        next_restart([A, B], run(A, B, acted={B.host}))
+        next_restart_step([A, B], run(A, B, acted={B.host}))
 
 
 def test_a_process_counts_as_new_by_its_age_whatever_the_hosts_clock_says() -> None:
     looked_at = SINCE + 100
-    assert started_since(replace(A, age=99.0, clock=0.0), SINCE, looked_at)
-    assert not started_since(replace(A, age=101.0, clock=SINCE * 2), SINCE, looked_at)
-    assert not started_since(replace(A, age=None), SINCE, looked_at)
+    assert was_started_since(replace(A, age=99.0, clock=0.0), SINCE, looked_at)
+    assert not was_started_since(replace(A, age=101.0, clock=SINCE * 2), SINCE, looked_at)
+    assert not was_started_since(replace(A, age=None), SINCE, looked_at)
 
 
-def switch(*nodes: Node, to: dict[str, str], **more: Any) -> NextStep:
-    return next_switchover(nodes, to, run(*nodes, act="switch", **more))
+def switch(*nodes: Node, to: dict[str, str], **more: Any) -> RollingStep:
+    return next_switchover_step(nodes, to, run(*nodes, act="switch", **more))
 
 
 def test_a_switchover_touches_the_active_node_only() -> None:
@@ -213,7 +219,7 @@ def roll(world: World, outcomes: list[str], to: dict[str, str] | None) -> str:
         done = acted | {each.host for each in nodes if (each.age or SINCE) < 100}
         state = run(*nodes, act="switch" if to else "restart", done=done, acted=acted, waited=waited)
         try:
-            step = next_switchover(nodes, to, state) if to else next_restart(nodes, state)
+            step = next_switchover_step(nodes, to, state) if to else next_restart_step(nodes, state)
         except RefusalError:
             return "refused"
         if step.act in ("done", "wait"):

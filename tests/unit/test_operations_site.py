@@ -15,7 +15,7 @@ from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.operations import OperationRequest, RefusalError, decide
 from activemq_fleet.operations.health import Node
 from activemq_fleet.operations.requests import HostProgress, RunProgress
-from activemq_fleet.operations.rolling import NextStep, OperationRun
+from activemq_fleet.operations.rolling import OperationRun, RollingStep
 from activemq_fleet.operations.site import next_site_step, notes_on_skipped_nodes, pending_actions
 from tests.support.facts_of_brokers import facts_of_broker
 
@@ -44,7 +44,7 @@ def notes(*nodes: Node) -> list[str]:
     return notes_on_skipped_nodes(nodes, {each.host for each in nodes})
 
 
-def after(now: dict[str, Node], step: NextStep) -> dict[str, Node]:
+def after(now: dict[str, Node], step: RollingStep) -> dict[str, Node]:
     """The nodes once a step has done what it should: who waits for a lock that comes free takes it."""
     (host,) = step.hosts
     mine, peers = now[host], [each for each in now.values() if each.pair == now[host].pair and each.host != host]
@@ -62,9 +62,9 @@ def after(now: dict[str, Node], step: NextStep) -> dict[str, Node]:
     return now
 
 
-def follow(*nodes: Node, chosen: set[str] | None = None) -> tuple[list[NextStep], dict[str, Node]]:
+def follow(*nodes: Node, chosen: set[str] | None = None) -> tuple[list[RollingStep], dict[str, Node]]:
     """The acts of a run, step after step, each decided on what the one before has left; and the nodes at its end."""
-    now, steps, acted = {each.host: each for each in nodes}, list[NextStep](), set[str]()
+    now, steps, acted = {each.host: each for each in nodes}, list[RollingStep](), set[str]()
     while True:
         step = next_site_step(list(now.values()), run(nodes, chosen=chosen or set(now), acted=acted))
         if step.act in ("done", "wait"):

@@ -13,7 +13,7 @@ from activemq_fleet.operations import RefusalError
 from activemq_fleet.operations.health import Node
 from activemq_fleet.operations.jumps import Back, judge_release_change
 from activemq_fleet.operations.rolling import OperationRun
-from activemq_fleet.operations.upgrade import StoreChange, check_upgrade, may_roll_back, next_upgrade
+from activemq_fleet.operations.upgrade import StoreChange, may_roll_back, next_upgrade_step, upgrade_readiness_step
 from activemq_fleet.releases import Release, known_lines
 from activemq_fleet.releases._data import load_release_data
 
@@ -56,13 +56,13 @@ def stores_of(nodes: Sequence[Node], **more: Any) -> dict[str, StoreChange]:
 
 
 def step_of(nodes: Sequence[Node], switched: Mapping[str, int] | None = None, **more: Any) -> Any:
-    return next_upgrade(nodes, stores_of(nodes, **more), run_of(nodes), switched)
+    return next_upgrade_step(nodes, stores_of(nodes, **more), run_of(nodes), switched)
 
 
 def refusal_of(nodes: Sequence[Node], **more: Any) -> str:
     chosen = more.pop("chosen", [node.host for node in nodes])
     with pytest.raises(RefusalError) as error:
-        check_upgrade(nodes, stores_of(nodes, **more), run_of(nodes, chosen=chosen))
+        upgrade_readiness_step(nodes, stores_of(nodes, **more), run_of(nodes, chosen=chosen))
     return str(error.value)
 
 
@@ -221,7 +221,7 @@ def test_a_lock_that_is_won_back_again_and_again_ends_the_run() -> None:
 def test_a_node_that_stays_what_it_was_ends_the_run() -> None:
     nodes = pair()
     with pytest.raises(RefusalError, match=r"this run has upgraded the broker, but it still runs 5\.17\.6"):
-        next_upgrade(nodes, stores_of(nodes), run_of(nodes, acted=[B]))
+        next_upgrade_step(nodes, stores_of(nodes), run_of(nodes, acted=[B]))
 
 
 def test_a_standby_that_is_not_there_is_waited_for_or_refused() -> None:
@@ -254,7 +254,7 @@ def test_once_it_was_opened_there_is_no_way_back() -> None:
 
 def test_a_cut_run_that_goes_on_says_that_the_way_back_is_closed_by_now() -> None:
     nodes = pair("6.3.1", "5.11.4", wanted="6.3.1")
-    jump = check_upgrade(nodes, stores_of(nodes), run_of(nodes))[1]["orders-mq01"]
+    jump = upgrade_readiness_step(nodes, stores_of(nodes), run_of(nodes))[1]["orders-mq01"]
     assert (jump.found, jump.back) == ("5.11.4", "closed")
     assert jump.way_back.startswith("rollback is not possible, because 6.3.1 has opened the store")
 

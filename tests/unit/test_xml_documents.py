@@ -48,4 +48,4 @@ def test_unreadable_document_raises_on_each_use() -> None:
     document = XmlDocument(b"<broker")
     for _ in range(2):
         with pytest.raises(UnreadableError):
-            _ = document.tree
+            _ = document.root

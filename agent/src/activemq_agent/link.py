@@ -187,11 +187,11 @@ class AgentConnection:
             self._step(Tick())
             yield from self._state_changes()
 
-    def handle_safely(self, event: Any, handle: Callable[[Any], bool | None]) -> bool:
-        """Return whether ``handle(event)`` returned true; also True if it failed on a packet that the broker sent.
+    def handle_or_drop(self, event: Any, handle: Callable[[Any], bool | None]) -> bool:
+        """Call ``handle(event)``, and return whether the event is done: handled, or dropped after an error.
 
-        Such a failure is counted and logged as a dropped message, so that a broker's data cannot end the thread.
-        Errors on events that are not packets of the broker are raised.
+        An error on a packet that the broker sent is counted and logged as a dropped message, so that a broker's data
+        cannot end the thread. Errors on other events are raised.
         """
         try:
             return bool(handle(event))
@@ -206,7 +206,7 @@ class AgentConnection:
     def _take(self, item: Any) -> Iterator[Any]:
         match item:
             case Puback() | Message() | Suback() if item.conn == self.conn and self.session is not None:
-                if not self.handle_safely(item, self._is_canarys):
+                if not self.handle_or_drop(item, self._is_canarys):
                     yield item
             case Puback() | Message() | Suback():
                 pass  # of a connection that is over

@@ -163,7 +163,7 @@ class Publisher:
     def run_once(self) -> None:
         """Run the publisher's loop once: process connection events, send events of the outbox, record what was sent."""
         for event in self.link.run_once(FLUSH if any(self._unrecorded.values()) else POLL):
-            self.link.handle_safely(event, self._handle)
+            self.link.handle_or_drop(event, self._handle)
         now = self.last_turn = self._clock()
         if self._up and self._is_answered(now):
             self._ask_again(now)

@@ -112,7 +112,7 @@ class Subscriber:
         again to refused topics.
         """
         for event in self.link.run_once(IDLE):
-            self.link.handle_safely(event, self._handle)
+            self.link.handle_or_drop(event, self._handle)
         now = self.last_turn = self._clock()
         for lane in self._lanes.values():
             if lane.full and lane.offered == 0 and now >= lane.try_at:

@@ -91,7 +91,7 @@ def mqtt_packet(first: int, body: bytes) -> bytes:
 
 
 def encode_varint(number: int) -> bytes:
-    """Return a number of variable length, as in MQTT and protocol buffers: seven bits in each byte, lowest first."""
+    """Return an integer as a varint, as in MQTT and protocol buffers: seven bits in each byte, lowest first."""
     content = bytearray()
     while True:
         number, low = divmod(number, 128)
@@ -101,7 +101,10 @@ def encode_varint(number: int) -> bytes:
 
 
 def read_varint(content: mmap.mmap | bytes, at: int) -> tuple[int, int]:
-    """Return the number of variable length at an offset, and the offset after it. Raises ValueError, IndexError."""
+    """Return the integer that a varint at the offset ``at`` encodes, and the offset after it.
+
+    Raises ValueError for a varint of more than 10 bytes, and IndexError at the end of ``content``.
+    """
     number = shift = 0
     while True:
         byte = content[at]

@@ -201,7 +201,7 @@ def _differences_of_documents(proposal: Proposal, fleet: Fleet) -> Iterator[Diff
 
 
 def _render_document_tree(broker: Broker) -> ComparedElement:
-    return xml_element_of(XmlDocument(activemq_xml(broker)).tree)
+    return xml_element_of(XmlDocument(activemq_xml(broker)).root)
 
 
 def _propose_instances(proposal: Proposal) -> None:
@@ -257,7 +257,7 @@ def _drop_defaults(proposal: Proposal) -> None:
 def _placeholders_in(document: XmlDocument) -> set[str]:
     """Return the names of the placeholders in a rendered activemq.xml; in Camel's elements ``${name}`` is Camel's."""
     names: set[str] = set()
-    for element in document.tree.iter(etree.Element):
+    for element in document.root.iter(etree.Element):
         if not str(element.tag).startswith(_CAMEL):
             for text in (*map(str, element.attrib.values()), element.text or ""):
                 names.update(PLACEHOLDER.findall(text))

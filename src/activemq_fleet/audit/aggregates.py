@@ -60,15 +60,15 @@ class TopItems(Generic[_T]):
         self._all += len(items)
         self._kept += items
         if len(self._kept) > 2 * self._most:
-            self._kept = self.sorted_by_key()
+            self._kept = self.first_items()
 
     def merge(self, other: TopItems[_T]) -> None:
         """Add the kept items and the count of another collector."""
-        self.add(*other.sorted_by_key())
+        self.add(*other.first_items())
         self._all += other.number_left_out
 
-    def sorted_by_key(self) -> list[_T]:
-        """Return the first ``most`` items by ascending key: those with the lowest keys."""
+    def first_items(self) -> list[_T]:
+        """Return the items with the lowest keys, at most ``most``, in ascending order of their keys."""
         return nsmallest(self._most, self._kept, key=self._key)
 
     @property

@@ -50,7 +50,7 @@ def _gap_of_unread_records(summary: LogFileSummary) -> Gap:
     return Gap(summary.host, text, summary.file, summary.first_unread, weighs=weighs)
 
 
-def gap_order(gap: JournalGap) -> tuple[str, str, int]:
+def gap_sort_key(gap: JournalGap) -> tuple[str, str, int]:
     """Return the sort key of a journal's gap: agent, epoch and number of the first missing record."""
     return gap.agent, gap.epoch, gap.jseq
 
@@ -96,7 +96,7 @@ def journal_gaps(gaps: Iterable[JournalGap], files: Iterable[JournalFileSummary]
             gap.agent,
             _gap_text(gap),
         )
-        for gap in sorted(gaps, key=gap_order)[:MOST_GAPS]
+        for gap in sorted(gaps, key=gap_sort_key)[:MOST_GAPS]
     ]
     malformed = sorted(
         (summary.host, summary.file, first, count, problem)

@@ -51,12 +51,12 @@ class EventRange:
         self.is_odd |= other.is_odd
 
     def begins_before(self, event: PublishedEvent) -> bool:
-        """Return whether the set has an event earlier than ``event``, by SEQ or by acceptance."""
+        """Return whether the range has an event that was published before ``event``, by SEQ or order of acceptance."""
         by_seq = event.seq is not None and self.min_seq < event.seq
         return by_seq or (event.first is not None and self.min_first < event.first)
 
     def reaches(self, event: PublishedEvent) -> bool:
-        """Return whether the set has ``event`` or a later event, by SEQ or by acceptance."""
+        """Return whether the range has ``event`` or a later event, by SEQ or order of acceptance."""
         by_seq = event.seq is not None and self.max_seq >= event.seq
         return by_seq or (event.first is not None and self.max_first >= event.first)
 

@@ -72,22 +72,22 @@ class Silence:
     seconds: float
 
 
-def incident_gravity(incident: Incident) -> tuple[Any, ...]:
+def incident_sort_key(incident: Incident) -> tuple[Any, ...]:
     """Return the sort key of an incident: the gravest kind first, then the earliest end."""
     return _GRAVEST.index(incident.kind), incident.ended or _BEGINNING_OF_TIME, incident.id
 
 
-def event_gravity(outcome: DeliveryOutcome) -> tuple[int, str]:
+def event_sort_key(outcome: DeliveryOutcome) -> tuple[int, str]:
     """Return the sort key of an event's outcome: the worst verdict first, then the event id."""
     return WORST.index(outcome.verdict), outcome.event_id
 
 
-def silence_length(silence: Silence) -> tuple[float, str]:
+def silence_sort_key(silence: Silence) -> tuple[float, str]:
     """Return the sort key of a silence: the longest first, then the subscriber."""
     return -silence.seconds, silence.subscriber
 
 
-def bridge_badness(bridge: ShownBridge) -> tuple[Any, ...]:
+def bridge_sort_key(bridge: ShownBridge) -> tuple[Any, ...]:
     """Return the sort key of a link: links that are down come first, then those that broke most often."""
     return bridge.state == "up", -bridge.broken, -bridge.flaps, bridge.host, bridge.link or ""
 
@@ -127,9 +127,9 @@ class IncidentFigures:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.planned = 0
-        self.gravest = TopItems[Incident](MOST_INCIDENTS, incident_gravity)
+        self.gravest = TopItems[Incident](MOST_INCIDENTS, incident_sort_key)
 
-    def add(self, incident: Incident) -> None:
+    def count_incident(self, incident: Incident) -> None:
         """Count an incident."""
         self.counts[incident.kind] += 1
         self.planned += incident.planned
@@ -144,7 +144,7 @@ class IncidentFigures:
     @property
     def shown_incidents(self) -> list[Incident]:
         """The gravest incidents, sorted by their ends."""
-        gravest = self.gravest.sorted_by_key()
+        gravest = self.gravest.first_items()
         return sorted(
             gravest, key=lambda incident: (incident.ended or incident.began or _BEGINNING_OF_TIME, incident.id)
         )
@@ -211,9 +211,9 @@ class BridgeFigures:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.links = TopItems[ShownBridge](MOST_BRIDGES, bridge_badness)
+        self.links = TopItems[ShownBridge](MOST_BRIDGES, bridge_sort_key)
 
-    def add(self, bridges: Iterable[LoggedBridge]) -> None:
+    def count_bridges(self, bridges: Iterable[LoggedBridge]) -> None:
         """Count all bridges of some hosts."""
         bridges = list(bridges)
         self.counts.update(map(bridge_state, bridges))
@@ -235,9 +235,9 @@ class UnexplainedFigures:
 
     def __init__(self) -> None:
         self.count = 0
-        self.wordings = TopItems[UnexplainedRecords](MOST_WORDINGS, wording_gravity)
+        self.wordings = TopItems[UnexplainedRecords](MOST_WORDINGS, wording_sort_key)
 
-    def add(self, records: Iterable[UnexplainedRecords]) -> None:
+    def count_records(self, records: Iterable[UnexplainedRecords]) -> None:
         """Count the unexplained records of some hosts."""
         for wording in records:
             self.count += wording.count
@@ -249,19 +249,19 @@ class UnexplainedFigures:
         self.wordings.merge(other.wordings)
 
 
-def wording_gravity(wording: UnexplainedRecords) -> tuple[Any, ...]:
+def wording_sort_key(wording: UnexplainedRecords) -> tuple[Any, ...]:
     """Return the sort key of unexplained records: errors first, then those that came most often."""
     return wording.level == "WARN", -wording.count, wording.host, wording.message
 
 
 def silences_of(subscriber: str, moments: Iterable[datetime]) -> list[Silence]:
     """Return a subscriber's longest silences of a second or more, between the moments at which it handled events."""
-    foremost = TopItems[Silence](MOST_SILENCES, silence_length)
+    foremost = TopItems[Silence](MOST_SILENCES, silence_sort_key)
     for before, after in pairwise(sorted(moments)):
         length = (after - before) / timedelta(seconds=1)
         if length >= 1:
             foremost.add(Silence(subscriber, before, length))
-    return foremost.sorted_by_key()
+    return foremost.first_items()
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,14 +280,17 @@ class LineFigures:
     """The numbers of log lines by slice of time and level."""
 
     COLUMNS: ClassVar = ("time", "level")
-    """The columns of the dataset ``events`` that ``add`` counts."""
+    """The columns of the dataset ``events`` that ``count_lines`` reads."""
 
     def __init__(self, of: TimeRange) -> None:
         self._range = of
         self._counts: Counter[tuple[int, str]] = Counter()
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Count the log lines in a batch with the columns COLUMNS; lines without a time are left out."""
+    def count_lines(self, batch: pa.RecordBatch) -> None:
+        """Count the log lines in a batch by time slice and level; lines without a time are left out.
+
+        The batch has the columns ``COLUMNS``.
+        """
         began, ended, step = (
             int(duration / _MICROSECOND)
             for duration in (
@@ -308,7 +311,7 @@ class LineFigures:
         self._counts += other._counts
 
     @property
-    def slices(self) -> list[LineCounts]:
+    def line_counts(self) -> list[LineCounts]:
         """The numbers of log lines, warnings and errors in each slice of time that has any."""
         return [
             LineCounts(
@@ -340,12 +343,12 @@ class EventFigures:
     def __init__(self, of: TimeRange) -> None:
         self.messages: Counter[str] = Counter()
         self.deliveries: Counter[str] = Counter()
-        self.worst = TopItems[DeliveryOutcome](MOST_EVENTS, event_gravity)
-        self.silences = TopItems[Silence](MOST_SILENCES, silence_length)
+        self.worst = TopItems[DeliveryOutcome](MOST_EVENTS, event_sort_key)
+        self.silences = TopItems[Silence](MOST_SILENCES, silence_sort_key)
         self._range = of
         self._slices: dict[int, EventSlice] = {}
 
-    def add(self, outcome: DeliveryOutcome | None, deliveries: Iterable[Delivery]) -> None:
+    def count_event(self, outcome: DeliveryOutcome | None, deliveries: Iterable[Delivery]) -> None:
         """Count an event with its deliveries; ``outcome`` is None for a barrier."""
         self.deliveries.update(delivery.verdict for delivery in deliveries)
         if outcome is None:
@@ -382,7 +385,7 @@ class EventFigures:
         return durations
 
     @property
-    def slices(self) -> list[EventSlice]:
+    def event_slices(self) -> list[EventSlice]:
         """The number and the durations of handled events in each slice of time that has any."""
         return [event_slice for _, event_slice in sorted(self._slices.items())[: 2 * BUCKETS]]
 

@@ -114,6 +114,6 @@ def judged_events(
 
     for event in events_of(watched()):
         for outcome, deliveries in judge.outcomes_of([event]):
-            figures.add(outcome, deliveries)
+            figures.count_event(outcome, deliveries)
             is_final = horizons is None or horizons.is_event_final(last.pop(event.event_id, None))
             yield JudgedEvent(outcome, deliveries, is_final)

@@ -110,8 +110,8 @@ def caption(connection: Connection, sizes: Mapping[str, GroupSize], *, with_kind
     """
     is_small = sizes[connection.a].number == sizes[connection.b].number == 1
     lines = [] if is_small else _ends_phrases(connection, sizes)
-    if connection.count > (2 if connection.flow == "each way" else 1):
-        lines.append(f"{connection.count} × {connection.kind}")
+    if connection.link_count > (2 if connection.flow == "each way" else 1):
+        lines.append(f"{connection.link_count} × {connection.kind}")
     elif with_kind:
         lines.append(connection.kind)
     if connection.destinations:

@@ -80,7 +80,7 @@ class GroupBox:
             self.drawn += [connection for pair in view.pairs for connection in pair.links[:1]]
         self._inside: Placement | FramedPairs = placement
         if self.meshed:
-            total = counted(sum(connection.count for connection in view.connections), "link")
+            total = counted(sum(connection.link_count for connection in view.connections), "link")
             caption = f"full mesh of {counted(*view.size)}: one link in each direction, {total}"
             # A sentence does not make a box wider where many boxes are side by side.
             if not detailed and width_of(caption, "label") > placement.width:

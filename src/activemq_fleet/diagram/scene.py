@@ -61,8 +61,8 @@ class Connection:
     tooltip: str = ""
 
     @property
-    def count(self) -> int:
-        """The number of links."""
+    def link_count(self) -> int:
+        """The number of links that the drawn line represents, in both directions."""
         return len(self.forward) + len(self.backward)
 
     @property

@@ -91,8 +91,11 @@ class StateSpan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
-    """The settings of a drill and its machine; ``releases`` are by pair, ``rate`` is events a second for each pair."""
+class DrillSetup:
+    """The settings of a drill, and a description of the machine that runs it.
+
+    ``releases`` are by pair, ``rate`` is in events per second for each pair.
+    """
 
     where: Literal["lab", "hosts"]
     what: FaultKind
@@ -121,7 +124,7 @@ class DrillResult:
     faults: tuple[Fault, ...]
     accounts: tuple[DeliveryAccount, ...]
     spans: tuple[StateSpan, ...]
-    conditions: Conditions
+    conditions: DrillSetup
     scraped: ScrapedAvailability | None = None
 
     @property

@@ -20,7 +20,7 @@ _CORE = {"c": CORE}
 
 def lock_settings_of(document: XmlDocument) -> dict[str, int | str]:
     """Return the store lock's ``acquire`` and ``keepalive`` (ms) and the lease's ``holder``, where set."""
-    store = document.tree.find(".//c:persistenceAdapter/*", _CORE)
+    store = document.root.find(".//c:persistenceAdapter/*", _CORE)
     settings: dict[str, int | str] = {}
     if store is None:
         return settings
@@ -129,7 +129,7 @@ def _pure_entries(broker: Broker) -> Iterator[ExplanationEntry]:
 
 
 def _limit_entries(broker: Broker, document: XmlDocument) -> Iterator[ExplanationEntry]:
-    root, settings = document.tree, broker.settings
+    root, settings = document.root, broker.settings
     memory = root.find(".//c:memoryUsage/c:memoryUsage", _CORE)
     if settings.usage:
         for name, what in (("store", "room"), ("memory", "memory")):

@@ -128,7 +128,7 @@ class _LabDrill:
                     run.record_problem(str(error))
             self.progress("stopping the load")
             scrapes = partial(self.lab.monitoring.query_range, QUERY) if self.options.prometheus else None
-            return run.finish(self.lab.fleet, scrapes=scrapes)
+            return run.finish_and_judge(self.lab.fleet, scrapes=scrapes)
 
     def _inject_all(self, plan: DrillPlan, run: DrillRun) -> None:
         """Inject all faults, step by step: every step is decided on the states of the brokers then."""

@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability, read_scrapes
 from activemq_fleet.drills.judging import ATTEMPTS, judge_drill, lowest_rate, void_reason
-from activemq_fleet.drills.model import Conditions, DrillResult, Fault, FaultKind, ObservedState, StateSpan
+from activemq_fleet.drills.model import DrillResult, DrillSetup, Fault, FaultKind, ObservedState, StateSpan
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import AgentLoadSpec
 from activemq_fleet.lab.drill_files import describe_machine, pair_outcomes, state_changes, state_spans, with_scrapes
@@ -197,7 +197,7 @@ class DrillRun:
         last = replace(last, problem=last.problem or problem)
         self._write("faults.json", [asdict(fault) for fault in [*others, last]])
 
-    def finish(
+    def finish_and_judge(
         self,
         fleet: Fleet,
         *,
@@ -303,9 +303,9 @@ def _as_dialled(fleet: Fleet) -> Fleet:
     return fleet
 
 
-def _conditions(plan: DrillPlan, fleet: Fleet, notes: tuple[str, ...]) -> Conditions:
+def _conditions(plan: DrillPlan, fleet: Fleet, notes: tuple[str, ...]) -> DrillSetup:
     masters = {pair: fleet.pairs[pair].preferred_master for pair in plan.pairs}
-    return Conditions(
+    return DrillSetup(
         where="lab" if all(map(is_lab, fleet.brokers)) else "hosts",
         what=plan.what,
         wanted=len(plan.order),

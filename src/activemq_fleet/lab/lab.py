@@ -16,7 +16,7 @@ from activemq_fleet.lab.database import Database
 from activemq_fleet.lab.layout import LabLayout, layout_for, resolve_sources
 from activemq_fleet.lab.loopback_overlay import Substitution
 from activemq_fleet.lab.monitoring import Monitoring, check_programs_installed
-from activemq_fleet.lab.operations import record_operation
+from activemq_fleet.lab.operations import recorded_operation
 from activemq_fleet.lab.polling import poll
 from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.lab.preparation import install, prepare
@@ -299,7 +299,7 @@ class Lab(ReadOnlyLab):
     def _record_operation(self, operation: str, hosts: Sequence[str]) -> AbstractContextManager[None]:
         measured = [self.fleet.broker(host) for host in hosts]
         labels = {broker.host: broker.labels for broker in measured if broker.settings.metrics}
-        return record_operation(self._layout, hosts, operation, self._progress, labels)
+        return recorded_operation(self._layout, hosts, operation, self._progress, labels)
 
     def _prepare(self, *, metrics: bool = False) -> tuple[Substitution, ...]:
         if self._read is None:

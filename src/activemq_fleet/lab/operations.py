@@ -14,7 +14,7 @@ from activemq_fleet.node.state import operation_record
 
 
 @contextmanager
-def record_operation(
+def recorded_operation(
     layout: LabLayout,
     hosts: Collection[str],
     operation: str,

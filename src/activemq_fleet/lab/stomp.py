@@ -192,7 +192,7 @@ class StompPublisher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def publish(self, destination: str, body: str, *, timeout: float = 60.0) -> int:
+    def publish_until_confirmed(self, destination: str, body: str, *, timeout: float = 60.0) -> int:
         """Send a message until a broker confirms it; return how often it was sent, 1 where nothing went wrong.
 
         Raises LabError when no broker accepts it within ``timeout`` seconds.

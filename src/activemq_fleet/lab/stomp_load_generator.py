@@ -105,7 +105,7 @@ class StompLoadGenerator(LoadGenerator):
         with self._publisher() as publisher:
             barrier = self._sent.event_id(next(self._sequence))
             self._sent.add_record("barrier", event_id=barrier, topic=self._barrier_topic)
-            publisher.publish(self._spec.destination, json.dumps({"eventId": barrier, "barrier": True}))
+            publisher.publish_until_confirmed(self._spec.destination, json.dumps({"eventId": barrier, "barrier": True}))
         self._sent.add_record("stopped")
 
     def _stop_subscriber(self) -> None:
@@ -125,7 +125,9 @@ class StompLoadGenerator(LoadGenerator):
                 about = {"event_id": event, "topic": self._spec.destination}
                 self._sent.add_record("accepted", **about)
                 self._sent.add_record("sent", **about, conn=connection)
-                attempts = publisher.publish(self._spec.destination, json.dumps({"eventId": event}), timeout=120)
+                attempts = publisher.publish_until_confirmed(
+                    self._spec.destination, json.dumps({"eventId": event}), timeout=120
+                )
                 if attempts > 1:
                     self._disturbed = time.time()
                     connection = next(self._connections)

@@ -188,7 +188,7 @@ def _dialled(document: Document) -> Iterator[tuple[Element, str, Uri]]:
 
 def _options_unless_accepted(uri: Uri, option: str, release: Release) -> frozenset[str] | None:
     """Return the known options where a dialled URI has an unknown option that stops the connection, otherwise None."""
-    transports = known.options_of_any_transport(release)
+    transports = known.dialled_options_of_all_schemes(release)
     if uri.scheme == "failover":
         prefix, names = "nested." if release.within("5.9.0") else "", known.failover_options(release)
     elif known.discovery_agent_options(uri.scheme, release) is not None:

@@ -281,7 +281,7 @@ class Document:
         self.release = release
         self.broker = broker
         self.has_stray = STRAY.encode() in source.content
-        self.tree = source.tree
+        self.tree = source.root
         elements: dict[etree._Element | None, Element] = {}
         self.children_by_index: list[list[Element]] = []
         """The child elements of each XML element, by its index in ``nodes``."""

@@ -18,7 +18,7 @@ _NEW_STORE_IN_LINE = "5.4.2"
 
 @rule("V018", "error", scope="fleet")
 def two_releases_in_a_pair(view: FleetView) -> Iterator[Problem]:
-    """The nodes of a pair run different releases of one line.
+    """The nodes of a pair run different releases of one release line.
 
     Why: the older node must be able to read the data that the newer node writes, which is untested. The format of
         kahaDB changes between lines, and inside a line only at 5.4.2, so the finding is an error there and a warning

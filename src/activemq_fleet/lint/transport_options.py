@@ -138,8 +138,8 @@ def dialled_options(scheme: str, release: Release) -> frozenset[str]:
 
 
 @cache
-def options_of_any_transport(release: Release) -> frozenset[str]:
-    """Return the names of the options that the URI of a connection may have, whether it uses TLS or not."""
+def dialled_options_of_all_schemes(release: Release) -> frozenset[str]:
+    """Return the names of the options that any connection URI may have, whatever its scheme is, TLS or not."""
     return dialled_options("ssl", release) | dialled_options("nio+ssl", release)
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from activemq_fleet.logs.classifier import KINDS, UNKNOWN, Classifier, classifier
 from activemq_fleet.logs.kinds import kind
-from activemq_fleet.logs.layout import Bounds, console_bounds, file_bounds
+from activemq_fleet.logs.layout import RecordBounds, record_bounds_of_console, record_bounds_of_file
 from activemq_fleet.logs.zones import ZoneClock, zone_of
 from activemq_fleet.node.log.log_layouts import OTHER_BEGINS, START, LineRewriter
 from activemq_fleet.node.log.log_records import CONSOLE_START, is_client_thread
@@ -94,11 +94,11 @@ class Scanner:
     def _batch(self, piece: bytes, console: bool, after: bytes) -> pa.RecordBatch:
         counted = piece.count(b"\n") + (not piece.endswith(b"\n"))
         clean, problems = _clean(piece + after, self.line)
-        bounds = (console_bounds if console else file_bounds)(clean)
+        bounds = (record_bounds_of_console if console else record_bounds_of_file)(clean)
         record_lines = bounds.lines
         if _has_other_layout(clean, bounds):
             clean, origins = _rewritten(clean, self._zone)
-            bounds = file_bounds(clean)
+            bounds = record_bounds_of_file(clean)
             record_lines = origins[bounds.lines]
         columns = _columns(clean, bounds, self._clock, self._kinds)
         lines = np.append(record_lines, counted) + self.line
@@ -125,7 +125,7 @@ def record_layout_of(chunk: bytes | memoryview) -> tuple[re.Pattern[bytes], bool
     return (_CONSOLE if console else begins), console
 
 
-def _has_other_layout(text: bytes, bounds: Bounds) -> bool:
+def _has_other_layout(text: bytes, bounds: RecordBounds) -> bool:
     """Return whether a line that is no record of the default layout is a record of another one."""
     rewriter = LineRewriter()
     for begin in bounds.others.tolist():
@@ -224,7 +224,7 @@ def _per_event(problems: list[tuple[int, str]], lines: NDArray[np.int64]) -> pa.
     return pa.array(event_problems, pa.string())
 
 
-def _columns(text: bytes, bounds: Bounds, clock: ZoneClock, kinds: Classifier) -> list[pa.Array]:
+def _columns(text: bytes, bounds: RecordBounds, clock: ZoneClock, kinds: Classifier) -> list[pa.Array]:
     """Return the columns from ``time`` to ``parsed`` of a piece."""
     edges = bounds.edges
     offsets = np.append(edges.ravel(), len(text) if not len(edges) else bounds.end).astype(np.int32)
@@ -248,7 +248,7 @@ def _columns(text: bytes, bounds: Bounds, clock: ZoneClock, kinds: Classifier) -
     return [time, raw_time, level, names, message, stack, logger, thread, fields, pa.array(bounds.parsed)]
 
 
-def _replaced(bounds: Bounds, *columns: pa.Array) -> list[pa.Array]:
+def _replaced(bounds: RecordBounds, *columns: pa.Array) -> list[pa.Array]:
     """Return the columns with the values of records that were read one by one in their places."""
     order = np.arange(len(bounds.parsed))
     order[bounds.odd] = len(order) + np.arange(len(bounds.odd))

@@ -32,8 +32,8 @@ _OTHER_LETTERS = np.frombuffer(OTHER_FIRST_LETTERS.encode(), np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """The bounds of the log records in a chunk of bytes, as arrays with an entry for each record.
+class RecordBounds:
+    """The byte offsets at which the log records in a chunk and their parts begin and end: an array entry per record.
 
     ``edges`` holds ten offsets a record: begin and end of time, message, logger, thread and stack. ``lines`` is the
     line, from 0, at which each record begins; ``bare`` is True where logger and thread are absent, ``timeless`` where
@@ -56,9 +56,10 @@ class Bounds:
     others: Places
 
 
-def file_bounds(text: bytes) -> Bounds:
-    """Return the bounds of the records in a log file's text; text before the first record counts
-    as an unreadable record.
+def record_bounds_of_file(text: bytes) -> RecordBounds:
+    """Return the byte offsets of the records in a log file's text, and of their parts.
+
+    Text before the first record counts as an unreadable record.
     """
     padded = np.frombuffer(text + _PADDING, np.uint8)
     ends = np.flatnonzero(padded[: len(text)] == _NEWLINE)
@@ -84,7 +85,7 @@ def file_bounds(text: bytes) -> Bounds:
     parts = [read(text[begin[index] : finish[index]].decode()) for index in odd.tolist()]
     parsed = np.ones(len(begin), bool)
     parsed[odd] = [part.whole for part in parts]
-    bounds = Bounds(
+    bounds = RecordBounds(
         edges=edges,
         end=len(text),
         lines=at,
@@ -101,7 +102,7 @@ def file_bounds(text: bytes) -> Bounds:
     return _with_orphans(bounds, text)
 
 
-def console_bounds(text: bytes) -> Bounds:
+def record_bounds_of_console(text: bytes) -> RecordBounds:
     """Return the bounds of the records in console output: level and message in a line, then the stack trace."""
     padded = np.frombuffer(text + _PADDING, np.uint8)
     ends = np.flatnonzero(padded[: len(text)] == _NEWLINE)
@@ -116,7 +117,7 @@ def console_bounds(text: bytes) -> Bounds:
     edges = np.stack([begin, begin, message, *[head_end] * 5, after, finish], axis=1)
     some = np.ones(len(begin), bool)
     nothing = np.zeros(len(begin), np.int64)
-    bounds = Bounds(
+    bounds = RecordBounds(
         edges=edges,
         end=len(text),
         lines=at,
@@ -234,7 +235,7 @@ def _edges(begin: Places, head_end: Places, finish: Places, logger: Places, thre
     )
 
 
-def _with_orphans(bounds: Bounds, text: bytes) -> Bounds:
+def _with_orphans(bounds: RecordBounds, text: bytes) -> RecordBounds:
     """Return the bounds with the lines before the first record added as an unreadable record."""
     first = int(bounds.edges[0, 0]) if len(bounds.edges) else len(text)
     if not first:
@@ -242,7 +243,7 @@ def _with_orphans(bounds: Bounds, text: bytes) -> Bounds:
     last = first - 1 if text[first - 1] == _NEWLINE else first
     edges = np.array([[0, 0, 0, *[last] * 7]])
     yes, no, zero = np.ones(1, bool), np.zeros(1, bool), np.zeros(1, np.int64)
-    return Bounds(
+    return RecordBounds(
         edges=np.concatenate((edges, bounds.edges)),
         end=bounds.end,
         lines=np.concatenate((zero, bounds.lines)),

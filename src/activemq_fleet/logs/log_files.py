@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from activemq_fleet.logs.chunks import Piece, unpacked_pieces
 from activemq_fleet.logs.event_batches import LogSource, Scanner
-from activemq_fleet.logs.rolled_files import BEGINNING, LogFilePosition, beginning_of, places_of
+from activemq_fleet.logs.rolled_files import BEGINNING, PlaceAmongLogFiles, beginning_of, places_among_log_files
 
 LINES = 1 << 40
 """More than a file has lines: ``sequence`` is the file's place among its host's times this, plus the line."""
@@ -27,7 +27,7 @@ class LogFile:
     file: str
     source: LogSource
     compressed: bool = False
-    place: LogFilePosition | None = None
+    place: PlaceAmongLogFiles | None = None
 
 
 def events_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.RecordBatch]:
@@ -38,7 +38,7 @@ def events_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.R
     """
     begin = slice(BEGINNING)
     unknown = {log.file: beginning_of(part[begin], compressed=log.compressed) for log, part in files if not log.place}
-    places = places_of(unknown, files[0][0].source) if unknown else {}
+    places = places_among_log_files(unknown, files[0][0].source) if unknown else {}
     for log, content in files:
         placed = log if log.place else replace(log, place=places[log.file])
         yield from events_of_file(placed, unpacked_pieces(content, compressed=log.compressed))
@@ -46,7 +46,7 @@ def events_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.R
 
 def events_of_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
     """Yield the events of a log file, given in pieces of whole records, with the columns of ``events_of_host``."""
-    place = log.place or LogFilePosition()
+    place = log.place or PlaceAmongLogFiles()
     scanner = Scanner(log.source)
     skip = place.skip
     for whole, last, problem in pieces:

@@ -33,8 +33,8 @@ class LogBeginning:
 
 
 @dataclass(frozen=True, slots=True)
-class LogFilePosition:
-    """The position of a file among the log files of its host: ``order`` counts from 0, the oldest.
+class PlaceAmongLogFiles:
+    """The place of a log file in the sequence of its host's log files: ``order`` counts from 0, the oldest.
 
     ``skip``: bytes at its beginning that belong to the file before. ``after``: bytes of the next file that belong to
     the last record of this one.
@@ -74,12 +74,12 @@ def beginning_of(part: memoryview, *, compressed: bool) -> LogBeginning:
     return LogBeginning(data[: bytes_before_first_record(data)], first_time(data))
 
 
-def places_of(beginnings: Mapping[str, LogBeginning], source: LogSource) -> dict[str, LogFilePosition]:
+def places_among_log_files(beginnings: Mapping[str, LogBeginning], source: LogSource) -> dict[str, PlaceAmongLogFiles]:
     """Return the position of each log file of a host by file name; ``source`` is the broker's release and time zone."""
     rolls = [RolledFile(file, _second(beginning.first, source.zone)) for file, beginning in beginnings.items()]
     counts_up = _counts_up(source.release)
     order = rolls_in_order(rolls, counts_up=counts_up)
-    places = {roll.file: LogFilePosition(at) for at, roll in enumerate(order)}
+    places = {roll.file: PlaceAmongLogFiles(at) for at, roll in enumerate(order)}
     for at, (before, roll) in enumerate(pairwise(order), 1):
         roll_beginning = beginnings[roll.file]
         # A file without any record shows nothing about where it continues.

@@ -15,7 +15,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.node.fence.store_access import StoreAccess, two_masters_message
 from activemq_fleet.node.printable import counted
 from activemq_fleet.node.timeouts import SETTLE
-from activemq_fleet.operations.requests import Decision, OperationRequest, Step, operation
+from activemq_fleet.operations.requests import Decision, OperationRequest, OperationStep, operation
 from activemq_fleet.topology import Fleet, Pair
 
 ALLOWED = "activemq_drill_allowed"
@@ -23,7 +23,7 @@ _PAUSE = 3  # seconds between two checks of a state that may resolve without act
 
 
 @dataclass(frozen=True, slots=True)
-class DrillStep(Step):
+class DrillStep(OperationStep):
     """The next step of a drill: inject a fault, start or resume a broker, wait, or done.
 
     ``pair`` is the pair of the host that the step changes, ``peer`` the other node of that pair.
@@ -112,22 +112,22 @@ def refusal_reason(fleet: Fleet, pair: Pair, what: str) -> str | None:
 
 def next_drill_step(
     states: Mapping[str, Mapping[str, str]],
-    due: str | None,
-    faulted: Collection[str] = (),
+    next_pair: str | None,
+    faulted_hosts: Collection[str] = (),
     *,
     waited: float = 0.0,
     settle: float = SETTLE,
 ) -> DrillStep:
     """Return the next step of a drill; ``states`` holds the state of each node, by pair.
 
-    ``due`` is the pair of the next fault, None after the last.
+    ``next_pair`` is the pair of the next fault, None after the last.
     A fault is injected only when every pair is healthy: one active node and one standby. The drill changes an
-    unhealthy node only if it injected a fault there (``faulted``). ``waited``: seconds since the last act; a pair that
-    is still unhealthy after ``settle`` seconds ends the drill.
+    unhealthy node only if it injected a fault there (``faulted_hosts``). ``waited``: seconds since the last act; a pair
+    that is still unhealthy after ``settle`` seconds ends the drill.
     Raises InputError for a pair that stays unhealthy.
     """
     for pair, nodes in states.items():
-        step = _heal(pair, nodes, faulted)
+        step = _heal(pair, nodes, faulted_hosts)
         if step is not None and step.act == "wait" and waited >= settle:
             raise InputError(
                 f"the drill injects no further fault, because {step.say}. Check data/activemq.log of both nodes, and "
@@ -135,11 +135,11 @@ def next_drill_step(
             )
         if step is not None:
             return step
-    if due is None:
+    if next_pair is None:
         return DrillStep("done", "the drill has injected every fault, and every pair is healthy")
-    active, peer = sorted(states[due], key=lambda host: states[due][host] != "active")
+    active, peer = sorted(states[next_pair], key=lambda host: states[next_pair][host] != "active")
     text = f"inject the next fault on host {active}, which is active; host {peer} is standby"
-    return DrillStep("inject", text, (active,), peer, due)
+    return DrillStep("inject", text, (active,), peer, next_pair)
 
 
 def _heal(pair: str, nodes: Mapping[str, str], faulted: Collection[str]) -> DrillStep | None:
@@ -154,7 +154,7 @@ def _heal(pair: str, nodes: Mapping[str, str], faulted: Collection[str]) -> Dril
 
 
 @operation("drill")
-def decide_drill(request: OperationRequest) -> Decision:
+def decide_drill_step(request: OperationRequest) -> Decision:
     """Return the next step of a drill. ``options``: the pair whose fault is ``due``, and the ``faulted`` hosts."""
     options, states = request.options, dict[str, dict[str, str]]()
     accesses = dict[str, dict[str, StoreAccess]]()

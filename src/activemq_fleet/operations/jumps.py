@@ -62,7 +62,7 @@ def judge_release_change(
     one's (a standby has opened nothing); without it, ``old_release``.
     """
     holder = holder or old_release
-    back = judge_downgrade(old_release, wanted, now, then)
+    back = downgrade_possibility(old_release, wanted, now, then)
     return ReleaseChange(
         old_release.text,
         wanted.text,
@@ -73,7 +73,7 @@ def judge_release_change(
     )
 
 
-def judge_downgrade(old_release: Release, wanted: Release, now: Persistence, then: Persistence) -> Back:
+def downgrade_possibility(old_release: Release, wanted: Release, now: Persistence, then: Persistence) -> Back:
     """Return whether a pair can go back from release ``wanted`` to ``old_release`` with its store: ``open`` (as it is),
     ``rebuilds`` (with a new index) or ``closed`` (not with this store).
 

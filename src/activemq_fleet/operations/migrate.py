@@ -17,7 +17,7 @@ from activemq_fleet.deployment import BrokerFacts, LinkFacts
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.printable import counted
-from activemq_fleet.operations.requests import Decision, OperationRequest, Step, from_mappings, operation
+from activemq_fleet.operations.requests import Decision, OperationRequest, OperationStep, from_mappings, operation
 from activemq_fleet.profiles import PROFILES
 
 Phase = Literal["prepared", "linked", "draining", "drained", "retired"]
@@ -50,7 +50,7 @@ class StoreBacklog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MigrationEvidence:
+class MigratedBrokerEvidence:
     """The evidence about one broker in a migration: its state, links and numbers of messages.
 
     ``broker_name`` is its ``brokerName``. ``held`` is known of pure masters only; ``counts`` are the results of
@@ -80,7 +80,7 @@ class MigrationEvidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MigrationStep(Step):
+class MigrationStep(OperationStep):
     """The next step of a migration, and the phase that the migration is in.
 
     ``want`` creates demand for ``queues`` on ``hosts``, ``stop`` stops the brokers of ``hosts``, ``wait`` and ``done``
@@ -103,7 +103,7 @@ def draining_hosts(brokers: Mapping[str, BrokerFacts], old: Iterable[str]) -> di
 
 
 def plan_migration(
-    evidence: Sequence[MigrationEvidence], old: Sequence[str], *, retire: bool = False, waited: float = 0
+    evidence: Sequence[MigratedBrokerEvidence], old: Sequence[str], *, retire: bool = False, waited: float = 0
 ) -> MigrationStep:
     """Return the next step of a migration that empties the pairs ``old`` into new ones.
 
@@ -129,7 +129,9 @@ def plan_migration(
     return _drain(running, evidence) or _drained(masters, slaves, evidence, retire=retire)
 
 
-def _old_nodes(pair: str, nodes: Sequence[MigrationEvidence]) -> tuple[MigrationEvidence, MigrationEvidence | None]:
+def _old_nodes(
+    pair: str, nodes: Sequence[MigratedBrokerEvidence]
+) -> tuple[MigratedBrokerEvidence, MigratedBrokerEvidence | None]:
     for node in nodes:
         if not PROFILES[node.ha].replicates:
             raise InputError(
@@ -145,7 +147,7 @@ def _old_nodes(pair: str, nodes: Sequence[MigrationEvidence]) -> tuple[Migration
     return master, next((node for node in nodes if node.role != "master"), None)
 
 
-def _check_running(master: MigrationEvidence, slave: MigrationEvidence | None) -> None:
+def _check_running(master: MigratedBrokerEvidence, slave: MigratedBrokerEvidence | None) -> None:
     if slave and slave.state in SERVING:
         raise InputError(
             f"{slave.host}: the preferred slave serves clients ({slave.how}). No link may connect to it, because it "
@@ -161,8 +163,8 @@ def _check_running(master: MigrationEvidence, slave: MigrationEvidence | None) -
 
 
 def _drainers(
-    master: MigrationEvidence, evidence: Sequence[MigrationEvidence]
-) -> dict[str, tuple[LinkFacts, MigrationEvidence]]:
+    master: MigratedBrokerEvidence, evidence: Sequence[MigratedBrokerEvidence]
+) -> dict[str, tuple[LinkFacts, MigratedBrokerEvidence]]:
     """Return the draining pairs of an old master, each with its link and its active node."""
     links = [
         (link, node)
@@ -192,7 +194,7 @@ def _drainers(
     return drainers
 
 
-def _links_missing(master: MigrationEvidence, evidence: Sequence[MigrationEvidence]) -> Iterator[str]:
+def _links_missing(master: MigratedBrokerEvidence, evidence: Sequence[MigratedBrokerEvidence]) -> Iterator[str]:
     bridges = master.backlog.bridges
     for link, look in _drainers(master, evidence).values():
         if look.broker_name not in bridges:
@@ -204,7 +206,9 @@ def _is_of_link(client: str, link: str) -> bool:
     return client.startswith((f"{link}_", f"{_ILLEGAL.sub('_', link)}_"))
 
 
-def _drain(masters: Sequence[MigrationEvidence], evidence: Sequence[MigrationEvidence]) -> MigrationStep | None:
+def _drain(
+    masters: Sequence[MigratedBrokerEvidence], evidence: Sequence[MigratedBrokerEvidence]
+) -> MigrationStep | None:
     """Return the step that creates demand on the new pairs for queues that hold messages; None where none does."""
     full = [master for master in masters if master.backlog.queues]
     if not full:
@@ -234,12 +238,12 @@ def _drain(masters: Sequence[MigrationEvidence], evidence: Sequence[MigrationEvi
     )
 
 
-def _is_stalled(master: MigrationEvidence) -> bool:
+def _is_stalled(master: MigratedBrokerEvidence) -> bool:
     recent = master.counts[-STALLED:]
     return len(recent) == STALLED and min(recent) == recent[0]
 
 
-def _check_leftovers(masters: Iterable[MigrationEvidence], evidence: Sequence[MigrationEvidence]) -> None:
+def _check_leftovers(masters: Iterable[MigratedBrokerEvidence], evidence: Sequence[MigratedBrokerEvidence]) -> None:
     """Raise InputError for what no link can take: the backlog of durable subscriptions, and transactions in doubt."""
     links = {link.name for look in evidence for link in look.links}
     for master in masters:
@@ -271,9 +275,9 @@ def _check_leftovers(masters: Iterable[MigrationEvidence], evidence: Sequence[Mi
 
 
 def _drained(
-    masters: Sequence[MigrationEvidence],
-    slaves: Sequence[MigrationEvidence],
-    evidence: Sequence[MigrationEvidence],
+    masters: Sequence[MigratedBrokerEvidence],
+    slaves: Sequence[MigratedBrokerEvidence],
+    evidence: Sequence[MigratedBrokerEvidence],
     *,
     retire: bool,
 ) -> MigrationStep:
@@ -311,7 +315,7 @@ def _drained(
     return MigrationStep(act="stop", phase="drained", say=say, hosts=hosts)
 
 
-def _clients(master: MigrationEvidence, evidence: Sequence[MigrationEvidence]) -> Iterator[str]:
+def _clients(master: MigratedBrokerEvidence, evidence: Sequence[MigratedBrokerEvidence]) -> Iterator[str]:
     """Yield a description of each connection that is neither a link's nor the slave's."""
     links = [link.name for look in evidence for link in look.links]
     for client, address, connector in master.backlog.clients:
@@ -319,7 +323,7 @@ def _clients(master: MigrationEvidence, evidence: Sequence[MigrationEvidence]) -
             yield f"{client} from {address} to {master.host} ({connector})"
 
 
-def _check_empty(master: MigrationEvidence) -> None:
+def _check_empty(master: MigratedBrokerEvidence) -> None:
     held = master.backlog
     if held.messages or held.prepared:
         parts = [f"queue {queue}: {number}" for queue, number in sorted(held.queues.items())]
@@ -333,7 +337,7 @@ def _check_empty(master: MigrationEvidence) -> None:
         )
 
 
-def _retired(masters: Sequence[MigrationEvidence]) -> MigrationStep:
+def _retired(masters: Sequence[MigratedBrokerEvidence]) -> MigrationStep:
     for master in masters:
         _check_empty(master)
     stores = ", ".join(f"{master.host}:{master.backlog.store}" for master in masters)
@@ -383,7 +387,7 @@ def decide_migration_step(request: OperationRequest) -> Decision:
         for host, backlog in held.items()
     }
     evidence = [
-        MigrationEvidence(
+        MigratedBrokerEvidence(
             state=observed.state,
             how=observed.how,
             host=host,

@@ -81,7 +81,7 @@ def _line(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Home:
+class ReleaseDirectory:
     """The installation directory of an ActiveMQ release on a host, as observed.
 
     ``release``, ``install``, ``archive`` and ``home`` are of the inventory. ``home_releases`` are those of the brokers'
@@ -114,7 +114,7 @@ class Home:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Archive:
+class ReleaseArchive:
     """The ActiveMQ releases and SHA-512 found in a release archive.
 
     ``problem`` is a sentence with the problem and the remedy if the archive cannot be read, else empty.
@@ -125,9 +125,9 @@ class Archive:
     problem: str = ""
 
 
-def home_of(broker: BrokerFacts, machine: MachineFacts) -> Home:
+def home_of(broker: BrokerFacts, machine: MachineFacts) -> ReleaseDirectory:
     """Return the release directory of a host, from its broker's facts and those of its machine."""
-    return Home(
+    return ReleaseDirectory(
         host=broker.host,
         release=broker.release.text,
         install=broker.install,
@@ -142,7 +142,9 @@ def home_of(broker: BrokerFacts, machine: MachineFacts) -> Home:
     )
 
 
-def wrong_releases(homes: Sequence[Home], archives: Mapping[str, Archive], *, upgrades: bool = False) -> list[str]:
+def wrong_releases(
+    homes: Sequence[ReleaseDirectory], archives: Mapping[str, ReleaseArchive], *, upgrades: bool = False
+) -> list[str]:
     """Return one line for each release directory and archive with another release than the inventory requires.
 
     ``archives`` maps paths to the archives that the controller can read. With ``upgrades``, a directory from which the
@@ -158,7 +160,7 @@ def wrong_releases(homes: Sequence[Home], archives: Mapping[str, Archive], *, up
 
 
 def unusable_archives(
-    homes: Sequence[Home], archives: Mapping[str, Archive], sha512: Mapping[str, str | None]
+    homes: Sequence[ReleaseDirectory], archives: Mapping[str, ReleaseArchive], sha512: Mapping[str, str | None]
 ) -> list[str]:
     """Return one line for each archive that cannot be read or has another checksum than its hosts require.
 
@@ -173,7 +175,9 @@ def unusable_archives(
     return _lines_by_problem(problems)
 
 
-def _archives_by_home(homes: Sequence[Home], archives: Mapping[str, Archive]) -> list[tuple[Home, Archive]]:
+def _archives_by_home(
+    homes: Sequence[ReleaseDirectory], archives: Mapping[str, ReleaseArchive]
+) -> list[tuple[ReleaseDirectory, ReleaseArchive]]:
     return [
         (home, archives[home.archive])
         for home in homes
@@ -188,7 +192,7 @@ def _lines_by_problem(problems: Sequence[tuple[str, str]]) -> list[str]:
     return [f"{shorten_list(hosts)}: {text}" for text, hosts in hosts_by_text.items()]
 
 
-def _of_directory(home: Home, upgrades: bool) -> Iterator[str]:
+def _of_directory(home: ReleaseDirectory, upgrades: bool) -> Iterator[str]:
     if home.has_wanted_release or not home.home_exists or home.install == "package":
         return
     difference = f"the directory {home.home} {_holds(home.home_releases)}, but activemq_release is {home.release}"
@@ -208,7 +212,7 @@ def _of_directory(home: Home, upgrades: bool) -> Iterator[str]:
         yield f"{difference}. The broker runs from it. Run the playbook upgrade, which replaces it node by node"
 
 
-def _problem_of_archive(home: Home, archive: Archive, sha512: str | None) -> str:
+def _problem_of_archive(home: ReleaseDirectory, archive: ReleaseArchive, sha512: str | None) -> str:
     if sha512 and archive.sha512 and archive.sha512 != sha512.lower():
         return (
             f"the SHA-512 of {home.archive} is {archive.sha512[:_SHOWN_DIGITS]}…, but activemq_archive_sha512 is "
@@ -218,7 +222,7 @@ def _problem_of_archive(home: Home, archive: Archive, sha512: str | None) -> str
     return archive.problem
 
 
-def _other_release_of_archive(home: Home, archive: Archive) -> Iterator[str]:
+def _other_release_of_archive(home: ReleaseDirectory, archive: ReleaseArchive) -> Iterator[str]:
     if not archive.problem and archive.found != (home.release,):
         yield (
             f"activemq_archive: {home.archive} {_holds(archive.found)}, but activemq_release is {home.release}. Set "
@@ -239,7 +243,7 @@ def refuse_other_releases(request: OperationRequest) -> None:
     homes = [home_of(brokers[host], machine) for host, machine in request.evidence.items()]
     wanted = {(home.archive, home.install) for home in homes if home.needs_archive and home.archive}
     seen = {path: request.inspect_release_archive(path, install) for path, install in wanted}
-    archives = {path: Archive(**inspection) for path, inspection in seen.items() if inspection is not None}
+    archives = {path: ReleaseArchive(**inspection) for path, inspection in seen.items() if inspection is not None}
     sums = {host: broker.archive_sha512 for host, broker in brokers.items()}
     if unusable := unusable_archives(homes, archives, sums):
         raise RefusalError(

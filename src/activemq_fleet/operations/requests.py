@@ -31,7 +31,7 @@ class RefusalError(FleetError):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class OperationStep:
     """The next step of an operation: an ``act`` on ``hosts``, or ``wait`` for ``seconds``, or ``done``.
 
     ``say`` describes the step in one line.
@@ -138,7 +138,7 @@ class OperationRequest:
         """The facts of every broker, by inventory name."""
         return self.fleet.brokers
 
-    def decision_with_notes(self, step: Step) -> Decision:
+    def decision_with_notes(self, step: OperationStep) -> Decision:
         """Show a step's notes to the operator, and return the step as the operation's decision."""
         for note in getattr(step, "notes", ()):
             self.warn(note)

@@ -18,7 +18,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.recency import NodeStore, ResyncRefused, StoreChoice, choose_store, differences
-from activemq_fleet.operations.requests import Decision, OperationRequest, Step, operation
+from activemq_fleet.operations.requests import Decision, OperationRequest, OperationStep, operation
 
 _INACTIVE = ("", "inactive", "failed")
 _WAIT = 2
@@ -89,7 +89,7 @@ class PureNode:
 
 
 @dataclass(frozen=True, slots=True)
-class ResyncStep(Step):
+class ResyncStep(OperationStep):
     """The next step of a resync, which makes the stores of a pure pair equal.
 
     ``winner`` is the host whose store is kept, set with ``reasons`` where the stores differ. ``accept``: the states of
@@ -247,7 +247,7 @@ def _stop(master: PureNode, slave: PureNode, choice: StoreChoice) -> ResyncStep:
 
 
 @operation("resync")
-def decide_resync(request: OperationRequest) -> Decision:
+def decide_resync_step(request: OperationRequest) -> Decision:
     """Return the next step that makes the stores equal in each ``pure`` (replicating) pair of the target.
 
     ``options``: ``stores`` by host, ``chosen``, ``restart``, ``check``, ``looked_at``.

@@ -17,11 +17,11 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.node.printable import counted
 from activemq_fleet.node.timeouts import SETTLE
 from activemq_fleet.operations.health import Node, node_of, problems_of
-from activemq_fleet.operations.requests import Decision, OperationRequest, RefusalError, Step, operation
+from activemq_fleet.operations.requests import Decision, OperationRequest, OperationStep, RefusalError, operation
 
 
 @dataclass(frozen=True, slots=True)
-class NextStep(Step):
+class RollingStep(OperationStep):
     """The next step of a rolling operation: an action on one node of a pair, a wait, or the end.
 
     ``peer`` is the node that serves meanwhile, None for a single broker. ``was`` is the state of the host before.
@@ -56,27 +56,27 @@ class OperationRun:
         """Return the error that ends an operation because of ``problems``, and reports whether any host was changed."""
         return RefusalError("no further host is changed:" if self.acted else "nothing was changed:", problems)
 
-    def pause(self, text: str) -> NextStep:
+    def pause(self, text: str) -> RollingStep:
         """Return a step that waits 1 to 10 s for a problem to resolve; the pause grows with the time already waited."""
         seconds = max(1, min(10, int(self.waited / 3)))
-        return NextStep("wait", f"wait {seconds} s and check again: {text}", seconds=seconds)
+        return RollingStep("wait", f"wait {seconds} s and check again: {text}", seconds=seconds)
 
 
-def started_since(node: Node, since: float, looked_at: float) -> bool:
+def was_started_since(node: Node, since: float, observed_at: float) -> bool:
     """Return whether a node's process was started after ``since``, in epoch seconds by the controller's clock.
 
     The age of a process is measured by a monotonic clock, from the moment before the evidence was collected. So a wrong
     clock of a host has no effect, and a slow host makes a process appear too old, never too young.
     """
-    return node.age is not None and looked_at - node.age >= since
+    return node.age is not None and observed_at - node.age >= since
 
 
 def next_rolling_step(
     nodes: Sequence[Node],
     run: OperationRun,
-    step_of: Callable[[Sequence[Node]], NextStep | None],
+    step_of: Callable[[Sequence[Node]], RollingStep | None],
     done: Callable[[Sequence[Sequence[Node]]], str],
-) -> NextStep:
+) -> RollingStep:
     """Return the next step of an operation on pairs that are not ``pure``; ``wait`` while a problem may still resolve.
 
     Otherwise the step is the first one that ``step_of`` returns for a pair, or, if it returns none, ``done`` with the
@@ -102,22 +102,22 @@ def next_rolling_step(
         raise run.refusal(*(f"{problem}{waited if 0 < problem.patience <= run.waited else ''}" for problem in problems))
     if problems:
         return run.pause("; ".join(map(str, problems)))
-    step = next((step for pair in pairs if (step := step_of(pair))), None) or NextStep("done", done(pairs))
+    step = next((step for pair in pairs if (step := step_of(pair))), None) or RollingStep("done", done(pairs))
     return replace(step, notes=notes)
 
 
-def next_restart(nodes: Sequence[Node], run: OperationRun) -> NextStep:
+def next_restart_step(nodes: Sequence[Node], run: OperationRun) -> RollingStep:
     """Return the next step of a rolling restart of pairs that are not ``pure`` (those are restarted by a resync).
 
     Raises RefusalError when a problem of any pair does not resolve without action.
     """
     nodes = [node for node in nodes if not node.profile.needs_resync]
     if not nodes:
-        return NextStep(
+        return RollingStep(
             "done", "no broker is restarted, because the target has only pure pairs, which the playbook resync restarts"
         )
 
-    def step_of(pair: Sequence[Node]) -> NextStep | None:
+    def step_of(pair: Sequence[Node]) -> RollingStep | None:
         left = [node for node in pair if node.host in run.chosen and node.host not in run.done]
         if not left:
             return None
@@ -136,10 +136,10 @@ def next_restart(nodes: Sequence[Node], run: OperationRun) -> NextStep:
     return next_rolling_step(nodes, run, step_of, done)
 
 
-def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: OperationRun) -> NextStep:
+def next_switchover_step(nodes: Sequence[Node], to: Mapping[str, str], run: OperationRun) -> RollingStep:
     """Return the next step that makes the nodes ``to`` (by pair) active; ``done`` where they are active already."""
 
-    def step_of(pair: Sequence[Node]) -> NextStep | None:
+    def step_of(pair: Sequence[Node]) -> RollingStep | None:
         wanted, active = to[pair[0].pair], next(node for node in pair if node.is_serving)
         if active.host == wanted or len(pair) == 1:
             return None
@@ -149,7 +149,7 @@ def next_switchover(nodes: Sequence[Node], to: Mapping[str, str], run: Operation
                 f"data/activemq.log of {wanted}, and run the playbook switchover again"
             )
         text = f"{wanted} takes over from {active.host}, which stops and starts again as the standby"
-        return NextStep(run.act, text, (active.host,), wanted, active.state)
+        return RollingStep(run.act, text, (active.host,), wanted, active.state)
 
     return next_rolling_step(
         [node for node in nodes if node.pair in to],
@@ -178,7 +178,7 @@ def active_hosts(pairs: Sequence[Sequence[Node]]) -> str:
     return ", ".join(node.host for pair in pairs for node in pair if node.is_serving)
 
 
-def step_for_node(node: Node, pair: Sequence[Node], act: str) -> NextStep:
+def step_for_node(node: Node, pair: Sequence[Node], act: str) -> RollingStep:
     """Return the step that performs ``act`` on a node of a pair, with a note on which node serves meanwhile."""
     peer = next((other for other in pair if other.host != node.host), None)
     if peer is None:
@@ -189,17 +189,17 @@ def step_for_node(node: Node, pair: Sequence[Node], act: str) -> NextStep:
         how = "the standby" if node.state == "standby" else f"which is {node.state}"
         serves = "serves" if peer.is_serving else f"is {peer.state}"
         say = f"{act} {node.host}, {how}: {peer.host} {serves} ({peer.how})"
-    return NextStep(act, say, (node.host,), peer.host if peer else None, node.state)
+    return RollingStep(act, say, (node.host,), peer.host if peer else None, node.state)
 
 
 @operation("restart")
-def decide_restart(request: OperationRequest) -> Decision:
+def decide_restart_step(request: OperationRequest) -> Decision:
     """Decide the next step of a rolling restart."""
-    return request.decision_with_notes(next_restart(*nodes_and_run(request, "restart")))
+    return request.decision_with_notes(next_restart_step(*nodes_and_run(request, "restart")))
 
 
 @operation("switchover")
-def decide_switchover(request: OperationRequest) -> Decision:
+def decide_switchover_step(request: OperationRequest) -> Decision:
     """Decide the next step of a switchover. Raises InputError if the target is a host, not a pair."""
     if request.target["kind"] == "host":
         # An operator who names a host may mean that this host becomes active, but the preferred master would.
@@ -208,7 +208,7 @@ def decide_switchover(request: OperationRequest) -> Decision:
             "activemq_target to the pair, and set the host that must become active with -e activemq_to=HOST"
         )
     nodes, run = nodes_and_run(request, "switch")
-    return request.decision_with_notes(next_switchover(nodes, request.target["to"], run))
+    return request.decision_with_notes(next_switchover_step(nodes, request.target["to"], run))
 
 
 def nodes_and_run(request: OperationRequest, act: str, **more: Any) -> tuple[list[Node], OperationRun]:
@@ -217,7 +217,7 @@ def nodes_and_run(request: OperationRequest, act: str, **more: Any) -> tuple[lis
     nodes = [node_of(request.brokers[host], evidence) for host, evidence in request.evidence.items()]
     acted = request.progress.acted_hosts(act)
     since, looked_at = float(target["since_epoch"]), float(options["looked_at"])
-    done = {node.host for node in nodes if not node.restart_required and started_since(node, since, looked_at)}
+    done = {node.host for node in nodes if not node.restart_required and was_started_since(node, since, looked_at)}
     run = OperationRun(
         act=act,
         chosen=target["chosen"],

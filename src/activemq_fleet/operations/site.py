@@ -25,7 +25,7 @@ from activemq_fleet.operations.requests import (
     release_and_state,
     typed_evidence,
 )
-from activemq_fleet.operations.rolling import NextStep, OperationRun, nodes_by_pair, step_for_node
+from activemq_fleet.operations.rolling import OperationRun, RollingStep, nodes_by_pair, step_for_node
 
 _READY = ("active", "standby")
 _RISING = ("standby", "starting")
@@ -77,7 +77,7 @@ def notes_on_skipped_nodes(pair: Sequence[Node], chosen: Collection[str]) -> lis
     return lines
 
 
-def next_site_step(nodes: Sequence[Node], run: OperationRun, unseen: Mapping[str, str] | None = None) -> NextStep:
+def next_site_step(nodes: Sequence[Node], run: OperationRun, unseen: Mapping[str, str] | None = None) -> RollingStep:
     """Return the next step of the playbook site; ``unseen`` maps hosts to a peer from which there is no evidence.
 
     Raises RefusalError for a broker that does not become ready, and for an active broker that no peer would replace.
@@ -100,10 +100,10 @@ def next_site_step(nodes: Sequence[Node], run: OperationRun, unseen: Mapping[str
         if ends_service and (waiting := _wait_for_standby(node, pair, run, unseen or {})):
             return waiting
         return _step(act, node, pair)
-    return NextStep("done", f"{', '.join(sorted(run.chosen))}: no broker needs a start or restart")
+    return RollingStep("done", f"{', '.join(sorted(run.chosen))}: no broker needs a start or restart")
 
 
-def _wait_for_acted(pair: Sequence[Node], acts: Sequence[tuple[str, Node]], run: OperationRun) -> NextStep | None:
+def _wait_for_acted(pair: Sequence[Node], acts: Sequence[tuple[str, Node]], run: OperationRun) -> RollingStep | None:
     """Return a step that waits for a changed node to become ready; a pure master is once its slave is attached."""
     for node in pair:
         awaits_slave = node.profile.replicates and node.state == "starting" and acts
@@ -117,7 +117,7 @@ def _wait_for_acted(pair: Sequence[Node], acts: Sequence[tuple[str, Node]], run:
 
 def _wait_for_standby(
     node: Node, pair: Sequence[Node], run: OperationRun, unseen: Mapping[str, str]
-) -> NextStep | None:
+) -> RollingStep | None:
     for peer in (other for other in pair if other is not node):
         if peer.state == "standby":
             continue
@@ -141,7 +141,7 @@ def _wait_for_standby(
     return None
 
 
-def _wait(problem: str, node: Node, run: OperationRun) -> NextStep:
+def _wait(problem: str, node: Node, run: OperationRun) -> RollingStep:
     if run.waited >= run.settle or (node.state == "stopped" and not node.is_coming_up):
         raise run.refusal(
             f"{problem}. Check {node.base}/data/activemq.log on {node.host}, and run the playbook site again"
@@ -149,18 +149,18 @@ def _wait(problem: str, node: Node, run: OperationRun) -> NextStep:
     return run.pause(problem)
 
 
-def _step(act: str, node: Node, pair: Sequence[Node]) -> NextStep:
+def _step(act: str, node: Node, pair: Sequence[Node]) -> RollingStep:
     if act == "restart":
         return step_for_node(node, pair, act)
     peer = next((other.host for other in pair if other is not node), None)
-    step = NextStep("start", f"start {node.host}", (node.host,), peer, node.state)
+    step = RollingStep("start", f"start {node.host}", (node.host,), peer, node.state)
     if node.profile.replicates and node.role == "master":
         return replace(step, accept=("active", "starting"))
     return step
 
 
 @operation("roll")
-def decide_rollout(request: OperationRequest) -> Decision:
+def decide_brokers_to_roll_out(request: OperationRequest) -> Decision:
     """Decide which brokers the playbook site has to start or restart in the fleet, and name their pairs.
 
     ``configured``: of every broker whose files were installed. ``options``: the hosts of the play, ``all``, and those
@@ -203,7 +203,7 @@ def decide_rollout(request: OperationRequest) -> Decision:
 
 
 @operation("site", has_table=False)
-def decide_site(request: OperationRequest) -> Decision:
+def decide_site_step(request: OperationRequest) -> Decision:
     """Return the next step of the playbook site (refuse, wait, restart a broker or finish) for the hosts of a request.
 
     ``options``: ``peers``, by host the result of ``broker_info`` on a peer that the run is not for, and ``settle``.
@@ -229,7 +229,7 @@ def _evidence_if_any(returned: Mapping[str, Any]) -> BrokerEvidence | None:
 
 
 @operation("outcome", read=_evidence_if_any)
-def decide_outcome(request: OperationRequest) -> Decision:
+def summarize_site_run(request: OperationRequest) -> Decision:
     """Return the table of what the playbook site did; ``evidence`` is the latest of each broker, None where none is.
 
     ``options``: by host ``decisions``, the last decision of its batch, and ``verified``, the comparison of the release.

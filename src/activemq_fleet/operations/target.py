@@ -28,7 +28,7 @@ class TargetHost:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class OperationTarget:
     """The hosts and pairs that an operation acts on.
 
     ``hosts`` are all nodes of the target's pairs; evidence of each is required. ``chosen`` are the hosts that may be
@@ -50,7 +50,7 @@ class Target:
 
 def resolve_target(
     places: Sequence[TargetHost], name: str = "", to: str = "", reach: Collection[str] | None = None
-) -> Target:
+) -> OperationTarget:
     """Return the hosts and pairs that ``activemq_target`` and ``activemq_to`` name; an empty name is the whole fleet.
 
     A host may be given by its first label. ``reach`` are the hosts that the run may touch, so that
@@ -71,7 +71,7 @@ def resolve_target(
     if reach is not None:
         _check_reach(pairs, reach, name)
     masters = {place.pair: place.host for place in places if place.role == "master" and place.pair in wanted}
-    return Target(
+    return OperationTarget(
         kind=kind,
         name=name,
         hosts=hosts,

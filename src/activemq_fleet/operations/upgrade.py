@@ -15,11 +15,11 @@ from activemq_fleet.errors import ReleaseError
 from activemq_fleet.node.printable import counted
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.health import Node
-from activemq_fleet.operations.jumps import ReleaseChange, judge_downgrade, judge_release_change
+from activemq_fleet.operations.jumps import ReleaseChange, downgrade_possibility, judge_release_change
 from activemq_fleet.operations.requests import Decision, OperationRequest, operation
 from activemq_fleet.operations.rolling import (
-    NextStep,
     OperationRun,
+    RollingStep,
     active_hosts,
     first_node_to_restart_or_upgrade,
     next_rolling_step,
@@ -42,7 +42,7 @@ class StoreChange:
     install: str = "archive"
 
 
-def judge_upgrade(
+def upgrade_changes_by_pair(
     nodes: Sequence[Node], stores: Mapping[str, StoreChange], run: OperationRun
 ) -> dict[str, ReleaseChange]:
     """Return the changes of release and store that an upgrade brings, by name of the pair.
@@ -71,33 +71,33 @@ def judge_upgrade(
     return jumps
 
 
-def check_upgrade(
+def upgrade_readiness_step(
     nodes: Sequence[Node], stores: Mapping[str, StoreChange], run: OperationRun
-) -> tuple[NextStep, dict[str, ReleaseChange]]:
+) -> tuple[RollingStep, dict[str, ReleaseChange]]:
     """Return a step (``done`` if every pair is healthy, else ``wait``), and the changes of the upgrade by pair.
 
     It is called before anything is installed.
 
     Raises RefusalError for an upgrade that is refused and for a problem that does not resolve.
     """
-    jumps = judge_upgrade(nodes, stores, run)
+    jumps = upgrade_changes_by_pair(nodes, stores, run)
     text = f"{counted(len(nodes), 'broker')} checked: nothing prevents the upgrade"
     return next_rolling_step(nodes, run, lambda _pair: None, lambda _pairs: text), jumps
 
 
-def next_upgrade(
+def next_upgrade_step(
     nodes: Sequence[Node],
     stores: Mapping[str, StoreChange],
     run: OperationRun,
     switched: Mapping[str, int] | None = None,
-) -> NextStep:
+) -> RollingStep:
     """Return the next step of an upgrade; ``switched`` counts the switchovers of each host in the run.
 
     ``act`` is ``upgrade`` (the host gets the inventory's release) or ``switch`` (the host stops, ``peer`` takes over,
     and the host starts again with its old release). Raises RefusalError for a change of release that is refused, and
     for a problem that does not resolve.
     """
-    jumps = judge_upgrade(nodes, stores, run)
+    jumps = upgrade_changes_by_pair(nodes, stores, run)
     brokers = counted(len(nodes), "broker")
     return next_rolling_step(
         nodes,
@@ -118,12 +118,15 @@ def may_roll_back(host: str, nodes: Sequence[Node], stores: Mapping[str, StoreCh
     peer = next((other for other in nodes if other.pair == node.pair and other.host != host), None)
     opener = node.wanted if peer is None else peer.release
     known = stores[host]
-    return judge_downgrade(Release.of(node.release or ""), Release.of(opener or ""), known.now, known.then) != "closed"
+    return (
+        downgrade_possibility(Release.of(node.release or ""), Release.of(opener or ""), known.now, known.then)
+        != "closed"
+    )
 
 
 def _step(
     pair: Sequence[Node], jump: ReleaseChange | None, run: OperationRun, switched: Mapping[str, int]
-) -> NextStep | None:
+) -> RollingStep | None:
     left = [node for node in pair if node.release != node.wanted]
     if not left:
         return None
@@ -137,7 +140,7 @@ def _step(
             )
         closing = ": after this step no rollback is possible" if jump and jump.back == "closed" else ""
         say = f"{peer.host} takes over from {node.host} and opens the store as {peer.release}{closing}"
-        return NextStep("switch", say, (node.host,), peer.host, node.state)
+        return RollingStep("switch", say, (node.host,), peer.host, node.state)
     if node.host in run.acted:
         raise run.refusal(
             f"{node.host}: this run has upgraded the broker, but it still runs {node.release}. Check "
@@ -149,7 +152,7 @@ def _step(
         else "which is a single broker: its clients wait until it is active again"
     )
     say = f"upgrade {node.host} from {node.release} to {node.wanted}, {how}"
-    return NextStep("upgrade", say, (node.host,), peer.host if peer else None, node.state)
+    return RollingStep("upgrade", say, (node.host,), peer.host if peer else None, node.state)
 
 
 def _unfit(pair: Sequence[Node], stores: Mapping[str, StoreChange], run: OperationRun) -> Iterator[str]:
@@ -202,19 +205,19 @@ def _jump(pair: Sequence[Node], active: Node, stores: StoreChange) -> ReleaseCha
 @operation("jumps", has_table=False)
 def decide_upgrade_changes(request: OperationRequest) -> Decision:
     """Return the changes that the upgrade brings to each pair, with a step that waits while a pair has a problem."""
-    step, jumps = check_upgrade(*_upgrade_of(request))
+    step, jumps = upgrade_readiness_step(*_upgrade_of(request))
     return {**request.decision_with_notes(step), "jumps": {pair: jump.to_dict() for pair, jump in jumps.items()}}
 
 
 @operation("upgrade")
-def decide_upgrade(request: OperationRequest) -> Decision:
+def decide_upgrade_step(request: OperationRequest) -> Decision:
     """Decide the next step of an upgrade.
 
     ``put_back`` in the result is whether the host may be rolled back when the new release does not start.
     """
     nodes, stores, run = _upgrade_of(request)
     switched = {host: record.acted.count("switch") for host, record in request.progress.hosts.items()}
-    step = next_upgrade(nodes, stores, run, switched)
+    step = next_upgrade_step(nodes, stores, run, switched)
     may = step.act != "upgrade" or may_roll_back(step.hosts[0], nodes, stores)
     return {"step": {**request.decision_with_notes(step)["step"], "put_back": may}}
 

@@ -30,8 +30,8 @@ LinkEntry = tuple[LinkSettings, str, int]
 
 
 @dataclass
-class FleetOutsideComponent:
-    """The facts about the rest of the fleet that a component needs: links, shared stores, and findings.
+class RestOfFleet:
+    """The facts about the rest of a fleet that the hosts of one component (planned together) depend on.
 
     ``stores`` maps each store to the first pair or single broker that uses it. ``findings`` are those about unknown
     ends of links, and about the hosts of the component in the inventory.
@@ -43,11 +43,11 @@ class FleetOutsideComponent:
 
 
 @dataclass(frozen=True)
-class Division:
+class FleetDivision:
     """The division of a fleet into components (hosts planned together), with the fleet-wide facts each needs.
 
-    ``component_of`` has the component by ``component_key``, for all hosts with a role; ``rest_by_component`` has only
-    components that need to know more than their hosts show. ``brokers`` is their number, ``pattern`` the naming
+    ``component_of`` has the component by ``fleet_component_key``, for all hosts with a role; ``rest_by_component`` has
+    only components that need to know more than their hosts show. ``brokers`` is their number, ``pattern`` the naming
     pattern, ``groups`` and ``releases`` are those of the brokers, ``waivers`` those in force, in the order of a report.
     """
 
@@ -59,10 +59,10 @@ class Division:
     waivers: tuple[WaiverSettings, ...]
     warnings: tuple[str, ...]
     component_of: Mapping[str, str]
-    rest_by_component: Mapping[str, FleetOutsideComponent]
+    rest_by_component: Mapping[str, RestOfFleet]
 
 
-def component_key(facts: HostFacts) -> str | None:
+def fleet_component_key(facts: HostFacts) -> str | None:
     """Return the key by which a host's component is looked up: ``group NAME`` or ``host NAME``; None without a role."""
     if facts.group is not None:
         return f"group {facts.group}"
@@ -77,7 +77,7 @@ def partly_set_pattern(facts: Sequence[HostFacts]) -> str | None:
 
 def divide_into_components(
     facts: Sequence[HostFacts], today: date, about_inventory: Sequence[Finding] = ()
-) -> Division:
+) -> FleetDivision:
     """Return the division of a fleet into components; ``today`` is the date by which waivers expire.
 
     ``about_inventory`` are findings about the inventory. Those about hosts without a role, and about files, become
@@ -105,15 +105,15 @@ def divide_into_components(
     component_of = {f"group {group}": joined.get(group, group) for group in groups}
     component_of |= {f"host {host}": joined.get(home, home) for host, home in homes.items()}
     rest = _outside_facts_by_component(brokers, links, ends, joined)
-    keys = {host.host: component_key(host) for host in facts} if about_inventory else {}
+    keys = {host.host: fleet_component_key(host) for host in facts} if about_inventory else {}
     others = []
     for finding in about_inventory:
         if key := keys.get(finding.host):
-            rest.setdefault(component_of[key], FleetOutsideComponent()).findings.append(finding)
+            rest.setdefault(component_of[key], RestOfFleet()).findings.append(finding)
         else:
             others.append(finding)
     lines = [finding.to_line() for finding in waive(others, waivers) if finding.waived is None]
-    return Division(
+    return FleetDivision(
         brokers=len(brokers),
         pattern=pattern,
         groups=groups,
@@ -250,8 +250,8 @@ def _outside_facts_by_component(
     links: Iterable[LinkEntry],
     ends: Mapping[str, Sequence[str]],
     joined: Mapping[str, str],
-) -> dict[str, FleetOutsideComponent]:
-    rest: dict[str, FleetOutsideComponent] = defaultdict(FleetOutsideComponent)
+) -> dict[str, RestOfFleet]:
+    rest: dict[str, RestOfFleet] = defaultdict(RestOfFleet)
     unknown = []
     for link, host, position in links:
         if link.source in ends and (link.to in ends or link.addresses):

@@ -15,7 +15,7 @@ from activemq_fleet import __version__
 from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.naming import Naming
-from activemq_fleet.planning.components import Division, FleetOutsideComponent
+from activemq_fleet.planning.components import FleetDivision, RestOfFleet
 from activemq_fleet.planning.host_facts import parsed_variables
 from activemq_fleet.planning.records import variables_from_json
 from activemq_fleet.releases import Release
@@ -28,16 +28,16 @@ from activemq_fleet.validation import check_rendered_fleet
 
 DATASETS = ("brokers", "links", "findings", "files", "components")
 _MOST_NAMED = 4
-_NO_REST = FleetOutsideComponent()
+_NO_REST = RestOfFleet()
 
 Row = dict[str, Any]
 
 
-class ComponentHost(NamedTuple):
-    """A host of a component with its roles; ``text`` is its variables as JSON, None for a host without variables.
+class FleetComponentHost(NamedTuple):
+    """A host of a component (hosts planned together) with its roles; ``text`` is its variables as JSON.
 
-    ``position`` is its position in its inventory group. ``by_hand``: the host is in the group of brokers, but its name
-    does not match.
+    ``text`` is None for a host without variables. ``position`` is its position in its inventory group. ``by_hand``: the
+    host is in the group of brokers, but its name does not match.
     """
 
     host: str
@@ -57,7 +57,7 @@ class PlanContext:
     is only listed. ``earlier``: fingerprints by component of an earlier output; equal ones are not computed again.
     """
 
-    division: Division
+    division: FleetDivision
     schemas: Mapping[str, bytes]
     content: bool = True
     largest: int = 5000
@@ -69,7 +69,7 @@ class PlanContext:
 
 
 @dataclass
-class ComponentRows:
+class FleetComponentRows:
     """The computed rows of one component, by dataset name.
 
     ``unchanged``: there are no rows, because those of the earlier output apply. ``blocking`` is the number of errors
@@ -110,11 +110,14 @@ class ComponentRows:
         ]
 
 
-def compute_component(component: str, hosts: Sequence[ComponentHost], context: PlanContext) -> ComponentRows:
-    """Return the dataset rows of one component, or the error in its variables; ``hosts`` are all
-    hosts of it, by name.
+def plan_fleet_component(
+    component: str, hosts: Sequence[FleetComponentHost], context: PlanContext
+) -> FleetComponentRows:
+    """Return the dataset rows of one component (hosts planned together), or the error in its variables.
+
+    ``hosts`` are all hosts of the component, sorted by name.
     """
-    computed = ComponentRows(component)
+    computed = FleetComponentRows(component)
     mark = fingerprint(component, hosts, context)
     if context.earlier.get(component) == mark:
         computed.unchanged = True
@@ -135,7 +138,7 @@ def compute_component(component: str, hosts: Sequence[ComponentHost], context: P
     return computed
 
 
-def fingerprint(component: str, hosts: Iterable[ComponentHost], context: PlanContext) -> str:
+def fingerprint(component: str, hosts: Iterable[FleetComponentHost], context: PlanContext) -> str:
     """Return a hash of everything that a component's rows depend on: variables, links, waivers, package version."""
     hashed, division = hashlib.sha256(), context.division
     releases, asks_for_groups = set(), False
@@ -158,7 +161,7 @@ def fingerprint(component: str, hosts: Iterable[ComponentHost], context: PlanCon
 
 
 def _compute_rows(
-    component: str, hosts: Sequence[ComponentHost], context: PlanContext, computed: ComponentRows
+    component: str, hosts: Sequence[FleetComponentHost], context: PlanContext, computed: FleetComponentRows
 ) -> None:
     fleet = _build_component_fleet(component, hosts, context.division)
     trees = render_hosts(fleet)
@@ -173,7 +176,7 @@ def _compute_rows(
         computed.add_files(host, tree, content=context.content)
 
 
-def _build_component_fleet(component: str, hosts: Sequence[ComponentHost], division: Division) -> Fleet:
+def _build_component_fleet(component: str, hosts: Sequence[FleetComponentHost], division: FleetDivision) -> Fleet:
     rest = division.rest_by_component.get(component, _NO_REST)
     in_order = sorted(
         (host for host in hosts if host.agent or host.balancer), key=lambda host: (host.position, host.host)
@@ -199,7 +202,7 @@ def _build_component_fleet(component: str, hosts: Sequence[ComponentHost], divis
 
 
 def _list_brokers_only(
-    hosts: Sequence[ComponentHost], brokers: int, context: PlanContext, computed: ComponentRows
+    hosts: Sequence[FleetComponentHost], brokers: int, context: PlanContext, computed: FleetComponentRows
 ) -> None:
     """List the brokers of a component that one task cannot hold, without links and files, and T028."""
     groups: dict[str, None] = {}

@@ -35,7 +35,7 @@ class CheckStep(NamedTuple):
     value: str
 
 
-def check_steps(balancer: Balancer, front: VirtualPort, secrets: Secrets) -> tuple[CheckStep, ...]:
+def health_check_steps(balancer: Balancer, front: VirtualPort, secrets: Secrets) -> tuple[CheckStep, ...]:
     """Return the exchange of a HAProxy health check with a broker, in order: bytes to send and patterns to expect.
 
     Bytes that hold a password are ``@activemq_vip_password@`` unless revealed.

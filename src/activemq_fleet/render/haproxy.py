@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from activemq_fleet.addresses import join
-from activemq_fleet.render.checks import CheckStep, check_steps
+from activemq_fleet.render.checks import CheckStep, health_check_steps
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.memory import KEEPALIVED_MEMORY, haproxy_memory
 from activemq_fleet.render.secrets import Secrets
@@ -85,7 +85,7 @@ def _frontend(balancer: Balancer, address: VirtualAddress, front: VirtualPort, s
         connections=_most_connections(address, front),
         # The id is not to be seen through TLS.
         by_client=len(front.backends) > 1 and front.protocol == "mqtt" and not front.tls,
-        steps=check_steps(balancer, front, secrets),
+        steps=health_check_steps(balancer, front, secrets),
         backends=front.backends,
         tls=front.tls,
         ca=balancer.settings.vip_broker_ca if front.tls else None,

@@ -119,7 +119,7 @@ def timeline_chart(picture: ReportData) -> Chart | None:
 def _add_lines(chart: Chart, picture: ReportData) -> None:
     """Add bars of all lines, of warnings and of errors; their height is a root, so that a few are visible too."""
     chart.add_name(chart.height + 10, "lines in logs", "warnings, errors")
-    slices = picture.lines.slices
+    slices = picture.lines.line_counts
     most = max((counts.all for counts in slices), default=1)
     chart.height += 26
     for counts in slices:
@@ -154,7 +154,7 @@ def _add_time_axis(chart: Chart) -> Chart:
 
 def flow_chart(picture: ReportData) -> Chart | None:
     """Return a chart of how many events were handled in each slice of time, and how long each took (logarithmic)."""
-    slices = picture.events.slices
+    slices = picture.events.event_slices
     if not slices:
         return None
     chart = _chart_over_time("Handled events and their latency", picture)
@@ -203,7 +203,7 @@ def _power_of_ten(seconds: float | None) -> float:
 
 def latency_chart(picture: ReportData) -> Chart | None:
     """Return a chart of how many events took how long, by powers of two of milliseconds."""
-    if not picture.events.slices:
+    if not picture.events.event_slices:
         return None
     chart, counts = Chart("Latency of events", 0, 1), picture.events.handling_times.counts_by_power_of_two
     chart.add_name(32, "number of events", "by latency")
@@ -232,7 +232,7 @@ def silences_chart(picture: ReportData) -> Chart | None:
     """Return a chart of the longest times without a handled event, one row for each subscriber,
     with lines at take-overs.
     """
-    silences = picture.events.silences.sorted_by_key() if picture.events.messages else []
+    silences = picture.events.silences.first_items() if picture.events.messages else []
     if not silences:
         return None
     chart = _chart_over_time("Longest times without a handled event", picture)

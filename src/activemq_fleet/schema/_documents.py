@@ -154,14 +154,14 @@ class XmlDocument:
         return parse_elements(self.content)
 
     @property
-    def tree(self) -> etree._Element:
-        """The root element. Raises UnreadableError like ``elements``."""
+    def root(self) -> etree._Element:
+        """The root element of the XML document. Raises UnreadableError for a document that cannot be used."""
         return self.elements[0]
 
     @cached_property
     def network_connectors(self) -> tuple[NetworkConnector, ...]:
-        """The networkConnectors of the file, in its order. Raises UnreadableError like ``tree``."""
-        return tuple(map(read_network_connector, self.tree.iter(f"{{{CORE}}}networkConnector")))
+        """The networkConnectors of the file, in its order. Raises UnreadableError for a file that cannot be used."""
+        return tuple(map(read_network_connector, self.root.iter(f"{{{CORE}}}networkConnector")))
 
     def forget_tree(self) -> None:
         """Forget the tree; the next use parses the file again."""

@@ -100,7 +100,7 @@ class Schema:
     def is_valid(self, document: XmlDocument) -> bool:
         """Return whether the release would accept an XML document: ``<beans>`` with ``<broker>`` inside."""
         try:
-            return self.accepts(document.tree)
+            return self.accepts(document.root)
         except UnreadableError:
             return False
 
@@ -113,7 +113,7 @@ class Schema:
     def explain(self, document: XmlDocument) -> tuple[SchemaProblem, ...]:
         """Return the reasons why an XML document is not valid, sorted by position; empty for a valid document."""
         try:
-            root = document.tree
+            root = document.root
         except UnreadableError as error:
             return (error.problem,)
         root = _without_foreign(root)

@@ -152,7 +152,7 @@ def write_audit(
         if scraped:
             gaps += unexplained_gaps(scraped, log_figures.incidents.shown_incidents, times.began, times.ended)
         counts = _build_counts(output, logs, gaps, log_figures, events)
-        wordings = tuple(log_figures.unexplained.wordings.sorted_by_key())
+        wordings = tuple(log_figures.unexplained.wordings.first_items())
         result = Result(audit_outcome(gaps, counts), input_summary(inputs), tuple(gaps), counts, output.path, wordings)
         pair_of, group_of = ({name: getattr(inputs.hosts[name], key) for name in names} for key in ("pair", "group"))
         hosts, hosts_left = shown_hosts(pair_of, group_of, log_figures.spans, log_figures.incidents.shown_incidents)
@@ -206,7 +206,7 @@ def _line_figures(output: Output, times: TimeRange) -> LineFigures:
     def count(batches: Batches) -> Iterator[LineFigures]:
         figures = LineFigures(times)
         for batch in batches:
-            figures.add(batch)
+            figures.count_lines(batch)
         yield figures
 
     lines = output.read_written("events").where("time IS NOT NULL").select(*LineFigures.COLUMNS)

@@ -211,7 +211,7 @@ class Output:
 
     def read_written(self, name: str) -> DataFrame:
         """Return a dataset as this job has written it, read from its files."""
-        return self._spark.read.schema(SCHEMAS[name]).parquet(*map(escaped_uri_of, self._target.written_files(name)))
+        return self._spark.read.schema(SCHEMAS[name]).parquet(*map(escaped_uri_of, self._target.written_paths(name)))
 
     def write_text(self, name: str, text: str) -> None:
         """Write a text file next to the datasets, such as ``audit.json``."""

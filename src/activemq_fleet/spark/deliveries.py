@@ -12,7 +12,7 @@ from activemq_fleet.audit.aggregates import TopItems
 from activemq_fleet.audit.deliveries import Judge
 from activemq_fleet.audit.event_records import events_of
 from activemq_fleet.audit.finality import EvidenceEnds
-from activemq_fleet.audit.gaps import MOST_GAPS, gap_order
+from activemq_fleet.audit.gaps import MOST_GAPS, gap_sort_key
 from activemq_fleet.audit.journal_lines import (
     LARGEST_JOURNAL_FILE,
     JournalFileSummary,
@@ -153,7 +153,7 @@ def _put_in_order(
     batches: Batches, *, epochs: Mapping[EpochKey, Epoch]
 ) -> Iterator[JournalFinding | Silence | KeyedObject]:
     """Yield the records with their event id as key, and for the driver all other findings and the first gaps."""
-    gaps = TopItems(MOST_GAPS, gap_order)
+    gaps = TopItems(MOST_GAPS, gap_sort_key)
     for finding in findings_in_order((keyed.value for keyed in from_objects(batches)), epochs):
         if isinstance(finding, OrderedRecord):
             yield KeyedObject(finding.event_id, finding)
@@ -161,7 +161,7 @@ def _put_in_order(
             gaps.add(finding)
         else:
             yield finding
-    yield from gaps.sorted_by_key()
+    yield from gaps.first_items()
 
 
 def _unpack_records(batches: Batches) -> Iterator[OrderedRecord]:

@@ -27,18 +27,20 @@ class FilePartitions:
     whole_hosts: frozenset[str]
 
 
-def partition_files(files: Sequence[InputFile], whole: Callable[[InputFile], bool], at_once: int = 1) -> FilePartitions:
-    """Return the files for which ``whole`` is true, divided into partitions of about equal size.
+def partition_whole_files(
+    files: Sequence[InputFile], is_whole: Callable[[InputFile], bool], concurrent_tasks: int = 1
+) -> FilePartitions:
+    """Return the files that Spark reads whole, divided into partitions of about equal size; other files are left out.
 
-    ``files`` are sorted by host and name.
+    ``is_whole`` returns whether Spark reads a file whole, and not line by line. ``files`` are sorted by host and name.
 
-    The files of a host with at most PARTITION_BYTES are in one partition. A host some of whose files are not ``whole``
-    is none of ``whole_hosts``. ``at_once``: see ``partition_indexes``.
+    The files of a host with at most PARTITION_BYTES are in one partition. ``whole_hosts`` has no host with a file that
+    is not read whole. ``concurrent_tasks``: see ``partition_indexes``.
     """
     counts = Counter(file.host for file in files)
     blocks: list[list[InputFile]] = []
     whole_hosts = set()
-    for host, group in groupby(filter(whole, files), key=lambda file: file.host):
+    for host, group in groupby(filter(is_whole, files), key=lambda file: file.host):
         host_files = list(group)
         alone = len(host_files) == 1 or sum(map(_unpacked_size, host_files)) > PARTITION_BYTES
         blocks += [[file] for file in host_files] if alone else [host_files]
@@ -46,7 +48,7 @@ def partition_files(files: Sequence[InputFile], whole: Callable[[InputFile], boo
             whole_hosts.add(host)
     partitions: list[list[InputFile]] = []
     for block, index in zip(
-        blocks, partition_indexes([sum(map(_unpacked_size, block)) for block in blocks], at_once), strict=True
+        blocks, partition_indexes([sum(map(_unpacked_size, block)) for block in blocks], concurrent_tasks), strict=True
     ):
         if index == len(partitions):
             partitions.append([])
@@ -58,17 +60,17 @@ def _unpacked_size(file: InputFile) -> int:
     return file.size * (_UNPACKED if file.compressed else 1)
 
 
-def partition_indexes(sizes: Sequence[int], at_once: int = 1) -> list[int]:
+def partition_indexes(sizes: Sequence[int], concurrent_tasks: int = 1) -> list[int]:
     """Return the partition number, from 0, for each size in bytes: neighbours together, partitions of about equal size.
 
     A partition is a task, and in the end a file of the dataset: it has 128 MB of logs while that gives no more than 64
-    partitions, and 2 GB at most, which become some 150 MB of Parquet. ``at_once`` is the number of tasks that run
-    at a time: partitions may be half as large so that their number is a multiple of it.
+    partitions, and 2 GB at most, which become some 150 MB of Parquet. ``concurrent_tasks`` is the number of tasks that
+    run at a time: partitions may be half as large so that their number is a multiple of it.
     """
     total = sum(sizes)
     size = min(max(total // _TASKS, PARTITION_BYTES), _MOST)
     count = max(1, -(-total // size))
-    even = -(-count // at_once) * at_once
+    even = -(-count // concurrent_tasks) * concurrent_tasks
     if even * PARTITION_BYTES // 2 <= total:
         count = even
     indexes, before = [], 0

@@ -207,9 +207,9 @@ def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | 
             row = _dataset_row("bridges", bridge) | {"final": fleet.is_final(bridge.ended, [bridge.host])}
             yield DatasetRows("bridges", row)
         bridges = BridgeFigures()
-        bridges.add(findings.bridges)
+        bridges.count_bridges(findings.bridges)
         unexplained = UnexplainedFigures()
-        unexplained.add(findings.unexplained)
+        unexplained.count_records(findings.unexplained)
         yield _PairSummary(
             findings.names,
             findings.reporting_names,
@@ -251,7 +251,7 @@ def _find_incidents_of_pairs(
             is_final = fleet.is_final(incident.ended, fleet.hosts.get(incident.pair or incident.host, ()))
             row = _dataset_row("incidents", incident) | {"incident": incident.id, "final": is_final}
             yield DatasetRows("incidents", row)
-            figures.add(incident)
+            figures.count_incident(incident)
     yield figures
 
 

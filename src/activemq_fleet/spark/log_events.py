@@ -15,8 +15,14 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from activemq_fleet.logs.chunks import pieces_of_lines
 from activemq_fleet.logs.event_batches import LogSource
 from activemq_fleet.logs.log_files import LogFile, events_of_file, events_of_host
-from activemq_fleet.logs.rolled_files import BEGINNING, LogBeginning, LogFilePosition, beginning_of, places_of
-from activemq_fleet.spark.file_partitions import partition_files
+from activemq_fleet.logs.rolled_files import (
+    BEGINNING,
+    LogBeginning,
+    PlaceAmongLogFiles,
+    beginning_of,
+    places_among_log_files,
+)
+from activemq_fleet.spark.file_partitions import partition_whole_files
 from activemq_fleet.spark.inputs import InputFile, Inputs, read_binary_files
 from activemq_fleet.spark.paths import escaped_uri_of
 from activemq_fleet.spark.schemas import SCHEMAS
@@ -53,7 +59,7 @@ def scan_logs(
     separate task, with the settings ``ONE_PARTITION``.
     """
     # One core for a Spark elsewhere: how many tasks run there at a time is not known.
-    partitions = partition_files(files, is_read_as_one_row, cores_of(spark.conf.get("spark.master", None) or ""))
+    partitions = partition_whole_files(files, is_read_as_one_row, cores_of(spark.conf.get("spark.master", None) or ""))
     places = _find_places(spark, inputs, [file for file in files if file.host not in partitions.whole_hosts])
 
     def log_of(file: InputFile) -> LogFile:
@@ -133,15 +139,15 @@ def _select_event_columns(batches: Iterable[pa.RecordBatch]) -> Batches:
     return (batch.select(EVENTS_SCHEMA.names) for batch in batches)
 
 
-def _find_places(spark: SparkSession, inputs: Inputs, files: Collection[InputFile]) -> dict[str, LogFilePosition]:
+def _find_places(spark: SparkSession, inputs: Inputs, files: Collection[InputFile]) -> dict[str, PlaceAmongLogFiles]:
     """Return the places of files of hosts whose files several tasks read, by path. Reads the files' beginnings."""
     counts = Counter(file.host for file in files)
     several = [file for file in files if counts[file.host] > 1]
     beginnings = _read_beginnings(spark, several)
-    places = {file.path: LogFilePosition() for file in files}
+    places = {file.path: PlaceAmongLogFiles() for file in files}
     for name, host_files in groupby(sorted(several, key=lambda file: file.host), key=lambda file: file.host):
         host, paths = inputs.hosts[name], {file.file: file.path for file in host_files}
-        host_places = places_of(
+        host_places = places_among_log_files(
             {file: beginnings[path] for file, path in paths.items()}, LogSource(host.release, host.timezone or "UTC")
         )
         places |= {paths[file]: place for file, place in host_places.items()}

@@ -92,7 +92,7 @@ class HadoopTarget:
     def check_rows(self, name: str, rows: int) -> None:
         """Do nothing: all executors wrote to the same store, so that no rows can be missing."""
 
-    def written_files(self, name: str) -> list[str]:
+    def written_paths(self, name: str) -> list[str]:
         """Return the Parquet files of a dataset that this run wrote, without those of earlier runs."""
         new = set(_list_files(self._spark, self.dataset_uri(name))) - self._before[name]
         return sorted(path for path in new if path.endswith(".parquet"))

@@ -15,8 +15,19 @@ import pyarrow as pa
 from activemq_fleet import InputError, Release
 from activemq_fleet.artifacts import schema_for
 from activemq_fleet.node.printable import counted
-from activemq_fleet.planning.components import Division, component_key, divide_into_components, partly_set_pattern
-from activemq_fleet.planning.compute import DATASETS, ComponentHost, ComponentRows, PlanContext, compute_component
+from activemq_fleet.planning.components import (
+    FleetDivision,
+    divide_into_components,
+    fleet_component_key,
+    partly_set_pattern,
+)
+from activemq_fleet.planning.compute import (
+    DATASETS,
+    FleetComponentHost,
+    FleetComponentRows,
+    PlanContext,
+    plan_fleet_component,
+)
 from activemq_fleet.planning.host_facts import HostFacts, ProblemKind, host_facts
 from activemq_fleet.planning.line_numbers import with_line_number
 from activemq_fleet.planning.records import (
@@ -113,8 +124,8 @@ def _spark_settings(options: PlanOptions) -> dict[str, str]:
     return {} if options.since else {"spark.sql.adaptive.enabled": "false"}
 
 
-def _read_hosts(output: Output, source: HostRecords, today: date) -> tuple[DataFrame, Division]:
-    """Return OBJECTS with hosts by ``component_key``, and their division. Raises what is wrong with variables."""
+def _read_hosts(output: Output, source: HostRecords, today: date) -> tuple[DataFrame, FleetDivision]:
+    """Return OBJECTS with hosts by ``fleet_component_key``, and their division. Raises what is wrong with variables."""
     try:
         facts, hosts = _collect_facts(output, source, None)
         pattern = partly_set_pattern(facts)
@@ -131,7 +142,7 @@ def _collect_facts(output: Output, source: HostRecords, pattern: str | None) -> 
 
 
 def _facts_and_hosts(batches: Batches, *, form: str, pattern: str | None) -> Iterator[HostFacts | KeyedObject]:
-    """Yield the facts of each host in rows of the input, and with a role the host by its ``component_key``."""
+    """Yield the facts of each host in rows of the input, and with a role the host by its ``fleet_component_key``."""
     for row in (row for batch in batches for row in batch.to_pylist()):
         text = row["text"]
         if text is None or not text.strip():
@@ -144,9 +155,9 @@ def _facts_and_hosts(batches: Batches, *, form: str, pattern: str | None) -> Ite
             facts = HostFacts(host, problem_kind=ProblemKind.INPUT, problems=(str(error),))
         facts = replace(facts, host=printable_text(facts.host))
         yield facts
-        if key := component_key(facts):
+        if key := fleet_component_key(facts):
             roles = facts.broker, facts.agent, facts.balancer, facts.by_hand
-            yield KeyedObject(key, ComponentHost(facts.host, variables, facts.position, *roles))
+            yield KeyedObject(key, FleetComponentHost(facts.host, variables, facts.position, *roles))
 
 
 def _read_host_record(form: str, text: str, host: str, groups: Iterable[str]) -> HostRecord:
@@ -158,8 +169,8 @@ def _read_host_record(form: str, text: str, host: str, groups: Iterable[str]) ->
     return read_record(text, cells=form == "table")
 
 
-def _replace_keys_by_components(batches: Batches, *, division: Division) -> Batches:
-    """Yield OBJECTS with the component in place of the ``component_key``."""
+def _replace_keys_by_components(batches: Batches, *, division: FleetDivision) -> Batches:
+    """Yield OBJECTS with the component in place of the ``fleet_component_key``."""
     for batch in batches:
         components = [division.component_of[key] for key in batch.column("key").to_pylist()]
         yield batch.set_column(0, OBJECTS.field("key"), pa.array(components, pa.string()))
@@ -178,18 +189,18 @@ def _number_of_tasks(spark: SparkSession, brokers: int) -> int:
     return files if is_local(master) else max(files, -(-brokers // _BROKERS_A_TASK))
 
 
-def _compute_components(batches: Batches, *, context: PlanContext) -> Iterator[DatasetRows | ComponentRows]:
+def _compute_components(batches: Batches, *, context: PlanContext) -> Iterator[DatasetRows | FleetComponentRows]:
     """Yield the rows of components, and each component without its rows; hosts are grouped by component."""
     for component, hosts in groupby(from_objects(batches), key=lambda keyed: keyed.key):
         in_order = sorted((keyed.value for keyed in hosts), key=lambda host: (host.host, host.position))
-        computed = compute_component(component, in_order, context)
+        computed = plan_fleet_component(component, in_order, context)
         yield replace(computed, rows={})
         for name, rows in computed.rows.items():
             yield from (DatasetRows(name, row) for row in rows)
 
 
 def _commit_plan(
-    output: Output, totals: list[ComponentRows], earlier: EarlierPlan | None, report: Report
+    output: Output, totals: list[FleetComponentRows], earlier: EarlierPlan | None, report: Report
 ) -> PlanResult:
     """Add the rows of an earlier output, and commit. Raises InputError for the first error of any component."""
     if errors := [computed.error for computed in totals if computed.error is not None]:

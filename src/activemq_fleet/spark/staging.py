@@ -88,12 +88,12 @@ class LocalTarget:
         for path in directory.glob(".*.crc"):
             path.unlink()
 
-    def written_files(self, name: str) -> list[str]:
-        """Return the path of the directory to which this run wrote a dataset, as a list of one."""
+    def written_paths(self, name: str) -> list[str]:
+        """Return a list with one path: the directory to which this run wrote the dataset ``name``."""
         return [str(self.staged / name)]
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a text file ``name`` next to the datasets."""
+        """Write a text file ``name`` to the directory that holds the datasets."""
         (self.staged / name).write_text(text, encoding="utf-8")
 
     def commit(self, manifest: Mapping[str, Any]) -> None:

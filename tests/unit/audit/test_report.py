@@ -30,7 +30,7 @@ def test_its_elements_nest_and_it_needs_nothing_else() -> None:
 
 def test_no_text_of_strangers_is_obeyed() -> None:
     evil = make_picture(EVIL, hosts=2)
-    evil.incidents.add(with_evil_texts(make_incident(2), kept=["kind"]))
+    evil.incidents.count_incident(with_evil_texts(make_incident(2), kept=["kind"]))
 
     text = audit_report(with_evil_texts(make_result(), kept=["verdict"]), evil)
 
@@ -73,8 +73,8 @@ def test_a_report_of_the_largest_fleet_stays_small() -> None:
     spans = tuple(Span("h" * 60, "active" if n % 2 else "standby", time_after(n), time_after(n + 1)) for n in range(80))
     big = make_picture("x" * 200, incidents=300, seconds=240)
     for number in range(240):
-        big.events.add(DeliveryOutcome("e", "t", "delivered", "handled", NOON, time_after(number), ["s"]), [])
-        big.bridges.links.add(*big.bridges.links.sorted_by_key()[:1])
+        big.events.count_event(DeliveryOutcome("e", "t", "delivered", "handled", NOON, time_after(number), ["s"]), [])
+        big.bridges.links.add(*big.bridges.links.first_items()[:1])
     hosts = [ShownHost(f"host-{n}.example.com", f"p{n // 2}", spans) for n in range(160)]
     full = replace(big, hosts=hosts)
 
@@ -139,15 +139,15 @@ def test_figures_of_parts_of_the_events_add_up_to_those_of_all() -> None:
             f"{number}", "t", "stuck" if number % 5 else "delivered", "", time_after(0), handled, []
         )
         for figures in (first_half if number % 3 else second_half, both):
-            figures.add(outcome, [])
+            figures.count_event(outcome, [])
     first_half.merge(second_half)
 
-    assert (first_half.messages, first_half.worst.sorted_by_key(), first_half.worst.number_left_out) == (
+    assert (first_half.messages, first_half.worst.first_items(), first_half.worst.number_left_out) == (
         both.messages,
-        both.worst.sorted_by_key(),
+        both.worst.first_items(),
         100,
     )
-    assert [(n.began, n.handled, n.handling_times.counts_by_power_of_two) for n in first_half.slices] == [
-        (n.began, n.handled, n.handling_times.counts_by_power_of_two) for n in both.slices
+    assert [(n.began, n.handled, n.handling_times.counts_by_power_of_two) for n in first_half.event_slices] == [
+        (n.began, n.handled, n.handling_times.counts_by_power_of_two) for n in both.event_slices
     ]
     assert first_half.handling_times.quantile(0.5) == both.handling_times.quantile(0.5)

@@ -14,12 +14,12 @@ from activemq_fleet.logs.event_batches import SCHEMA, LogSource, Scanner, bytes_
 from activemq_fleet.logs.log_files import CUT_OFF, LogFile, events_of_file, events_of_host
 from activemq_fleet.logs.rolled_files import (
     LogBeginning,
-    LogFilePosition,
+    PlaceAmongLogFiles,
     RolledFile,
     beginning_of,
     is_direct_successor,
     missing_files,
-    places_of,
+    places_among_log_files,
     rolls_in_order,
 )
 from tests.log_reading import LINES, Row
@@ -41,7 +41,7 @@ def said(found: list[Row]) -> list[tuple[object, ...]]:
     return [tuple(row[name] for name in SAID) for row in found]
 
 
-def host_rows(contents: dict[str, bytes], place: LogFilePosition | None = None) -> list[Row]:
+def host_rows(contents: dict[str, bytes], place: PlaceAmongLogFiles | None = None) -> list[Row]:
     """The events of a host's files, in the order in which they were written."""
     files = [
         (LogFile("h", name, LogSource(), name.endswith(".gz"), place), memoryview(data))
@@ -71,7 +71,7 @@ def test_a_log_cut_anywhere_into_files_has_the_same_events() -> None:
             name: LogBeginning(piece[: bytes_before_first_record(piece)], f"2026-03-{day:02} 10:00:00,000")
             for day, (name, piece) in enumerate(zip(names, pieces, strict=True), 1)
         }
-        places = places_of(beginnings, LogSource())
+        places = places_among_log_files(beginnings, LogSource())
         found = []
         for name, piece in zip(names, pieces, strict=True):
             found += rows(piece[places[name].skip :], 1, places[name].after)
@@ -97,7 +97,7 @@ def test_bytes_before_the_first_record_of_all_are_a_record_that_could_not_be_rea
 
 
 def test_a_file_whose_place_is_known_is_read_without_the_others_of_its_host() -> None:
-    records = host_rows({"activemq.log.1": LINE + b"\n"}, LogFilePosition(7, after=b"\tat x\n"))
+    records = host_rows({"activemq.log.1": LINE + b"\n"}, PlaceAmongLogFiles(7, after=b"\tat x\n"))
     assert [(row["stack"], row["sequence"] >> 40) for row in records] == [("\tat x", 7)]
 
 
@@ -109,7 +109,7 @@ def test_a_record_is_looked_for_further_on_where_the_beginning_has_none() -> Non
 
 @pytest.mark.parametrize(("older", "joins"), [("activemq.log.1", True), ("activemq.log.2", False)])
 def test_what_a_missing_file_held_is_not_given_to_the_one_before(older: str, joins: bool) -> None:
-    places = places_of(
+    places = places_among_log_files(
         {
             older: LogBeginning(b"", "2026-03-01 10:00:00"),
             "activemq.log": LogBeginning(b"\tat x\n", "2026-03-02 10:00:00"),
@@ -120,7 +120,7 @@ def test_what_a_missing_file_held_is_not_given_to_the_one_before(older: str, joi
 
 
 def test_a_file_without_a_record_is_no_end_of_another() -> None:
-    places = places_of(
+    places = places_among_log_files(
         {
             "activemq.log.1": LogBeginning(b"", "2026-03-01 10:00:00"),
             "activemq.log": LogBeginning(b"no log at all\n", None),

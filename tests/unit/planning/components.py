@@ -9,8 +9,13 @@ from datetime import date
 from typing import Any
 
 from activemq_fleet.artifacts import schema_for
-from activemq_fleet.planning.components import Division, component_key, divide_into_components, partly_set_pattern
-from activemq_fleet.planning.compute import ComponentHost, ComponentRows, PlanContext, compute_component
+from activemq_fleet.planning.components import (
+    FleetDivision,
+    divide_into_components,
+    fleet_component_key,
+    partly_set_pattern,
+)
+from activemq_fleet.planning.compute import FleetComponentHost, FleetComponentRows, PlanContext, plan_fleet_component
 from activemq_fleet.planning.host_facts import HostFacts, host_facts
 from activemq_fleet.planning.records import HostRecord
 from activemq_fleet.releases import Release
@@ -36,7 +41,7 @@ def facts_of(hosts: Hosts, groups: Groups = NO_GROUPS) -> Facts:
     return found if pattern is None else read(pattern)
 
 
-def divided(hosts: Hosts, groups: Groups = NO_GROUPS, today: date = TODAY) -> Division:
+def divided(hosts: Hosts, groups: Groups = NO_GROUPS, today: date = TODAY) -> FleetDivision:
     return divide_into_components([facts for facts, _ in facts_of(hosts, groups)], today)
 
 
@@ -49,21 +54,21 @@ def context_of(hosts: Hosts, groups: Groups = NO_GROUPS, **more: Any) -> PlanCon
 
 def hosts_by_component(
     hosts: Hosts, context: PlanContext, groups: Groups = NO_GROUPS
-) -> dict[str, list[ComponentHost]]:
-    found: dict[str, list[ComponentHost]] = defaultdict(list)
+) -> dict[str, list[FleetComponentHost]]:
+    found: dict[str, list[FleetComponentHost]] = defaultdict(list)
     for one, text in facts_of(hosts, groups):
-        key = component_key(one)
+        key = fleet_component_key(one)
         if key is not None:
-            host = ComponentHost(one.host, text, one.position, one.broker, one.agent, one.balancer, one.by_hand)
+            host = FleetComponentHost(one.host, text, one.position, one.broker, one.agent, one.balancer, one.by_hand)
             found[context.division.component_of[key]].append(host)
     return {component: sorted(members) for component, members in found.items()}
 
 
-def computed(hosts: Hosts, context: PlanContext, groups: Groups = NO_GROUPS) -> dict[str, ComponentRows]:
+def computed(hosts: Hosts, context: PlanContext, groups: Groups = NO_GROUPS) -> dict[str, FleetComponentRows]:
     """The rows of every component, by its name."""
     members = hosts_by_component(hosts, context, groups)
-    return {component: compute_component(component, found, context) for component, found in members.items()}
+    return {component: plan_fleet_component(component, found, context) for component, found in members.items()}
 
 
-def rows_of(components: Sequence[ComponentRows], dataset: str) -> list[dict[str, Any]]:
+def rows_of(components: Sequence[FleetComponentRows], dataset: str) -> list[dict[str, Any]]:
     return [row for component in components for row in component.rows[dataset]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.planning.compute import PlanContext, compute_component, fingerprint
+from activemq_fleet.planning.compute import PlanContext, fingerprint, plan_fleet_component
 from tests.unit.planning.components import computed, context_of, hosts_by_component, rows_of
 from tests.unit.planning.planned import AGENT, Hosts, in_order, pairs, tangled, whole
 
@@ -117,7 +117,7 @@ def test_what_the_core_refuses_is_the_error_of_its_component() -> None:
 def test_the_same_host_twice_is_refused(context: PlanContext) -> None:
     hosts = hosts_by_component(HOSTS, context)["a"]
 
-    found = compute_component("a", [hosts[0], *hosts], context)
+    found = plan_fleet_component("a", [hosts[0], *hosts], context)
 
     assert (found.error or "").startswith("a-mq01-a.example.com: --hosts lists this host twice")
 

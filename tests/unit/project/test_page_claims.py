@@ -10,7 +10,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from activemq_fleet import build_fleet, check_fleet, render_fleet
-from activemq_fleet.cli.formats.report import likeness_of
+from activemq_fleet.cli.formats.report import finding_grouping_key
 from activemq_fleet.inventory import load_fleet
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -78,7 +78,7 @@ def test_readme_explains_every_warning_of_its_sample(tmp_path: Path) -> None:
     (tmp_path / "hosts.yml").write_text(sample[1])
     findings = check_fleet(load_fleet([str(tmp_path / "hosts.yml")]), schema_of=None)
     warnings = [finding for finding in findings if finding.severity == "warning"]
-    mistakes = {likeness_of(finding) for finding in warnings}
+    mistakes = {finding_grouping_key(finding) for finding in warnings}
     newer = {match[1] for finding in warnings if (match := re.search(r"is older than (\S+)", finding.message))}
 
     assert [finding for finding in findings if finding.severity == "error"] == []

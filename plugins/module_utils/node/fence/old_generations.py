@@ -46,7 +46,7 @@ class UncopiedMessage:
             file.seek(self.offset)
             return file.read(self.size)
 
-    def row(self) -> dict[str, str]:
+    def to_dict(self) -> dict[str, str]:
         """Return the message's destination, message id and, for an agent's event, event id, ready for JSON."""
         event = openwire_message.event_id(self.frame())
         return {
@@ -138,7 +138,7 @@ def _tidy_claimed(store: SharedStore, number: int, path: str) -> Iterator[str]:
         disk.remove_tree(path)
         yield f"generation {number}, an old store copy, was removed, because its messages were sent to the pair again"
     elif store.is_broker_recorded_dead(number) and not os.path.lexists(store.uncopied_list_path(number)):
-        rows = [message.row() for message in uncopied_messages(store, number)]
+        rows = [message.to_dict() for message in uncopied_messages(store, number)]
         if rows:
             store.note_uncopied_messages(number, rows)
             yield (

@@ -254,7 +254,7 @@ class Directory:
 
 
 def open_directory(path: str, root: int | None = None) -> Directory:
-    """Open a directory by walking every component of its path; return it.
+    """Open a directory component by component, and return it as a ``Directory`` that holds its descriptor.
 
     ``root``: the descriptor of a directory from which the path starts, in place of ``/``. Raises UntrustedPathError for
     a component that is an untrusted link or not a directory; OSError.

@@ -13,7 +13,7 @@ import re
 
 from .known import KnownSecrets
 from .marks import logger_and_thread_start, reference_end
-from .names import is_english_word, is_secret_name, looks_generated, word_positions
+from .names import is_english_word, is_secret_name, looks_generated, secret_word_positions
 
 _NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-$"
 _NAME_REST = re.compile(r"(?:[\w.$-]|\[\d{1,4}\]|\\[ ]){1,88}")
@@ -111,7 +111,7 @@ def mask_named_values(text: str, known: KnownSecrets, kind: str, before: str = "
 
     ``before``: text that is located before ``text`` on the same line.
     """
-    positions = word_positions(text)
+    positions = secret_word_positions(text)
     return _Reader(text, known, kind, before).mask(positions) if positions else text
 
 

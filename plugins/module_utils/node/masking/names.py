@@ -43,10 +43,10 @@ _GENERATED = re.compile(r"\d[^\W\d_]|\d[^\s]{0,64}?[!#$%^*+=~?]|[!#$%^*+=~?][^\s
 _NOT_GENERATED = re.compile(r"[/~.<]|[\w+.-]{1,32}://|\d{4}-\d\d-\d\d|\d{1,2}:\d\d|ID:|(?:\d{1,3}\.){3}\d")
 
 
-def word_positions(text: str, words: tuple[re.Pattern[str], ...] = _WORDS) -> list[int]:
-    """Return the sorted positions of words in a text, in any letter case: of those that names of secrets contain.
+def secret_word_positions(text: str, words: tuple[re.Pattern[str], ...] = _WORDS) -> list[int]:
+    """Return the sorted positions in a text of words such as ``password``, which names of secrets contain.
 
-    ``is_secret_name`` decides on the whole name.
+    The letter case does not matter. ``is_secret_name`` decides on the whole name.
     """
     folded = text.replace("\u0130", "i").lower()  # of all characters only this one has a longer small form
     return sorted({match.start() for word in words for match in word.finditer(folded)})

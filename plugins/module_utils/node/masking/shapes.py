@@ -12,7 +12,7 @@ import re
 
 from .known import KnownSecrets
 from .marks import logger_and_thread_start
-from .names import is_secret_name, looks_generated, word_positions
+from .names import is_secret_name, looks_generated, secret_word_positions
 
 _WORD = r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"']+)"
 _CALL_WORD = r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"',()]+)"
@@ -189,7 +189,7 @@ def mask_shapes(text: str, known: KnownSecrets, before: str = "") -> str:
 def _mask_calls(text: str, known: KnownSecrets) -> str:
     pieces: list[str] = []
     shown = 0
-    for position in word_positions(text, _CALL_WORDS):
+    for position in secret_word_positions(text, _CALL_WORDS):
         call = _CALL.match(text, position) if position >= shown else None
         if call:
             start, end = call.start("secret"), logger_and_thread_start(text, *call.span("secret"))

@@ -55,7 +55,7 @@ class Report:
         Equal findings about several hosts are one mistake, and count once, as the text shows them.
         """
         counts_by_severity = dict.fromkeys(KINDS, 0)
-        for finding in {likeness_of(finding): finding for finding in self.findings}.values():
+        for finding in {finding_grouping_key(finding): finding for finding in self.findings}.values():
             counts_by_severity["waived" if finding.waived is not None else finding.severity] += 1
         return counts_by_severity
 
@@ -106,7 +106,7 @@ def _path_from_here(path: str) -> str:
     return path if relative.startswith("..") else relative
 
 
-def likeness_of(finding: Finding) -> Hashable:
+def finding_grouping_key(finding: Finding) -> Hashable:
     """Return a key that is equal for findings shown as one; a finding on a line of a hostless file has its own."""
     place: Hashable = finding.file
     if not finding.host:

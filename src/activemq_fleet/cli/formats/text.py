@@ -8,7 +8,7 @@ from functools import partial
 import click
 
 from activemq_fleet import Finding
-from activemq_fleet.cli.formats.report import KINDS, Report, likeness_of, subject_of
+from activemq_fleet.cli.formats.report import KINDS, Report, finding_grouping_key, subject_of
 from activemq_fleet.cli.terminal import output_width, wrapped
 from activemq_fleet.errors import shorten_list
 from activemq_fleet.node.printable import printable
@@ -29,7 +29,7 @@ def to_text(report: Report) -> str:
         order = sorted(report.findings, key=lambda f: (f.host, f.rule, f.line or 0))
     same_findings: dict[Hashable, list[Finding]] = {}
     for finding in order:
-        same_findings.setdefault(likeness_of(finding), []).append(finding)
+        same_findings.setdefault(finding_grouping_key(finding), []).append(finding)
     groups: dict[tuple[int, tuple[str, ...]], list[list[Finding]]] = {}
     for findings in same_findings.values():
         subjects = tuple(dict.fromkeys(map(subject_of, findings)))
