@@ -58,11 +58,10 @@ def rebalance_without_update(connector: Element) -> Iterator[Problem]:
 def clients_told_unreachable_names(connector: Element) -> Iterator[Problem]:
     """A connector with updateClusterClients publishes an address to which other machines cannot connect.
 
-    Why: each broker sends its published address to clients. A loopback address is published as localhost, so that
-        each client tries to connect to itself. A wildcard address is published as the machine's host name, which
-        clients of another network often cannot resolve (an info).
-    Fix: bind to a name that all clients can resolve, set <publishedAddressPolicy> inside the connector (from 5.8), or
-        remove updateClusterClients.
+    Why: each broker sends the address of this connector to clients, which then connect to it. The address is localhost
+        for a loopback address, and the machine's host name for 0.0.0.0, where the finding is an info.
+    Fix: bind the connector to a name that all clients can resolve, set <publishedAddressPolicy> inside the connector
+        (from 5.8), or remove updateClusterClients.
     Cannot see: which names clients can resolve.
     Source: TransportConnector.getPublishableConnectString; failover reference
 
@@ -88,13 +87,15 @@ def clients_told_unreachable_names(connector: Element) -> Iterator[Problem]:
             "machine then connects to itself",
             "uri",
             uri.host,
-            fix="bind to a name that all clients can resolve, or remove updateClusterClients",
+            fix="bind the connector to a name that all clients can resolve, or remove updateClusterClients",
+            why="the broker sends this address to its clients. Each client then tries to connect to its own machine",
         )
     elif is_wildcard(uri.host) and not connector.has("publishedAddressPolicy"):
         message = (
             f"connector {name} publishes the machine's host name to its clients: each client must be able to resolve it"
         )
-        yield connector.problem(message, "updateClusterClients", severity="info")
+        why = "the broker sends this name to its clients. Clients of another network often cannot resolve it"
+        yield connector.problem(message, "updateClusterClients", severity="info", why=why)
 
 
 @rule("C003", "info", each="transportConnector", releases="5.4.0", needs="@updateClusterClients")
@@ -130,8 +131,8 @@ def too_few_connections(connector: Element) -> Iterator[Problem]:
 
     Why: bridges and consoles count as connections. The broker closes each connection above the limit without a
         protocol error, and a bridge then retries indefinitely. With 0 the broker rejects all connections.
-    Fix: raise maximumConnections above the number of clients and bridges, with room for a failover, when all
-        reconnect at once.
+    Fix: raise maximumConnections above the number of clients and bridges. Add a reserve for a failover, when all of
+        them reconnect at once.
     Cannot see: the number of clients. A limit below the number of this broker's links is an info, because their peers
         usually link back.
     Source: TcpTransportServer.handleSocket, 5.5.1 to 5.18.3; measured on 5.17.2
@@ -157,8 +158,8 @@ def too_few_connections(connector: Element) -> Iterator[Problem]:
         yield connector.problem(message, "uri", part, fix=fix)
     elif is_openwire(uri.scheme) and limit < (links := len(connector.document.links)):
         message = (
-            f"connector {connector.get('name')} accepts {limit} connections, but this broker has {links} links: no "
-            "connection remains for clients if the other brokers link back"
+            f"connector {connector.get('name')} accepts {limit} connections, but this broker has {links} links: if "
+            "each of the other brokers also has a link to it, no connection remains for clients"
         )
         yield connector.problem(message, "uri", part, severity="info")
 

@@ -8,6 +8,7 @@ from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 
 _DEFAULT_TOPICS = "VirtualTopic.>"
+_SYNCED = "By default the broker syncs each write to the disk before it acknowledges the message"
 
 
 @rule("C017", "warning", each="kahaDB", needs="@enableJournalDiskSyncs @journalDiskSyncStrategy")
@@ -16,7 +17,7 @@ def acknowledged_before_disk_sync(store: Element) -> Iterator[Problem]:
 
     Why: a producer's message is acknowledged while it is only in the host's memory. If the host fails, the message is
         lost, and a node that takes over a shared store does not have it.
-    Fix: remove enableJournalDiskSyncs and journalDiskSyncStrategy; by default each write is synced.
+    Fix: remove the attribute, so that the broker syncs each write to the disk before it acknowledges the message.
     Source: Journal and DataFileAppender of the release tags
 
     Fires on 5.18.3::
@@ -35,11 +36,13 @@ def acknowledged_before_disk_sync(store: Element) -> Iterator[Problem]:
         yield store.problem(
             "enableJournalDiskSyncs is false: the broker acknowledges messages before they are on disk",
             "enableJournalDiskSyncs",
+            fix=f'remove enableJournalDiskSyncs="false". {_SYNCED}',
         )
     strategy = store.get("journalDiskSyncStrategy", "always").strip().lower()
     if strategy in ("periodic", "never"):
         message = f"journalDiskSyncStrategy is {strategy}: the broker acknowledges messages before they are on disk"
-        yield store.problem(message, "journalDiskSyncStrategy")
+        fix = f'remove journalDiskSyncStrategy="{strategy}". {_SYNCED}'
+        yield store.problem(message, "journalDiskSyncStrategy", fix=fix)
 
 
 @rule("C018", "info", each="destinationInterceptors")
@@ -81,8 +84,8 @@ def default_virtual_topics_gone(interceptors: Element) -> Iterator[Problem]:
 def redelivery_beside_timestamps(plugins: Element) -> Iterator[Problem]:
     """The broker has both redeliveryPlugin and timeStampingBrokerPlugin, before 5.9.
 
-    Why: a message to be redelivered has no original destination, which timeStampingBrokerPlugin requires for an
-        individual dead letter strategy: "Failed to schedule redelivery", and the message is not acknowledged.
+    Why: before 5.9, timeStampingBrokerPlugin fails for each message that redeliveryPlugin sends again. The broker logs
+        "Failed to schedule redelivery", and the message is not acknowledged.
     Fix: remove timeStampingBrokerPlugin, or use 5.9 or later.
     Source: measured on 5.8.0; TimeStampingBrokerPlugin.isDestinationDLQ of the release tags
 

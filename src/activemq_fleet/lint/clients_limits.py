@@ -30,10 +30,9 @@ _BOUNDS = (
 def memory_limits_exceed_their_total(broker: Element) -> Iterator[Problem]:
     """The memory limits of destinations exceed the broker's memoryUsage, or memoryUsage exceeds the heap.
 
-    Why: all destinations share memoryUsage. A destination with a higher limit never reaches it: other destinations
-        exhaust the memory first, and its producers block below its limit. From 5.9 on, a memoryUsage above the heap
-        is reduced to 70 % of it at the start; up to 5.8 the heap runs out.
-    Fix: raise memoryUsage, or lower the memoryLimit of the policy entries; keep memoryUsage below 70 % of the heap.
+    Why: all destinations share memoryUsage. If it is used up, the producers of every destination block, also below
+        the destination's memoryLimit.
+    Fix: raise memoryUsage, but keep it below 70 % of the heap. Or lower the memoryLimit of the policy entries.
     Cannot see: the heap, in a file alone; destinations that clients create.
     Source: BrokerService.checkMemorySystemUsageLimits; measured on 5.17.2
 
@@ -80,7 +79,15 @@ def memory_limits_exceed_their_total(broker: Element) -> Iterator[Problem]:
             f"memoryUsage is {_mb(memory)}, more than the Java heap of {_mb(heap)}",
             "limit",
             fix="lower memoryUsage below 70 % of the heap, or raise activemq_heap",
+            why=_reason_above_heap(broker.document.release),
         )
+
+
+def _reason_above_heap(release: Release) -> str:
+    """Return what a release does with a memoryUsage above the Java heap."""
+    if release.within("5.9.0"):
+        return "the broker reduces such a memoryUsage to 70 % of the heap at its start"
+    return "messages fill the heap before the broker blocks producers, and the broker fails with OutOfMemoryError"
 
 
 @rule("C007", "warning", each="broker", releases="5.6.0")
@@ -90,7 +97,7 @@ def limit_below_one_file(broker: Element) -> Iterator[Problem]:
     Why: the journal consists of files of 32 MB, unless journalMaxFileLength is set, and releases space only by whole
         files, never the current one. If the limit is below one file, the store fills up once, and producers block
         from then on, even after all messages are consumed.
-    Fix: set a limit of several journal files.
+    Fix: raise the limit to the size of several journal files, such as 1 gb.
     Source: measured on 5.6.0, 5.11.4 and 5.18.3; BrokerService.checkStoreUsageLimits
 
     Fires on 5.18.3::
@@ -139,10 +146,8 @@ def send_fails_instead_of_waiting_for_space(broker: Element) -> Iterator[Problem
     """A broker sets sendFailIfNoSpace although MQTT clients publish to it or bridges connect to it.
 
     Why: if the store is full, the broker rejects messages instead of blocking producers. An MQTT client still
-        receives its PUBACK, so that the message is lost. Bridges are exempt: a full queue blocks a bridge with all
-        messages for other queues.
-    Fix: remove sendFailIfNoSpace and sendFailIfNoSpaceAfterTimeout; set limits for the queues that may fill up, and
-        give them a separate bridge.
+        receives its PUBACK, so that the message is lost. The attribute does not apply to bridges.
+    Fix: remove the attribute.
     Source: MQTTProtocolConverter and Queue.send of the tags; measured on 5.17.2: 486 of 599 acknowledged events lost
 
     Fires on 5.18.3::
@@ -175,22 +180,28 @@ def send_fails_instead_of_waiting_for_space(broker: Element) -> Iterator[Problem
                     f"with {attribute}, the broker acknowledges MQTT messages that a full store rejects: these "
                     "messages are lost",
                     attribute,
+                    fix=f"remove {attribute}. The broker then blocks a producer until the store has space",
+                    why="an MQTT client receives a PUBACK for a rejected message, and does not send it again",
                 )
             elif links:
                 message = (
                     f"{attribute} does not apply to bridges: a full queue still blocks each bridge that sends to it"
                 )
-                yield usage.problem(message, attribute, severity="info")
+                fix = (
+                    "on the sending broker, use a separate networkConnector for the queues that may become full. "
+                    f"Remove {attribute} if only bridges send to this broker"
+                )
+                why = "a bridge whose message does not fit into a full queue waits, with all messages for other queues"
+                yield usage.problem(message, attribute, severity="info", fix=fix, why=why)
 
 
 @rule("C012", "info", each="broker", releases="5.15.0")
 def store_limit_never_raised_again(broker: Element) -> Iterator[Problem]:
     """A store limit that was lowered at a start on a full disk is not raised again.
 
-    Why: at its start a broker lowers its store limit to the free space of the disk. It raises only a limit in percent
-        again, and only if it checks the disk periodically. A broker with another limit that starts on a full disk
-        answers, but stores no message until the next restart.
-    Fix: write <storeUsage percentLimit="100" total="20 gb"/> instead of limit="20 gb", and
+    Why: at its start a broker lowers its store limit to the free space of the disk. It raises the limit again only if
+        it is in percent, and if <broker> has schedulePeriodForDiskUsageCheck.
+    Fix: replace limit="SIZE" of <storeUsage> with percentLimit="100" total="SIZE", and set
         schedulePeriodForDiskUsageCheck="60000" on <broker>.
     Source: BrokerService.checkUsageLimit; measured on 5.15.16, 5.18.3 and 6.3.1
 
@@ -211,8 +222,8 @@ def store_limit_never_raised_again(broker: Element) -> Iterator[Problem]:
     usage = _limit_element(broker, "storeUsage")
     if usage is not None and not (is_whole_of_total(usage) and broker.is_positive("schedulePeriodForDiskUsageCheck")):
         yield usage.problem(
-            "if the broker starts on a full disk, it lowers the limit of <storeUsage> until its next restart: "
-            "it may then store no message although the disk has space again"
+            "a broker that starts on a full disk stores no message until its next restart, even if the disk has space "
+            "again: it does not raise the lowered limit of <storeUsage>"
         )
 
 
@@ -242,8 +253,8 @@ def _limits_of_destinations(broker: Element) -> dict[tuple[str, str], int]:
 def inactive_destinations_never_removed(broker: Element) -> Iterator[Problem]:
     """A destination policy sets gcInactiveDestinations, but <broker> has no schedulePeriodForDestinationPurge.
 
-    Why: the policy only marks empty destinations; the broker removes them every schedulePeriodForDestinationPurge
-        milliseconds, and never if that is 0, the default.
+    Why: the broker removes inactive destinations every schedulePeriodForDestinationPurge milliseconds. The default, 0,
+        means never.
     Fix: set schedulePeriodForDestinationPurge="60000" on <broker>.
     Source: BrokerService of the release tags: the period is 0 by default
 
@@ -272,10 +283,9 @@ def inactive_destinations_never_removed(broker: Element) -> Iterator[Problem]:
 def memory_out_of_proportion(document: Document) -> Iterator[Problem]:
     """memoryUsage is 64 MB or less, or exceeds the heap of the release's own start script.
 
-    Why: producers block when all destinations together hold that much, and with 64 MB a few slow consumers are
-        enough. From 5.9 on, more than the heap is reduced to 70 % of it at the start; up to 5.8 the heap runs out.
-        The start script sets a heap of 1 GB (512 MB up to 5.5, 2 GB on 6.3) by default.
-    Fix: write percentOfJvmHeap="70" from 5.10 on, or a limit of half to two thirds of the heap.
+    Why: all producers block when the messages of all destinations together fill memoryUsage. The start script sets a
+        heap of 1 GB (512 MB up to 5.5, 2 GB on 6.3) by default.
+    Fix: write percentOfJvmHeap="70" instead of the limit, or before 5.10 a limit of about 60 % of the heap.
     Cannot see: the actual heap of the host.
     Source: start scripts of the release tags
 
@@ -294,20 +304,27 @@ def memory_out_of_proportion(document: Document) -> Iterator[Problem]:
     if document.broker is not None:  # C006 knows the heap of a fleet's broker
         return
     heap = _shipped_heap(document.release)
+    fix = "set the limit of <memoryUsage> to about 60 % of the Java heap (-Xmx)"
+    if document.release.supports("memoryUsage", "percentOfJvmHeap"):
+        fix = 'write <memoryUsage percentOfJvmHeap="70"/> instead of the limit'
     for usage in document.elements_named("memoryUsage"):
         limit = usage.size("limit")
         if limit is None:
             continue
         if limit <= _LITTLE:
             yield usage.problem(
-                f"memoryUsage is only {_mb(limit)}: a few slow consumers can block all producers", "limit"
+                f"memoryUsage is only {_mb(limit)}: a few slow consumers can block all producers",
+                "limit",
+                fix=fix,
+                why="all producers block when the messages of all destinations together fill memoryUsage",
             )
         elif limit > heap:
             text = (
                 f"memoryUsage is {_mb(limit)}, more than the {_mb(heap)} of Java heap that the release's start script "
                 "sets by default"
             )
-            yield usage.problem(text, "limit")
+            why = _reason_above_heap(document.release)
+            yield usage.problem(text, "limit", fix=f"{fix}, or raise the heap (-Xmx) of the broker", why=why)
 
 
 def _shipped_heap(release: Release) -> int:
@@ -325,9 +342,9 @@ def _mb(number: int) -> str:
 def nothing_slows_producers(policies: Element) -> Iterator[Problem]:
     """A destination policy sets producerFlowControl="false" without a memory limit or a cursor.
 
-    Why: only the disk limits producers then: messages that do not fit into memory fill the store or the temporary
-        store, and a full store blocks all destinations.
-    Fix: add a memoryLimit and a pending…Policy to the policy entry, or leave flow control on.
+    Why: messages that do not fit into memory fill the store or the temporary store. A full store blocks the producers
+        of all destinations.
+    Fix: remove producerFlowControl="false", or set a memoryLimit on the policyEntry.
     Source: documentation of producer flow control; Queue of the release tags
 
     Fires on 5.18.3::
@@ -367,8 +384,8 @@ def dead_letters_for_ever(broker: Element) -> Iterator[Problem]:
 
     Why: messages that no consumer could process stay in the dead letter queue. Each of them keeps a file of the journal
         from being removed, until the store is full.
-    Fix: set expiration (milliseconds) on the strategy, and a discarding or a separate strategy for the dead letter
-        queue itself; or monitor the depth of these queues.
+    Fix: set expiration="604800000" (7 days, in milliseconds) on the strategy. Or monitor the depth of the dead letter
+        queues, and waive C015.
     Source: AbstractDeadLetterStrategy of the release tags
 
     Fires on 5.18.3::

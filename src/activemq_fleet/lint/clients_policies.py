@@ -16,8 +16,8 @@ _KINDS = ("queue", "topic", "tempQueue", "tempTopic")
 def two_policies_of_one_destination(policies: Element) -> Iterator[Problem]:
     """Two policyEntry elements are for the same destination: the broker applies only one of them.
 
-    Why: a destination has exactly one policy, that of the most specific entry. The broker does not merge two entries of
-        the same name: the settings of one of them have no effect, and the file does not show of which.
+    Why: the broker does not merge two entries for the same destination. The settings of one of them have no effect, and
+        the file does not show which one.
     Fix: merge the two policyEntry elements into one.
     Source: PolicyMap and DestinationMap.chooseValue of the release tags
 
@@ -152,7 +152,9 @@ def messages_pile_up_in_the_heap(policies: Element) -> Iterator[Problem]:
             "a slow consumer can exhaust the heap"
         )
         text += other_lines_suffix((other for other, _ in unbounded), "producerFlowControl")
-        yield entry.problem(text, "producerFlowControl")
+        cursors = "<storeCursor/> or <fileQueueCursor/>" if kind == "queue" else "<fileCursor/>"
+        fix = f'remove producerFlowControl="false", or use {cursors}, which moves messages to the disk'
+        yield entry.problem(text, "producerFlowControl", fix=fix)
 
 
 def _kinds_kept_in_memory(entry: Element) -> Iterator[str]:

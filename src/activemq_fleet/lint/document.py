@@ -173,13 +173,17 @@ class Element:
         *,
         severity: Severity | None = None,
         fix: str = "",
+        why: str = "",
         edits: tuple[TextEdit, ...] = (),
     ) -> Problem:
         """Return a lint problem at the XML element, at its attribute, or at a part of the attribute's value.
 
-        ``severity`` and ``fix`` replace the rule's own. ``edits`` repair the file without a change of its meaning.
+        ``severity``, ``fix`` and ``why`` replace the rule's own. ``edits`` repair the file without a change of its
+        meaning.
         """
-        return Problem(message, node=self, attribute=attribute, part=part, severity=severity, fix=fix, edits=edits)
+        return Problem(
+            message, node=self, attribute=attribute, part=part, severity=severity, fix=fix, why=why, edits=edits
+        )
 
     def rename_edits(self, name: str) -> tuple[TextEdit, ...]:
         """Return the edits of the file that give the XML element another name."""
@@ -203,8 +207,8 @@ class Problem:
     """A problem that a lint rule reports: at an XML element, at a position of a file, or about the inventory.
 
     With ``node``, and an attribute or a part of its value, position, file and host are those of the element. Without it
-    ``file`` is a file next to activemq.xml, with ``line`` and ``column``, and fleet rules set ``host``. ``severity``
-    and ``fix`` replace the rule's own. ``edits`` repair the file of the position.
+    ``file`` is a file next to activemq.xml, with ``line`` and ``column``, and fleet rules set ``host``. ``severity``,
+    ``fix`` and ``why`` replace the rule's own. ``edits`` repair the file of the position.
     """
 
     message: str
@@ -213,6 +217,7 @@ class Problem:
     part: str = ""
     severity: Severity | None = None
     fix: str = ""
+    why: str = ""
     host: str = ""
     file: str = ""
     line: int | None = None

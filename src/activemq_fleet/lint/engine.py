@@ -259,7 +259,7 @@ def findings_of(
             host=subject,
             message=problem.message,
             fix=problem.fix or lint_rule.fix.removesuffix("."),
-            why=lint_rule.why.removesuffix("."),
+            why=problem.why or lint_rule.why.removesuffix("."),
             file=f"{directory}{slash}{name}" if name else file,
             line=line,
             column=column,

@@ -26,6 +26,11 @@ class ClientUri(NamedTuple):
     uri: Uri
     position: Problem
 
+    @property
+    def place(self) -> str:
+        """The file or variable that contains the URI."""
+        return self.position.file or ("activemq.xml" if self.position.node else "activemq_java_options")
+
     def problem(self, message: str, fix: str = "") -> Problem:
         """Return a lint problem at the position of a client's failover: URI."""
         return replace(self.position, message=message, fix=fix, host=self.broker.host)
@@ -55,7 +60,7 @@ def client_knows_one_node(view: FleetView) -> Iterator[Problem]:
 
     Why: after a failover the client only tries to connect to the failed node, indefinitely, while the other node has
         its messages.
-    Fix: list both nodes, as the filter failover_uri and the rendered clients/GROUP/jndi.properties do.
+    Fix: add the other node to the failover list. The rendered clients/GROUP/jndi.properties contains a complete list.
     Cannot see: clients outside the inventory. The rule checks fragments, activemq_extra_files and
         activemq_java_options.
     Source: failover reference; measured on 5.17.2
@@ -89,8 +94,9 @@ def client_knows_one_node(view: FleetView) -> Iterator[Problem]:
                 # A pure slave has no connector that could be listed.
                 if other.host not in listed and other.openwire is not None:
                     yield use.problem(
-                        f"the failover list of a client contains {broker.host} but not {other.host}, the other node "
-                        f"of the pair: {use.uri.text}"
+                        f"a failover list in {use.place} contains {broker.host} but not {other.host}, the other node "
+                        f"of the pair: {use.uri.text}",
+                        fix=f"add {other.host} to this failover list, in brackets: failover:(URI,URI)",
                     )
 
 
@@ -100,7 +106,8 @@ def client_waits_for_ever(view: FleetView) -> Iterator[Problem]:
 
     Why: while no broker is available, send() does not return, and the application's thread blocks for the whole
         outage.
-    Fix: add timeout=3000 (milliseconds) to a producer's URI, and handle the exception; a consumer needs none.
+    Fix: add timeout=3000 (milliseconds) to the URI, and handle the exception of send(). Waive C005 for a client that
+        only consumes.
     Cannot see: clients outside the inventory, and whether this one produces.
     Source: FailoverTransport.oneway of the release tags; failover reference
 
@@ -124,7 +131,7 @@ def client_waits_for_ever(view: FleetView) -> Iterator[Problem]:
     for use in client_uris(view):
         if "timeout" not in use.uri.options:
             yield use.problem(
-                "the failover: URI of a client has no timeout: send() blocks while no broker is available "
+                f"a failover: URI in {use.place} has no timeout: send() blocks while no broker is available "
                 f"({use.uri.text})"
             )
 
@@ -133,11 +140,9 @@ def client_waits_for_ever(view: FleetView) -> Iterator[Problem]:
 def audit_forgets_too_early(view: FleetView) -> Iterator[Problem]:
     """The audit for duplicate messages remembers fewer producers or messages than the broker receives.
 
-    Why: after a failover the broker recognizes resent messages by producer and number. It stores and delivers a
-        message twice if the audit has dropped its producer for a newer one, or if the message is beyond the audit's
-        depth.
-    Fix: remove maxProducersToAudit, maxAuditDepth and maxFailoverProducersToTrack, or set them above the number of
-        producers, and above the prefetchSize of the links to this broker.
+    Why: after a failover, clients and bridges send unacknowledged messages again. The broker recognizes a duplicate
+        only if it still remembers the producer and the number of the message.
+    Fix: remove the attribute, so that its default applies, or raise it.
     Cannot see: clients outside the inventory: the rule counts the agents of the pair and the links to it, one
         producer each. failoverProducersAuditDepth does not limit the store's audit (verified in 5.5.1 and 5.18.3).
     Source: ActiveMQMessageAuditNoSync, ProducerBrokerExchange of the release tags
@@ -175,14 +180,16 @@ def audit_forgets_too_early(view: FleetView) -> Iterator[Problem]:
                         f"{attribute} is {remembered}, but at least {producers} producers send to this broker: "
                         "messages may be delivered twice after a failover"
                     )
-                    yield node.problem(message, attribute)
+                    fix = f"remove {attribute}, so that its default applies, or set it above {producers}"
+                    yield node.problem(message, attribute, fix=fix)
             depth = node.number("maxAuditDepth")
             if depth is not None and depth < (in_flight := _in_flight(view, broker)):
                 message = (
                     f"maxAuditDepth is {depth}, but a link to this broker can have {in_flight} messages in flight: "
                     "messages may be delivered twice after a failover"
                 )
-                yield node.problem(message, "maxAuditDepth")
+                fix = f"remove maxAuditDepth, so that its default applies, or set it above {in_flight}"
+                yield node.problem(message, "maxAuditDepth", fix=fix)
 
 
 def _dialled_by(view: FleetView, broker: Broker) -> list[Broker]:

@@ -120,8 +120,7 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
 def client_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
     """A broker rejects the connections of an agent, a load balancer or a client's failover list.
 
-    Why: the client never connects. An agent keeps its messages on its disk, and a load balancer reports the broker as
-        unavailable.
+    Why: the client never connects: the broker closes each of its connections.
     Fix: configure client and broker alike: TLS on all brokers of a pair or group, activemq_agent_tls_certificate and
         activemq_agent_tls_key where client_auth is true, a port and a scheme that the broker listens on.
     Cannot see: clients outside the inventory. The rule checks fragments, activemq_extra_files and
@@ -168,10 +167,12 @@ def client_that_is_not_let_in(view: FleetView) -> Iterator[Problem]:
                 "set activemq_agent_tls_certificate and activemq_agent_tls_key, or activemq_tls.client_auth: false "
                 "for the brokers"
                 if refused[1].kind == "certificate"
-                else "set activemq_tls on all brokers of the agent's home pair, or on none of them"
+                else f"set activemq_tls on all brokers of pair {agent.pair}, to which the agent connects, or on none "
+                "of them"
             )
             message = f"the agent cannot connect: {_refusal_sentence(refused, 'it')}"
-            yield Problem(message, host=agent.host, fix=fix)
+            why = "the agent never connects, and keeps all messages on the disk of its host"
+            yield Problem(message, host=agent.host, fix=fix, why=why)
     for balancer in view.fleet.balancers:
         yield from _balancer_problems(view, balancer)
     yield from _client_list_problems(view)
@@ -209,7 +210,10 @@ def _balancer_problems(view: FleetView, balancer: Balancer) -> Iterator[Problem]
                 reason = _refusal_sentence(refused_listener, "it")
                 message = f"the load balancer cannot connect to a broker of group {address.group}: {reason}"
                 yield Problem(
-                    message, host=balancer.host, fix=(f"set activemq_tls for all brokers of group {address.group}")
+                    message,
+                    host=balancer.host,
+                    fix=f"set activemq_tls for all brokers of group {address.group}",
+                    why="the load balancer reports this broker as unavailable and sends no client to it",
                 )
                 break
 
@@ -273,8 +277,8 @@ def agent_tls_without_ca(view: FleetView) -> Iterator[Problem]:
         if refused_listener and not refused_listener[1].is_certain:
             name, pair = refused_listener[1].name, agent.pair
             message = (
-                f"activemq_agent_tls_ca is not set, but connector {name} of the agent's home pair {pair} uses TLS: "
-                "the agent rejects a certificate of a private authority"
+                f"activemq_agent_tls_ca is not set, but connector {name} of pair {pair}, to which this agent connects, "
+                "uses TLS: the agent rejects a certificate of a private authority"
             )
             yield Problem(message, host=agent.host)
 
@@ -285,8 +289,8 @@ def java_clients_need_trust_stores(view: FleetView) -> Iterator[Problem]:
 
     Why: jndi.properties contains ssl:// URIs but cannot contain stores. Java trusts only public authorities and
         presents no certificate, so that the client never connects.
-    Fix: start clients with -Djavax.net.ssl.trustStore and -Djavax.net.ssl.trustStorePassword, and where a certificate
-        is required also with -Djavax.net.ssl.keyStore and -Djavax.net.ssl.keyStorePassword.
+    Fix: start clients with -Djavax.net.ssl.trustStore and -Djavax.net.ssl.trustStorePassword. If a broker requires a
+        certificate, add -Djavax.net.ssl.keyStore and -Djavax.net.ssl.keyStorePassword.
     Cannot see: how clients are started.
     Source: JSSE; ActiveMQConnectionFactory of the release tags
 
@@ -307,4 +311,8 @@ def java_clients_need_trust_stores(view: FleetView) -> Iterator[Problem]:
             asking = any(listener.asks_for_certificate(b.release) for b, listener in listening)
             needed = "a trust store and a certificate" if asking else "a trust store"
             message = f"Java clients of group {group.name} need {needed}: connector {connector.name} uses TLS"
-            yield Problem(message + (" and requires a client certificate" if asking else ""), host=broker.host)
+            fix = "start the clients with -Djavax.net.ssl.trustStore=FILE -Djavax.net.ssl.trustStorePassword=PASSWORD"
+            if asking:
+                message += " and requires a client certificate"
+                fix += " -Djavax.net.ssl.keyStore=FILE -Djavax.net.ssl.keyStorePassword=PASSWORD"
+            yield Problem(message, host=broker.host, fix=fix)

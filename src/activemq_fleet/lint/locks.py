@@ -19,7 +19,7 @@ def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
     Why: with the default of 0, a master checks its lock only at its start. If the lock file is deleted, or the file
         server grants the lock to another node, both brokers serve one store: two masters answered in 55 of 55
         measurements.
-    Fix: set lockKeepAlivePeriod on the store, in ms: 2000 to 10000, such as lockKeepAlivePeriod="5000".
+    Fix: set lockKeepAlivePeriod="5000" on the store, in milliseconds. Use a value from 2000 to 10000.
     Cannot see: whether another broker uses the directory. A store counts as shared if it has a <locker>,
         lockKeepAlivePeriod or databaseLockedWaitDelay, or if its path indicates it (shared, nfs, gfs2, …).
     Source: LockableServiceSupport and LockFile; measured on 5.17.2, 5.18.3 and 6.3.1
@@ -54,6 +54,7 @@ def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
             "write to the store",
             "lockKeepAlivePeriod",
             severity=None if certain else "warning",
+            fix=f'set lockKeepAlivePeriod="5000" on <{store.name}>, in milliseconds. Use a value from 2000 to 10000',
         )
 
 
@@ -61,11 +62,10 @@ def lock_never_looked_at_again(document: Document) -> Iterator[Problem]:
 def keep_alive_that_misses_a_deleted_lock_file(document: Document) -> Iterator[Problem]:
     """A broker before 5.9 does not detect that the lock file of its shared store was deleted.
 
-    Why: before 5.7 there is no keep-alive, and in 5.7 and 5.8 the file locker always reports success. If the lock
-        file is deleted, the other node becomes master too and both write: on 5.5.1 all 2,765 messages of a store were
-        unreadable afterwards, on 5.7.0 1,848 of 2,311 were lost.
-    Fix: run 5.12 or newer on a shared store; no setting of these releases helps. Until then, delete no files in the
-        store's directory while a broker runs, and use a file system that keeps locks (NFSv4, GFS2, GlusterFS).
+    Why: if the lock file is deleted, the other node becomes master too, and both write to the store. Afterwards all
+        2,765 messages of a store of 5.5.1 were unreadable, and 1,848 of 2,311 messages of a store of 5.7.0 were lost.
+    Fix: upgrade to 5.12 or later; no setting of a release before 5.9 helps. Until then, delete no files in the store's
+        directory while a broker runs.
     Cannot see: whether another broker uses the directory, see L003.
     Source: SharedFileLocker and LockFile of 5.7.0 and 5.8.0; lock files deleted on 5.5.1, 5.6.0, 5.7.0 and 5.8.0
 
@@ -91,6 +91,8 @@ def keep_alive_that_misses_a_deleted_lock_file(document: Document) -> Iterator[P
             "deleted: two brokers can then write to the store",
             "lockKeepAlivePeriod",
             severity=None if certain else "info",
+            fix=f"upgrade to 5.12 or later; no setting of {document.release.text} helps. Until then, delete no files "
+            "in the store's directory while a broker runs",
         )
 
 
@@ -98,9 +100,9 @@ def keep_alive_that_misses_a_deleted_lock_file(document: Document) -> Iterator[P
 def keep_alive_that_misses_a_new_lock_owner(document: Document) -> Iterator[Problem]:
     """A broker of 5.9 to 5.11 does not detect that another broker acquired the lock of its shared kahaDB.
 
-    Why: only from 5.12 on does a master detect that another broker wrote the lock file, and a slave waits one
-        keep-alive before it opens the store. No setting of 5.9 to 5.11 helps, only an upgrade.
-    Fix: run 5.12 or newer on a shared store.
+    Why: from 5.12 on, a master detects that another broker wrote the lock file, and stops. No setting of 5.9 to 5.11
+        has this effect.
+    Fix: upgrade to 5.12 or later.
     Cannot see: whether another broker uses the directory, see L003. The finding is an info, because no setting helps.
     Source: AMQ-4705; LockFile of 5.9.0 and 5.12.0
 
@@ -124,8 +126,7 @@ def keep_alive_that_misses_a_new_lock_owner(document: Document) -> Iterator[Prob
 def lock_switched_off(document: Document) -> Iterator[Problem]:
     """The lock of a shared store is disabled.
 
-    Why: without useLock (useDatabaseLock on a JDBC store) both nodes open the store, and each overwrites the data of
-        the other.
+    Why: without the lock both nodes open the store, and each overwrites the data of the other.
     Fix: remove useLock="false" or useDatabaseLock="false".
     Cannot see: whether another broker uses the directory, see L003. A database counts as shared unless it is embedded.
     Source: LockableServiceSupport and JDBCPersistenceAdapter of the release tags
@@ -169,7 +170,7 @@ def slave_that_does_not_wait(locker: Element) -> Iterator[Problem]:
 
     Why: with failIfLocked="true" a broker that finds the store locked stops instead of waiting as slave. After the
         master fails, no node takes over until a supervisor starts the broker again.
-    Fix: remove failIfLocked, unless a cluster manager starts one node at a time.
+    Fix: remove failIfLocked="true". Waive L008 if a cluster manager starts one node at a time.
     Cannot see: a cluster manager.
     Source: SharedFileLocker of the release tags; measured on 5.17.2
 
@@ -242,9 +243,8 @@ def store_that_does_not_last(document: Document) -> Iterator[Problem]:
             f"; {name} of <{other.name}> in line {other.position(name)[0]} is in such a directory, too"
             for other, name, _ in others
         )
-        text = (
-            f"{attribute} is in {parent}, which the system or a build empties: persistent messages are then lost{also}"
-        )
+        emptied_by = "mvn clean" if parent.endswith("target") else "the operating system"
+        text = f"{attribute} is in {parent}, which {emptied_by} empties: persistent messages are then lost{also}"
         yield node.problem(text, attribute)
 
 
@@ -252,9 +252,9 @@ def store_that_does_not_last(document: Document) -> Iterator[Problem]:
 def journal_without_checksums(store: Element) -> Iterator[Problem]:
     """A kahaDB writes its journal without checksums.
 
-    Why: with checksumJournalFiles="false" the broker cannot detect a damaged message and delivers it.
-        checkForCorruptJournalFiles and activemq-fleet store inspect do not find it either.
-    Fix: remove checksumJournalFiles="false": from 5.9 on checksums are written by default.
+    Why: without checksums, checkForCorruptJournalFiles and `activemq-fleet store inspect` do not find damaged messages
+        either.
+    Fix: remove checksumJournalFiles="false", so that the broker writes checksums, as by default.
     Source: a flipped body on 5.5.1 and 5.8.0, which write none by default, came to its consumer
 
     Fires on 6.3.1::

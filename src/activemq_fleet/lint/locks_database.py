@@ -22,6 +22,10 @@ from activemq_fleet.lint.locks_signs import (
 from activemq_fleet.node.protocols import protocol_of
 
 _LEASE = "lease-database-locker"
+_PARTS_OF_LOCKER = {
+    "dataSource": 'add dataSource="#ID", with the id of a data source bean,',
+    "statements": "add <statements><statements/></statements>",
+}
 _DATABASES = " ".join(("jdbcPersistenceAdapter", *sorted(DATABASE_LOCKERS)))
 _JDBC_KEEP_ALIVE = 30_000  # ms, JDBCPersistenceAdapter of every release
 _DEFAULT_LEASE = 10_000  # ms, AbstractLocker
@@ -37,11 +41,11 @@ _FAILS_OVER = re.compile(
 def lease_that_runs_out(document: Document) -> Iterator[Problem]:
     """A lease expires before its master renews it.
 
-    Why: the lease lasts lockAcquireSleepInterval of the locker, and the master renews it every lockKeepAlivePeriod of
-        the store. The defaults are 10000 and 30000 on a JDBC store, and no renewal on kahaDB: the lease expires while
-        its master runs, and the slave opens the store too. In 5.7 a lease always lasts 5000 ms.
-    Fix: renew the lease at least twice in its length: lockKeepAlivePeriod="5000" with
-        lockAcquireSleepInterval="10000".
+    Why: the lease lasts lockAcquireSleepInterval of the locker. The master renews it every lockKeepAlivePeriod of the
+        store. When the lease expires, the slave acquires it and opens the store too.
+    Fix: set lockKeepAlivePeriod="5000" on the store and lockAcquireSleepInterval="10000" on <lease-database-locker>.
+        The renewal interval must be at most half of the lease. In 5.7, where a lease always lasts 5000 ms, set
+        lockKeepAlivePeriod="2000".
     Source: LeaseDatabaseLocker of the release tags; measured on 5.18.3
 
     Fires on 5.18.3::
@@ -77,10 +81,14 @@ def lease_that_runs_out(document: Document) -> Iterator[Problem]:
         where = (store, "lockKeepAlivePeriod")
         if not store.has("lockKeepAlivePeriod"):
             where = (locker, "lockAcquireSleepInterval")
+        fix = f'set lockKeepAlivePeriod="5000" on <{store.name}> and lockAcquireSleepInterval="10000" on <{_LEASE}>'
+        if not document.release.has_adjustable_lease:
+            fix = f'set lockKeepAlivePeriod="2000" on <{store.name}>'
         yield where[0].problem(
             f"the database lease of {lease} ms{length} is {when}{default_note}: when it expires, the slave opens the "
             "store while the master runs",
             where[1],
+            fix=f"{fix}. The renewal interval must be at most half of the lease",
         )
 
 
@@ -105,10 +113,10 @@ def _renewal_interval(store: Element) -> int | None:
 def lock_held_by_a_transaction(document: Document) -> Iterator[Problem]:
     """A JDBC store uses the default lock: a database transaction that stays open.
 
-    Why: the master holds a row lock in an open transaction. A database failover drops the lock, and a firewall that
-        cuts the idle connection leaves the lock without an owner, so that no slave can acquire it.
-    Fix: write <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker> in the store, with
-        lockKeepAlivePeriod="5000".
+    Why: a database failover releases the lock, so that both nodes can become master. If a firewall closes the idle
+        connection, the database may keep the lock of a failed master, so that no slave can acquire it.
+    Fix: write <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker> in <jdbcPersistenceAdapter>,
+        and set lockKeepAlivePeriod="5000" on <jdbcPersistenceAdapter>.
     Cannot see: the database and the network. The finding is a warning where the URL names several servers, and
         otherwise an info.
     Source: DefaultDatabaseLocker of the release tags; pluggable-lockers page
@@ -135,7 +143,8 @@ def lock_held_by_a_transaction(document: Document) -> Iterator[Problem]:
         if _FAILS_OVER.search(url):
             yield node.problem(
                 f"the lock of the store is a database transaction that stays open: a failover of the database {url} "
-                "releases the lock"
+                "releases the lock",
+                why="after the failover, both nodes can acquire the lock and become master",
             )
         else:
             yield node.problem(
@@ -155,10 +164,10 @@ def lock_held_by_a_transaction(document: Document) -> Iterator[Problem]:
 def lease_without_a_database(document: Document) -> Iterator[Problem]:
     """A kahaDB has a database locker without a database.
 
-    Why: kahaDB has no data source and no statements for its locker, so that the start ends with a NullPointerException.
-        Before 5.9 a locker accepts neither a data source nor statements, and cannot be used with kahaDB.
-    Fix: from 5.9 on, add dataSource="#lock-db" and <statements><statements/></statements> to the locker; before 5.9,
-        use <shared-file-locker>.
+    Why: a kahaDB has no database, so that the locker must name one. The start of the broker ends with a
+        NullPointerException. Before 5.9 a locker cannot name a database.
+    Fix: add dataSource="#ID", with the id of a data source bean, and <statements><statements/></statements> to the
+        locker. Before 5.9 use <shared-file-locker>.
     Source: AbstractJDBCLocker of the release tags; measured on six releases
 
     Fires on 5.18.3::
@@ -186,13 +195,18 @@ def lease_without_a_database(document: Document) -> Iterator[Problem]:
         if not document.release.supports(_LEASE, "dataSource"):
             yield locker.problem(
                 f"<{locker.name}> cannot be used with <{store.name}> on ActiveMQ {document.release.text}: "
-                "the broker does not start"
+                "the broker does not start",
+                fix=f"use <shared-file-locker> instead of <{locker.name}>, or upgrade to 5.9 or later",
+                why=f"a locker of {document.release.text} uses the database of its store, and <{store.name}> has none",
             )
             continue
         missing = [name for name in ("dataSource", "statements") if not locker.has(name) and not locker.child(name)]
         if missing:
             yield locker.problem(
-                f"<{locker.name}> in <{store.name}> has no {' and no '.join(missing)}: the broker does not start"
+                f"<{locker.name}> in <{store.name}> has no {' and no '.join(missing)}: the broker does not start",
+                fix=f"{' and '.join(_PARTS_OF_LOCKER[name] for name in missing)} to <{locker.name}>",
+                why=f"<{store.name}> has no database, so that the locker must define how it connects to one. The start "
+                "of the broker ends with a NullPointerException",
             )
 
 
@@ -202,8 +216,8 @@ def serves_without_its_database(document: Document) -> Iterator[Problem]:
 
     Why: the default handler ignores SQL exceptions. A master that cannot reach the database keeps its connectors open
         although another node may hold the lock.
-    Fix: add <ioExceptionHandler><leaseLockerIOExceptionHandler/></ioExceptionHandler>, before 5.11
-        <jDBCIOExceptionHandler/>.
+    Fix: add <ioExceptionHandler><leaseLockerIOExceptionHandler/></ioExceptionHandler> to <broker>. Before 5.11 use
+        <jDBCIOExceptionHandler/> in it.
     Source: DefaultIOExceptionHandler and LeaseLockerIOExceptionHandler of the release tags
 
     Fires on 5.18.3::
@@ -228,30 +242,32 @@ def serves_without_its_database(document: Document) -> Iterator[Problem]:
         node = locker or store
         if handler is None:
             yield node.problem(
-                f"the broker has no <{wanted}>: a master that cannot reach the database of its lock continues to serve"
+                f"the broker has no <{wanted}>: a master that cannot reach the database of its lock continues to serve",
+                fix=f"add <ioExceptionHandler><{wanted}/></ioExceptionHandler> to <broker>",
             )
         elif handler.kind and handler.flag("ignoreSQLExceptions", default=handler.kind == DEFAULT_HANDLER):
             message = (
                 "this ioExceptionHandler ignores SQL exceptions: a master that cannot reach the database of its lock "
                 "continues to serve"
             )
-            yield handler.node.problem(message, fix=f'write <{wanted}/>, or set ignoreSQLExceptions="false"')
+            yield handler.node.problem(message, fix=f'write <{wanted}/> instead, or set ignoreSQLExceptions="false"')
         elif wanted and handler.kind == JDBC_HANDLER and handler.kind != wanted:
             text = f"<{JDBC_HANDLER}> is deprecated since 5.11: a later release may not start with it"
             is_same = store.name == "jdbcPersistenceAdapter" and handler.node.name == JDBC_HANDLER
             edits = handler.node.rename_edits(wanted) if is_same else ()
-            yield handler.node.problem(text, severity="info", edits=edits, fix=f"write <{wanted}/>")
+            fix = f"write <{wanted}/> instead of <{JDBC_HANDLER}>"
+            why = f"<{wanted}> does the same, and replaces <{JDBC_HANDLER}> from 5.11 on"
+            yield handler.node.problem(text, severity="info", edits=edits, fix=fix, why=why)
 
 
 @rule("L031", "warning", releases="5.6.0", needs=_DATABASES)
 def mqtt_acknowledges_rejected_messages(document: Document) -> Iterator[Problem]:
     """MQTT clients get acknowledgements for messages that a full database rejected.
 
-    Why: the handler ignores exceptions whose message contains "space", unless ignoreNoSpaceErrors is false, and the
-        broker acknowledges an MQTT message that it could not store. All messages that clients send while the
-        database's disk is full are lost: 477 of 980 events on 6.3.1 with PostgreSQL, none with
-        ignoreNoSpaceErrors="false".
-    Fix: write <leaseLockerIOExceptionHandler ignoreNoSpaceErrors="false"/>, before 5.11 <jDBCIOExceptionHandler …/>.
+    Why: by default the handler ignores exceptions whose message contains "space". All MQTT messages that clients send
+        while the database's disk is full are lost: 477 of 980 events on 6.3.1 with PostgreSQL.
+    Fix: set ignoreNoSpaceErrors="false" on the handler in <ioExceptionHandler>, such as
+        <leaseLockerIOExceptionHandler ignoreNoSpaceErrors="false"/>. Before 5.11 use <jDBCIOExceptionHandler>.
     Source: DefaultIOExceptionHandler and MQTTProtocolConverter of 6.3; measured on 6.3.1
 
     Fires on 5.18.3::
@@ -288,7 +304,9 @@ def mqtt_acknowledges_rejected_messages(document: Document) -> Iterator[Problem]
             node = handler.node if handler else store
             yield node.problem(
                 'ignoreNoSpaceErrors="false" is not set: while the database is full, the broker acknowledges MQTT '
-                "messages that it cannot store"
+                "messages that it cannot store",
+                fix=f"write <ioExceptionHandler><{document.release.lease_exception_handler or JDBC_HANDLER} "
+                'ignoreNoSpaceErrors="false"/></ioExceptionHandler> in <broker>',
             )
 
 
@@ -296,8 +314,8 @@ def mqtt_acknowledges_rejected_messages(document: Document) -> Iterator[Problem]
 def keep_alive_that_only_logs(document: Document) -> Iterator[Problem]:
     """A database lock's failed keep-alive is only logged and does not stop the broker.
 
-    Why: if the database does not answer, the keep-alive throws, and the broker only logs it and continues as master,
-        unless stopOnError is set.
+    Why: if the database does not answer, another node can acquire the lock. Without stopOnError both nodes are then
+        master.
     Fix: set stopOnError="true" on the store.
     Source: LockableServiceSupport of 5.15.13 and later
 

@@ -80,13 +80,10 @@ def _handler_of(node: Element) -> ExceptionHandler:
 def handler_that_keeps_the_lock(document: Document) -> Iterator[Problem]:
     """The ioExceptionHandler does not fit the store: a node whose store fails keeps the lock.
 
-    Why: jDBCIOExceptionHandler, leaseLockerIOExceptionHandler and stopStartConnectors close the connectors while the
-        store fails. jDBCIOExceptionHandler checks only the lock of a JDBC store, and defaultIOExceptionHandler checks
-        no lock. A node with a failed disk keeps the lock of its kahaDB and serves no client, so that the other node
-        never takes over. With a lock in a database, the node may open its connectors although the other node has the
-        lock.
-    Fix: use defaultIOExceptionHandler with ignoreNoSpaceErrors="false" for a kahaDB, which stops the broker, and
-        leaseLockerIOExceptionHandler (before 5.11 jDBCIOExceptionHandler) for a lock in a database.
+    Why: the handler closes the connectors while the store fails, and the process keeps running. A node with a failed
+        disk then keeps the lock of its kahaDB, so that the other node never takes over.
+    Fix: for a kahaDB, use <defaultIOExceptionHandler ignoreNoSpaceErrors="false"/>, which stops the broker. For a lock
+        in a database, use <leaseLockerIOExceptionHandler/>, or <jDBCIOExceptionHandler/> before 5.11.
     Cannot see: whether another broker uses the store, see L003. Without a sign it is an info for a kahaDB.
     Source: DefaultIOExceptionHandler.handle, JDBCIOExceptionHandler, LeaseLockerIOExceptionHandler of the release tags;
         measured on 5.18.3
@@ -130,14 +127,19 @@ def handler_that_keeps_the_lock(document: Document) -> Iterator[Problem]:
                 "no other node takes over"
             )
             is_leased = locker is not None and locker.name == _LEASE_LOCKER
-            fix = "" if is_leased else f'use <{DEFAULT_HANDLER} ignoreNoSpaceErrors="false"/>, which stops the broker'
-            yield handler.node.problem(text, severity=None if shared else "info", fix=fix)
+            fix = f'use <{DEFAULT_HANDLER} ignoreNoSpaceErrors="false"/>, which stops the broker'
+            if is_leased:
+                fix = f"use <{LEASE_HANDLER}/>, which checks the lease in the database"
+            why = "the broker process keeps the lock while it runs, but it accepts no clients while its store fails"
+            yield handler.node.problem(text, severity=None if shared else "info", fix=fix, why=why)
         elif store.name == "jdbcPersistenceAdapter" and handler.kind == DEFAULT_HANDLER and is_locked(store):
             text = (
                 f"after a failure of the database, <{handler.kind}> opens the connectors without a check of the lock: "
                 "two nodes may then be active"
             )
-            yield handler.node.problem(text)
+            fix = f"use <{document.release.lease_exception_handler or JDBC_HANDLER}/> instead of <{handler.kind}>"
+            why = "while the database does not answer, the other node can acquire the lock and become active"
+            yield handler.node.problem(text, fix=fix, why=why)
 
 
 @rule("L043", "warning", releases="5.5.0")
@@ -159,7 +161,7 @@ def failures_of_the_store_are_ignored(document: Document) -> Iterator[Problem]:
     """
     for store, handler in _stores_with_handler(document):
         if handler.flag("ignoreAllErrors", default=False):
-            text = f'ignoreAllErrors="true": the broker continues and loses messages when its <{store.name}> fails'
+            text = f'with ignoreAllErrors="true" the broker continues and loses messages when its <{store.name}> fails'
             yield handler.node.problem(text, "ignoreAllErrors")
 
 
